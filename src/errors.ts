@@ -1,0 +1,100 @@
+/**
+ * Every error code the gateway answers or throws, with its HTTP status.
+ * The same list stands in openapi.yaml (`ErrorCode`); a test holds the two together.
+ */
+export const errorStatus = {
+  // the caller's credentials
+  missing_api_key: 401,
+  invalid_api_key: 401,
+  invalid_authorization: 401,
+  // the request
+  invalid_json: 400,
+  invalid_encoding: 400,
+  missing_required_parameter: 400,
+  unknown_parameter: 400,
+  invalid_type: 400,
+  invalid_value: 400,
+  duplicate_parameter: 400,
+  url_not_allowed: 400,
+  not_found: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  request_too_large: 413,
+  unsupported_media_type: 415,
+  // what it names
+  webhook_not_found: 404,
+  model_not_found: 404,
+  webhook_limit_reached: 403,
+  // events
+  unknown_event_type: 400,
+  invalid_event_data: 400,
+  idempotency_conflict: 409,
+  weak_write_concern: 400,
+  publish_unconfirmed: 503,
+  // upstreams
+  upstream_unreachable: 502,
+  upstream_auth_failed: 502,
+  upstream_invalid_response: 502,
+  upstream_disconnected: 502,
+  upstream_timeout: 504,
+  // the gateway itself
+  invalid_options: 500,
+  secret_unreadable: 500,
+  internal_error: 500,
+  shutting_down: 503,
+} as const;
+
+/** A stable, documented error code. */
+export type ErrorCode = keyof typeof errorStatus;
+
+/** What a {@link GatewayError} may carry beside its code and message. */
+export interface GatewayErrorDetails {
+  /** The field, header or option that is wrong, as a path: `events[0]`, `data.amount`. */
+  param?: string;
+  /** Response headers that belong to the error, such as `allow` or `retry-after`. */
+  headers?: Readonly<Record<string, string>>;
+  /** What went wrong beneath; never shown to a caller of the API. */
+  cause?: unknown;
+}
+
+/** The body of every error answer, in the shape OpenAI's clients read. */
+export interface ErrorBody {
+  error: { message: string; type: string; param: string | null; code: ErrorCode };
+}
+
+const typeOfStatus: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  409: 'conflict_error',
+  429: 'rate_limit_error',
+};
+
+/** The one error class of the package. `code` is stable; `message` is for people and names the fix. */
+export class GatewayError extends Error {
+  override readonly name = 'GatewayError';
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly param: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(code: ErrorCode, message: string, details: GatewayErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.status = errorStatus[code];
+    this.param = details.param ?? null;
+    this.headers = details.headers ?? {};
+  }
+
+  /** OpenAI's `error.type`, which follows from the status. */
+  get type(): string {
+    return typeOfStatus[this.status] ?? (this.status < 500 ? 'invalid_request_error' : 'server_error');
+  }
+
+  /** The error as it is sent: nothing but what the caller may know. */
+  toBody(): ErrorBody {
+    return {
+      error: { message: this.message, type: this.type, param: this.param, code: this.code },
+    };
+  }
+}

@@ -1,0 +1,49 @@
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+
+/** Whose request it is. */
+export interface Principal {
+  /** The account; everything stored belongs to one. */
+  readonly userId: string;
+  /** The API key used, `key_…`; absent where the host authenticates by other means. */
+  readonly keyId?: string;
+}
+
+/** One checked request, as an operation sees it: authenticated, parsed once, valid against openapi.yaml. */
+export interface Call<Body = unknown> {
+  readonly requestId: string;
+  readonly principal: Principal;
+  /** Path parameters, decoded. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, unknown>>;
+  readonly headers: IncomingHttpHeaders;
+  /** The body parsed once; `undefined` where there is none. Never what a relay sends on. */
+  readonly body: Body;
+  /** The body exactly as it came; empty where there is none. */
+  readonly rawBody: Buffer;
+  /** Aborts when the client has left. */
+  readonly signal: AbortSignal;
+}
+
+/** What an operation answers; `body` goes out as JSON. */
+export interface Reply {
+  readonly status: number;
+  readonly body: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** An operation that answers with data and never sees the response. */
+export interface DataOperation {
+  // biome-ignore lint/suspicious/noExplicitAny: the validator has proved the body's type against openapi.yaml
+  readonly handle: (call: Call<any>) => Promise<Reply>;
+}
+
+/** An operation that writes the response itself, byte by byte. Errors thrown before the first byte are answered for it. */
+export interface RelayOperation {
+  // biome-ignore lint/suspicious/noExplicitAny: the validator has proved the body's type against openapi.yaml
+  readonly relay: (call: Call<any>, res: ServerResponse) => Promise<void>;
+}
+
+export type Operation = DataOperation | RelayOperation;
+
+/** operationId of openapi.yaml → what does it. */
+export type OperationTable = Readonly<Record<string, Operation>>;

@@ -1,0 +1,174 @@
+import type { IncomingMessage } from 'node:http';
+import type { Connection } from 'mongoose';
+import { GatewayError } from './errors.ts';
+import type { Principal } from './http/operation.ts';
+
+/** Where the gateway writes what an operator should see. Never given a secret, a key or a body. */
+export interface Logger {
+  info(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  error(message: string, fields?: Readonly<Record<string, unknown>>): void;
+}
+
+/** One provider that model calls are relayed to. */
+export interface UpstreamOptions {
+  /** A short name for logs and usage records. Never sent to a client. */
+  readonly name: string;
+  /** Where its OpenAI-compatible API starts, `/v1` included: `https://api.openai.com/v1`. */
+  readonly baseUrl: string;
+  /** Sent up as `Authorization: Bearer …`. Never sent down, never logged. */
+  readonly apiKey?: string;
+}
+
+/** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
+export interface ModelGatewayOptions {
+  /** The host's own mongoose connection, or a MongoDB URI. Only what the gateway opened is closed by it. */
+  readonly mongo: Connection | string;
+  /**
+   * Keys that seal webhook secrets at rest, each `<id>:<32 bytes in base64>`. The first seals, all open,
+   * so a new key is put in front and the old ones stay until everything is sealed anew.
+   */
+  readonly secretKeys: readonly string[];
+  /** The providers that model calls go to. @default [] (every model call answers 404 `model_not_found`) */
+  readonly upstreams?: readonly UpstreamOptions[];
+  /**
+   * Says whose request it is, before any body is read; `null` answers 401.
+   * @default the gateway's own API keys, sent as `Authorization: Bearer …`
+   */
+  readonly authenticate?: (req: IncomingMessage) => Principal | null | Promise<Principal | null>;
+  /** Put before the name of every collection and model. @default 'gateway_' */
+  readonly collectionPrefix?: string;
+  /** The waits before attempts 2, 3, …; at most five, each counted from the end of the attempt before. @default 1 min, 5 min, 30 min, 2 h, 8 h */
+  readonly retryDelays?: readonly number[];
+  /** The time one delivery attempt may take in all. @default 30_000 */
+  readonly attemptTimeout?: number;
+  /** Delivery attempts in flight at once in this process. @default 50 */
+  readonly concurrency?: number;
+  /** Whether webhooks may be plain http. @default false, whatever NODE_ENV says */
+  readonly allowHttp?: boolean;
+  /** Networks in CIDR notation that webhooks may reach although they are not public: `10.0.0.0/8`. @default [] */
+  readonly allowPrivateNetworks?: readonly string[];
+  /** Webhooks one account may have. @default 50 */
+  readonly maxWebhooks?: number;
+  /** The largest body of a model call. @default 33_554_432 (32 MiB) */
+  readonly modelBodyLimit?: number;
+  /** The largest body of any other call. @default 262_144 (256 KiB) */
+  readonly webhookBodyLimit?: number;
+  /** Days that events and ended deliveries are kept; nothing pending ever expires. @default 30 */
+  readonly retentionDays?: number;
+  /** How often a worker looks for due and abandoned deliveries. @default 2_000, which is also the most */
+  readonly sweepInterval?: number;
+  /** How often a worker looks for events whose fan-out nobody finished. @default 300 */
+  readonly fanOutInterval?: number;
+  /** @default warnings and errors to the console */
+  readonly logger?: Logger;
+}
+
+/** {@link ModelGatewayOptions}, checked, with every default filled in, frozen. */
+export type ResolvedOptions = Readonly<
+  Required<Omit<ModelGatewayOptions, 'authenticate'>> & Pick<ModelGatewayOptions, 'authenticate'>
+>;
+
+/** The schedule of interface.md, Events, rule 4: 1 min, 5 min, 30 min, 2 h, 8 h. */
+export const defaultRetryDelays: readonly number[] = Object.freeze([60_000, 300_000, 1_800_000, 7_200_000, 28_800_000]);
+
+const consoleLogger: Logger = {
+  info() {},
+  warn(message, fields) {
+    console.warn(`express-model-gateway: ${message}`, fields ?? '');
+  },
+  error(message, fields) {
+    console.error(`express-model-gateway: ${message}`, fields ?? '');
+  },
+};
+
+const defaults = {
+  upstreams: [],
+  collectionPrefix: 'gateway_',
+  retryDelays: defaultRetryDelays,
+  attemptTimeout: 30_000,
+  concurrency: 50,
+  allowHttp: false,
+  allowPrivateNetworks: [],
+  maxWebhooks: 50,
+  modelBodyLimit: 32 * 1024 * 1024,
+  webhookBodyLimit: 256 * 1024,
+  retentionDays: 30,
+  sweepInterval: 2_000,
+  fanOutInterval: 300,
+  logger: consoleLogger,
+} satisfies Partial<ModelGatewayOptions>;
+
+function refuse(param: string, message: string): never {
+  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
+}
+
+function checkInteger(options: ResolvedOptions, name: keyof ResolvedOptions, min: number, max: number): void {
+  const value = options[name];
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
+    refuse(name, `must be a whole number from ${min} to ${max}, not ${String(value)}`);
+  }
+}
+
+function checkRetryDelays(delays: readonly number[]): void {
+  if (!Array.isArray(delays) || delays.length > defaultRetryDelays.length) {
+    refuse('retryDelays', `must be a list of at most ${defaultRetryDelays.length} delays in milliseconds`);
+  }
+  delays.forEach((delay, i) => {
+    if (!Number.isInteger(delay) || delay < 0)
+      refuse(`retryDelays[${i}]`, 'must be a whole number of milliseconds, 0 or more');
+  });
+}
+
+function checkUpstreams(upstreams: readonly UpstreamOptions[]): void {
+  const names = new Set<string>();
+  upstreams.forEach((upstream, i) => {
+    if (!upstream.name) refuse(`upstreams[${i}].name`, 'must be a non-empty string');
+    if (names.has(upstream.name)) refuse(`upstreams[${i}].name`, `'${upstream.name}' is used twice`);
+    names.add(upstream.name);
+    if (!/^https?:/i.test(upstream.baseUrl) || !URL.canParse(upstream.baseUrl)) {
+      refuse(`upstreams[${i}].baseUrl`, 'must be an http or https URL such as https://api.openai.com/v1');
+    }
+  });
+}
+
+/**
+ * Checks the options and fills in the defaults.
+ * @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message
+ */
+export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
+  const known = new Set([...Object.keys(defaults), 'mongo', 'secretKeys', 'authenticate']);
+  for (const name of Object.keys(given)) {
+    if (!known.has(name)) refuse(name, `is not an option; there are ${[...known].sort().join(', ')}`);
+  }
+  const stated = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const options: ResolvedOptions = { ...defaults, ...stated, mongo: given.mongo, secretKeys: given.secretKeys };
+
+  if (!options.mongo) refuse('mongo', 'is required: a mongoose connection or a MongoDB URI');
+  if (!Array.isArray(options.secretKeys) || options.secretKeys.length === 0) {
+    refuse(
+      'secretKeys',
+      "is required: at least one '<id>:<32 bytes in base64>', for instance from `openssl rand -base64 32`",
+    );
+  }
+  if (!/^[A-Za-z][A-Za-z0-9_-]{0,40}$/.test(options.collectionPrefix)) {
+    refuse(
+      'collectionPrefix',
+      'must start with a letter and have only letters, digits, _ and -, 41 characters at most',
+    );
+  }
+  checkRetryDelays(options.retryDelays);
+  checkUpstreams(options.upstreams);
+  checkInteger(options, 'attemptTimeout', 1, 30_000);
+  checkInteger(options, 'concurrency', 1, 10_000);
+  checkInteger(options, 'maxWebhooks', 1, 100_000);
+  checkInteger(options, 'modelBodyLimit', 1, 1024 ** 3);
+  checkInteger(options, 'webhookBodyLimit', 1, 16 * 1024 ** 2);
+  checkInteger(options, 'retentionDays', 1, 3_650);
+  checkInteger(options, 'sweepInterval', 1, 2_000);
+  checkInteger(options, 'fanOutInterval', 1, 2_000);
+  if (options.authenticate !== undefined && typeof options.authenticate !== 'function') {
+    refuse('authenticate', 'must be a function from the request to { userId } or null');
+  }
+  return Object.freeze(options);
+}
