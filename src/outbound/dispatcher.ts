@@ -1,0 +1,74 @@
+import type { Socket } from 'node:net';
+import { Agent, buildConnector, type Dispatcher } from 'undici';
+import { type AllowAddress, guardedLookup, judgeLiteral } from './guard.ts';
+import { createResolver, type ResolveHost } from './resolve.ts';
+
+/** How connections are made and kept. Durations are milliseconds. */
+export interface DispatcherOptions {
+  /** Time for name resolution, TCP and TLS together. @default 10_000 */
+  readonly connectTimeout?: number;
+  /** When given, every connection is judged on the address actually connected to. @default every address */
+  readonly allowAddress?: AllowAddress;
+  /** Connections to one origin; requests beyond wait for a free one. @default unlimited */
+  readonly connections?: number;
+  /** How long an idle connection is kept. @default 4_000 */
+  readonly keepAlive?: number;
+  /** Certificates, in PEM, trusted instead of the system's. @default the system's */
+  readonly ca?: string;
+  /** How a guarded dispatcher resolves names. @default the hosts file, then DNS */
+  readonly resolve?: ResolveHost;
+}
+
+type Connector = buildConnector.connector;
+
+/** Marks a socket's error when the socket had served a response before: undici's own errors do not say. */
+function markReuse(socket: Socket): void {
+  socket.on('error', (error: Error & { reusedSocket?: boolean }) => {
+    error.reusedSocket = socket.bytesRead > 0;
+  });
+}
+
+function marking(connect: Connector): Connector {
+  return (options, callback) =>
+    connect(options, (...[error, socket]) => {
+      if (error !== null) return callback(error, null);
+      markReuse(socket);
+      callback(null, socket);
+    });
+}
+
+/** A `lookup` hook is never asked about literal addresses; these are judged before connecting. */
+function judgingLiterals(connect: Connector, allowAddress: AllowAddress): Connector {
+  return (options, callback) => {
+    try {
+      judgeLiteral(options.hostname, allowAddress);
+    } catch (error) {
+      process.nextTick(callback, error as Error, null);
+      return;
+    }
+    connect(options, callback);
+  };
+}
+
+/**
+ * A pool of HTTP/1.1 connections per origin that follows no redirects and decodes nothing.
+ * Guarded and unguarded calls must never share one: a kept connection is not judged again.
+ */
+export function createDispatcher(options: DispatcherOptions = {}): Dispatcher {
+  const { connectTimeout = 10_000, allowAddress, connections, keepAlive = 4_000, ca } = options;
+  const resolve = options.resolve ?? createResolver(connectTimeout);
+  const connect = buildConnector({
+    timeout: connectTimeout,
+    allowH2: false,
+    ...(ca !== undefined && { ca }),
+    ...(allowAddress && { lookup: guardedLookup(allowAddress, resolve) }),
+  });
+  return new Agent({
+    connect: marking(allowAddress ? judgingLiterals(connect, allowAddress) : connect),
+    ...(connections !== undefined && { connections }),
+    keepAliveTimeout: keepAlive,
+    // time limits are the callers': undici's own are checked once a second
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+}

@@ -1,0 +1,102 @@
+import { Readable } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import { OutboundError } from './outbound-error.ts';
+
+/** Takes a response's body as it arrives; hears exactly one of `onEnd` and `onError`. */
+export interface BodySink {
+  /** @returns false to stop the flow until {@link ResponseBody.resume} is called */
+  onChunk(chunk: Buffer): boolean;
+  onEnd(): void;
+  onError(error: OutboundError): void;
+}
+
+/** What may wait in memory for a sink before the sender is held back. Bytes. */
+const bufferLimit = 64 * 1024;
+
+/**
+ * The body of one response: pushed to a sink without a stream between, held back when the sink is full.
+ * Either {@link flowTo} or {@link toReadable} is called, once; a body nobody wants is destroyed.
+ */
+export class ResponseBody {
+  #controller: Dispatcher.DispatchController;
+  #onSettled: () => void;
+  #sink: BodySink | null = null;
+  #waiting: Buffer[] = [];
+  #waitingBytes = 0;
+  #outcome: 'end' | OutboundError | null = null;
+  #destroyed = false;
+
+  constructor(controller: Dispatcher.DispatchController, onSettled: () => void) {
+    this.#controller = controller;
+    this.#onSettled = onSettled;
+  }
+
+  /** Sends everything that has come and will come to `sink`. */
+  flowTo(sink: BodySink): void {
+    this.#sink = sink;
+    let open = true;
+    for (const chunk of this.#waiting) open = sink.onChunk(chunk) && open;
+    this.#waiting = [];
+    if (this.#outcome !== null) this.#tell(sink, this.#outcome);
+    else if (open) this.resume();
+    else this.#controller.pause();
+  }
+
+  /** Lets the flow go on after a sink held it back. */
+  resume(): void {
+    if (this.#outcome === null) this.#controller.resume();
+  }
+
+  /** Drops the rest of the body, and the connection with it. The sink hears no more. */
+  destroy(): void {
+    if (this.#destroyed) return;
+    this.#destroyed = true;
+    this.#waiting = [];
+    if (this.#outcome !== null) return;
+    this.#controller.abort(new OutboundError('aborted', 'the call was aborted'));
+  }
+
+  /** The body as a stream, for those who read with `for await` or pipe. */
+  toReadable(): Readable {
+    const readable = new Readable({
+      read: () => this.resume(),
+      destroy: (error, callback) => {
+        this.destroy();
+        callback(error);
+      },
+    });
+    this.flowTo({
+      onChunk: (chunk) => readable.push(chunk),
+      onEnd: () => readable.push(null),
+      onError: (error) => readable.destroy(error),
+    });
+    return readable;
+  }
+
+  /** @internal */
+  push(chunk: Buffer): void {
+    if (this.#destroyed) return;
+    if (this.#sink) {
+      if (!this.#sink.onChunk(chunk)) this.#controller.pause();
+      return;
+    }
+    this.#waiting.push(chunk);
+    this.#waitingBytes += chunk.length;
+    if (this.#waitingBytes >= bufferLimit) this.#controller.pause();
+  }
+
+  /** @internal */
+  settle(outcome: 'end' | OutboundError): void {
+    if (this.#outcome !== null) return;
+    this.#outcome = outcome;
+    this.#onSettled();
+    if (this.#sink) this.#tell(this.#sink, outcome);
+  }
+
+  #tell(sink: BodySink, outcome: 'end' | OutboundError): void {
+    if (this.#destroyed) return;
+    this.#destroyed = true;
+    if (outcome === 'end') sink.onEnd();
+    else sink.onError(outcome);
+  }
+}

@@ -1,0 +1,198 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { inspect } from 'node:util';
+import { expect } from 'chai';
+import type { Dispatcher } from 'undici';
+import { createHttpClient } from '../../src/outbound/client.ts';
+import { createDispatcher } from '../../src/outbound/dispatcher.ts';
+import type { OutboundError } from '../../src/outbound/outbound-error.ts';
+
+describe('the HTTP client', () => {
+  let server: Server;
+  let url: string;
+  let listener: RequestListener;
+  let dispatcher: Dispatcher;
+
+  beforeEach(async () => {
+    server = createServer((req, res) => listener(req, res)).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    dispatcher = createDispatcher({ connectTimeout: 1_000 });
+  });
+
+  afterEach(async () => {
+    await dispatcher.destroy();
+    server.closeAllConnections();
+    server.close();
+  });
+
+  const client = () => createHttpClient(dispatcher);
+  const failure = (promise: Promise<unknown>): Promise<OutboundError> =>
+    promise.then(
+      () => expect.fail('should have failed'),
+      (error) => error,
+    );
+  const text = async (stream: AsyncIterable<Buffer>) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of stream) chunks.push(chunk);
+    return Buffer.concat(chunks).toString();
+  };
+
+  it('sends the bytes and only the headers it is given', async () => {
+    let seen: IncomingMessage | undefined;
+    let body = '';
+    listener = async (req, res) => {
+      seen = req;
+      body = await text(req);
+      res.end();
+    };
+    const data = Buffer.from('{"seed": 9007199254740993 }');
+    const response = await client().request({
+      url: `${url}/a?b=%2F`,
+      method: 'post',
+      headers: { 'X-One': 'Two' },
+      data,
+    });
+    response.data.destroy();
+    expect(body).to.equal('{"seed": 9007199254740993 }');
+    expect(seen?.url).to.equal('/a?b=%2F');
+    expect(seen?.rawHeaders.filter((_, i) => i % 2 === 0)).to.have.members([
+      'host',
+      'connection',
+      'X-One',
+      'Content-Type',
+      'content-length',
+    ]);
+  });
+
+  it('resolves every status, redirects too, without following', async () => {
+    listener = (_req, res) => res.writeHead(302, { location: '/elsewhere', 'x-a': ['1', '2'] }).end('moved');
+    const response = await client().request({ url });
+    expect(response.status).to.equal(302);
+    expect(response.headers['x-a']).to.deep.equal(['1', '2']);
+    expect(await text(response.data.toReadable())).to.equal('moved');
+  });
+
+  it('does not decode a body', async () => {
+    listener = (_req, res) => res.writeHead(200, { 'content-encoding': 'gzip' }).end('not gzip at all');
+    expect(await text((await client().request({ url })).data.toReadable())).to.equal('not gzip at all');
+  });
+
+  it('ignores proxies from the environment', async () => {
+    process.env.HTTP_PROXY = 'http://127.0.0.1:9';
+    try {
+      listener = (_req, res) => res.end('direct');
+      expect(await text((await client().request({ url })).data.toReadable())).to.equal('direct');
+    } finally {
+      delete process.env.HTTP_PROXY;
+    }
+  });
+
+  it('holds the sender back while nobody reads', async () => {
+    let written = 0;
+    listener = async (_req, res) => {
+      const chunk = Buffer.alloc(64 * 1024);
+      while (!res.destroyed) {
+        written += chunk.length;
+        if (!res.write(chunk)) await new Promise((resolve) => res.once('drain', resolve));
+      }
+    };
+    const response = await client().request({ url });
+    await sleep(200);
+    const before = written;
+    await sleep(100);
+    expect(written).to.equal(before);
+    const readable = response.data.toReadable();
+    for await (const _ of readable) if (written > before + 1_000_000) break;
+    expect(written).to.be.above(before + 1_000_000);
+  });
+
+  it('drops the connection when a body is destroyed', async () => {
+    let closed: Promise<unknown> | undefined;
+    listener = (_req, res: ServerResponse) => {
+      closed = once(res, 'close');
+      res.write('x');
+    };
+    (await client().request({ url })).data.destroy();
+    await closed;
+  });
+
+  it('aborts by signal before a response', async () => {
+    let arrived = () => {};
+    const arrival = new Promise<void>((resolve) => {
+      arrived = resolve;
+    });
+    let gone: Promise<unknown> | undefined;
+    listener = (_req, res) => {
+      gone = once(res, 'close');
+      arrived();
+    };
+    const abort = new AbortController();
+    const call = failure(client().request({ url, signal: abort.signal }));
+    await arrival;
+    abort.abort();
+    expect((await call).code).to.equal('aborted');
+    await gone;
+  });
+
+  it('aborts by signal in the middle of a body', async () => {
+    listener = (_req, res) => void res.write('half');
+    const abort = new AbortController();
+    const response = await client().request({ url, signal: abort.signal });
+    const rest = failure(text(response.data.toReadable()));
+    abort.abort();
+    expect((await rest).code).to.equal('aborted');
+  });
+
+  it('calls the end of a deadline a timeout', async () => {
+    listener = () => {};
+    expect((await failure(client().request({ url, signal: AbortSignal.timeout(30) }))).code).to.equal('timeout');
+  });
+
+  it('refuses a call whose signal has aborted already', async () => {
+    expect((await failure(client().request({ url, signal: AbortSignal.abort() }))).code).to.equal('aborted');
+  });
+
+  it('says connect_refused, tls_failed and invalid_response', async () => {
+    listener = (req) => req.socket.end('NOT HTTP\r\n\r\n');
+    expect((await failure(client().request({ url }))).code).to.equal('invalid_response');
+    expect((await failure(client().request({ url: url.replace('http:', 'https:') }))).code).to.equal('tls_failed');
+    server.close();
+    server.closeAllConnections();
+    expect((await failure(client().request({ url }))).code).to.equal('connect_refused');
+  });
+
+  it('tells a reset on a socket that was used from one on a fresh socket', async () => {
+    listener = (req) => req.socket.resetAndDestroy();
+    const fresh = await failure(client().request({ url }));
+    expect([fresh.code, fresh.reusedSocket]).to.deep.equal(['reset', false]);
+
+    listener = (_req, res) => res.end('ok');
+    await text((await client().request({ url })).data.toReadable());
+    await sleep(20);
+    listener = (req) => req.socket.resetAndDestroy();
+    const reused = await failure(client().request({ url }));
+    expect([reused.code, reused.reusedSocket]).to.deep.equal(['reset', true]);
+  });
+
+  it('says reset when the sender dies in the middle of a body', async () => {
+    listener = (_req, res) => {
+      res.write('half');
+      setTimeout(() => res.destroy(), 10);
+    };
+    const response = await client().request({ url });
+    expect((await failure(text(response.data.toReadable()))).code).to.equal('reset');
+  });
+
+  it('never shows the Authorization header in an error', async () => {
+    listener = (req) => req.socket.destroy();
+    const headers = { authorization: 'Bearer canary-secret' };
+    for (const signal of [undefined, AbortSignal.abort(), AbortSignal.timeout(5_000)]) {
+      const error = await failure(client().request({ url, method: 'post', headers, ...(signal && { signal }) }));
+      expect(inspect(error, { depth: 20, showHidden: true })).not.to.include('canary-secret');
+      expect(JSON.stringify(error)).not.to.include('canary-secret');
+    }
+  });
+});
