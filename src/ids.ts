@@ -1,4 +1,5 @@
 import { createHmac, randomBytes } from 'node:crypto';
+import { GatewayError } from './errors.ts';
 
 /** What an id names: a webhook, an event, a delivery, an API key, a request. */
 export type IdPrefix = 'wh' | 'evt' | 'dlv' | 'key' | 'req';
@@ -41,7 +42,28 @@ export function derivedId(prefix: IdPrefix, now: number, key: Uint8Array, ...par
   return `${prefix}_${encodeTime(now)}${encodeTail(mac)}`;
 }
 
+/** Sorts before every id of this prefix made at `now` or later, and after every earlier one. */
+export function firstId(prefix: IdPrefix, now: number): string {
+  return `${prefix}_${encodeTime(now)}`;
+}
+
 /** Whether `text` has the form of an id with this prefix. */
-export function isId(prefix: IdPrefix, text: string): boolean {
-  return text.length === prefix.length + 27 && text.startsWith(`${prefix}_`) && /^[0-9a-z]{26}$/.test(text.slice(-26));
+export function isId(prefix: IdPrefix, text: unknown): boolean {
+  if (typeof text !== 'string' || text.length !== prefix.length + 27) return false;
+  return text.startsWith(`${prefix}_`) && /^[0-9a-z]{26}$/.test(text.slice(-26));
+}
+
+const userIdLimit = 256;
+
+/**
+ * Makes sure that a user id, which a host hands in, is a text that is stored and found again unchanged, and no query operator.
+ * @throws GatewayError `invalid_value`
+ */
+export function checkUserId(userId: unknown): asserts userId is string {
+  const storable = typeof userId === 'string' && !/[\0\p{Surrogate}]/u.test(userId);
+  if (!storable || userId.length === 0 || userId.length > userIdLimit) {
+    throw new GatewayError('invalid_value', `userId: must be a string of 1 to ${userIdLimit} characters`, {
+      param: 'userId',
+    });
+  }
 }

@@ -1,0 +1,70 @@
+/** What a key's bearer is judged by. */
+export interface KeyRecord {
+  /** SHA-256 of the key's text. */
+  readonly digest: Buffer;
+  readonly userId: string;
+  readonly revoked: boolean;
+}
+
+/** A record, and when reading it began: what it says was true then or later. */
+export interface Known {
+  readonly record: KeyRecord;
+  /** Milliseconds of `performance.now()`. */
+  readonly since: number;
+}
+
+export interface KeyCacheOptions {
+  readonly read: (id: string) => Promise<KeyRecord | null>;
+  /** How long a record is believed, in milliseconds from the moment reading it began. */
+  readonly ttl: number;
+  /** How many records are kept. */
+  readonly capacity: number;
+}
+
+/** Recently used keys, so that a busy one costs one look-up per `ttl` and process. */
+export interface KeyCache {
+  /** The record kept, or else the one being read already, or else a new look-up; `null` where there is no such key. */
+  find(id: string): Promise<Known | null>;
+  /** Keeps a record unless a newer one is kept. Only for whoever showed the right secret, so that nobody else can fill it. */
+  keep(id: string, known: Known): void;
+}
+
+/** A bounded cache; what it dropped is read again. */
+export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCache {
+  const kept = new Map<string, Known>();
+  const reading = new Map<string, { readonly since: number; readonly known: Promise<Known | null> }>();
+
+  const isFresh = (since: number) => performance.now() - since < ttl;
+
+  function startReading(id: string): Promise<Known | null> {
+    const since = performance.now();
+    const known = read(id)
+      .then((record) => record && { record, since })
+      .finally(() => {
+        if (reading.get(id)?.known === known) reading.delete(id);
+      });
+    reading.set(id, { since, known });
+    return known;
+  }
+
+  return {
+    async find(id) {
+      const known = kept.get(id);
+      if (known && isFresh(known.since)) return known;
+      const running = reading.get(id);
+      // one that hangs is not joined for ever: it may have read what was true long ago
+      return running && isFresh(running.since) ? running.known : startReading(id);
+    },
+    keep(id, known) {
+      const present = kept.get(id);
+      if (present && present.since >= known.since) return;
+      kept.delete(id);
+      kept.set(id, known);
+      if (kept.size <= capacity) return;
+      for (const oldest of kept.keys()) {
+        kept.delete(oldest);
+        return;
+      }
+    },
+  };
+}

@@ -1,0 +1,190 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { GatewayError } from '../../src/errors.ts';
+import { createKeyModel, type KeyModel } from '../../src/keys/model.ts';
+import { createKeyService } from '../../src/keys/service.ts';
+import { watchedDatabase } from '../support/commands.ts';
+
+describe('API keys', () => {
+  let database: Awaited<ReturnType<typeof watchedDatabase>>;
+  let keys: KeyModel;
+
+  const lookUps = () => database.commandsTo('gateway_keys').filter(({ name }) => name === 'find').length;
+  const withLastCharacter = (key: string) => key.slice(0, -1) + (key.endsWith('A') ? 'B' : 'A');
+
+  before(async () => {
+    database = await watchedDatabase();
+    keys = createKeyModel(database.connection, 'gateway_');
+    await keys.createIndexes();
+  });
+  beforeEach(() => database.forget());
+  after(() => database.drop());
+
+  it('are shown once: the database has the digest, not the text', async () => {
+    const service = createKeyService({ keys });
+    const made = await service.create({ userId: 'usr_1', name: 'laptop' });
+    expect(made).to.include({ userId: 'usr_1', name: 'laptop' });
+    expect(made.createdAt).to.be.instanceOf(Date);
+    const stored = JSON.stringify(await keys.collection.findOne({ _id: made.id as never }));
+    expect(stored).to.not.include(made.key.slice(31));
+    expect(JSON.stringify(await service.get(made.id))).to.not.match(/hash|digest/);
+  });
+
+  it('tell whose they are', async () => {
+    const service = createKeyService({ keys });
+    const { id, key } = await service.create({ userId: 'usr_1' });
+    expect(await service.authenticate(key)).to.deep.equal({ userId: 'usr_1', keyId: id });
+  });
+
+  it('are refused when malformed, without a question to the database', async () => {
+    const service = createKeyService({ keys });
+    for (const token of ['', 'sk-123', 'emg_', '\0', '\ud800', '__proto__', { $ne: null }, ['emg_'], null]) {
+      expect(await service.authenticate(token as string)).to.equal(null);
+    }
+    expect(database.commandsTo('gateway_keys')).to.deep.equal([]);
+  });
+
+  it('are refused with a wrong secret, and when nobody knows them', async () => {
+    const service = createKeyService({ keys });
+    const { key } = await service.create({ userId: 'usr_1' });
+    expect(await service.authenticate(withLastCharacter(key))).to.equal(null);
+    expect(await service.authenticate(key.replace(/^emg_.{26}/, `emg_${'0'.repeat(26)}`))).to.equal(null);
+    expect(await service.authenticate(key)).to.not.equal(null);
+  });
+
+  it('cost one look-up while they are in use, however many requests come at once', async () => {
+    const service = createKeyService({ keys });
+    const { key } = await service.create({ userId: 'usr_1' });
+    await Promise.all(Array.from({ length: 20 }, () => service.authenticate(key)));
+    await service.authenticate(key);
+    expect(lookUps()).to.equal(1);
+  });
+
+  it('stay remembered while others guess secrets and ids', async () => {
+    const service = createKeyService({ keys, cacheCapacity: 1 });
+    const good = await service.create({ userId: 'usr_1' });
+    const other = await service.create({ userId: 'usr_2' });
+    await service.authenticate(good.key);
+    database.forget();
+    await service.authenticate(withLastCharacter(other.key));
+    await service.authenticate(good.key.replace(/^emg_.{26}/, `emg_${'z'.repeat(26)}`));
+    await service.authenticate(withLastCharacter(good.key));
+    expect(lookUps()).to.equal(2);
+    expect(await service.authenticate(good.key)).to.not.equal(null);
+    expect(lookUps()).to.equal(2);
+  });
+
+  it('are refused at once where they were revoked', async () => {
+    const service = createKeyService({ keys });
+    const { id, key } = await service.create({ userId: 'usr_1' });
+    await service.authenticate(key);
+    expect(await service.revoke(id)).to.equal(true);
+    expect(await service.authenticate(key)).to.equal(null);
+    expect((await service.get(id))?.revokedAt).to.be.instanceOf(Date);
+  });
+
+  it('are refused within a second where they were revoked by another process', async () => {
+    const here = createKeyService({ keys, cacheTtl: 50 });
+    const there = createKeyService({ keys });
+    const { id, key } = await there.create({ userId: 'usr_1' });
+    await here.authenticate(key);
+    await there.revoke(id);
+    await sleep(60);
+    expect(await here.authenticate(key)).to.equal(null);
+  });
+
+  it('stay revoked although a request that began before is still under way', async () => {
+    const service = createKeyService({ keys });
+    const { id, key } = await service.create({ userId: 'usr_1' });
+    await Promise.all([service.authenticate(key), service.revoke(id), service.authenticate(key)]);
+    expect(await service.authenticate(key)).to.equal(null);
+  });
+
+  it('keep the time of their first revocation', async () => {
+    const service = createKeyService({ keys });
+    const { id } = await service.create({ userId: 'usr_1' });
+    await service.revoke(id);
+    const first = (await service.get(id))?.revokedAt;
+    expect(await service.revoke(id)).to.equal(false);
+    expect((await service.get(id))?.revokedAt).to.deep.equal(first);
+  });
+
+  it('are listed for their owner alone, oldest first', async () => {
+    const service = createKeyService({ keys });
+    const first = await service.create({ userId: 'usr_list', name: 'first' });
+    await sleep(2);
+    const second = await service.create({ userId: 'usr_list', name: 'second' });
+    await service.create({ userId: 'usr_list_other' });
+    const listed = await service.list('usr_list');
+    expect(listed.map(({ id }) => id)).to.deep.equal([first.id, second.id]);
+    expect(listed[0]).to.deep.equal({
+      id: first.id,
+      userId: 'usr_list',
+      name: 'first',
+      createdAt: first.createdAt,
+      revokedAt: null,
+    });
+  });
+
+  it('are unknown by anything that is no id', async () => {
+    const service = createKeyService({ keys });
+    await service.create({ userId: 'usr_1' });
+    for (const id of ['', 'key_', '__proto__', 'key_\0', { $ne: null }, { $gt: '' }, null, ['key_']]) {
+      expect(await service.get(id as string)).to.equal(null);
+      expect(await service.revoke(id as string)).to.equal(false);
+    }
+  });
+
+  for (const userId of ['', 'u'.repeat(257), 'usr\0', 'usr\ud800', { $ne: null }, ['usr_1'], 7, null]) {
+    it(`are not made for the user ${JSON.stringify(userId).slice(0, 40)}`, async () => {
+      const service = createKeyService({ keys });
+      const attempts = await Promise.allSettled([
+        service.create({ userId: userId as string }),
+        service.list(userId as string),
+      ]);
+      for (const attempt of attempts) {
+        expect(attempt.status).to.equal('rejected');
+        const { reason } = attempt as PromiseRejectedResult;
+        expect(reason).to.be.instanceOf(GatewayError);
+        expect(reason).to.include({ code: 'invalid_value', param: 'userId' });
+      }
+      expect(database.commandsTo('gateway_keys')).to.deep.equal([]);
+    });
+  }
+
+  it('belong to a user called __proto__ as to any other', async () => {
+    const service = createKeyService({ keys });
+    const { id, key } = await service.create({ userId: '__proto__' });
+    expect(await service.authenticate(key)).to.deep.equal({ userId: '__proto__', keyId: id });
+    expect(await service.list('__proto__')).to.have.length(1);
+  });
+
+  for (const name of ['n'.repeat(101), 'a\0b', 'a\udc00b', { $set: 1 }, null]) {
+    it(`are not called ${JSON.stringify(name).slice(0, 40)}`, async () => {
+      const service = createKeyService({ keys });
+      const error = await service.create({ userId: 'usr_1', name: name as string }).catch((thrown) => thrown);
+      expect(error).to.include({ code: 'invalid_value', param: 'name' });
+    });
+  }
+
+  it('are written to a majority and the journal', async () => {
+    const service = createKeyService({ keys });
+    const { id } = await service.create({ userId: 'usr_1' });
+    await service.revoke(id);
+    const writes = database.commandsTo('gateway_keys').filter(({ name }) => name !== 'find');
+    expect(writes.map(({ name }) => name)).to.deep.equal(['insert', 'findAndModify']);
+    for (const { command } of writes) expect(command.writeConcern).to.deep.equal({ w: 'majority', j: true });
+  });
+
+  it('keep their collections apart by prefix, and share one model where two gateways share the prefix', () => {
+    expect(createKeyModel(database.connection, 'gateway_')).to.equal(keys);
+    const other = createKeyModel(database.connection, 'other_');
+    expect(other).to.not.equal(keys);
+    expect(other.collection.collectionName).to.equal('other_keys');
+  });
+
+  it('cannot be looked up by a field that does not exist', async () => {
+    const error = await keys.find({ usrId: 'usr_1' } as never).catch((thrown) => thrown);
+    expect(error).to.have.property('name', 'StrictModeError');
+  });
+});

@@ -1,0 +1,33 @@
+import mongoose, { type Connection } from 'mongoose';
+import { freshUri } from './mongo.ts';
+
+/** One command as the server got it. */
+export interface SeenCommand {
+  readonly name: string;
+  readonly command: Readonly<Record<string, unknown>>;
+}
+
+/** A connection to a fresh database that tells which commands went to one collection. */
+export async function watchedDatabase(options: mongoose.ConnectOptions = {}): Promise<{
+  connection: Connection;
+  commandsTo: (collection: string) => readonly SeenCommand[];
+  forget: () => void;
+  drop: () => Promise<void>;
+}> {
+  const connection = await mongoose.createConnection(freshUri(), { ...options, monitorCommands: true }).asPromise();
+  const seen: SeenCommand[] = [];
+  connection.getClient().on('commandStarted', ({ commandName, command }) => {
+    seen.push({ name: commandName, command });
+  });
+  return {
+    connection,
+    commandsTo: (collection) => seen.filter(({ name, command }) => command[name] === collection),
+    forget: () => {
+      seen.length = 0;
+    },
+    async drop() {
+      await connection.dropDatabase();
+      await connection.close();
+    },
+  };
+}
