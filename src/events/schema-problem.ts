@@ -1,0 +1,60 @@
+import type { ErrorObject } from 'ajv';
+import { propertyPath } from './json-value.ts';
+
+/** What does not fit a schema, in words. */
+export interface SchemaProblem {
+  /** The path of the value: `data.amount`. */
+  readonly path: string;
+  /** What is expected and what was found, to stand after the path. */
+  readonly problem: string;
+}
+
+const shownLength = 60;
+
+/** A value as a message shows it: short, and never more than the value itself. */
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return 'an array';
+  if (typeof value === 'object' && value !== null) return 'an object';
+  const text = JSON.stringify(value);
+  return text.length > shownLength ? `${text.slice(0, shownLength)}…` : text;
+}
+
+function withArticle(type: string): string {
+  return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`;
+}
+
+/** What a keyword asks for, to stand after "must". A keyword that is not here speaks Ajv's own words. */
+const expectations: Readonly<Record<string, (params: Record<string, unknown>) => string>> = {
+  type: ({ type }) => `be ${withArticle(String(type))}`,
+  const: ({ allowedValue }) => `be ${shown(allowedValue)}`,
+  enum: ({ allowedValues }) => `be one of ${(allowedValues as unknown[]).map(shown).join(', ')}`,
+  minLength: ({ limit }) => (limit === 1 ? 'not be empty' : `have at least ${String(limit)} characters`),
+  minimum: ({ limit }) => `be ${String(limit)} or more`,
+  pattern: ({ pattern }) => `match ${String(pattern)}`,
+  format: ({ format }) => `be a ${String(format)}${format === 'date-time' ? ' such as 2026-01-01T00:00:00.000Z' : ''}`,
+};
+
+/** The path of the value an error is about: `/items/0/name` under `data` is `data.items[0].name`. */
+function pathOf(root: string, instancePath: string): string {
+  const keys = instancePath.split('/').slice(1);
+  const names = keys.map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return names.reduce((path, key) => (/^\d+$/.test(key) ? `${path}[${key}]` : propertyPath(path, key)), root);
+}
+
+/** An error of Ajv (made with `verbose`) as a person reads it; `root` is what the checked value is called. */
+export function schemaProblem(error: ErrorObject, root: string): SchemaProblem {
+  const path = pathOf(root, error.instancePath);
+  const params = error.params as Record<string, unknown>;
+  const fields = Object.keys((error.parentSchema?.properties as object | undefined) ?? {}).join(', ');
+  if (error.keyword === 'required') {
+    const missing = propertyPath(path, String(params.missingProperty));
+    return { path: missing, problem: `is missing; ${path} needs ${fields}` };
+  }
+  if (error.keyword === 'additionalProperties') {
+    const extra = propertyPath(path, String(params.additionalProperty));
+    return { path: extra, problem: `is not a field; ${path} has ${fields}` };
+  }
+  const expectation = expectations[error.keyword]?.(params);
+  const must = expectation === undefined ? error.message : `must ${expectation}`;
+  return { path, problem: `${must}, not ${shown(error.data)}` };
+}
