@@ -13,7 +13,11 @@ export const mochaHooks = {
       return;
     }
     const { startEmbeddedMongo } = await import('../../src/standalone/embedded-mongo.ts');
-    const embedded = await startEmbeddedMongo({ temporary: true, log: (line: string) => console.error(line) });
+    const embedded = await startEmbeddedMongo({
+      temporary: true,
+      testCommands: true,
+      log: (line) => console.error(line),
+    });
     serverUri = embedded.uri;
     stop = embedded.stop;
   },

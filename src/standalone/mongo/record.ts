@@ -1,0 +1,47 @@
+import { randomBytes } from 'node:crypto';
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** What a data folder tells about its database: `mongo.json`. */
+export interface MongoRecord {
+  readonly uri: string;
+  /** The process that runs the database; `null` once it has been stopped. */
+  readonly pid: number | null;
+  readonly ports: readonly number[];
+}
+
+function recordPath(dataDir: string): string {
+  return join(dataDir, 'mongo.json');
+}
+
+/** Replaces the record in one step, readable by the owner alone. */
+export async function writeRecord(dataDir: string, record: MongoRecord): Promise<void> {
+  const unfinished = `${recordPath(dataDir)}.${randomBytes(4).toString('hex')}`;
+  await writeFile(unfinished, `${JSON.stringify(record)}\n`, { mode: 0o600 });
+  await rename(unfinished, recordPath(dataDir));
+}
+
+/** The record, or `undefined` where there is none that can be read. */
+export async function readRecord(dataDir: string): Promise<MongoRecord | undefined> {
+  try {
+    return JSON.parse(await readFile(recordPath(dataDir), 'utf8')) as MongoRecord;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a process with this id exists. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** The record of a database that runs now. */
+export async function runningRecord(dataDir: string): Promise<MongoRecord | undefined> {
+  const record = await readRecord(dataDir);
+  return record?.pid && isAlive(record.pid) ? record : undefined;
+}

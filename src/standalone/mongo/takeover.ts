@@ -1,0 +1,53 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Mongod, type MongodOptions, MongodStartError, startMongod } from './mongod.ts';
+import { runningRecord } from './record.ts';
+
+/** How long a left-over mongod may take to go by itself: its guardian needs about a second. */
+const patience = 5_000;
+const giveUp = 30_000;
+
+/** mongod writes its pid into the file it holds the lock on. */
+async function holderOf(dbPath: string): Promise<number | undefined> {
+  const pid = Number(await readFile(join(dbPath, 'mongod.lock'), 'utf8').catch(() => ''));
+  return pid > 0 ? pid : undefined;
+}
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGTERM');
+  } catch {
+    // gone in the meantime, which is what was wanted
+  }
+}
+
+/**
+ * Starts a mongod on data that a mongod of a killed gateway may still hold: waits for that one to go,
+ * ends it if it stays. Never two on the same data: mongod's own lock decides.
+ * @throws Error when another living gateway runs on this data
+ */
+export async function startOnData(options: MongodOptions, dataDir: string): Promise<Mongod> {
+  const began = Date.now();
+  let asked: number | undefined;
+  for (;;) {
+    try {
+      return await startMongod(options);
+    } catch (error) {
+      if (!(error instanceof MongodStartError) || error.kind === 'other' || Date.now() - began > giveUp) throw error;
+      if (error.kind === 'data_in_use') asked = await makeRoom(options.dbPath, dataDir, began, asked);
+      await sleep(200);
+    }
+  }
+}
+
+async function makeRoom(dbPath: string, dataDir: string, began: number, asked?: number): Promise<number | undefined> {
+  const running = await runningRecord(dataDir);
+  if (running) {
+    throw new Error(`${dataDir} is in use by process ${running.pid}. Stop that one, or choose another DATA_DIR`);
+  }
+  const holder = await holderOf(dbPath);
+  if (!holder || holder === asked || Date.now() - began < patience) return asked;
+  endProcess(holder);
+  return holder;
+}
