@@ -78,8 +78,8 @@ export function createCatalogue(spec: Spec): Catalogue {
   function entryOf(type: string): CatalogueEntry {
     const entry = entries.get(type);
     if (entry) return entry;
-    const found = typeof type === 'string' ? `'${type.slice(0, 60)}'` : typeof type;
-    throw new GatewayError('unknown_event_type', `type: ${found} is not one of ${[...types].join(', ')}`, {
+    const given = String(type).slice(0, 60);
+    throw new GatewayError('unknown_event_type', `type: '${given}' is not one of ${[...types].join(', ')}`, {
       param: 'type',
     });
   }

@@ -43,7 +43,7 @@ function isPlain(value: object): boolean {
 
 function objectProblem(value: object): string | undefined {
   if (value instanceof Date) return 'is a Date; pass a string such as date.toISOString()';
-  if (!isPlain(value)) return `is a ${value.constructor?.name || 'class'} instance; pass a plain object`;
+  if (!isPlain(value)) return `is an instance of ${value.constructor?.name || 'a class'}; pass a plain object`;
   if (Object.getOwnPropertySymbols(value).length > 0) return 'has a symbol as a key, which JSON drops';
   return undefined;
 }
