@@ -22,7 +22,10 @@ export interface SpecOperation {
   readonly tags?: readonly string[];
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
   readonly parameters?: readonly Readonly<Record<string, unknown>>[];
-  readonly requestBody?: { readonly content: Readonly<Record<string, SpecMediaType>> };
+  readonly requestBody?: {
+    readonly required?: boolean;
+    readonly content: Readonly<Record<string, SpecMediaType>>;
+  };
   readonly responses: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** Whether the operation goes beyond the interface this gateway implements. */
   readonly 'x-extension'?: boolean;

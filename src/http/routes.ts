@@ -1,0 +1,53 @@
+import { type Spec, type SpecOperation, specMethods } from '../spec.ts';
+import type { Operation, OperationTable } from './operation.ts';
+
+/** One operation of openapi.yaml, and what does it. */
+export interface Route {
+  /** In capitals. */
+  readonly method: string;
+  /** A template, `/v1/webhooks/{id}`. */
+  readonly path: string;
+  readonly operation: Operation;
+  readonly description: SpecOperation;
+  /** The media types a body may have; empty where the operation takes none. */
+  readonly mediaTypes: ReadonlySet<string>;
+  readonly bodyRequired: boolean;
+  /** Names of the header parameters, in lower case. */
+  readonly headers: readonly string[];
+}
+
+function operationFor(operations: OperationTable, id: string): Operation {
+  const operation = Object.hasOwn(operations, id) ? operations[id] : undefined;
+  if (!operation) throw new Error(`openapi.yaml has the operation ${id}, but nothing does it`);
+  return operation;
+}
+
+function headerNames(parameters: SpecOperation['parameters']): string[] {
+  return (parameters ?? []).filter((p) => p.in === 'header').map((p) => String(p.name).toLowerCase());
+}
+
+/** Joins every operation of openapi.yaml with what does it. Throws when one has nothing that does it. */
+export function joinRoutes(spec: Spec, operations: OperationTable): Route[] {
+  return Object.entries(spec.paths).flatMap(([path, item]) =>
+    specMethods.flatMap((method): Route[] => {
+      const description = item[method];
+      if (!description) return [];
+      return [
+        {
+          method: method.toUpperCase(),
+          path,
+          operation: operationFor(operations, description.operationId),
+          description,
+          mediaTypes: new Set(Object.keys(description.requestBody?.content ?? {})),
+          bodyRequired: description.requestBody?.required === true,
+          headers: headerNames([...(item.parameters ?? []), ...(description.parameters ?? [])]),
+        },
+      ];
+    }),
+  );
+}
+
+/** Whether a route writes its answer itself, byte by byte, from what a provider sends. */
+export function isRelayed({ operation }: Route): boolean {
+  return 'relay' in operation;
+}
