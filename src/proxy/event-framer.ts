@@ -1,0 +1,117 @@
+const lf = 0x0a;
+const cr = 0x0d;
+const colon = 0x3a;
+
+/** What an unfinished event may hold back. Bytes. A larger one goes through as it comes. */
+const holdLimit = 16 * 1024;
+
+/** Says whether a whole event is sent on. */
+export type KeepEvent = (event: Buffer) => boolean;
+
+/**
+ * Cuts a stream of server-sent events where one may end (WHATWG HTML, 9.2.6), without changing a byte: an event is
+ * passed on when it is whole, so that one that breaks off half-way never reaches a client, and a whole one can be taken
+ * out. Comments between events pass at once, for they keep connections alive. An event beyond 16 KiB passes as it comes.
+ */
+export class EventFramer {
+  readonly #keep: KeepEvent;
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  /** Whether the present event grew beyond the limit and so passes as it comes. */
+  #passing = false;
+  #lineLength = 0;
+  #lineIsComment = false;
+  #eventHasFields = false;
+  #afterCr = false;
+  /** Whether the event before was taken out: an LF that still belongs to its end goes with it. */
+  #droppedLast = false;
+  /** Whole events so far. */
+  events = 0;
+
+  constructor(keep: KeepEvent) {
+    this.#keep = keep;
+  }
+
+  /** Whether what was passed on ends inside an event. */
+  get insideEvent(): boolean {
+    return this.#passing;
+  }
+
+  /** Takes the next bytes as they came, however they are cut. @returns what is to be passed on */
+  push(chunk: Buffer): Buffer[] {
+    const out: Buffer[] = [];
+    let from = 0;
+    for (let i = 0; i < chunk.length; i += 1) {
+      const byte = chunk[i];
+      if (byte !== lf && byte !== cr) {
+        if (this.#lineLength === 0) this.#lineIsComment = byte === colon;
+        this.#lineLength += 1;
+        this.#afterCr = false;
+      } else if (byte === lf && this.#afterCr) {
+        // the second half of a line end that has been dealt with
+        this.#afterCr = false;
+        if (from === i && this.#heldBytes === 0 && !this.#passing) {
+          if (!this.#droppedLast) out.push(chunk.subarray(i, i + 1));
+          from = i + 1;
+        }
+      } else {
+        this.#afterCr = byte === cr;
+        if (this.#endLine()) {
+          // the LF of a CRLF belongs to the event it ends
+          if (this.#afterCr && chunk[i + 1] === lf) {
+            this.#afterCr = false;
+            i += 1;
+          }
+          this.#release(chunk.subarray(from, i + 1), out);
+          from = i + 1;
+        }
+      }
+    }
+    if (from < chunk.length) this.#hold(chunk.subarray(from), out);
+    return out;
+  }
+
+  /** What is held when the stream has ended: an event without its blank line, which clients ignore, but not ours to drop. */
+  end(): Buffer[] {
+    const rest = this.#held;
+    this.#held = [];
+    this.#heldBytes = 0;
+    return rest;
+  }
+
+  /** @returns whether what has come so far may be passed on */
+  #endLine(): boolean {
+    const blank = this.#lineLength === 0;
+    if (!blank && !this.#lineIsComment) this.#eventHasFields = true;
+    this.#lineLength = 0;
+    if (blank && this.#eventHasFields) this.events += 1;
+    if (blank) this.#eventHasFields = false;
+    return blank || !this.#eventHasFields;
+  }
+
+  #release(last: Buffer, out: Buffer[]): void {
+    if (this.#passing) {
+      this.#passing = false;
+      this.#droppedLast = false;
+      out.push(last);
+      return;
+    }
+    const event = this.#heldBytes === 0 ? last : Buffer.concat([...this.#held, last]);
+    this.#held = [];
+    this.#heldBytes = 0;
+    this.#droppedLast = !this.#keep(event);
+    if (!this.#droppedLast) out.push(event);
+  }
+
+  #hold(rest: Buffer, out: Buffer[]): void {
+    if (this.#passing) {
+      out.push(rest);
+      return;
+    }
+    this.#held.push(rest);
+    this.#heldBytes += rest.length;
+    if (this.#heldBytes <= holdLimit) return;
+    this.#passing = true;
+    out.push(...this.end());
+  }
+}

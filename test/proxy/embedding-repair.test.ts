@@ -1,0 +1,35 @@
+import { expect } from 'chai';
+import { EmbeddingRepair } from '../../src/proxy/embedding-repair.ts';
+
+function repair(text: string, size = text.length): string {
+  const repairing = new EmbeddingRepair();
+  const bytes = Buffer.from(text);
+  const out: Buffer[] = [];
+  for (let i = 0; i < bytes.length; i += size) out.push(...repairing.push(bytes.subarray(i, i + size)));
+  return Buffer.concat([...out, ...repairing.end()]).toString();
+}
+
+describe('the repair of embeddings', () => {
+  const floats =
+    '{"object":"list","data":[{"object":"embedding","index":0,"embedding": [0.25, -0.5,1e-1]},{"object" : "embedding","embedding":[]}],"model":"é"}';
+  const repaired =
+    '{"object":"list","data":[{"object":"embedding","index":0,"embedding": "AACAPgAAAL/NzMw9"},{"object" : "embedding","embedding":""}],"model":"é"}';
+
+  it('turns numbers into base64 and leaves every other byte', () => {
+    expect(repair(floats)).to.equal(repaired);
+  });
+
+  it('does so however the bytes are cut', () => {
+    for (let size = 1; size < floats.length; size += 1)
+      expect(repair(floats, size), `pieces of ${size}`).to.equal(repaired);
+  });
+
+  it('leaves base64 alone', () => {
+    for (const size of [1, 5, 1000]) expect(repair(repaired, size)).to.equal(repaired);
+  });
+
+  it('fails on a vector that is none', () => {
+    expect(() => repair('{"embedding":[1,}]')).to.throw();
+    expect(() => repair(`{"embedding":[${'1,'.repeat(1_000_000)}`)).to.throw(/too large/);
+  });
+});

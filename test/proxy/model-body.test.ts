@@ -1,0 +1,101 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { bodyFor, readModelBody } from '../../src/proxy/model-body.ts';
+
+const read = (text: string) => readModelBody(Buffer.from(text));
+const up = (text: string, model?: string, usage = true) => bodyFor(read(text), model, usage).toString();
+const duplicate = (text: string) => {
+  try {
+    read(text);
+  } catch (error) {
+    const { code, param } = error as { code: string; param: string };
+    return [code, param];
+  }
+  return 'accepted';
+};
+
+describe('the body of a model call', () => {
+  it('goes up byte for byte when nothing has to change', () => {
+    const text = ' {\n"seed" : 9007199254740993, "x":1,"x":2, "model":"m\\u00e9", "e":1e400,"u":"\\ud800" }\n';
+    expect(up(text)).to.equal(text);
+    expect(bodyFor(read(text), undefined, true).toString('latin1')).to.equal(Buffer.from(text).toString('latin1'));
+  });
+
+  it('has the model replaced by the alias and nothing else', () => {
+    const text =
+      '{"messages":[{"content":"\\"model\\":\\"x\\"","model":"inner"}] , "model" : "fast" ,"seed":9007199254740993}';
+    expect(up(text, 'vendor/big-1')).to.equal(text.replace('"fast"', '"vendor/big-1"'));
+  });
+
+  it('is read the same however its keys are escaped', () => {
+    expect(read('{"mod\\u0065l":"a","str\\u0065am":true}')).to.include({ model: 'a', stream: true });
+  });
+
+  it('is refused when a key that is read stands there twice', () => {
+    expect(duplicate('{"model":"a","model":"b"}')).to.deep.equal(['duplicate_parameter', 'model']);
+    expect(duplicate('{"model":"a","\\u006dodel":"b"}')).to.deep.equal(['duplicate_parameter', 'model']);
+    expect(duplicate('{"model":"a","stream":true,"stre\\u0061m":false}')).to.deep.equal([
+      'duplicate_parameter',
+      'stream',
+    ]);
+    expect(duplicate('{"stream_options":{},"stream_options":{}}')).to.deep.equal([
+      'duplicate_parameter',
+      'stream_options',
+    ]);
+    expect(duplicate('{"encoding_format":"float","encoding_format":"base64"}')).to.deep.equal([
+      'duplicate_parameter',
+      'encoding_format',
+    ]);
+    expect(
+      duplicate('{"stream":true,"stream_options":{"include_usage":false,"include_us\\u0061ge":true}}'),
+    ).to.deep.equal(['duplicate_parameter', 'include_usage']);
+  });
+
+  it('may have other keys twice, and these inside other objects', () => {
+    expect(duplicate('{"model":"a","user":1,"user":2,"tools":[{"model":"b","stream":1}]}')).to.equal('accepted');
+  });
+
+  const asked: [string, string][] = [
+    ['{"stream":true}', '{"stream_options":{"include_usage":true},"stream":true}'],
+    ['{"stream":true,"stream_options":null}', '{"stream":true,"stream_options":{"include_usage":true}}'],
+    ['{"stream":true,"stream_options":{}}', '{"stream":true,"stream_options":{"include_usage":true}}'],
+    ['{"stream_options":{ "a":1},"stream":true}', '{"stream_options":{"include_usage":true, "a":1},"stream":true}'],
+    [
+      '{"stream":true,"stream_options":{"include_usage": false }}',
+      '{"stream":true,"stream_options":{"include_usage": true }}',
+    ],
+    [
+      '{"stream":true,"stream_options":{"include_usage":true}}',
+      '{"stream":true,"stream_options":{"include_usage":true}}',
+    ],
+    ['{"stream":false,"stream_options":{}}', '{"stream":false,"stream_options":{}}'],
+    ['{"stream":true,"stream_options":7}', '{"stream":true,"stream_options":7}'],
+    ['{"stream":"true"}', '{"stream":"true"}'],
+  ];
+  for (const [given, sent] of asked) {
+    it(`asks for usage: ${given} goes up as ${sent}`, () => {
+      expect(up(given)).to.equal(sent);
+      expect(up(given, undefined, false)).to.equal(given);
+    });
+  }
+
+  it('finds in any JSON object what JSON.parse finds', () => {
+    const key = fc.oneof(fc.constantFrom('model', 'stream', 'a"b', '\\', 'stream_options'), fc.string());
+    const object = fc.dictionary(key, fc.jsonValue()).filter((o) => !Object.hasOwn(o, '__proto__'));
+    fc.assert(
+      fc.property(object, fc.constantFrom(undefined, 1, '\t'), (value, indent) => {
+        const found = read(JSON.stringify(value, null, indent));
+        expect(found.model).to.equal(typeof value.model === 'string' ? value.model : undefined);
+        expect(found.stream).to.equal(value.stream === true);
+      }),
+    );
+  });
+
+  it('with a 10 MB image is read in no time', () => {
+    const text = `{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,${'A'.repeat(1e7)}"}}]}],"model":"m"}`;
+    const bytes = Buffer.from(text);
+    const start = performance.now();
+    expect(readModelBody(bytes).model).to.equal('m');
+    expect(performance.now() - start).to.be.below(50);
+  });
+});

@@ -1,0 +1,56 @@
+import { expect } from 'chai';
+import { UsageReader } from '../../src/proxy/usage-reader.ts';
+
+function read(text: string, size = text.length): unknown {
+  const reader = new UsageReader();
+  const bytes = Buffer.from(text);
+  for (let i = 0; i < bytes.length; i += size) reader.read(bytes.subarray(i, i + size));
+  return reader.usage;
+}
+
+describe('the reading of usage', () => {
+  const completion =
+    '{"choices":[{"message":{"content":"\\"usage\\":{\\"prompt_tokens\\":999}"}}],"usage" : {"prompt_tokens":3,"completion_tokens":5,"details":{"s":"}"}},"x":1}';
+
+  it('reads a completion, whatever the model wrote into it', () => {
+    expect(read(completion)).to.deep.equal({ inputTokens: 3, outputTokens: 5 });
+  });
+
+  it('reads it however the bytes are cut', () => {
+    for (let size = 1; size < completion.length; size += 1) {
+      expect(read(completion, size), `in pieces of ${size}`).to.deep.equal({ inputTokens: 3, outputTokens: 5 });
+    }
+  });
+
+  it('reads the last of a stream, past every null', () => {
+    const stream =
+      'data: {"choices":[{}],"usage":null}\n\ndata: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":9}}\n\ndata: [DONE]\n\n';
+    for (const size of [1, 7, 50, 1000]) expect(read(stream, size)).to.deep.equal({ inputTokens: 7, outputTokens: 9 });
+  });
+
+  it('knows the names that images use, and embeddings', () => {
+    expect(read('{"usage":{"input_tokens":4,"output_tokens":6}}')).to.deep.equal({ inputTokens: 4, outputTokens: 6 });
+    expect(read('{"usage":{"prompt_tokens":4,"total_tokens":4}}')).to.deep.equal({ inputTokens: 4, outputTokens: 0 });
+  });
+
+  it('finds none where there is none', () => {
+    for (const text of [
+      '',
+      '{"usage":null}',
+      '{"a":"usage"}',
+      '["usage",{"prompt_tokens":1}]',
+      '{"usage":{broken}}',
+      '{"usage":{',
+    ]) {
+      expect(read(text), text).to.equal(undefined);
+      expect(read(text, 1), text).to.equal(undefined);
+    }
+  });
+
+  it('keeps little of an object that does not end', () => {
+    const reader = new UsageReader();
+    reader.read(Buffer.from(`{"usage":{"a":"${'x'.repeat(100_000)}`));
+    reader.read(Buffer.from('"}}'));
+    expect(reader.usage).to.equal(undefined);
+  });
+});
