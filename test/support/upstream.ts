@@ -21,7 +21,9 @@ export type Script = (res: ServerResponse, request: RecordedRequest) => void | P
 export function json(status: number, body: unknown, headers: Record<string, string> = {}): Script {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
   return (res) => {
-    res.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length, ...headers }).end(bytes);
+    res
+      .writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length, ...headers })
+      .end(bytes);
   };
 }
 
