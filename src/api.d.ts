@@ -797,6 +797,19 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /**
+         * @description A query parameter is there twice. Those that are not described here go on to the provider,
+         *     whose own 400 comes through as it answered it.
+         */
+        ModelInvalidQuery: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+            };
+        };
         /** @description No provider has this model. The provider's own 404 comes through as it answered it. */
         ModelNotFound: {
             headers: {
@@ -827,6 +840,19 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /**
+         * @description The body did not arrive in time.
+         *     The provider's own 408 comes through as it answered it.
+         */
+        ModelRequestTimeout: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+            };
+        };
         /** @description The body is larger than the gateway takes. */
         RequestTooLarge: {
             headers: {
@@ -835,6 +861,19 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Error"];
+            };
+        };
+        /**
+         * @description The body is larger than the gateway takes.
+         *     The provider's own 413 comes through as it answered it.
+         */
+        ModelRequestTooLarge: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
             };
         };
         /** @description The body is not JSON. */
@@ -847,6 +886,19 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /**
+         * @description The body is not JSON.
+         *     The provider's own 415 comes through as it answered it.
+         */
+        ModelUnsupportedMediaType: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+            };
+        };
         /** @description The gateway failed. The operator finds the cause in the log by the `x-request-id` of this answer. */
         InternalError: {
             headers: {
@@ -855,6 +907,19 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Error"];
+            };
+        };
+        /**
+         * @description The gateway failed. The operator finds the cause in the log by the `x-request-id` of this answer.
+         *     The provider's own 500 comes through as it answered it.
+         */
+        ModelInternalError: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
             };
         };
         /**
@@ -870,8 +935,21 @@ export interface components {
                 "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
             };
         };
-        /** @description The gateway is shutting down and takes no new work. The provider's own 503 comes through as it answered it. */
+        /** @description The gateway is shutting down and takes no new work. */
         ShuttingDown: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /**
+         * @description The gateway is shutting down and takes no new work.
+         *     The provider's own 503 comes through as it answered it.
+         */
+        ModelShuttingDown: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -1000,12 +1078,12 @@ export interface operations {
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["ModelNotFound"];
-            408: components["responses"]["RequestTimeout"];
-            413: components["responses"]["RequestTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
-            500: components["responses"]["InternalError"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
-            503: components["responses"]["ShuttingDown"];
+            503: components["responses"]["ModelShuttingDown"];
             504: components["responses"]["UpstreamTimeout"];
             default: components["responses"]["UpstreamError"];
         };
@@ -1037,12 +1115,12 @@ export interface operations {
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["ModelNotFound"];
-            408: components["responses"]["RequestTimeout"];
-            413: components["responses"]["RequestTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
-            500: components["responses"]["InternalError"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
-            503: components["responses"]["ShuttingDown"];
+            503: components["responses"]["ModelShuttingDown"];
             504: components["responses"]["UpstreamTimeout"];
             default: components["responses"]["UpstreamError"];
         };
@@ -1073,12 +1151,12 @@ export interface operations {
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["ModelNotFound"];
-            408: components["responses"]["RequestTimeout"];
-            413: components["responses"]["RequestTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
-            500: components["responses"]["InternalError"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
-            503: components["responses"]["ShuttingDown"];
+            503: components["responses"]["ModelShuttingDown"];
             504: components["responses"]["UpstreamTimeout"];
             default: components["responses"]["UpstreamError"];
         };
@@ -1102,11 +1180,11 @@ export interface operations {
                     "application/json": components["schemas"]["ModelList"];
                 };
             };
-            400: components["responses"]["InvalidQuery"];
+            400: components["responses"]["ModelInvalidQuery"];
             401: components["responses"]["Unauthorized"];
-            500: components["responses"]["InternalError"];
+            500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
-            503: components["responses"]["ShuttingDown"];
+            503: components["responses"]["ModelShuttingDown"];
             504: components["responses"]["UpstreamTimeout"];
             default: components["responses"]["UpstreamError"];
         };
@@ -1136,12 +1214,12 @@ export interface operations {
                     "application/json": components["schemas"]["Model"];
                 };
             };
-            400: components["responses"]["InvalidQuery"];
+            400: components["responses"]["ModelInvalidQuery"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["ModelNotFound"];
-            500: components["responses"]["InternalError"];
+            500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
-            503: components["responses"]["ShuttingDown"];
+            503: components["responses"]["ModelShuttingDown"];
             504: components["responses"]["UpstreamTimeout"];
             default: components["responses"]["UpstreamError"];
         };

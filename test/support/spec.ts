@@ -1,0 +1,44 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { loadSpec, type SpecMethod, type SpecOperation, type SpecSchema, specMethods } from '../../src/spec.ts';
+
+export const spec = loadSpec();
+
+/** One operation of openapi.yaml and where it stands. */
+export interface Documented {
+  readonly path: string;
+  readonly method: SpecMethod;
+  readonly operation: SpecOperation;
+}
+
+function operationsIn(section: 'paths' | 'webhooks'): Documented[] {
+  return Object.entries(spec[section]).flatMap(([path, item]) =>
+    specMethods.flatMap((method) => {
+      const operation = item[method];
+      return operation ? [{ path, method, operation }] : [];
+    }),
+  );
+}
+
+/** What clients may call. */
+export const operations: readonly Documented[] = operationsIn('paths');
+
+/** What receivers are sent. */
+export const webhookOperations: readonly Documented[] = operationsIn('webhooks');
+
+/** The node itself, or the one its `$ref` leads to. */
+export function resolved<T>(node: T): T {
+  const { $ref } = (node ?? {}) as { $ref?: unknown };
+  if (typeof $ref !== 'string') return node;
+  const keys = $ref.split('/').slice(1);
+  return resolved(keys.reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], spec) as T);
+}
+
+const ajv = new Ajv2020({ strict: true, allowUnionTypes: true });
+addFormats.default(ajv);
+ajv.addVocabulary(['components', 'example', 'x-extension', 'x-enumDescriptions']);
+
+/** What a value has that its schema does not allow, as text; empty when it fits. */
+export function misfits(schema: SpecSchema, value: unknown): string {
+  return ajv.validate({ components: spec.components, ...schema }, value) ? '' : ajv.errorsText();
+}
