@@ -16,14 +16,14 @@ export interface ProxyDependencies {
   readonly logger: Logger;
 }
 
-export interface Proxy {
+export interface ModelProxy {
   readonly operations: OperationTable;
   /** Ends every connection to the upstreams. Call it when no call is in flight: those that are break off. */
   close(): Promise<void>;
 }
 
 /** The model endpoints over the upstreams of the options. */
-export function createProxy(deps: ProxyDependencies): Proxy {
+export function createProxy(deps: ProxyDependencies): ModelProxy {
   const dispatcher = createDispatcher();
   const http = createHttpClient(dispatcher);
   const upstreams = deps.upstreams.map(createUpstream);
