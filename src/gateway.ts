@@ -1,0 +1,129 @@
+import type { ClientSession } from 'mongoose';
+import { type Database, openDatabase } from './connection.ts';
+import { createDeliveryModel } from './deliveries/model.ts';
+import { createDeliveryService } from './deliveries/service.ts';
+import { createCatalogue } from './events/catalogue.ts';
+import { createEventModel } from './events/model.ts';
+import type { EventInput, PublishedEvent } from './events/publication.ts';
+import { createEventService, type PublishOptions } from './events/service.ts';
+import { bearerToken } from './http/bearer.ts';
+import { createEdge, type Edge } from './http/edge.ts';
+import { createKeyModel } from './keys/model.ts';
+import { createKeyService, type KeyService } from './keys/service.ts';
+import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options.ts';
+import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
+import { createProxy } from './proxy/proxy.ts';
+import { operationTable } from './router.ts';
+import { loadSpec } from './spec.ts';
+import { readVersion } from './version.ts';
+import { createWebhookModel } from './webhooks/model.ts';
+import { createSealer } from './webhooks/sealing.ts';
+import { createWebhookService, type WebhookService } from './webhooks/service.ts';
+
+/** A gateway, ready to be mounted. */
+export interface ModelGateway {
+  /** Express middleware with everything under `/v1`; mount it at the root or under any prefix. */
+  readonly router: Edge;
+  /** API keys: create, revoke, list. */
+  readonly keys: KeyService;
+  /** Any account's webhooks, as its owner sees them over HTTP. */
+  readonly webhooks: WebhookService;
+  /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */
+  start(): Promise<void>;
+  /**
+   * Publishes an event to the account's webhooks. Once it resolves, the event cannot be lost.
+   * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `invalid_value`, `idempotency_conflict`,
+   *   `weak_write_concern`: nothing was stored; or `publish_unconfirmed`: publish again with the `idempotencyKey` it carries
+   */
+  publish(input: EventInput, options?: PublishOptions): Promise<PublishedEvent>;
+  /** Runs the host's own writes and what it publishes under `session` as one transaction, and starts the deliveries on commit. */
+  transaction<T>(fn: (session: ClientSession) => Promise<T>): Promise<T>;
+  /** Stops intake, lets attempts in flight end (35 s at most), closes what the gateway opened. May be called again. */
+  close(): Promise<void>;
+}
+
+/**
+ * Builds a gateway: checks the options, opens the database, builds the indexes, joins the parts.
+ * @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message
+ */
+export async function createModelGateway(given: ModelGatewayOptions): Promise<ModelGateway> {
+  const options = resolveOptions(given);
+  const database = await openDatabase(options.mongo);
+  try {
+    return await join(options, database);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+/** Every part, and how they are joined. */
+async function join(options: ResolvedOptions, database: Database): Promise<ModelGateway> {
+  const { connection } = database;
+  const { collectionPrefix: prefix, logger } = options;
+  const networks = parseNetworks(options.allowPrivateNetworks);
+  const spec = loadSpec();
+  const catalogue = createCatalogue(spec);
+  const models = {
+    keys: createKeyModel(connection, prefix),
+    webhooks: createWebhookModel(connection, prefix),
+    events: createEventModel(connection, prefix),
+    deliveries: createDeliveryModel(connection, prefix),
+  };
+
+  const keys = createKeyService({ keys: models.keys });
+  const webhooks = createWebhookService({
+    webhooks: models.webhooks,
+    sealer: createSealer(options.secretKeys),
+    catalogueTypes: catalogue.types,
+    rules: { allowHttp: options.allowHttp, networks },
+    maxWebhooks: options.maxWebhooks,
+  });
+  const deliveries = createDeliveryService({
+    connection,
+    deliveries: models.deliveries,
+    events: models.events,
+    forDelivery: webhooks.forDelivery,
+    clients: { allowAddress: (address) => isAllowedAddress(address, networks) },
+    options,
+    userAgent: `express-model-gateway/${readVersion()}`,
+  });
+  const events = createEventService({
+    connection,
+    events: models.events,
+    catalogue,
+    subscribers: webhooks.subscribers,
+    fanOut: deliveries.fanOut,
+    logger,
+  });
+  const proxy = createProxy({ upstreams: options.upstreams, logger });
+
+  const router = await createEdge({
+    spec,
+    operations: operationTable({ models: proxy.operations, webhooks }),
+    authenticate: options.authenticate ?? ((req) => keys.authenticate(bearerToken(req))),
+    modelBodyLimit: options.modelBodyLimit,
+    webhookBodyLimit: options.webhookBodyLimit,
+    logger,
+  });
+  await Promise.all([models.keys.createIndexes(), models.webhooks.createIndexes(), events.init(), deliveries.init()]);
+
+  let closing: Promise<void> | null = null;
+  async function close(): Promise<void> {
+    await Promise.all([deliveries.close(), proxy.close()]);
+    await database.close();
+  }
+
+  return {
+    router,
+    keys,
+    webhooks,
+    start: deliveries.start,
+    publish: events.publish,
+    transaction: events.transaction,
+    close() {
+      closing ??= close();
+      return closing;
+    },
+  };
+}

@@ -1,0 +1,76 @@
+import { execFile } from 'node:child_process';
+import { cp, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect } from 'chai';
+
+const run = promisify(execFile);
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const setups = path.join(root, 'test/project-setups');
+
+/** A folder of consumers with the packed tarball installed, and this checkout's dependencies beside it. */
+async function installTarball(): Promise<{ folder: string; files: string[] }> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'emg-consumers-'));
+  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
+    cwd: root,
+  });
+  const [packed] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
+  const modules = path.join(folder, 'node_modules');
+  await mkdir(path.join(modules, 'express-model-gateway'), { recursive: true });
+  await run('tar', [
+    '-xzf',
+    path.join(folder, packed.filename),
+    '-C',
+    path.join(modules, 'express-model-gateway'),
+    '--strip-components=1',
+  ]);
+  for (const name of await readdir(path.join(root, 'node_modules'))) {
+    if (!name.startsWith('.')) await symlink(path.join(root, 'node_modules', name), path.join(modules, name));
+  }
+  await cp(setups, folder, { recursive: true });
+  return { folder, files: packed.files.map((file) => file.path) };
+}
+
+describe('the packed tarball', function () {
+  this.timeout(120_000);
+  let folder: string;
+  let files: string[];
+
+  before(async () => {
+    ({ folder, files } = await installTarball());
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+
+  it('carries the build, the specification, the licence and the README, and neither sources nor tests', () => {
+    expect(files).to.include.members(['dist/index.js', 'dist/index.d.ts', 'openapi.yaml', 'LICENSE', 'README.md']);
+    expect(files.filter((file) => /^(src|test|node_modules|\.)/.test(file))).to.deep.equal([]);
+  });
+
+  it('works from an ES module', async () => {
+    const { stdout } = await run('node', ['esm/main.mjs'], { cwd: folder });
+    expect(stdout).to.equal('true invalid_options function\n');
+  });
+
+  it('works from CommonJS', async () => {
+    const { stdout } = await run('node', ['cjs/main.cjs'], { cwd: folder });
+    expect(stdout).to.equal('true invalid_options function\n');
+  });
+
+  it('type-checks and works from TypeScript with library checks on', async () => {
+    await run('node', [path.join(root, 'node_modules/typescript/bin/tsc'), '-p', 'typescript'], { cwd: folder });
+    await cp(path.join(folder, 'typescript/out/main.js'), path.join(folder, 'typescript/main.mjs'));
+    const { stdout } = await run('node', ['typescript/main.mjs'], { cwd: folder });
+    expect(stdout).to.equal('true invalid_options function\n');
+  });
+
+  it('does nothing when it is imported: no output, no handle kept open, no global touched', async () => {
+    const script =
+      "const before = Object.getOwnPropertyNames(globalThis).length; await import('express-model-gateway');" +
+      'console.log(Object.getOwnPropertyNames(globalThis).length - before, process.getActiveResourcesInfo().filter((r) => /TCP|Timeout|Server/.test(r)).length)';
+    const { stdout, stderr } = await run('node', ['--input-type=module', '-e', script], { cwd: folder });
+    expect(stdout).to.equal('0 0\n');
+    expect(stderr).to.equal('');
+  });
+});

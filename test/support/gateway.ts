@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import express from 'express';
+import { createModelGateway, type ModelGateway, type ModelGatewayOptions } from '../../src/index.ts';
+import { freshDatabase } from './mongo.ts';
+
+/** A key for sealing that no other test has. */
+export function newSecretKey(id = 'k1'): string {
+  return `${id}:${randomBytes(32).toString('base64')}`;
+}
+
+/** A real server on a free loopback port. */
+export async function listen(
+  listener: RequestListener,
+): Promise<{ server: Server; url: string; close(): Promise<void> }> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    server,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+/** A gateway in an Express 5 app on loopback, with a database of its own and a key for `usr_1`. */
+export interface LiveGateway {
+  gateway: ModelGateway;
+  /** Where the app listens, without `/v1`. */
+  url: string;
+  /** An API key of `usr_1`. */
+  key: string;
+  /** Calls the API with that key, JSON in and out. */
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for
+  call(method: string, path: string, body?: unknown): Promise<{ status: number; body: any; headers: Headers }>;
+  close(): Promise<void>;
+}
+
+/** Options every test gateway has: loopback receivers over http, no noise. */
+export const loopbackOptions = {
+  allowHttp: true,
+  allowPrivateNetworks: ['127.0.0.0/8'],
+  logger: { info() {}, warn() {}, error() {} },
+} satisfies Partial<ModelGatewayOptions>;
+
+export async function startGateway(options: Partial<ModelGatewayOptions> = {}): Promise<LiveGateway> {
+  const database = await freshDatabase();
+  const gateway = await createModelGateway({
+    mongo: database.connection,
+    secretKeys: [newSecretKey()],
+    ...loopbackOptions,
+    ...options,
+  });
+  const app = express().use(gateway.router);
+  const { url, close } = await listen(app);
+  await gateway.start();
+  const { key } = await gateway.keys.create({ userId: 'usr_1' });
+  return {
+    gateway,
+    url,
+    key,
+    async call(method, path, body) {
+      const response = await fetch(url + path, {
+        method,
+        headers: {
+          authorization: `Bearer ${key}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      return { status: response.status, body: text ? JSON.parse(text) : undefined, headers: response.headers };
+    },
+    async close() {
+      await close();
+      await gateway.close();
+      await database.drop();
+    },
+  };
+}
