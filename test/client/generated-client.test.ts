@@ -1,0 +1,187 @@
+import { expect } from 'chai';
+import createClient, { type Middleware } from 'openapi-fetch';
+import type { operations as Operations, paths } from '../../src/api.d.ts';
+import type { SpecMediaType, SpecPathItem } from '../../src/spec.ts';
+import { type LiveGateway, startGateway } from '../support/gateway.ts';
+import { misfits, operations, resolved, spec } from '../support/spec.ts';
+import { json, type Script, ScriptedUpstream } from '../support/upstream.ts';
+
+type Content = Readonly<Record<string, SpecMediaType>>;
+
+/** What openapi.yaml says an operation answers with a status. */
+function documentedContent(path: string, method: string, status: number): Content {
+  const operation = spec.paths[path]?.[method.toLowerCase() as keyof SpecPathItem & 'get'];
+  const response = operation?.responses[status] ?? operation?.responses.default;
+  return (resolved(response) as { content?: Content } | undefined)?.content ?? {};
+}
+
+/** The provider answers with the examples of openapi.yaml. */
+const provider: Script = (res, { method, path, body }) => {
+  const template = path.startsWith('/v1/models/') ? '/v1/models/{model}' : path;
+  const content = documentedContent(template, method, 200);
+  const streamed = body.length > 0 && JSON.parse(body.toString()).stream === true;
+  const mediaType = streamed ? 'text/event-stream' : 'application/json';
+  const [example] = Object.values(content[mediaType]?.examples ?? {});
+  if (streamed) res.writeHead(200, { 'content-type': mediaType }).end(example?.value);
+  else return json(200, example?.value)(res, {} as never);
+};
+
+describe('a client generated from openapi.yaml', () => {
+  let live: LiveGateway;
+  let upstream: ScriptedUpstream;
+  const called = new Set<string>();
+
+  /** Notes which operation each call was, and holds every answer against what openapi.yaml says of it. */
+  const witness: Middleware = {
+    async onResponse({ request, response, schemaPath }) {
+      called.add(`${request.method} ${schemaPath}`);
+      const mediaType = response.headers.get('content-type')?.split(';')[0] ?? '';
+      const content = documentedContent(schemaPath, request.method, response.status);
+      const answer = await response.clone().text();
+      const body: unknown = mediaType === 'application/json' ? JSON.parse(answer) : answer;
+      expect(content, `${request.method} ${schemaPath} ${response.status}`).to.include.keys(mediaType);
+      expect(misfits(content[mediaType]?.schema ?? {}, body)).to.equal('');
+      expect(response.headers.get('x-request-id')).to.match(/^req_/);
+    },
+  };
+
+  function clientWith(key?: string) {
+    const client = createClient<paths, 'application/json'>({
+      baseUrl: live.url,
+      headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
+    });
+    client.use(witness);
+    return client;
+  }
+
+  const client = () => clientWith(live.key);
+
+  const webhook = {
+    url: 'https://example.com/webhooks/account',
+    events: ['payment.completed'] as 'payment.completed'[],
+    secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+  };
+
+  async function newWebhook(): Promise<string> {
+    const { data, error } = await client().POST('/v1/webhooks', { body: webhook });
+    expect(error).to.equal(undefined);
+    return data?.id ?? '';
+  }
+
+  before(async () => {
+    upstream = await ScriptedUpstream.start();
+    upstream.script = provider;
+    live = await startGateway({ upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl, apiKey: 'sk-up' }] });
+  });
+
+  after(async () => {
+    await live?.close();
+    await upstream?.close();
+  });
+
+  /** One call for each operation; a missing one does not compile, one too many neither. */
+  const calls: Record<Exclude<keyof Operations, `on${string}`>, () => Promise<void>> = {
+    async createChatCompletion() {
+      const messages = [{ role: 'user', content: 'Name three rivers in Portugal.' }];
+      const { data } = await client().POST('/v1/chat/completions', { body: { model: 'gpt-5-mini', messages } });
+      expect(data?.choices[0]?.message.content).to.equal('The Douro, the Tagus and the Mondego.');
+    },
+    async createImage() {
+      const { data } = await client().POST('/v1/images/generations', { body: { prompt: 'A lighthouse' } });
+      expect(data?.data[0]?.url).to.equal('https://images.example.com/3f8a.png');
+    },
+    async createEmbedding() {
+      const body = { model: 'text-embedding-3-small', input: 'The harbour at dusk' };
+      const { data } = await client().POST('/v1/embeddings', { body });
+      expect(data?.data[0]?.embedding).to.deep.equal([0.25, -0.5, 0.125]);
+    },
+    async listModels() {
+      const { data } = await client().GET('/v1/models');
+      expect(data?.data.map(({ id }) => id)).to.deep.equal(['gpt-5-mini', 'meta-llama/Llama-4-Scout']);
+    },
+    async retrieveModel() {
+      const { data } = await client().GET('/v1/models/{model}', { params: { path: { model: 'gpt-5-mini' } } });
+      expect(data?.owned_by).to.equal('openai');
+    },
+    async createWebhook() {
+      const { data, response } = await client().POST('/v1/webhooks', { body: webhook });
+      expect(response.status).to.equal(201);
+      expect(data).to.include({ url: webhook.url, active: true });
+      expect(data).to.not.have.property('secret');
+    },
+    async listWebhooks() {
+      const id = await newWebhook();
+      const { data } = await client().GET('/v1/webhooks', { params: { query: { limit: 100 } } });
+      expect(data?.data.at(-1)).to.include({ id, active: true });
+      expect(data?.has_more).to.equal(false);
+    },
+    async updateWebhook() {
+      const path = { id: await newWebhook() };
+      const { data } = await client().PATCH('/v1/webhooks/{id}', { params: { path }, body: { active: false } });
+      expect(data).to.include({ id: path.id, active: false });
+      expect(data?.created_at).to.match(/Z$/);
+    },
+    async deleteWebhook() {
+      const path = { id: await newWebhook() };
+      const { data } = await client().DELETE('/v1/webhooks/{id}', { params: { path } });
+      expect(data).to.deep.equal({ id: path.id, deleted: true });
+    },
+  };
+
+  for (const [operationId, call] of Object.entries(calls)) {
+    it(`calls ${operationId}`, call);
+  }
+
+  it('reads a streamed chat', async () => {
+    const messages = [{ role: 'user', content: 'What is a webhook?' }];
+    const { data } = await client().POST('/v1/chat/completions', {
+      body: { model: 'gpt-5-mini', messages, stream: true },
+      parseAs: 'text',
+    });
+    expect(data).to.match(/^data: \{.*\n\n.*data: \[DONE\]\n\n$/s);
+  });
+
+  it('reads a page of webhooks after another', async () => {
+    const first = await newWebhook();
+    const second = await newWebhook();
+    const { data } = await client().GET('/v1/webhooks', { params: { query: { limit: 1, after: first } } });
+    expect(data?.data.map(({ id }) => id)).to.deep.equal([second]);
+  });
+
+  it('reads which field was wrong, and by which code', async () => {
+    const { error, response } = await client().POST('/v1/webhooks', {
+      // @ts-expect-error: an event that there is not does not compile
+      body: { ...webhook, events: ['payment.refunded'] },
+    });
+    expect(response.status).to.equal(400);
+    expect(error?.error).to.include({ code: 'invalid_value', param: 'events[0]' });
+  });
+
+  it('reads that a webhook is not there', async () => {
+    const params = { path: { id: 'wh_nobody' } };
+    const { error } = await client().DELETE('/v1/webhooks/{id}', { params });
+    expect(error?.error.code).to.equal('webhook_not_found');
+  });
+
+  it("reads a provider's own error", async () => {
+    upstream.script = json(429, { error: { message: 'Slow down', type: 'requests', param: null, code: 'slow_down' } });
+    const { error, response } = await client().GET('/v1/models');
+    upstream.script = provider;
+    expect(response.status).to.equal(429);
+    expect(error?.error?.code).to.equal('slow_down');
+  });
+
+  it('is told that a key is missing, by every operation', async () => {
+    for (const { method, path } of operations) {
+      const response = await fetch(live.url + path, { method: method.toUpperCase() });
+      const schema = documentedContent(path, method, 401)['application/json']?.schema;
+      expect(response.status, path).to.equal(401);
+      expect(misfits(schema ?? {}, await response.json()), path).to.equal('');
+    }
+  });
+
+  it('has called every operation there is', () => {
+    const documented = operations.map(({ method, path }) => `${method.toUpperCase()} ${path}`);
+    expect([...called]).to.have.members(documented);
+  });
+});
