@@ -1,0 +1,71 @@
+import { GatewayError } from '../errors.ts';
+import { isId } from '../ids.ts';
+import type { WebhookPatch } from './webhook.ts';
+
+/**
+ * Makes sure that a webhook may subscribe to these types.
+ * @throws GatewayError `invalid_type`, `invalid_value` or `unknown_event_type`, naming the entry
+ */
+export function checkEvents(events: readonly string[], known: ReadonlySet<string>): void {
+  if (!Array.isArray(events)) {
+    throw new GatewayError('invalid_type', 'events: must be an array of event types', { param: 'events' });
+  }
+  if (events.length === 0) {
+    throw new GatewayError('invalid_value', 'events: must name at least one event type', { param: 'events' });
+  }
+  events.forEach((type, i) => {
+    const param = `events[${i}]`;
+    if (!known.has(type)) {
+      throw new GatewayError('unknown_event_type', `${param}: must be one of ${[...known].join(', ')}`, { param });
+    }
+    if (events.indexOf(type) < i) {
+      throw new GatewayError('invalid_value', `${param}: '${type}' is named twice`, { param });
+    }
+  });
+}
+
+const secretLengths = { least: 8, most: 256 } as const;
+
+/**
+ * Makes sure that a secret can be stored unchanged and keys an HMAC. Its length is counted in characters, as a JSON schema counts.
+ * @throws GatewayError `invalid_type` or `invalid_value`, never with the secret in it
+ */
+export function checkSecret(secret: string): void {
+  const refuse = (code: 'invalid_type' | 'invalid_value', reason: string): never => {
+    throw new GatewayError(code, `secret: ${reason}`, { param: 'secret' });
+  };
+  const { least, most } = secretLengths;
+  if (typeof secret !== 'string') refuse('invalid_type', 'must be a string');
+  const length = secret.length > 2 * most ? Number.POSITIVE_INFINITY : [...secret].length;
+  if (length < least || length > most) refuse('invalid_value', `must have ${least} to ${most} characters`);
+  // an HMAC key ends where its trailing NULs begin, and half a surrogate pair has no UTF-8 form
+  if (/[\0\p{Surrogate}]/u.test(secret)) refuse('invalid_value', 'must not contain a NUL or half a surrogate pair');
+}
+
+/** The longest page of a list, and the usual one. */
+export const pageLimit = 100;
+
+/** @throws GatewayError `invalid_value` for a limit outside 1 to 100 or an `after` that is no webhook's id */
+export function checkPage(limit: number, after: string | undefined): void {
+  if (!Number.isInteger(limit) || limit < 1 || limit > pageLimit) {
+    throw new GatewayError('invalid_value', `limit: must be a whole number from 1 to ${pageLimit}`, { param: 'limit' });
+  }
+  if (after !== undefined && !isId('wh', after)) {
+    throw new GatewayError('invalid_value', 'after: must be the id of a webhook', { param: 'after' });
+  }
+}
+
+/**
+ * What a patch sets, and nothing else that it may carry.
+ * @throws GatewayError `missing_required_parameter` for an empty one, or what {@link checkEvents} throws
+ */
+export function toChanges({ events, active }: WebhookPatch, known: ReadonlySet<string>): WebhookPatch {
+  if (events === undefined && active === undefined) {
+    throw new GatewayError('missing_required_parameter', 'At least one of events and active must be given');
+  }
+  if (events !== undefined) checkEvents(events, known);
+  if (active !== undefined && typeof active !== 'boolean') {
+    throw new GatewayError('invalid_type', 'active: must be true or false', { param: 'active' });
+  }
+  return { ...(events && { events: [...events] }), ...(active !== undefined && { active }) };
+}

@@ -1,0 +1,59 @@
+import type { components } from '../api.d.ts';
+import type { Call, OperationTable } from '../http/operation.ts';
+import type { WebhookService } from './service.ts';
+import type { Webhook } from './webhook.ts';
+
+type Schemas = components['schemas'];
+type Summary = Schemas['WebhookSummary'];
+
+function toSummary({ id, url, events, active }: Webhook): Summary {
+  return { id, url, events: [...events] as Summary['events'], active };
+}
+
+function toBody(webhook: Webhook): Schemas['Webhook'] {
+  return { ...toSummary(webhook), created_at: webhook.createdAt.toISOString() };
+}
+
+/** The id in the path; an empty one is nobody's. */
+function idOf({ params }: Call): string {
+  return params.id ?? '';
+}
+
+/** The four operations on an account's webhooks. */
+export function webhookOperations(service: WebhookService): OperationTable {
+  return {
+    createWebhook: {
+      async handle(call: Call<Schemas['WebhookCreate']>) {
+        const webhook = await service.create(call.principal.userId, call.body);
+        return { status: 201, body: toBody(webhook) };
+      },
+    },
+    listWebhooks: {
+      async handle({ principal, query }) {
+        const { limit, after } = query;
+        const { webhooks, hasMore } = await service.list(principal.userId, {
+          // the validator has proved that it is a number, but not every version of Express lets it be replaced by one
+          ...(limit !== undefined && { limit: Number(limit) }),
+          ...(after !== undefined && { after: String(after) }),
+        });
+        return {
+          status: 200,
+          body: { data: webhooks.map(toSummary), has_more: hasMore } satisfies Schemas['WebhookList'],
+        };
+      },
+    },
+    updateWebhook: {
+      async handle(call: Call<Schemas['WebhookUpdate']>) {
+        const webhook = await service.update(call.principal.userId, idOf(call), call.body);
+        return { status: 200, body: toBody(webhook) };
+      },
+    },
+    deleteWebhook: {
+      async handle(call) {
+        const id = idOf(call);
+        await service.remove(call.principal.userId, id);
+        return { status: 200, body: { id, deleted: true } satisfies Schemas['WebhookDeleted'] };
+      },
+    },
+  };
+}

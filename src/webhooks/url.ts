@@ -1,0 +1,72 @@
+import { isIP } from 'node:net';
+import { type ErrorCode, GatewayError } from '../errors.ts';
+import { isAllowedAddress, type Networks } from '../outbound/addresses.ts';
+
+/** Which URLs a webhook may have. */
+export interface UrlRules {
+  /** Whether plain http will do. */
+  readonly allowHttp: boolean;
+  /** Networks that may be called although they are not public. */
+  readonly networks: Networks;
+}
+
+const lengthLimit = 2048;
+
+function refuse(code: ErrorCode, reason: string): never {
+  throw new GatewayError(code, `url: ${reason}`, { param: 'url' });
+}
+
+/** The URL's text is stored as it came, so only what every parser reads alike is taken. */
+function parse(text: string): URL {
+  if (typeof text !== 'string') refuse('invalid_type', 'must be a string');
+  if (text.length > lengthLimit) refuse('invalid_value', `must have at most ${lengthLimit} characters`);
+  if (/[\s\\\p{Control}\p{Surrogate}]/u.test(text)) {
+    refuse('invalid_value', 'must not contain spaces, control characters or backslashes; percent-encode them');
+  }
+  if (!/^[a-z][a-z0-9+.-]*:\/\/[^/?#]/i.test(text) || !URL.canParse(text)) {
+    refuse('invalid_value', 'must be an absolute URL such as https://example.com/webhooks');
+  }
+  return new URL(text);
+}
+
+function checkScheme({ protocol }: URL, { allowHttp }: UrlRules): void {
+  if (protocol === 'https:' || (protocol === 'http:' && allowHttp)) return;
+  if (allowHttp) refuse('url_not_allowed', 'must be an https or http URL');
+  refuse('url_not_allowed', 'must be an https URL; plain http needs allowHttp in the options of the gateway');
+}
+
+function checkParts(text: string): void {
+  const authority = /^[^:]*:\/\/([^/?#]*)/.exec(text)?.[1] ?? '';
+  if (authority.includes('@')) {
+    refuse(
+      'invalid_value',
+      'must not contain a user name or password; deliveries are authenticated by their signature',
+    );
+  }
+  if (text.includes('#')) refuse('invalid_value', 'must not contain a fragment; leave out # and what follows');
+}
+
+/** Judges literal addresses, in any spelling, and localhost; every other name is judged when it is resolved to connect. */
+function checkHost({ hostname }: URL, { networks }: UrlRules): void {
+  // URL has brought every spelling of an address (2130706433, 0x7f.1) into the usual one
+  const host = hostname.replace(/^\[|\]$|\.+$/g, '');
+  if (host === '') refuse('invalid_value', 'must name a host, such as example.com');
+  const addresses = /(^|\.)localhost$/.test(host) ? ['127.0.0.1', '::1'] : isIP(host) === 0 ? [] : [host];
+  if (addresses.length === 0 || addresses.some((address) => isAllowedAddress(address, networks))) return;
+  refuse(
+    'url_not_allowed',
+    'must lead to a public address; private and reserved ones need allowPrivateNetworks in the options of the gateway',
+  );
+}
+
+/**
+ * Makes sure that a webhook may have this URL.
+ * @throws GatewayError `invalid_type` or `invalid_value` for what is no usable URL, `url_not_allowed` for what the rules
+ *   do not allow; `param` is `url`
+ */
+export function checkWebhookUrl(text: string, rules: UrlRules): void {
+  const url = parse(text);
+  checkScheme(url, rules);
+  checkParts(text);
+  checkHost(url, rules);
+}

@@ -1,0 +1,33 @@
+import { randomBytes } from 'node:crypto';
+import type { Connection } from 'mongoose';
+import { parseNetworks } from '../../src/outbound/addresses.ts';
+import { createWebhookModel, type WebhookModel } from '../../src/webhooks/model.ts';
+import { createSealer } from '../../src/webhooks/sealing.ts';
+import { createWebhookService, type WebhookService, type WebhookServiceDeps } from '../../src/webhooks/service.ts';
+
+export const types = ['credits.low', 'payment.completed', 'usage.threshold'] as const;
+
+/** What a customer sends who does everything right. */
+export const valid = {
+  url: 'https://example.com/webhooks',
+  events: ['payment.completed', 'credits.low'],
+  secret: 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD',
+};
+
+/** A service over the webhooks of one connection; rules and limits as in production unless a test says otherwise. */
+export async function webhookService(
+  connection: Connection,
+  deps: Partial<WebhookServiceDeps> = {},
+): Promise<{ service: WebhookService; webhooks: WebhookModel }> {
+  const webhooks = createWebhookModel(connection, 'gateway_');
+  await webhooks.createIndexes();
+  const service = createWebhookService({
+    webhooks,
+    sealer: createSealer([`k1:${randomBytes(32).toString('base64')}`]),
+    catalogueTypes: new Set(types),
+    rules: { allowHttp: false, networks: parseNetworks([]) },
+    maxWebhooks: 50,
+    ...deps,
+  });
+  return { service, webhooks };
+}
