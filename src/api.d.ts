@@ -797,6 +797,16 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description There is a query parameter, and the operation takes none. */
+        UnknownQuery: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /**
          * @description A query parameter is there twice. Those that are not described here go on to the provider,
          *     whose own 400 comes through as it answered it.
@@ -812,6 +822,16 @@ export interface components {
         };
         /** @description No provider has this model. The provider's own 404 comes through as it answered it. */
         ModelNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+            };
+        };
+        /** @description The gateway has no provider to ask. The provider's own 404 comes through as it answered it. */
+        NoProvider: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -1182,6 +1202,7 @@ export interface operations {
             };
             400: components["responses"]["ModelInvalidQuery"];
             401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NoProvider"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];
@@ -1336,7 +1357,7 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookDeleted"];
                 };
             };
-            400: components["responses"]["InvalidQuery"];
+            400: components["responses"]["UnknownQuery"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["WebhookNotFound"];
             500: components["responses"]["InternalError"];
