@@ -53,6 +53,8 @@ export interface GatewayErrorDetails {
   param?: string;
   /** Response headers that belong to the error, such as `allow` or `retry-after`. */
   headers?: Readonly<Record<string, string>>;
+  /** What a program needs to go on, such as the `idempotencyKey` to publish again with; never sent over HTTP. */
+  details?: Readonly<Record<string, unknown>>;
   /** What went wrong beneath; never shown to a caller of the API. */
   cause?: unknown;
 }
@@ -77,6 +79,7 @@ export class GatewayError extends Error {
   readonly status: number;
   readonly param: string | null;
   readonly headers: Readonly<Record<string, string>>;
+  readonly details: Readonly<Record<string, unknown>>;
 
   constructor(code: ErrorCode, message: string, details: GatewayErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -84,6 +87,7 @@ export class GatewayError extends Error {
     this.status = errorStatus[code];
     this.param = details.param ?? null;
     this.headers = details.headers ?? {};
+    this.details = details.details ?? {};
   }
 
   /** OpenAI's `error.type`, which follows from the status. */

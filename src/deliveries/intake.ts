@@ -1,0 +1,107 @@
+/** What starts an attempt. Only the claim decides whether it is really due. */
+export interface Bell {
+  readonly deliveryId: string;
+  readonly webhookId: string;
+  readonly attempt: number;
+}
+
+export interface IntakeDeps {
+  /** Attempts in flight at once. */
+  readonly concurrency: number;
+  /** Attempts in flight at once to one webhook, so that one that hangs cannot take them all. */
+  readonly perWebhook: number;
+  /** Bells kept for later; what comes beyond is left to the sweep. */
+  readonly maxWaiting: number;
+  /** Makes the attempt. Never rejects. */
+  readonly run: (bell: Bell) => Promise<void>;
+  /** Called when an attempt has ended and nothing waits that could be started. */
+  readonly onSpace: () => void;
+}
+
+/** Which attempts run in this process, and which wait for a place. */
+export interface Intake {
+  /** Starts the attempt, or keeps it until there is a place. Resolves when an attempt it started has ended. */
+  offer(bell: Bell): Promise<void>;
+  /** Webhooks that have all their places in use. */
+  full(): string[];
+  /** Whether another attempt could be started at once. */
+  hasSpace(): boolean;
+  /** Starts nothing more; resolves when what runs has ended. */
+  close(): Promise<void>;
+}
+
+/** A fair share of the places for each webhook. */
+export function createIntake({ concurrency, perWebhook, maxWaiting, run, onSpace }: IntakeDeps): Intake {
+  const running = new Map<string, Promise<void>>();
+  const runningFor = new Map<string, number>();
+  /** By webhook, the one served longest ago first. */
+  const waiting = new Map<string, Map<string, Bell>>();
+  let waitingCount = 0;
+  let closed = false;
+
+  const hasSpace = () => !closed && running.size < concurrency;
+  const isFull = (webhookId: string) => (runningFor.get(webhookId) ?? 0) >= perWebhook;
+
+  function count(webhookId: string, change: 1 | -1): void {
+    const now = (runningFor.get(webhookId) ?? 0) + change;
+    if (now === 0) runningFor.delete(webhookId);
+    else runningFor.set(webhookId, now);
+  }
+
+  function start(bell: Bell): Promise<void> {
+    count(bell.webhookId, 1);
+    const ended = run(bell).finally(() => {
+      running.delete(bell.deliveryId);
+      count(bell.webhookId, -1);
+      startWaiting();
+    });
+    running.set(bell.deliveryId, ended);
+    return ended;
+  }
+
+  function keep(bell: Bell): void {
+    const queue = waiting.get(bell.webhookId) ?? new Map<string, Bell>();
+    if (waitingCount >= maxWaiting || queue.has(bell.deliveryId)) return;
+    waiting.set(bell.webhookId, queue.set(bell.deliveryId, bell));
+    waitingCount += 1;
+  }
+
+  function takeNext(): Bell | undefined {
+    for (const [webhookId, queue] of waiting) {
+      if (isFull(webhookId)) continue;
+      const [bell] = queue.values();
+      if (!bell) continue;
+      queue.delete(bell.deliveryId);
+      waitingCount -= 1;
+      waiting.delete(webhookId);
+      if (queue.size > 0) waiting.set(webhookId, queue);
+      return bell;
+    }
+    return undefined;
+  }
+
+  function startWaiting(): void {
+    while (hasSpace()) {
+      const bell = takeNext();
+      if (!bell) break;
+      void start(bell);
+    }
+    if (hasSpace()) onSpace();
+  }
+
+  return {
+    async offer(bell) {
+      if (closed || running.has(bell.deliveryId)) return;
+      if (hasSpace() && !isFull(bell.webhookId)) await start(bell);
+      else keep(bell);
+    },
+    full: () => [...runningFor.keys()].filter(isFull),
+    hasSpace,
+    async close() {
+      closed = true;
+      waiting.clear();
+      waitingCount = 0;
+      await Promise.all(running.values());
+    },
+  };
+}

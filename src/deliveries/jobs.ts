@@ -1,0 +1,120 @@
+import { MongoBackend } from '@agendajs/mongo-backend';
+import { Agenda, InMemoryNotificationChannel, type Job } from 'agenda';
+import type { Connection } from 'mongoose';
+import type { Logger } from '../options.ts';
+import type { Bell } from './intake.ts';
+
+const jobName = 'delivery attempt';
+
+/** After a crash, Agenda gives a job to another worker; the sweep has been quicker by then. Milliseconds. */
+const lockLifetime = 90_000;
+/** How often Agenda looks for jobs of other processes. Its own are told to it at once. Milliseconds. */
+const processEvery = 2_000;
+/** Jobs of one fan-out that are inserted at the same time. */
+const insertsAtOnce = 20;
+
+export interface JobsDeps {
+  readonly connection: Connection;
+  /** Names this process in the jobs it has locked. */
+  readonly owner: string;
+  /** The collection for the jobs alone. */
+  readonly collection: string;
+  /** Jobs run at once. */
+  readonly concurrency: number;
+  /** Rings when a job is due by this process's clock. Never rejects. */
+  readonly onBell: (bell: Bell) => Promise<void>;
+  readonly logger: Logger;
+}
+
+/** One Agenda job per attempt. Losing them all loses nothing: the sweep reads the deliveries themselves. */
+export interface Jobs {
+  /** Builds the indexes. To be awaited before anything else. */
+  init(): Promise<void>;
+  /** Rings the bells in so many milliseconds, in whichever process comes first. Logs what fails. */
+  schedule(bells: readonly Bell[], wait: number): Promise<void>;
+  /** Starts running jobs in this process. */
+  start(): Promise<void>;
+  /** Takes no more jobs. */
+  stop(): Promise<void>;
+  /** After the last attempt has ended: leaves no job locked behind. */
+  release(): Promise<void>;
+}
+
+function isDuplicateKey(error: unknown): boolean {
+  return (error as { code?: unknown }).code === 11_000;
+}
+
+/** Jobs kept by Agenda in the same database, on the same connection. */
+export function createJobs({ connection, owner, collection, concurrency, onBell, logger }: JobsDeps): Jobs {
+  // bells need not survive anything, so they do not wait for a majority
+  const owned = { name: jobName, lastModifiedBy: owner } as const;
+  const db = connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
+  let agenda: Agenda | null = null;
+  let stopped = false;
+
+  async function buildIndexes(): Promise<void> {
+    const jobs = db.collection(collection);
+    await jobs.createIndex({ name: 1, nextRunAt: 1, priority: -1, lockedAt: 1, disabled: 1 }, { name: 'next' });
+    // a waiting job for an attempt stands for any other; one that runs has no nextRunAt
+    await jobs.createIndex(
+      { 'data.deliveryId': 1, 'data.attempt': 1 },
+      { name: 'oneBell', unique: true, partialFilterExpression: { nextRunAt: { $type: 'date' } } },
+    );
+  }
+
+  function createAgenda(): Agenda {
+    const made = new Agenda({
+      name: owner,
+      // the backend would build its index in the background, and a failure there would end the process
+      backend: new MongoBackend({ mongo: db, collection, ensureIndex: false }),
+      notificationChannel: new InMemoryNotificationChannel(),
+      processEvery,
+      maxConcurrency: concurrency,
+      defaultConcurrency: concurrency,
+      // more would be hoarded from the other workers
+      lockLimit: concurrency,
+      defaultLockLimit: concurrency,
+      defaultLockLifetime: lockLifetime,
+      removeOnComplete: true,
+    });
+    made.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));
+    made.define<Bell>(jobName, (job: Job<Bell>) => onBell(job.attrs.data));
+    return made;
+  }
+
+  async function insert(bell: Bell, at: Date): Promise<void> {
+    try {
+      await agenda?.schedule(at, jobName, bell);
+    } catch (error) {
+      if (isDuplicateKey(error)) return;
+      logger.warn('a job was not stored; the sweep will start the attempt', { ...bell, reason: String(error) });
+    }
+  }
+
+  return {
+    async init() {
+      await buildIndexes();
+      agenda ??= createAgenda();
+      await agenda.ready;
+    },
+    async schedule(bells, wait) {
+      const at = new Date(Date.now() + wait);
+      for (let i = 0; i < bells.length && !stopped; i += insertsAtOnce) {
+        await Promise.all(bells.slice(i, i + insertsAtOnce).map((bell) => insert(bell, at)));
+      }
+    },
+    async start() {
+      await agenda?.start();
+    },
+    async stop() {
+      stopped = true;
+      await agenda?.stop(false);
+    },
+    async release() {
+      // Agenda forgets the jobs it was just locking or running when it was stopped
+      const soon = new Date(Date.now() + 2 * processEvery);
+      await db.collection(collection).deleteMany({ ...owned, nextRunAt: null });
+      await db.collection(collection).updateMany({ ...owned, nextRunAt: { $lte: soon } }, { $set: { lockedAt: null } });
+    },
+  };
+}

@@ -1,0 +1,26 @@
+import { durableCollection } from '../events/model.ts';
+import type { Outbox } from '../events/outbox.ts';
+import type { DeliveryModel } from './model.ts';
+
+const batchSize = 500;
+
+/**
+ * Lets events expire that are older than the retention and have no delivery left. Deliveries expire by themselves
+ * once they have ended, so nothing pending ever loses its event.
+ * @param retention milliseconds
+ */
+export function createRetention(deliveries: DeliveryModel, outbox: Pick<Outbox, 'kept' | 'expire'>, retention: number) {
+  const collection = durableCollection(deliveries);
+  return async function expireEvents(): Promise<void> {
+    const before = Date.now() - retention;
+    let after = '';
+    for (;;) {
+      const ids = await outbox.kept(before, after, batchSize);
+      const last = ids.at(-1);
+      if (last === undefined) return;
+      after = last;
+      const needed = new Set(await collection.distinct('eventId', { eventId: { $in: ids } }));
+      await outbox.expire(ids.filter((id) => !needed.has(id)));
+    }
+  };
+}

@@ -1,0 +1,63 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { GatewayError } from '../errors.ts';
+import type { Envelope } from './envelope.ts';
+import type { NewEvent } from './outbox.ts';
+
+/** What a publisher hands in. */
+export interface EventInput {
+  /** One of the catalogue's types. */
+  readonly type: string;
+  /** The account whose webhooks hear of it. */
+  readonly userId: string;
+  /** The type's payload. */
+  readonly data: unknown;
+}
+
+/** What a publisher gets back: the event as every receiver will see it, and the key to publish it again with. */
+export interface PublishedEvent {
+  readonly id: string;
+  readonly type: string;
+  /** ISO 8601, UTC. */
+  readonly created: string;
+  readonly data: unknown;
+  readonly idempotencyKey: string;
+}
+
+/** Which webhooks an event goes to. */
+export interface Audience {
+  readonly targets: readonly string[];
+  readonly skipped: readonly string[];
+}
+
+const textLimit = 256;
+
+/** @throws GatewayError `invalid_value` unless `text` can be stored and found again unchanged */
+export function checkText(param: string, text: unknown): asserts text is string {
+  const storable = typeof text === 'string' && !/[\0\p{Surrogate}]/u.test(text);
+  if (!storable || text.length === 0 || text.length > textLimit) {
+    throw new GatewayError('invalid_value', `${param}: must be a string of 1 to ${textLimit} characters`, { param });
+  }
+}
+
+/** The document that records an event. */
+export function toNewEvent(
+  envelope: Envelope,
+  userId: string,
+  audience: Audience,
+  choices: { readonly idempotencyKey?: string | undefined; readonly test: boolean },
+): NewEvent {
+  const { id, type, created, body, contentHash } = envelope;
+  return {
+    _id: id,
+    userId,
+    type,
+    created,
+    body,
+    contentHash,
+    targets: [...audience.targets],
+    skipped: [...audience.skipped],
+    test: choices.test,
+    idempotencyKey: choices.idempotencyKey ?? randomUUID(),
+    deliveryKey: randomBytes(32),
+  };
+}

@@ -1,0 +1,57 @@
+import type { ClientSession, Connection } from 'mongoose';
+import { GatewayError } from '../errors.ts';
+import type { StoredEvent } from './outbox.ts';
+import { isUncertain } from './unconfirmed.ts';
+
+const durable = { writeConcern: { w: 'majority', j: true }, readConcern: { level: 'snapshot' } } as const;
+
+export interface Transactions {
+  /** Runs `fn` in a transaction and starts what was published in it right after the commit. */
+  run<T>(fn: (session: ClientSession) => Promise<T>): Promise<T>;
+  /** Notes an event written in a transaction. One that is not ours is left to the sweep. */
+  publishedUnder(session: ClientSession, event: StoredEvent): void;
+}
+
+function commitUnconfirmed(events: readonly StoredEvent[], cause: unknown): GatewayError {
+  const published = events.map(({ _id, idempotencyKey }) => ({ eventId: _id, idempotencyKey }));
+  return new GatewayError(
+    'publish_unconfirmed',
+    `the transaction with ${events.length} event(s) may or may not have been committed; publishing again with their idempotency keys cannot double them`,
+    { cause, details: { ...published[0], events: published } },
+  );
+}
+
+/** Transactions of our own: a driver's session does not say when it commits, so only these can wake the workers at once. */
+export function createTransactions(
+  connection: Connection,
+  startDeliveries: (event: StoredEvent) => Promise<void>,
+): Transactions {
+  const published = new WeakMap<ClientSession, StoredEvent[]>();
+
+  return {
+    async run(fn) {
+      const session = await connection.startSession();
+      try {
+        const result = await session.withTransaction(() => {
+          // the database may ask for another run: what the one before published is undone with it
+          published.set(session, []);
+          return fn(session);
+        }, durable);
+        await Promise.all((published.get(session) ?? []).map(startDeliveries));
+        return result;
+      } catch (error) {
+        const events = published.get(session) ?? [];
+        const unknown = (error as { errorLabelSet?: ReadonlySet<string> }).errorLabelSet?.has(
+          'UnknownTransactionCommitResult',
+        );
+        if (events.length > 0 && (unknown || isUncertain(error))) throw commitUnconfirmed(events, error);
+        throw error;
+      } finally {
+        await session.endSession();
+      }
+    },
+    publishedUnder(session, event) {
+      published.get(session)?.push(event);
+    },
+  };
+}

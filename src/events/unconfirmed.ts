@@ -1,0 +1,25 @@
+import { GatewayError } from '../errors.ts';
+
+interface DriverError {
+  name?: unknown;
+  errorLabelSet?: ReadonlySet<string>;
+}
+
+/** The driver's errors after which nobody knows whether the write took place. */
+const uncertain =
+  /^Mongo(Network|ServerSelection|WriteConcern|PoolCle|ConnectionPoolCle|NotConnected|TopologyClosed|OperationTimeout)/;
+
+/** Whether a write that failed so may nevertheless have been made, after the driver's own retry. */
+export function isUncertain(error: unknown): boolean {
+  const { name, errorLabelSet } = error as DriverError;
+  return (typeof name === 'string' && uncertain.test(name)) || errorLabelSet?.has('RetryableWriteError') === true;
+}
+
+/** What to tell the publisher then: everything needed to publish again without doubling. */
+export function publishUnconfirmed(eventId: string, idempotencyKey: string, cause: unknown): GatewayError {
+  return new GatewayError(
+    'publish_unconfirmed',
+    `the event ${eventId} may or may not have been stored; publish it again with idempotencyKey '${idempotencyKey}', which cannot double it`,
+    { cause, details: { eventId, idempotencyKey } },
+  );
+}

@@ -1,0 +1,110 @@
+import type { ClientSession, Connection } from 'mongoose';
+import type { Receiver } from '../../src/deliveries/attempt.ts';
+import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
+import { createDeliveryService } from '../../src/deliveries/service.ts';
+import { createCatalogue } from '../../src/events/catalogue.ts';
+import { createEventModel } from '../../src/events/model.ts';
+import { createEventService } from '../../src/events/service.ts';
+import { loadSpec } from '../../src/spec.ts';
+
+export const secret = 'a secret of the receiver';
+export const payment = {
+  type: 'payment.completed',
+  userId: 'usr_1',
+  data: { payment_id: 'pay_1', amount: 20, currency: 'usd', credits_added: 2000, user_id: 'usr_1' },
+} as const;
+
+/** Webhooks as the two services ask for them, kept in memory. */
+export function fakeWebhooks() {
+  const webhooks = new Map<string, { userId: string } & { -readonly [K in keyof Receiver]: Receiver[K] }>();
+  return {
+    webhooks,
+    add(url: string, more: Partial<Receiver> & { userId?: string } = {}): string {
+      const id = `wh_${webhooks.size + 1}`;
+      webhooks.set(id, { userId: 'usr_1', url, secret, active: true, events: ['payment.completed'], ...more });
+      return id;
+    },
+    async subscribers(userId: string, type: string, _session?: ClientSession) {
+      const mine = [...webhooks].filter(([, webhook]) => webhook.userId === userId && webhook.events.includes(type));
+      const ids = (active: boolean) => mine.filter(([, webhook]) => webhook.active === active).map(([id]) => id);
+      return { targets: ids(true), skipped: ids(false) };
+    },
+    async forDelivery(id: string) {
+      return webhooks.get(id) ?? null;
+    },
+  };
+}
+
+export type FakeWebhooks = ReturnType<typeof fakeWebhooks>;
+
+export const quiet = { info() {}, warn() {}, error() {} };
+
+const prefix = 'gateway_';
+
+export interface GatewayChoices {
+  readonly retryDelays?: readonly number[];
+  readonly attemptTimeout?: number;
+  readonly concurrency?: number;
+  readonly sweepInterval?: number;
+  readonly fanOutInterval?: number;
+  readonly retentionDays?: number;
+  readonly logger?: typeof quiet;
+}
+
+/** Events and deliveries of one process, on one connection. */
+export async function startGateway(connection: Connection, webhooks: FakeWebhooks, choices: GatewayChoices = {}) {
+  const events = createEventModel(connection, prefix);
+  const deliveries = createDeliveryModel(connection, prefix);
+  const options = {
+    collectionPrefix: prefix,
+    retryDelays: [20, 20, 20, 20, 20],
+    attemptTimeout: 5_000,
+    concurrency: 50,
+    sweepInterval: 2_000,
+    fanOutInterval: 300,
+    retentionDays: 30,
+    logger: quiet,
+    ...choices,
+  };
+  const deliveryService = createDeliveryService({
+    connection,
+    deliveries,
+    events,
+    forDelivery: webhooks.forDelivery,
+    clients: { allowAddress: (address) => address === '127.0.0.1' },
+    options,
+    userAgent: 'express-model-gateway/test',
+  });
+  const eventService = createEventService({
+    connection,
+    events,
+    catalogue: createCatalogue(loadSpec()),
+    subscribers: webhooks.subscribers,
+    fanOut: deliveryService.fanOut,
+    logger: options.logger,
+  });
+  await Promise.all([deliveryService.init(), eventService.init()]);
+
+  return {
+    ...eventService,
+    deliveries,
+    events,
+    ofEvent: deliveryService.ofEvent,
+    start: deliveryService.start,
+    close: deliveryService.close,
+    /** The one delivery of an event, once `holds` is true of it. */
+    async delivery(eventId: string, holds: (delivery: DeliveryDocument) => boolean = () => true) {
+      const until = performance.now() + 10_000;
+      for (;;) {
+        const [delivery] = await deliveryService.ofEvent(eventId);
+        if (delivery && holds(delivery)) return delivery;
+        if (performance.now() > until) throw new Error(`the delivery stayed ${JSON.stringify(delivery)}`);
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
+    },
+  };
+}
+
+export type TestGateway = Awaited<ReturnType<typeof startGateway>>;
+
+export const ended = (delivery: DeliveryDocument) => delivery.state !== 'pending';
