@@ -37,7 +37,8 @@ async function readInflated(req: IncomingMessage, limits: BodyLimits): Promise<B
       stream.destroy();
     }
     if ((error as getRawBody.RawBodyError).type === 'entity.too.large') throw tooLarge(limits);
-    throw stream === req || req.destroyed ? error : badCompression(error);
+    const clientLeft = req.destroyed && !req.complete;
+    throw stream === req || clientLeft ? error : badCompression(error);
   }
 }
 

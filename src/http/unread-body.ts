@@ -34,6 +34,7 @@ function endAfterBody(req: IncomingMessage, res: ServerResponse): void {
   };
   const timer = setTimeout(end, lingeringTime);
   req.on('data', count);
+  req.resume();
   req.once('end', end);
   req.once('close', end);
 }

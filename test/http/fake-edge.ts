@@ -1,0 +1,83 @@
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { bearerToken } from '../../src/http/bearer.ts';
+import { createEdge, type Edge, type EdgeDependencies } from '../../src/http/edge.ts';
+import type { Call, DataOperation, OperationTable, RelayOperation } from '../../src/http/operation.ts';
+import type { Logger } from '../../src/options.ts';
+import { loadSpec } from '../../src/spec.ts';
+
+export const goodKey = 'key-that-is-good';
+
+const relayed = new Set(['createChatCompletion', 'createImage', 'createEmbedding', 'listModels', 'retrieveModel']);
+
+/** What an operation was called with, as JSON can say it. */
+export function echo(call: Call): Record<string, unknown> {
+  const { requestId, principal, params, query, body, rawBody } = call;
+  return { requestId, principal, params, query, body, raw: rawBody.toString('base64') };
+}
+
+const echoData: DataOperation = { handle: async (call) => ({ status: 200, body: echo(call) }) };
+
+const echoRelay: RelayOperation = {
+  async relay(call, res) {
+    res.setHeader('content-type', 'application/json');
+    res.end(JSON.stringify(echo(call)));
+  },
+};
+
+/** An operation for everything in openapi.yaml, each answering what it was called with. */
+export function fakeOperations(own: OperationTable = {}): OperationTable {
+  const ids = Object.values(loadSpec().paths).flatMap((item) =>
+    Object.values(item).flatMap((operation) => ('operationId' in operation ? [operation.operationId] : [])),
+  );
+  const echoes = ids.map((id) => [id, relayed.has(id) ? echoRelay : echoData] as const);
+  return { ...Object.fromEntries(echoes), ...own };
+}
+
+/** A logger that keeps what it is told. */
+export function recordingLogger(): Logger & { lines: { level: string; message: string; fields: unknown }[] } {
+  const lines: { level: string; message: string; fields: unknown }[] = [];
+  const at = (level: string) => (message: string, fields?: unknown) => {
+    lines.push({ level, message, fields });
+  };
+  return { lines, info: at('info'), warn: at('warn'), error: at('error') };
+}
+
+/** The edge over fake operations; one API key is good. */
+export async function createFakeEdge(own: Partial<EdgeDependencies> = {}): Promise<Edge> {
+  return createEdge({
+    spec: loadSpec(),
+    operations: fakeOperations(),
+    authenticate: (req) => (bearerToken(req) === goodKey ? { userId: 'usr_1' } : null),
+    modelBodyLimit: 32 * 1024 * 1024,
+    webhookBodyLimit: 256 * 1024,
+    logger: recordingLogger(),
+    ...own,
+  });
+}
+
+/** A server on a loopback port, and what ends it. */
+export interface Listening {
+  readonly server: Server;
+  readonly port: number;
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+export async function listen(handler: RequestListener): Promise<Listening> {
+  const server = createServer(handler);
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    server,
+    port,
+    url: `http://127.0.0.1:${port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
