@@ -1,0 +1,92 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RawBody } from '../deliveries/signature.ts';
+import type { WebhookEvent } from './event.ts';
+import { rawBodyOf } from './raw-body.ts';
+import { Refusal } from './refusal.ts';
+import { verifySignature } from './verify.ts';
+
+/** What {@link webhookReceiver} takes. */
+export interface WebhookReceiverOptions<Request extends IncomingMessage = IncomingMessage> {
+  /** The webhook's secret; several while one replaces another. */
+  readonly secret: string | readonly string[];
+  /**
+   * Called with each event whose signature is right. The sender waits for it, 30 s at most: do long work afterwards.
+   * The same event may come again, so remember the `event.id`s that were handled. When it throws, the sender tries again later.
+   */
+  readonly onEvent: (event: WebhookEvent, req: Request) => unknown;
+  /** The longest body taken, in bytes, where the receiver reads it itself. @default 1_048_576 (1 MiB) */
+  readonly maxBytes?: number;
+  /** Told what `onEvent` threw, and of a body that cannot be verified because another parser has read it. @default console.error */
+  readonly onError?: (error: unknown, req: Request) => void;
+}
+
+/** Middleware for Express 4 and 5. */
+export type WebhookReceiver<Request extends IncomingMessage = IncomingMessage> = (
+  req: Request,
+  res: ServerResponse,
+  next: (error?: unknown) => void,
+) => void;
+
+function toSecrets(secret: string | readonly string[]): readonly string[] {
+  const secrets = typeof secret === 'string' ? [secret] : [...(secret ?? [])];
+  if (secrets.length === 0 || secrets.some((one) => typeof one !== 'string' || one === '')) {
+    throw new TypeError(
+      'webhookReceiver: secret must be the secret of the webhook, or a list of secrets; is a variable unset?',
+    );
+  }
+  return secrets;
+}
+
+function parse(rawBody: RawBody): WebhookEvent {
+  const text = typeof rawBody === 'string' ? rawBody : Buffer.from(rawBody).toString('utf8');
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new Refusal(400, 'the body is not JSON', { cause });
+  }
+}
+
+function send(res: ServerResponse, status: number, body: object): void {
+  if (res.headersSent || res.destroyed) return;
+  res.statusCode = status;
+  res.setHeader('content-type', 'application/json');
+  res.end(JSON.stringify(body));
+}
+
+/**
+ * Receives webhooks: `app.post('/webhooks', webhookReceiver({ secret, onEvent }))`. Answers 200 `{"received":true}` for
+ * a handled event, 401 for a wrong signature, 500 when the handler throws, each with `{"error"}` as the body.
+ * @throws TypeError for a missing secret or handler
+ * @see interface.md, Errors: receiver-side conventions
+ */
+export function webhookReceiver<Request extends IncomingMessage = IncomingMessage>(
+  options: WebhookReceiverOptions<Request>,
+): WebhookReceiver<Request> {
+  const { onEvent, maxBytes = 1024 * 1024, onError = (error) => console.error('webhook receiver:', error) } = options;
+  const secrets = toSecrets(options.secret);
+  if (typeof onEvent !== 'function') throw new TypeError('webhookReceiver: onEvent must be a function');
+
+  async function verifiedEvent(req: Request): Promise<WebhookEvent> {
+    const rawBody = await rawBodyOf(req, maxBytes);
+    const header = req.headers['x-service-signature'] as string | undefined;
+    if (!secrets.some((secret) => verifySignature(rawBody, header, secret))) {
+      throw new Refusal(401, 'the signature is invalid');
+    }
+    return parse(rawBody);
+  }
+
+  async function receive(req: Request, res: ServerResponse): Promise<void> {
+    try {
+      await onEvent(await verifiedEvent(req), req);
+      send(res, 200, { received: true });
+    } catch (error) {
+      const { status, message } = error instanceof Refusal ? error : new Refusal(500, 'the handler failed');
+      if (status >= 500) onError(error, req);
+      send(res, status, { error: message });
+    }
+  }
+
+  return function receiveWebhook(req, res, next) {
+    receive(req, res).catch(next);
+  };
+}

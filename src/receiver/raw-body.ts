@@ -1,0 +1,47 @@
+import type { IncomingMessage } from 'node:http';
+import getRawBody from 'raw-body';
+import type { RawBody } from '../deliveries/signature.ts';
+import { Refusal } from './refusal.ts';
+
+/** Where the gateway's `keepRawBody` leaves the bytes; registered, so that it is the same in every copy of the package. */
+const kept = Symbol.for('express-model-gateway.rawBody');
+
+/** A request, and the places where hosts and platforms leave its raw body. */
+interface Received extends IncomingMessage {
+  [kept]?: unknown;
+  /** By custom of `express.json({ verify })` recipes, and of cloud functions. */
+  rawBody?: unknown;
+  /** Bytes after `express.raw()`, a text after `express.text()`, anything after `express.json()`. */
+  body?: unknown;
+}
+
+function isRaw(body: unknown): body is RawBody {
+  return typeof body === 'string' || body instanceof Uint8Array;
+}
+
+const bodyIsGone =
+  'the raw body is gone: another parser read it before the webhook receiver. Mount the receiver before express.json(), ' +
+  'or keep the bytes with express.json({ verify: (req, res, bytes) => { req.rawBody = bytes } })';
+
+async function read(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  try {
+    return await getRawBody(req, { limit: maxBytes, length: req.headers['content-length'] ?? null });
+  } catch (cause) {
+    const tooLarge = (cause as getRawBody.RawBodyError).type === 'entity.too.large';
+    throw tooLarge
+      ? new Refusal(413, `the body is larger than ${maxBytes} bytes`, { cause })
+      : new Refusal(400, 'the body did not arrive whole', { cause });
+  }
+}
+
+/**
+ * The body exactly as it came: what a parser before us kept of it, or else read from the request.
+ * @throws Refusal 500 when another parser has read it and kept nothing, 413 when it is longer than `maxBytes`
+ */
+export async function rawBodyOf(req: IncomingMessage, maxBytes: number): Promise<RawBody> {
+  const received = req as Received;
+  const found = [received[kept], received.rawBody, received.body].find(isRaw);
+  if (found !== undefined) return found;
+  if (req.readableDidRead) throw new Refusal(500, bodyIsGone);
+  return read(req, maxBytes);
+}

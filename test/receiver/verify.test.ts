@@ -1,0 +1,56 @@
+import { createHmac } from 'node:crypto';
+import { expect } from 'chai';
+import { verifySignature } from '../../src/receiver/index.ts';
+
+const body = '{"id":"evt_1","note":"ä€𝄞"}';
+const secret = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD';
+const sign = (bytes: string | Buffer, key = secret) =>
+  `sha256=${createHmac('sha256', key).update(bytes).digest('hex')}`;
+
+describe('verifySignature', () => {
+  it('accepts the right signature over bytes, views of bytes and text', () => {
+    const padded = Buffer.from(`xx${body}xx`);
+    const view = new Uint8Array(padded.buffer, padded.byteOffset + 2, padded.length - 4);
+    for (const raw of [body, Buffer.from(body), new Uint8Array(Buffer.from(body)), view]) {
+      expect(verifySignature(raw, sign(body), secret)).to.equal(true);
+    }
+  });
+
+  it('accepts a body that is no text at all', () => {
+    const bytes = Buffer.from([0xff, 0xfe, 0x00, 0x80]);
+    expect(verifySignature(bytes, sign(bytes), secret)).to.equal(true);
+  });
+
+  const right = sign(body);
+  const wrong: [what: string, header: unknown][] = [
+    ['missing', undefined],
+    ['empty', ''],
+    ['of another secret', sign(body, 'another')],
+    ['of another body', sign(`${body} `)],
+    ['without sha256=', right.slice(7)],
+    ['in capitals', right.toUpperCase()],
+    ['too short', right.slice(0, -1)],
+    ['too long', `${right}0`],
+    ['off by one digit', right.slice(0, -1) + (right.endsWith('0') ? '1' : '0')],
+    ['of as many characters but more bytes', `${right.slice(0, -1)}ä`],
+    ['sent twice', `${right}, ${right}`],
+    ['a list', [right]],
+  ];
+  for (const [what, header] of wrong) {
+    it(`refuses a signature that is ${what}`, () => {
+      expect(verifySignature(body, header as string, secret)).to.equal(false);
+    });
+  }
+
+  for (const raw of [{ id: 'evt_1' }, undefined, null, 1]) {
+    it(`says that ${JSON.stringify(raw)} is no raw body`, () => {
+      expect(() => verifySignature(raw as unknown as string, right, secret)).to.throw(TypeError, /rawBody must be/);
+    });
+  }
+
+  for (const unset of ['', undefined]) {
+    it(`takes no secret that is ${JSON.stringify(unset)}, with which anybody could sign`, () => {
+      expect(() => verifySignature(body, sign(body, ''), unset as string)).to.throw(TypeError, /secret/);
+    });
+  }
+});
