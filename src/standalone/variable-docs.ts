@@ -1,0 +1,19 @@
+import { type Variable, variables } from './variables.ts';
+
+const rows = Object.entries<Variable<unknown>>(variables);
+
+/** The variables as `--help` shows them. */
+export function variablesForHelp(): string {
+  const lines = rows.map(([name, { meaning, default: byDefault, example }]) => {
+    return `  ${name}\n      ${meaning}.\n      Default: ${byDefault}. Example: ${name}=${example}`;
+  });
+  return ['Environment variables:', ...lines].join('\n');
+}
+
+/** The variables as the README shows them: a Markdown table. */
+export function variablesForReadme(): string {
+  const cells = rows.map(([name, { meaning, reader, default: byDefault, example }]) => {
+    return `| \`${name}\` | ${meaning}. Takes ${reader.allowed}. | ${byDefault} | \`${example}\` |`;
+  });
+  return ['| variable | meaning | default | example |', '|---|---|---|---|', ...cells].join('\n');
+}

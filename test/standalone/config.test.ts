@@ -1,0 +1,129 @@
+import { expect } from 'chai';
+import { GatewayError } from '../../src/errors.ts';
+import { defaultRetryDelays } from '../../src/options.ts';
+import { type Configuration, type Environment, readConfiguration } from '../../src/standalone/config.ts';
+import { parseDuration } from '../../src/standalone/duration.ts';
+import { variablesForHelp } from '../../src/standalone/variable-docs.ts';
+import { variables } from '../../src/standalone/variables.ts';
+
+const key = (id: string) => `${id}:${Buffer.alloc(32, id).toString('base64')}`;
+const uri = 'mongodb://user:canary-password@db:27017/gateway?replicaSet=rs0';
+const upstream = 'https://api.example.com/v1';
+
+function refusal(env: Environment): GatewayError {
+  try {
+    readConfiguration(env);
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+describe('the configuration from the environment', () => {
+  type Pick<T> = (configuration: Configuration) => T;
+  const right: [Environment, Pick<unknown>, unknown][] = [
+    [{}, (c) => c.port, 3000],
+    [{ PORT: '' }, (c) => c.port, 3000],
+    [{ PORT: '0' }, (c) => c.port, 0],
+    [{ PORT: '65535' }, (c) => c.port, 65_535],
+    [{}, (c) => c.host, '127.0.0.1'],
+    [{ HOST: '::1' }, (c) => c.host, '::1'],
+    [{}, (c) => c.dataDir, '.data'],
+    [{ DATA_DIR: '/var/lib/gw' }, (c) => c.dataDir, '/var/lib/gw'],
+    [{}, (c) => c.mongodbUri, undefined],
+    [{ MONGODB_URI: uri, SECRET_KEYS: key('k1') }, (c) => c.mongodbUri, uri],
+    [{}, (c) => c.secretKeys, undefined],
+    [{ SECRET_KEYS: `${key('k2')}, ${key('k1')}` }, (c) => c.secretKeys, [key('k2'), key('k1')]],
+    [{}, (c) => c.upstream, undefined],
+    [{ UPSTREAM_BASE_URL: upstream }, (c) => c.upstream, { name: 'upstream', baseUrl: upstream }],
+    [
+      { UPSTREAM_BASE_URL: upstream, UPSTREAM_API_KEY: 'sk-1', UPSTREAM_NAME: 'openai' },
+      (c) => c.upstream,
+      { name: 'openai', baseUrl: upstream, apiKey: 'sk-1' },
+    ],
+    [{}, (c) => c.allowHttp, true],
+    [{ NODE_ENV: 'production' }, (c) => c.allowHttp, false],
+    [{ NODE_ENV: 'production', ALLOW_HTTP: 'true' }, (c) => c.allowHttp, true],
+    [{ ALLOW_HTTP: 'no' }, (c) => c.allowHttp, false],
+    [{}, (c) => c.allowPrivateNetworks, ['127.0.0.0/8', '::1/128']],
+    [{ NODE_ENV: 'production' }, (c) => c.allowPrivateNetworks, []],
+    [{ NODE_ENV: 'production', ALLOW_PRIVATE_NETWORKS: '10.0.0.0/8' }, (c) => c.allowPrivateNetworks, ['10.0.0.0/8']],
+    [{ ALLOW_PRIVATE_NETWORKS: 'fd00::/8, 10.0.0.0/8' }, (c) => c.allowPrivateNetworks, ['fd00::/8', '10.0.0.0/8']],
+    [{ ALLOW_PRIVATE_NETWORKS: 'none' }, (c) => c.allowPrivateNetworks, []],
+    [{}, (c) => c.options, {}],
+    [{ RETRY_DELAYS: '300ms, 1m, 2h' }, (c) => c.options, { retryDelays: [300, 60_000, 7_200_000] }],
+    [{ RETRY_DELAYS: 'none' }, (c) => c.options, { retryDelays: [] }],
+    [{ ATTEMPT_TIMEOUT: '1.5s' }, (c) => c.options, { attemptTimeout: 1_500 }],
+    [{ CONCURRENCY: '200' }, (c) => c.options, { concurrency: 200 }],
+    [{ MAX_WEBHOOKS: '5' }, (c) => c.options, { maxWebhooks: 5 }],
+    [{ RETENTION_DAYS: '7' }, (c) => c.options, { retentionDays: 7 }],
+    [{ COLLECTION_PREFIX: 'llm_' }, (c) => c.options, { collectionPrefix: 'llm_' }],
+  ];
+  for (const [env, pick, expected] of right) {
+    it(`reads ${JSON.stringify(env).slice(0, 90)} (${String(pick).replace('(c) => c.', '')})`, () => {
+      expect(pick(readConfiguration(env))).to.deep.equal(expected);
+    });
+  }
+
+  const wrong: [keyof typeof variables, string[]][] = [
+    ['PORT', ['65536', '-1', 'http', '80.5', '1e3', ' ']],
+    ['HOST', ['a host', 'http://x']],
+    ['MONGODB_URI', ['localhost:27017', 'http://db/']],
+    ['SECRET_KEYS', ['secret', 'k1:c2hvcnQ=', `${key('k1')},`, `${key('k1')},${key('k1')}`, 'none']],
+    ['UPSTREAM_BASE_URL', ['api.example.com', 'ftp://x/', 'https://']],
+    ['UPSTREAM_API_KEY', ['two words', 'sk-ü']],
+    ['UPSTREAM_NAME', ['a b', 'x'.repeat(65)]],
+    ['ALLOW_HTTP', ['maybe', '2']],
+    ['ALLOW_PRIVATE_NETWORKS', ['10.0.0.0', '10.0.0.0/33', '10.0.0.0/8/8', 'localhost/8', '::1/129', '10.0.0.0/8,']],
+    ['RETRY_DELAYS', ['60', '1m,', '1m,5x', '1s,1s,1s,1s,1s,1s', '-1s', '400d']],
+    ['ATTEMPT_TIMEOUT', ['31s', '0', '30']],
+    ['CONCURRENCY', ['0', '10001', '1.5']],
+    ['MAX_WEBHOOKS', ['0', 'many']],
+    ['RETENTION_DAYS', ['0', '3651', '30d']],
+    ['COLLECTION_PREFIX', ['1_', 'a.b', '$x', 'x'.repeat(42)]],
+  ];
+  for (const [name, values] of wrong) {
+    for (const value of values) {
+      it(`refuses ${name}=${JSON.stringify(value).slice(0, 60)} by name and says what is allowed`, () => {
+        const error = refusal({ UPSTREAM_BASE_URL: upstream, SECRET_KEYS: key('k1'), [name]: value });
+        expect(error).to.include({ code: 'invalid_options', param: name });
+        expect(error.message).to.match(new RegExp(`^${name}: `));
+      });
+    }
+  }
+
+  it('says what is allowed and what was given', () => {
+    expect(refusal({ PORT: 'http' }).message).to.equal("PORT: must be a whole number from 0 to 65535, not 'http'");
+  });
+
+  it('never repeats a secret in an error', () => {
+    const canary = 'canary secret';
+    for (const [name, { secret }] of Object.entries(variables).filter(([, variable]) => 'secret' in variable)) {
+      expect(secret, name).to.equal(true);
+      const error = refusal({ UPSTREAM_BASE_URL: upstream, SECRET_KEYS: key('k1'), [name]: canary });
+      expect(error.message).not.to.include(canary);
+    }
+  });
+
+  it('refuses MONGODB_URI without SECRET_KEYS and says how to make one', () => {
+    const error = refusal({ MONGODB_URI: uri });
+    expect(error.param).to.equal('SECRET_KEYS');
+    expect(error.message).to.include('openssl rand -base64 32');
+  });
+
+  it('refuses an upstream key that nothing would use', () => {
+    expect(refusal({ UPSTREAM_API_KEY: 'sk-1' }).param).to.equal('UPSTREAM_API_KEY');
+  });
+
+  it('documents every variable in --help', () => {
+    for (const [name, { meaning }] of Object.entries(variables)) {
+      expect(variablesForHelp()).to.include(name).and.include(meaning);
+    }
+  });
+
+  it('documents the default delays as they are', () => {
+    const documented = variables.RETRY_DELAYS.default.split(',').map(parseDuration);
+    expect(documented).to.deep.equal(defaultRetryDelays);
+  });
+});
