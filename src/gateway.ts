@@ -27,7 +27,7 @@ export interface ModelGateway {
   /** API keys: create, revoke, list. */
   readonly keys: KeyService;
   /** Any account's webhooks, as its owner sees them over HTTP. */
-  readonly webhooks: WebhookService;
+  readonly webhooks: Pick<WebhookService, 'create' | 'list' | 'get' | 'update' | 'remove'>;
   /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */
   start(): Promise<void>;
   /**
@@ -108,6 +108,7 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
   });
   await Promise.all([models.keys.createIndexes(), models.webhooks.createIndexes(), events.init(), deliveries.init()]);
 
+  const { create, list, get, update, remove } = webhooks;
   let closing: Promise<void> | null = null;
   async function close(): Promise<void> {
     await Promise.all([deliveries.close(), proxy.close()]);
@@ -117,7 +118,7 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
   return {
     router,
     keys,
-    webhooks,
+    webhooks: { create, list, get, update, remove },
     start: deliveries.start,
     publish: events.publish,
     transaction: events.transaction,
