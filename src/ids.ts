@@ -2,7 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { GatewayError } from './errors.ts';
 
 /** What an id names: a webhook, an event, a delivery, an API key, a request, a worker. */
-export type IdPrefix = 'wh' | 'evt' | 'dlv' | 'key' | 'req' | 'wrk';
+export type IdPrefix = 'wh' | 'evt' | 'dlv' | 'key' | 'req' | 'wrk' | 'use';
 
 /** Crockford's base 32 in lower case: sorts as it counts, has no look-alikes. */
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';

@@ -2,22 +2,23 @@ import type { IncomingMessage } from 'node:http';
 import type { Connection } from 'mongoose';
 import { GatewayError } from './errors.ts';
 import type { Principal } from './http/operation.ts';
+import { checkUpstreams, type UpstreamOptions } from './upstream-options.ts';
+
+export type {
+  CallEnding,
+  ModelAnswer,
+  ModelCall,
+  ModelHooks,
+  OpenUsage,
+  UsageRecord,
+} from './model-hooks.ts';
+export type { UpstreamOptions, UpstreamTimeouts } from './upstream-options.ts';
 
 /** Where the gateway writes what an operator should see. Never given a secret, a key or a body. */
 export interface Logger {
   info(message: string, fields?: Readonly<Record<string, unknown>>): void;
   warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
   error(message: string, fields?: Readonly<Record<string, unknown>>): void;
-}
-
-/** One provider that model calls are relayed to. */
-export interface UpstreamOptions {
-  /** A short name for logs and usage records. Never sent to a client. */
-  readonly name: string;
-  /** Where its OpenAI-compatible API starts, `/v1` included: `https://api.openai.com/v1`. */
-  readonly baseUrl: string;
-  /** Sent up as `Authorization: Bearer …`. Never sent down, never logged. */
-  readonly apiKey?: string;
 }
 
 /** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
@@ -117,18 +118,6 @@ function checkRetryDelays(delays: readonly number[]): void {
   delays.forEach((delay, i) => {
     if (!Number.isInteger(delay) || delay < 0)
       refuse(`retryDelays[${i}]`, 'must be a whole number of milliseconds, 0 or more');
-  });
-}
-
-function checkUpstreams(upstreams: readonly UpstreamOptions[]): void {
-  const names = new Set<string>();
-  upstreams.forEach((upstream, i) => {
-    if (!upstream.name) refuse(`upstreams[${i}].name`, 'must be a non-empty string');
-    if (names.has(upstream.name)) refuse(`upstreams[${i}].name`, `'${upstream.name}' is used twice`);
-    names.add(upstream.name);
-    if (!/^https?:/i.test(upstream.baseUrl) || !URL.canParse(upstream.baseUrl)) {
-      refuse(`upstreams[${i}].baseUrl`, 'must be an http or https URL such as https://api.openai.com/v1');
-    }
   });
 }
 

@@ -1,3 +1,5 @@
+import { OutboundError } from '../outbound/outbound-error.ts';
+
 const key = Buffer.from('"embedding"');
 const openBracket = 0x5b;
 const closeBracket = 0x5d;
@@ -6,10 +8,14 @@ const vectorLimit = 1024 * 1024;
 
 /** A vector, written as JSON, as a JSON string with the base64 of its little-endian 32-bit floats. */
 function toBase64(vector: string): string {
-  const numbers = JSON.parse(vector) as number[];
-  const bytes = Buffer.alloc(numbers.length * 4);
-  for (const [i, number] of numbers.entries()) bytes.writeFloatLE(number, i * 4);
-  return `"${bytes.toString('base64')}"`;
+  try {
+    const numbers = JSON.parse(vector) as number[];
+    const bytes = Buffer.alloc(numbers.length * 4);
+    for (const [i, number] of numbers.entries()) bytes.writeFloatLE(number, i * 4);
+    return `"${bytes.toString('base64')}"`;
+  } catch (cause) {
+    throw new OutboundError('invalid_response', 'an embedding is no list of numbers', false, { cause });
+  }
 }
 
 /** The index of the value after the key at `at`; -1 when more bytes are needed, -2 when it is no key. */
@@ -32,7 +38,7 @@ function valueIndex(bytes: Buffer, at: number): number {
 export class EmbeddingRepair {
   #kept: Buffer = Buffer.alloc(0);
 
-  /** @throws Error when a vector is no list of numbers or larger than 1 MiB */
+  /** @throws OutboundError when a vector is no list of numbers or larger than 1 MiB */
   push(chunk: Buffer): Buffer[] {
     const bytes = this.#kept.length === 0 ? chunk : Buffer.concat([this.#kept, chunk]);
     const out: Buffer[] = [];
@@ -57,7 +63,8 @@ export class EmbeddingRepair {
   }
 
   #keep(bytes: Buffer, from: number, at: number, out: Buffer[]): Buffer[] {
-    if (bytes.length - at > vectorLimit) throw new Error('an embedding is too large to be repaired');
+    if (bytes.length - at > vectorLimit)
+      throw new OutboundError('invalid_response', 'an embedding is too large to be repaired');
     if (at > from) out.push(bytes.subarray(from, at));
     this.#kept = bytes.subarray(at);
     return out;

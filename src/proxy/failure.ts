@@ -1,26 +1,42 @@
-import { type ErrorCode, GatewayError } from '../errors.ts';
+import { type ErrorCode, GatewayError, type GatewayErrorDetails } from '../errors.ts';
 import type { OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
 
-const answers: Readonly<Record<OutboundCode, [ErrorCode, string]>> = {
-  dns_failed: ['upstream_unreachable', 'The model provider cannot be reached.'],
-  address_not_allowed: ['upstream_unreachable', 'The model provider cannot be reached.'],
-  connect_refused: ['upstream_unreachable', 'The model provider cannot be reached.'],
-  connect_failed: ['upstream_unreachable', 'The model provider cannot be reached.'],
-  tls_failed: ['upstream_unreachable', 'The model provider cannot be reached.'],
-  connect_timeout: ['upstream_timeout', 'The model provider did not answer in time.'],
-  timeout: ['upstream_timeout', 'The model provider did not answer in time.'],
-  reset: ['upstream_disconnected', 'The model provider closed the connection before it had answered.'],
-  invalid_response: ['upstream_invalid_response', 'The model provider gave an answer that cannot be relayed.'],
-  invalid_request: ['internal_error', 'The request could not be sent to the model provider.'],
-  closed: ['shutting_down', 'The gateway is shutting down; send the request again.'],
-  aborted: ['internal_error', 'The call was aborted.'],
-  unknown: ['upstream_unreachable', 'The model provider cannot be reached.'],
+const messages = {
+  upstream_unreachable: 'The model provider cannot be reached.',
+  upstream_timeout: 'The model provider did not answer in time.',
+  upstream_disconnected: 'The model provider closed the connection before its answer was complete.',
+  upstream_invalid_response: 'The model provider gave an answer that cannot be relayed.',
+  upstream_auth_failed: 'The model provider refused the gateway; the operator has to look.',
+  shutting_down: 'The gateway is shutting down; send the request again.',
+  internal_error: 'The request could not be sent to the model provider.',
+} as const satisfies Partial<Record<ErrorCode, string>>;
+
+type FailureCode = keyof typeof messages;
+
+const codes: Readonly<Record<OutboundCode, FailureCode>> = {
+  dns_failed: 'upstream_unreachable',
+  address_not_allowed: 'upstream_unreachable',
+  connect_refused: 'upstream_unreachable',
+  connect_failed: 'upstream_unreachable',
+  tls_failed: 'upstream_unreachable',
+  unknown: 'upstream_unreachable',
+  connect_timeout: 'upstream_timeout',
+  timeout: 'upstream_timeout',
+  reset: 'upstream_disconnected',
+  aborted: 'upstream_disconnected',
+  invalid_response: 'upstream_invalid_response',
+  invalid_request: 'internal_error',
+  closed: 'shutting_down',
 };
 
-/** What a caller is told when an upstream gave no answer. Says nothing about which upstream, or where. Pure. */
+/** What a caller is told of a failure. Says nothing about which upstream, or where. Pure. */
+export function failure(code: FailureCode, details?: GatewayErrorDetails): GatewayError {
+  return new GatewayError(code, messages[code], details);
+}
+
+/** The same for a call that failed beneath. Pure. */
 export function failureOf(error: OutboundError): GatewayError {
-  const [code, message] = answers[error.code];
-  return new GatewayError(code, message, { cause: error });
+  return failure(codes[error.code], { cause: error });
 }
 
 /** The last event of a stream that broke: official clients raise on it instead of taking half an answer for whole. */

@@ -1,39 +1,61 @@
-import type { ServerResponse } from 'node:http';
-import { GatewayError } from '../errors.ts';
-import type { Call, OperationTable } from '../http/operation.ts';
-import type { Logger, UpstreamOptions } from '../options.ts';
-import { createHttpClient } from '../outbound/client.ts';
-import { createDispatcher } from '../outbound/dispatcher.ts';
-import { relay, type UpstreamRequest } from './relay.ts';
+import type { OperationTable } from '../http/operation.ts';
+import type { Logger, ModelHooks, UpstreamOptions } from '../options.ts';
+import { relayHooks, tell } from './hooks.ts';
+import type { Metering } from './metering.ts';
+import { createModelList } from './models.ts';
+import { createRelay } from './relay.ts';
+import { RetryBudget, type RetryOptions } from './retry.ts';
 import { modelOperations } from './routes.ts';
 import { createUpstream } from './upstream.ts';
-
-/** Relays one call; what every model operation comes down to. */
-export type Relay = (request: UpstreamRequest, call: Call, res: ServerResponse) => Promise<void>;
 
 export interface ProxyDependencies {
   readonly upstreams: readonly UpstreamOptions[];
   readonly logger: Logger;
+  readonly retry?: RetryOptions;
+  readonly hooks?: ModelHooks;
+  /** Where usage records go. @default nowhere; `onUsage` is called all the same */
+  readonly metering?: Metering;
+  /** Whether the name of the upstream that answered is sent down as `x-gateway-upstream`. @default false */
+  readonly exposeUpstream?: boolean;
+  /** How long the merged list of models is kept. Milliseconds. @default 60_000 */
+  readonly modelListLifetime?: number;
 }
 
 export interface ModelProxy {
   readonly operations: OperationTable;
-  /** Ends every connection to the upstreams. Call it when no call is in flight: those that are break off. */
+  /** Ends every connection to the upstreams; calls in flight are told that the gateway is shutting down. */
   close(): Promise<void>;
+}
+
+const noMetering: Metering = { opened() {}, closed() {}, dropped() {} };
+
+/** Records go to the meter and then to the host's `onUsage`. */
+function withHook(metering: Metering, { onUsage }: ModelHooks, logger: Logger): Metering {
+  if (!onUsage) return metering;
+  return {
+    ...metering,
+    closed(record) {
+      metering.closed(record);
+      tell(logger, 'onUsage', () => onUsage(record));
+    },
+  };
 }
 
 /** The model endpoints over the upstreams of the options. */
 export function createProxy(deps: ProxyDependencies): ModelProxy {
-  const dispatcher = createDispatcher();
-  const http = createHttpClient(dispatcher);
+  const { logger, retry = {}, hooks = {}, metering = noMetering, exposeUpstream = false } = deps;
   const upstreams = deps.upstreams.map(createUpstream);
-
+  const relay = createRelay({
+    upstreams,
+    retry: { attempts: retry.attempts ?? 3, maxWait: retry.maxWait ?? 2_000, budget: new RetryBudget() },
+    metering: withHook(metering, hooks, logger),
+    hooks: relayHooks(hooks, logger),
+    exposeUpstream,
+  });
   return {
-    operations: modelOperations(async (request, call, res) => {
-      const [upstream] = upstreams;
-      if (!upstream) throw new GatewayError('model_not_found', 'No model provider is configured.', { param: 'model' });
-      await relay(http, upstream, request, call, res);
-    }),
-    close: () => dispatcher.destroy(),
+    operations: modelOperations(relay, createModelList(upstreams, logger, deps.modelListLifetime)),
+    async close() {
+      await Promise.all(upstreams.map((upstream) => upstream.close()));
+    },
   };
 }

@@ -1,19 +1,27 @@
-import type { OperationTable, RelayOperation } from '../http/operation.ts';
-import type { Relay } from './proxy.ts';
+import { GatewayError } from '../errors.ts';
+import type { DataOperation, OperationTable, RelayOperation } from '../http/operation.ts';
+import { endpoints } from './endpoint.ts';
+import type { ModelList } from './models.ts';
+import type { Relay } from './relay.ts';
 
-/** The model endpoints; each is one relay. */
-export function modelOperations(relay: Relay): OperationTable {
-  const post = (path: string): RelayOperation => ({
-    relay: (call, res) => relay({ method: 'POST', path }, call, res),
-  });
-  return {
-    createChatCompletion: post('/chat/completions'),
-    createImage: post('/images/generations'),
-    createEmbedding: post('/embeddings'),
-    listModels: { relay: (call, res) => relay({ method: 'GET', path: '/models' }, call, res) },
-    retrieveModel: {
-      relay: (call, res) =>
-        relay({ method: 'GET', path: `/models/${encodeURIComponent(call.params.model ?? '')}` }, call, res),
+/** The model endpoints: relays, and the list of models. */
+export function modelOperations(relay: Relay, models: ModelList): OperationTable {
+  const relayed = Object.entries(endpoints).map(([operationId, endpoint]): [string, RelayOperation] => [
+    operationId,
+    { relay: (call, res) => relay(endpoint, call, res) },
+  ]);
+
+  const listModels: DataOperation = {
+    handle: async () => ({ status: 200, body: { object: 'list', data: await models.all() } }),
+  };
+
+  const retrieveModel: DataOperation = {
+    async handle({ params }) {
+      const model = (await models.all()).find(({ id }) => id === params.model);
+      if (model) return { status: 200, body: model };
+      throw new GatewayError('model_not_found', `The model '${params.model}' does not exist.`, { param: 'model' });
     },
   };
+
+  return { ...Object.fromEntries(relayed), listModels, retrieveModel };
 }

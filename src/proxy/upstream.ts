@@ -1,18 +1,78 @@
-import type { UpstreamOptions } from '../options.ts';
+import type { Axios } from 'axios';
+import type { UpstreamOptions, UpstreamTimeouts } from '../options.ts';
+import { createHttpClient } from '../outbound/client.ts';
+import { createDispatcher } from '../outbound/dispatcher.ts';
+import { type Breaker, createBreaker } from './breaker.ts';
 
 /** One provider, as the relay needs it. */
 export interface Upstream {
   readonly name: string;
   /** Without a slash at the end. */
   readonly baseUrl: string;
-  /** Sent with every request to it; its key among them. */
+  /** Sent with every request to it; its key among them. Lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
+  /** Further headers of the caller's that it gets to see, in lower case. */
+  readonly forwardHeaders: readonly string[];
+  /** The models it serves, as they were configured. */
+  readonly models: readonly string[];
+  readonly aliases: Readonly<Record<string, string>>;
+  readonly weight: number;
+  readonly priority: number;
+  readonly timeouts: Readonly<Required<UpstreamTimeouts>>;
+  readonly includeUsage: boolean;
+  /** Whether it serves what a caller calls so. */
+  serves(model: string): boolean;
+  readonly http: Axios;
+  readonly breaker: Breaker;
+  /** Ends its connections; calls in flight break off. */
+  close(): Promise<void>;
+}
+
+const defaultTimeouts: Required<UpstreamTimeouts> = {
+  connect: 10_000,
+  firstByte: 600_000,
+  betweenChunks: 300_000,
+  total: 3_600_000,
+};
+
+/** Ids and patterns as one expression. Pure. */
+export function modelPattern(models: readonly string[]): RegExp {
+  const sources = models.map((model) => model.replace(/[.+?^${}()|[\]\\]/g, '\\$&').replaceAll('*', '.*'));
+  return new RegExp(`^(?:${sources.join('|')})$`, 's');
+}
+
+function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 export function createUpstream(options: UpstreamOptions): Upstream {
+  const { models = ['*'], aliases = {}, apiKey } = options;
+  const timeouts = { ...defaultTimeouts, ...options.timeouts };
+  const pattern = models.length > 0 ? modelPattern(models) : /$^/;
+  // each has connections and a breaker of its own: a slow one holds nobody else up
+  const dispatcher = createDispatcher({ connectTimeout: timeouts.connect });
   return {
     name: options.name,
     baseUrl: options.baseUrl.replace(/\/+$/, ''),
-    headers: options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` },
+    headers: {
+      ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
+      ...lowerCaseNames(options.headers ?? {}),
+    },
+    forwardHeaders: (options.forwardHeaders ?? []).map((name) => name.toLowerCase()),
+    models,
+    aliases,
+    weight: options.weight ?? 1,
+    priority: options.priority ?? 0,
+    timeouts,
+    includeUsage: options.includeUsage ?? true,
+    serves: (model) => Object.hasOwn(aliases, model) || pattern.test(model),
+    http: createHttpClient(dispatcher),
+    breaker: createBreaker(),
+    close: () => dispatcher.destroy(),
   };
+}
+
+/** What an upstream calls the model that a caller calls so. */
+export function nameAt({ aliases }: Pick<Upstream, 'aliases'>, model: string): string {
+  return Object.hasOwn(aliases, model) ? (aliases[model] as string) : model;
 }

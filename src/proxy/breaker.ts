@@ -1,0 +1,45 @@
+import {
+  BrokenCircuitError,
+  CircuitState,
+  ConsecutiveBreaker,
+  circuitBreaker,
+  ExponentialBackoff,
+  handleWhen,
+} from 'cockatiel';
+import type { HttpResponse } from '../outbound/client.ts';
+import { OutboundError } from '../outbound/outbound-error.ts';
+
+/** Failures in a row after which an upstream is left alone. */
+const failuresInARow = 5;
+/** How long it is left alone before one call tries it again; doubles up to the maximum. Milliseconds. */
+const rest = { initialDelay: 1_000, maxDelay: 30_000 };
+
+/** Keeps calls away from an upstream that has failed again and again. */
+export interface Breaker {
+  /** Runs a call, or rejects at once with an error for which {@link isBroken} holds. */
+  run(call: () => Promise<HttpResponse>): Promise<HttpResponse>;
+}
+
+/** Whether an error says that the upstream is ill: not that a caller left, nor that the gateway closes. */
+function isFailure(error: Error): boolean {
+  return error instanceof OutboundError && !['aborted', 'invalid_request', 'closed'].includes(error.code);
+}
+
+export function createBreaker(): Breaker {
+  const policy = circuitBreaker(
+    handleWhen(isFailure).orWhenResult((response) => (response as HttpResponse).status >= 500),
+    { halfOpenAfter: new ExponentialBackoff(rest), breaker: new ConsecutiveBreaker(failuresInARow) },
+  );
+  return {
+    run(call) {
+      // the library would have everyone wait for the one call that tries; that may take minutes
+      if (policy.state === CircuitState.HalfOpen) return Promise.reject(new BrokenCircuitError());
+      return policy.execute(call);
+    },
+  };
+}
+
+/** Whether a call was kept away and never made. */
+export function isBroken(error: unknown): boolean {
+  return error instanceof BrokenCircuitError;
+}
