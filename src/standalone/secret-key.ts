@@ -2,12 +2,17 @@ import { randomBytes } from 'node:crypto';
 import { chmod, link, mkdir, open, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
+/** A key of 32 random bytes, as SECRET_KEYS takes it. */
+export function newSecretKey(): string {
+  return `k1:${randomBytes(32).toString('base64')}`;
+}
+
 /** Written whole under another name first: a key cut short, or two keys made at once, would lose every secret. */
 async function createKey(path: string): Promise<void> {
   const unfinished = `${path}.${randomBytes(4).toString('hex')}`;
   const file = await open(unfinished, 'wx', 0o600);
   try {
-    await file.writeFile(`k1:${randomBytes(32).toString('base64')}\n`);
+    await file.writeFile(`${newSecretKey()}\n`);
     await file.sync();
     await file.close();
     await link(unfinished, path);

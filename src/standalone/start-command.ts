@@ -1,0 +1,32 @@
+import { Command } from 'commander';
+import { readConfiguration } from './config.ts';
+import { consoleLogger } from './console-logger.ts';
+import { describeStart } from './next-steps.ts';
+import { startStandalone } from './start.ts';
+import { untilSignal } from './until-signal.ts';
+import { variablesForHelp } from './variable-docs.ts';
+
+const examples = `
+Examples:
+  $ express-model-gateway start
+  $ PORT=8080 UPSTREAM_BASE_URL=https://api.openai.com/v1 UPSTREAM_API_KEY=sk-… express-model-gateway start
+  $ RETRY_DELAYS=2s,4s,8s express-model-gateway start
+`;
+
+async function start(): Promise<void> {
+  const config = readConfiguration(process.env);
+  const log = (line: string) => console.log(line);
+  const running = await startStandalone(config, log, consoleLogger);
+  for (const line of describeStart(running, config, 'npx express-model-gateway')) log(line);
+  await untilSignal();
+  log('Ending …');
+  await running.close();
+}
+
+/** `start`: serves until Ctrl-C. */
+export function startCommand(): Command {
+  return new Command('start')
+    .description('run a gateway here; everything is set by environment variables')
+    .addHelpText('after', `${examples}\n${variablesForHelp()}`)
+    .action(start);
+}
