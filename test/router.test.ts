@@ -1,0 +1,16 @@
+import { expect } from 'chai';
+import { createProxy } from '../src/proxy/proxy.ts';
+import { operationTable, type RouterParts } from '../src/router.ts';
+import { loadSpec, specMethods } from '../src/spec.ts';
+import { loopbackOptions } from './support/gateway.ts';
+
+describe('the table of operations', () => {
+  it('has exactly the operations of openapi.yaml: none without a handler, none without a description', () => {
+    const { operations: models } = createProxy({ upstreams: [], logger: loopbackOptions.logger });
+    const table = operationTable({ models, webhooks: {} } as unknown as RouterParts);
+    const described = Object.values(loadSpec().paths).flatMap((path) =>
+      specMethods.flatMap((method) => path[method]?.operationId ?? []),
+    );
+    expect(Object.keys(table).sort()).to.deep.equal(described.sort());
+  });
+});
