@@ -1,9 +1,8 @@
-import { GatewayError } from '../errors.ts';
 import type { HttpResponse } from '../outbound/client.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { isBroken } from './breaker.ts';
 import { type Cutoff, pause } from './cutoff.ts';
-import { failureOf } from './failure.ts';
+import { failure, failureOf } from './failure.ts';
 import type { HeaderValues } from './headers.ts';
 import { isRetryable, type Outcome, type RetryBudget, waitBefore } from './retry.ts';
 import type { Upstream } from './upstream.ts';
@@ -70,17 +69,17 @@ export async function askInTurn(
     }
     tries += 1;
     next += 1;
+    last?.response?.data.destroy();
     last = tried;
     const outcome = outcomeOf(tried);
     if (cutoff.aborted || !isRetryable(outcome) || tries >= policy.attempts) break;
     // another upstream is asked at once, the same one again only after a while
     const wait = next < candidates.length ? 0 : waitBefore(outcome, tries, Date.now(), Math.random);
     if (waited + wait > policy.maxWait || !policy.budget.spend()) break;
-    tried.response?.data.destroy();
     waited += wait;
     await pause(wait, cutoff);
-    if (cutoff.aborted) throw new GatewayError('upstream_timeout', 'The model provider did not answer in time.');
+    if (cutoff.aborted) throw failure('upstream_timeout');
   }
   if (last) return conclude(last);
-  throw new GatewayError('upstream_unreachable', 'The model provider cannot be reached.');
+  throw failure('upstream_unreachable');
 }
