@@ -150,7 +150,11 @@ export interface paths {
             };
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Retrieve a webhook
+         * @description **Beta.** Shows one of your webhooks, and whether a rotation of its secret is under way.
+         */
+        get: operations["retrieveWebhook"];
         put?: never;
         post?: never;
         /**
@@ -166,6 +170,42 @@ export interface paths {
          *     An attempt that falls due while the webhook is paused, or after it has left the type, is canceled.
          */
         patch: operations["updateWebhook"];
+        trace?: never;
+    };
+    "/v1/webhooks/{id}/rotate_secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate a webhook's secret
+         * @description **Beta.** Replaces the secret by one that you send. For the time of the overlap both are good:
+         *     `webhook-signature` carries a signature with each, the new one first; `x-service-signature`, which has room for
+         *     one, is made with the new secret or, if you say so, with the previous one until the end. Afterwards only the
+         *     new secret signs.
+         *
+         *     Your receiver checks `webhook-signature`: rotate, then give it the new secret before the overlap ends.
+         *     It checks `x-service-signature`: rotate with `service_signature: previous`, and let it take either secret
+         *     until the overlap has ended.
+         *
+         *     Only the last two secrets are good: a rotation during another ends that one. Sending the new secret again
+         *     changes only the rest of the overlap and `service_signature`, so this request can be repeated.
+         */
+        post: operations["rotateWebhookSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
 }
@@ -352,7 +392,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "invalid_json" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "webhook_not_found" | "model_not_found" | "webhook_limit_reached" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "shutting_down";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "invalid_json" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "webhook_not_found" | "model_not_found" | "webhook_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "shutting_down";
         /** @description An error of the provider, relayed as it came. Its fields are the provider's; most send these. */
         ProviderError: {
             error?: {
@@ -578,6 +618,22 @@ export interface components {
             /** @description `false` pauses deliveries, `true` resumes them. */
             active?: boolean;
         };
+        WebhookSecretRotate: {
+            /** @description The new secret, 8 to 256 characters; choose it at random. It is never shown again, so keep it. */
+            secret: string;
+            /**
+             * @description How long the previous secret is good too, in seconds: 0 (it ends at once) to 604,800 (7 days);
+             *     86,400 (a day) when it is left out.
+             */
+            overlap_seconds?: number;
+            service_signature?: components["schemas"]["ServiceSignatureSecret"];
+        };
+        /**
+         * @description Which secret `x-service-signature` is made with during the overlap; `new` when it is left out.
+         *     `previous` needs an overlap of at least a second.
+         * @enum {string}
+         */
+        ServiceSignatureSecret: "new" | "previous";
         /** @description A webhook, as it is listed. */
         WebhookSummary: {
             /** @description The id of the webhook, assigned by the gateway. */
@@ -598,6 +654,20 @@ export interface components {
              * @description When the webhook was created.
              */
             created_at: string;
+        };
+        /** @description A webhook, and how far its secret's rotation has come. */
+        WebhookDetails: components["schemas"]["Webhook"] & {
+            /** @description The rotation under way; null when only one secret is good. */
+            secret_rotation: components["schemas"]["WebhookSecretRotation"] | null;
+        };
+        /** @description A rotation of a webhook's secret while both secrets are good. */
+        WebhookSecretRotation: {
+            /**
+             * Format: date-time
+             * @description When the previous secret stops signing.
+             */
+            ends_at: string;
+            service_signature: components["schemas"]["ServiceSignatureSecret"];
         };
         WebhookList: {
             data: components["schemas"]["WebhookSummary"][];
@@ -919,6 +989,21 @@ export interface components {
                 "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
             };
         };
+        /** @description Too many changes in a minute. `retry-after` says in how many seconds to try again. */
+        RateLimited: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                /**
+                 * @description Seconds to wait.
+                 * @example 12
+                 */
+                "retry-after"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description The gateway failed. The operator finds the cause in the log by the `x-request-id` of this answer. */
         InternalError: {
             headers: {
@@ -1029,7 +1114,8 @@ export interface components {
     parameters: {
         /**
          * @description `sha256=` and the HMAC-SHA256 of the exact raw body, in lowercase hexadecimal, keyed with the UTF-8 bytes
-         *     of the webhook's secret. Compare in constant time; answer 401 when it differs.
+         *     of the webhook's secret. Compare in constant time; answer 401 when it differs. While a rotation overlaps two
+         *     secrets, `service_signature` of the rotation says which one is used.
          * @example sha256=2f5a1b0c9d8e7f60514233445566778899aabbccddeeff00112233445566f7a8
          */
         ServiceSignature: string;
@@ -1047,6 +1133,7 @@ export interface components {
         /**
          * @description `v1,` and the base64 HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` (Standard Webhooks 1.0).
          *     Its key is what follows `whsec_` in the secret, decoded from base64; for any other secret, its UTF-8 bytes.
+         *     While a rotation overlaps two secrets there are two signatures, separated by a space: one of them must match.
          * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
          */
         WebhookSignature: string;
@@ -1328,6 +1415,39 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["RequestTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    retrieveWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The webhook, without its secret. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDetails"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["WebhookNotFound"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -1360,6 +1480,7 @@ export interface operations {
             400: components["responses"]["UnknownQuery"];
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["WebhookNotFound"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -1408,6 +1529,56 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["RequestTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    rotateWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookSecretRotate"];
+            };
+        };
+        responses: {
+            /** @description The webhook, without its secrets. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDetails"];
+                };
+            };
+            /** @description The body is not valid JSON, or a field is missing, unknown or wrong. */
+            400: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["WebhookNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["RequestTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -1418,7 +1589,8 @@ export interface operations {
             header: {
                 /**
                  * @description `sha256=` and the HMAC-SHA256 of the exact raw body, in lowercase hexadecimal, keyed with the UTF-8 bytes
-                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs.
+                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs. While a rotation overlaps two
+                 *     secrets, `service_signature` of the rotation says which one is used.
                  * @example sha256=2f5a1b0c9d8e7f60514233445566778899aabbccddeeff00112233445566f7a8
                  */
                 "x-service-signature": components["parameters"]["ServiceSignature"];
@@ -1436,6 +1608,7 @@ export interface operations {
                 /**
                  * @description `v1,` and the base64 HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` (Standard Webhooks 1.0).
                  *     Its key is what follows `whsec_` in the secret, decoded from base64; for any other secret, its UTF-8 bytes.
+                 *     While a rotation overlaps two secrets there are two signatures, separated by a space: one of them must match.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
@@ -1465,7 +1638,8 @@ export interface operations {
             header: {
                 /**
                  * @description `sha256=` and the HMAC-SHA256 of the exact raw body, in lowercase hexadecimal, keyed with the UTF-8 bytes
-                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs.
+                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs. While a rotation overlaps two
+                 *     secrets, `service_signature` of the rotation says which one is used.
                  * @example sha256=2f5a1b0c9d8e7f60514233445566778899aabbccddeeff00112233445566f7a8
                  */
                 "x-service-signature": components["parameters"]["ServiceSignature"];
@@ -1483,6 +1657,7 @@ export interface operations {
                 /**
                  * @description `v1,` and the base64 HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` (Standard Webhooks 1.0).
                  *     Its key is what follows `whsec_` in the secret, decoded from base64; for any other secret, its UTF-8 bytes.
+                 *     While a rotation overlaps two secrets there are two signatures, separated by a space: one of them must match.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
@@ -1512,7 +1687,8 @@ export interface operations {
             header: {
                 /**
                  * @description `sha256=` and the HMAC-SHA256 of the exact raw body, in lowercase hexadecimal, keyed with the UTF-8 bytes
-                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs.
+                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs. While a rotation overlaps two
+                 *     secrets, `service_signature` of the rotation says which one is used.
                  * @example sha256=2f5a1b0c9d8e7f60514233445566778899aabbccddeeff00112233445566f7a8
                  */
                 "x-service-signature": components["parameters"]["ServiceSignature"];
@@ -1530,6 +1706,7 @@ export interface operations {
                 /**
                  * @description `v1,` and the base64 HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` (Standard Webhooks 1.0).
                  *     Its key is what follows `whsec_` in the secret, decoded from base64; for any other secret, its UTF-8 bytes.
+                 *     While a rotation overlaps two secrets there are two signatures, separated by a space: one of them must match.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
@@ -1559,7 +1736,8 @@ export interface operations {
             header: {
                 /**
                  * @description `sha256=` and the HMAC-SHA256 of the exact raw body, in lowercase hexadecimal, keyed with the UTF-8 bytes
-                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs.
+                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs. While a rotation overlaps two
+                 *     secrets, `service_signature` of the rotation says which one is used.
                  * @example sha256=2f5a1b0c9d8e7f60514233445566778899aabbccddeeff00112233445566f7a8
                  */
                 "x-service-signature": components["parameters"]["ServiceSignature"];
@@ -1577,6 +1755,7 @@ export interface operations {
                 /**
                  * @description `v1,` and the base64 HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` (Standard Webhooks 1.0).
                  *     Its key is what follows `whsec_` in the secret, decoded from base64; for any other secret, its UTF-8 bytes.
+                 *     While a rotation overlaps two secrets there are two signatures, separated by a space: one of them must match.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
@@ -1606,7 +1785,8 @@ export interface operations {
             header: {
                 /**
                  * @description `sha256=` and the HMAC-SHA256 of the exact raw body, in lowercase hexadecimal, keyed with the UTF-8 bytes
-                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs.
+                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs. While a rotation overlaps two
+                 *     secrets, `service_signature` of the rotation says which one is used.
                  * @example sha256=2f5a1b0c9d8e7f60514233445566778899aabbccddeeff00112233445566f7a8
                  */
                 "x-service-signature": components["parameters"]["ServiceSignature"];
@@ -1624,6 +1804,7 @@ export interface operations {
                 /**
                  * @description `v1,` and the base64 HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` (Standard Webhooks 1.0).
                  *     Its key is what follows `whsec_` in the secret, decoded from base64; for any other secret, its UTF-8 bytes.
+                 *     While a rotation overlaps two secrets there are two signatures, separated by a space: one of them must match.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
@@ -1653,7 +1834,8 @@ export interface operations {
             header: {
                 /**
                  * @description `sha256=` and the HMAC-SHA256 of the exact raw body, in lowercase hexadecimal, keyed with the UTF-8 bytes
-                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs.
+                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs. While a rotation overlaps two
+                 *     secrets, `service_signature` of the rotation says which one is used.
                  * @example sha256=2f5a1b0c9d8e7f60514233445566778899aabbccddeeff00112233445566f7a8
                  */
                 "x-service-signature": components["parameters"]["ServiceSignature"];
@@ -1671,6 +1853,7 @@ export interface operations {
                 /**
                  * @description `v1,` and the base64 HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` (Standard Webhooks 1.0).
                  *     Its key is what follows `whsec_` in the secret, decoded from base64; for any other secret, its UTF-8 bytes.
+                 *     While a rotation overlaps two secrets there are two signatures, separated by a space: one of them must match.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
@@ -1700,7 +1883,8 @@ export interface operations {
             header: {
                 /**
                  * @description `sha256=` and the HMAC-SHA256 of the exact raw body, in lowercase hexadecimal, keyed with the UTF-8 bytes
-                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs.
+                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs. While a rotation overlaps two
+                 *     secrets, `service_signature` of the rotation says which one is used.
                  * @example sha256=2f5a1b0c9d8e7f60514233445566778899aabbccddeeff00112233445566f7a8
                  */
                 "x-service-signature": components["parameters"]["ServiceSignature"];
@@ -1718,6 +1902,7 @@ export interface operations {
                 /**
                  * @description `v1,` and the base64 HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` (Standard Webhooks 1.0).
                  *     Its key is what follows `whsec_` in the secret, decoded from base64; for any other secret, its UTF-8 bytes.
+                 *     While a rotation overlaps two secrets there are two signatures, separated by a space: one of them must match.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
@@ -1747,7 +1932,8 @@ export interface operations {
             header: {
                 /**
                  * @description `sha256=` and the HMAC-SHA256 of the exact raw body, in lowercase hexadecimal, keyed with the UTF-8 bytes
-                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs.
+                 *     of the webhook's secret. Compare in constant time; answer 401 when it differs. While a rotation overlaps two
+                 *     secrets, `service_signature` of the rotation says which one is used.
                  * @example sha256=2f5a1b0c9d8e7f60514233445566778899aabbccddeeff00112233445566f7a8
                  */
                 "x-service-signature": components["parameters"]["ServiceSignature"];
@@ -1765,6 +1951,7 @@ export interface operations {
                 /**
                  * @description `v1,` and the base64 HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` (Standard Webhooks 1.0).
                  *     Its key is what follows `whsec_` in the secret, decoded from base64; for any other secret, its UTF-8 bytes.
+                 *     While a rotation overlaps two secrets there are two signatures, separated by a space: one of them must match.
                  * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];

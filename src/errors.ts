@@ -25,6 +25,7 @@ export const errorStatus = {
   webhook_not_found: 404,
   model_not_found: 404,
   webhook_limit_reached: 403,
+  rate_limit_exceeded: 429,
   // events
   unknown_event_type: 400,
   invalid_event_data: 400,

@@ -8,6 +8,7 @@ import type { EventInput, PublishedEvent } from './events/publication.ts';
 import { createEventService, type PublishOptions } from './events/service.ts';
 import { bearerToken } from './http/bearer.ts';
 import { createEdge, type Edge } from './http/edge.ts';
+import { createWriteLimit } from './http/write-limit.ts';
 import { createKeyModel } from './keys/model.ts';
 import { createKeyService, type KeyService } from './keys/service.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options.ts';
@@ -26,8 +27,8 @@ export interface ModelGateway {
   readonly router: Edge;
   /** API keys: create, revoke, list. */
   readonly keys: KeyService;
-  /** Any account's webhooks, as its owner sees them over HTTP. */
-  readonly webhooks: Pick<WebhookService, 'create' | 'list' | 'get' | 'update' | 'remove'>;
+  /** Any account's webhooks, as its owner sees them over HTTP; and `reseal`, for all of them at once. */
+  readonly webhooks: Pick<WebhookService, 'create' | 'list' | 'get' | 'update' | 'rotateSecret' | 'remove' | 'reseal'>;
   /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */
   start(): Promise<void>;
   /**
@@ -104,11 +105,12 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
     authenticate: options.authenticate ?? ((req) => keys.authenticate(bearerToken(req))),
     modelBodyLimit: options.modelBodyLimit,
     webhookBodyLimit: options.webhookBodyLimit,
+    limitWrites: createWriteLimit(options.managementRateLimit),
     logger,
   });
-  await Promise.all([models.keys.createIndexes(), models.webhooks.createIndexes(), events.init(), deliveries.init()]);
+  await Promise.all([models.keys.createIndexes(), webhooks.init(), events.init(), deliveries.init()]);
 
-  const { create, list, get, update, remove } = webhooks;
+  const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
   let closing: Promise<void> | null = null;
   async function close(): Promise<void> {
     await Promise.all([deliveries.close(), proxy.close()]);
@@ -118,7 +120,7 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
   return {
     router,
     keys,
-    webhooks: { create, list, get, update, remove },
+    webhooks: { create, list, get, update, rotateSecret, remove, reseal },
     start: deliveries.start,
     publish: events.publish,
     transaction: events.transaction,

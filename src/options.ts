@@ -51,6 +51,8 @@ export interface ModelGatewayOptions {
   readonly allowPrivateNetworks?: readonly string[];
   /** Webhooks one account may have. @default 50 */
   readonly maxWebhooks?: number;
+  /** How often one account may change its webhooks (create, update, rotate, delete) in a minute, in each process; beyond it 429. @default 300 */
+  readonly managementRateLimit?: number;
   /** The largest body of a model call. @default 33_554_432 (32 MiB) */
   readonly modelBodyLimit?: number;
   /** The largest body of any other call. @default 262_144 (256 KiB) */
@@ -92,6 +94,7 @@ const defaults = {
   allowHttp: false,
   allowPrivateNetworks: [],
   maxWebhooks: 50,
+  managementRateLimit: 300,
   modelBodyLimit: 32 * 1024 * 1024,
   webhookBodyLimit: 256 * 1024,
   retentionDays: 30,
@@ -151,6 +154,7 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   checkInteger(options, 'attemptTimeout', 1, 30_000);
   checkInteger(options, 'concurrency', 1, 10_000);
   checkInteger(options, 'maxWebhooks', 1, 100_000);
+  checkInteger(options, 'managementRateLimit', 1, 1_000_000);
   checkInteger(options, 'modelBodyLimit', 1, 1024 ** 3);
   checkInteger(options, 'webhookBodyLimit', 1, 16 * 1024 ** 2);
   checkInteger(options, 'retentionDays', 1, 3_650);

@@ -7,6 +7,7 @@ import { failureOf, type SendResult } from './outcome.ts';
 import { persist } from './persist.ts';
 import { delayAfter } from './schedule.ts';
 import type { Send } from './send.ts';
+import { type SigningSecrets, secretsInUse } from './signing-secrets.ts';
 
 /** How often one attempt may be started without being finished before it counts as failed: a poison event must not crash workers for ever. */
 export const startLimit = 4;
@@ -14,12 +15,11 @@ export const startLimit = 4;
 /** How long an attempt waits after the gateway itself could not make it: the database or a secret could not be read. */
 const retryOwnFailureIn = 1_000;
 
-/** A webhook as deliveries see it, its secret opened. */
-export interface Receiver {
+/** A webhook as deliveries see it, its secrets opened. */
+export interface Receiver extends SigningSecrets {
   readonly url: string;
   readonly events: readonly string[];
   readonly active: boolean;
-  readonly secret: string;
 }
 
 export interface AttemptDeps {
@@ -89,7 +89,8 @@ export function createMakeAttempt(deps: AttemptDeps): MakeAttempt {
     if (reason) return cancel(claim, reason);
 
     const { userAgent } = deps;
-    const headers = deliveryHeaders({ eventId, body, secret: receiver.secret, startedAt, test, userAgent });
+    const secrets = secretsInUse(receiver, startedAt);
+    const headers = deliveryHeaders({ eventId, body, secrets, startedAt, test, userAgent });
     return record(claim, toResult(await deps.send({ url: receiver.url, headers, body })));
   }
 

@@ -9,7 +9,8 @@ import type { OperationTable, Principal } from './operation.ts';
 import { createCallReader } from './read-call.ts';
 import { sendReply } from './reply.ts';
 import { requestId } from './request-id.ts';
-import { joinRoutes, type Route } from './routes.ts';
+import { isWrite, joinRoutes, type Route } from './routes.ts';
+import type { LimitWrites } from './write-limit.ts';
 
 /** What {@link createEdge} joins. Sizes are bytes. */
 export interface EdgeDependencies {
@@ -21,6 +22,8 @@ export interface EdgeDependencies {
   readonly modelBodyLimit: number;
   /** The largest body of any other operation. */
   readonly webhookBodyLimit: number;
+  /** Asked before the body of a request that changes something is read. @default no limit */
+  readonly limitWrites?: LimitWrites;
   /** How long a body may take to arrive, in milliseconds. @default 120_000 */
   readonly bodyTimeout?: number;
   readonly logger: Logger;
@@ -70,6 +73,7 @@ export async function createEdge(deps: EdgeDependencies): Promise<Edge> {
       const { route, params } = requireRoute(found);
       const principal = await authenticate(req);
       if (!principal) throw new GatewayError('invalid_api_key', 'This API key is not known or has been revoked');
+      if (isWrite(route)) await deps.limitWrites?.(principal.userId);
       const call = await readCall(req, route, { requestId: id, principal, params, signal });
       if ('relay' in route.operation) await route.operation.relay(call, res);
       else sendReply(req, res, await route.operation.handle(call));

@@ -51,3 +51,8 @@ export function joinRoutes(spec: Spec, operations: OperationTable): Route[] {
 export function isRelayed({ operation }: Route): boolean {
   return 'relay' in operation;
 }
+
+/** Whether a route changes what the gateway keeps. */
+export function isWrite(route: Route): boolean {
+  return route.method !== 'GET' && !isRelayed(route);
+}

@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts';
 import { isId } from '../ids.ts';
-import type { WebhookPatch } from './webhook.ts';
+import type { SecretChange, WebhookPatch } from './webhook.ts';
 
 /**
  * Makes sure that a webhook may subscribe to these types.
@@ -68,4 +68,33 @@ export function toChanges({ events, active }: WebhookPatch, known: ReadonlySet<s
     throw new GatewayError('invalid_type', 'active: must be true or false', { param: 'active' });
   }
   return { ...(events && { events: [...events] }), ...(active !== undefined && { active }) };
+}
+
+const day = 86_400;
+/** The longest overlap of two secrets. Seconds. */
+const longestOverlap = 7 * day;
+
+/**
+ * A change of secret, with every default filled in.
+ * @throws GatewayError `invalid_type` or `invalid_value`, never with the secret in it
+ */
+export function toSecretChange({
+  secret,
+  overlapSeconds = day,
+  serviceSignature = 'new',
+}: SecretChange): Required<SecretChange> {
+  checkSecret(secret);
+  if (!Number.isInteger(overlapSeconds) || overlapSeconds < 0 || overlapSeconds > longestOverlap) {
+    const reason = `must be a whole number from 0 to ${longestOverlap}`;
+    throw new GatewayError('invalid_value', `overlap_seconds: ${reason}`, { param: 'overlap_seconds' });
+  }
+  if (serviceSignature !== 'new' && serviceSignature !== 'previous') {
+    const reason = 'must be one of new, previous';
+    throw new GatewayError('invalid_value', `service_signature: ${reason}`, { param: 'service_signature' });
+  }
+  if (serviceSignature === 'previous' && overlapSeconds === 0) {
+    const reason = 'previous needs an overlap_seconds of 1 or more';
+    throw new GatewayError('invalid_value', `service_signature: ${reason}`, { param: 'service_signature' });
+  }
+  return { secret, overlapSeconds, serviceSignature };
 }

@@ -1,5 +1,14 @@
 import mongoose, { type Connection, type Model, Schema } from 'mongoose';
 
+/** A secret that was replaced and signs beside the new one until `endsAt`, as it is stored. */
+export interface StoredRotation {
+  /** Sealed; bound to this document and field. */
+  previousSecret: string;
+  /** By the database's clock. */
+  endsAt: Date;
+  serviceSignature: 'new' | 'previous';
+}
+
 /** One registered webhook, as it is stored. */
 export interface WebhookDocument {
   /** `wh_…` */
@@ -13,10 +22,25 @@ export interface WebhookDocument {
   active: boolean;
   /** Sealed; bound to this document and field. */
   secret: string;
+  rotation?: StoredRotation;
+  /** The ids of the keys that its secrets are sealed with, so that an index can tell which keys are in use. */
+  sealedWith: string[];
   createdAt: Date;
 }
 
 export type WebhookModel = Model<WebhookDocument>;
+
+const rotation = new Schema<StoredRotation>(
+  {
+    previousSecret: { type: String, required: true },
+    endsAt: { type: Date, required: true },
+    serviceSignature: { type: String, enum: ['new', 'previous'], required: true },
+  },
+  { _id: false, strict: 'throw' },
+);
+
+/** A pause must be seen at once and survive a failover, whatever the host's connection says. */
+const durable = { w: 'majority', j: true } as const;
 
 const schema = new Schema<WebhookDocument>(
   {
@@ -27,6 +51,8 @@ const schema = new Schema<WebhookDocument>(
     events: { type: [String], required: true },
     active: { type: Boolean, required: true },
     secret: { type: String, required: true },
+    rotation,
+    sealedWith: { type: [String], required: true },
     createdAt: { type: Date, required: true },
   },
   {
@@ -35,14 +61,14 @@ const schema = new Schema<WebhookDocument>(
     versionKey: false,
     autoIndex: false,
     autoCreate: false,
-    // whatever the host's connection says: a pause must be seen at once and survive a failover
     read: 'primary',
-    writeConcern: { w: 'majority', j: true },
+    writeConcern: durable,
   },
 )
   .index({ userId: 1, slot: 1 }, { name: 'slot', unique: true })
   .index({ userId: 1, _id: 1 }, { name: 'userWebhooks' })
-  .index({ userId: 1, events: 1, _id: 1, active: 1 }, { name: 'subscribers' });
+  .index({ userId: 1, events: 1, _id: 1, active: 1 }, { name: 'subscribers' })
+  .index({ sealedWith: 1, _id: 1 }, { name: 'sealedWith' });
 
 /** The webhooks of one gateway: model `<prefix>Webhook`, collection `<prefix>webhooks`. Indexes are built by `createIndexes()`. */
 export function createWebhookModel(connection: Connection, prefix: string): WebhookModel {
@@ -56,4 +82,30 @@ export function createWebhookModel(connection: Connection, prefix: string): Webh
 /** Matches the ids that follow one; marked as ours, for a host may have switched `sanitizeFilter` on for its whole connection. */
 export function idsAfter(id: string): { $gt: string } {
   return mongoose.trusted({ $gt: id });
+}
+
+/**
+ * Changes a webhook by a pipeline, if it is still as the filter says; `null` when it is not.
+ * Past mongoose, which would try to cast the pipeline's expressions.
+ */
+export async function changeByPipeline(
+  webhooks: WebhookModel,
+  filter: Partial<Pick<WebhookDocument, '_id' | 'userId' | 'secret'>>,
+  set: Readonly<Record<string, unknown>>,
+): Promise<WebhookDocument | null> {
+  const changed = await webhooks.collection.findOneAndUpdate(filter as object, [{ $set: set }], {
+    returnDocument: 'after',
+    writeConcern: durable,
+  });
+  return changed as unknown as WebhookDocument | null;
+}
+
+/** Forgets every previous secret whose overlap has ended. */
+export async function dropEndedRotations(webhooks: WebhookModel): Promise<void> {
+  const ended = { rotation: { $exists: true }, $expr: { $lte: ['$rotation.endsAt', '$$NOW'] } };
+  // what is left is sealed with one key, whose id stands in the sealed text
+  const sealedWith = [{ $arrayElemAt: [{ $split: ['$secret', '.'] }, 1] }];
+  await webhooks.collection.updateMany(ended, [{ $set: { rotation: '$$REMOVE', sealedWith } }], {
+    writeConcern: durable,
+  });
 }

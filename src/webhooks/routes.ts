@@ -1,7 +1,7 @@
 import type { components } from '../api.d.ts';
 import type { Call, OperationTable } from '../http/operation.ts';
 import type { WebhookService } from './service.ts';
-import type { Webhook } from './webhook.ts';
+import type { Webhook, WebhookDetails } from './webhook.ts';
 
 type Schemas = components['schemas'];
 type Summary = Schemas['WebhookSummary'];
@@ -14,12 +14,21 @@ function toBody(webhook: Webhook): Schemas['Webhook'] {
   return { ...toSummary(webhook), created_at: webhook.createdAt.toISOString() };
 }
 
+function toDetailsBody({ rotation, ...webhook }: WebhookDetails): Schemas['WebhookDetails'] {
+  const { endsAt, serviceSignature } = rotation ?? {};
+  return {
+    ...toBody(webhook),
+    secret_rotation:
+      endsAt && serviceSignature ? { ends_at: endsAt.toISOString(), service_signature: serviceSignature } : null,
+  };
+}
+
 /** The id in the path; an empty one is nobody's. */
 function idOf({ params }: Call): string {
   return params.id ?? '';
 }
 
-/** The four operations on an account's webhooks. */
+/** The operations on an account's webhooks. */
 export function webhookOperations(service: WebhookService): OperationTable {
   return {
     createWebhook: {
@@ -42,10 +51,27 @@ export function webhookOperations(service: WebhookService): OperationTable {
         };
       },
     },
+    retrieveWebhook: {
+      async handle(call) {
+        const webhook = await service.get(call.principal.userId, idOf(call));
+        return { status: 200, body: toDetailsBody(webhook) };
+      },
+    },
     updateWebhook: {
       async handle(call: Call<Schemas['WebhookUpdate']>) {
         const webhook = await service.update(call.principal.userId, idOf(call), call.body);
         return { status: 200, body: toBody(webhook) };
+      },
+    },
+    rotateWebhookSecret: {
+      async handle(call: Call<Schemas['WebhookSecretRotate']>) {
+        const { secret, overlap_seconds, service_signature } = call.body;
+        const webhook = await service.rotateSecret(call.principal.userId, idOf(call), {
+          secret,
+          ...(overlap_seconds !== undefined && { overlapSeconds: overlap_seconds }),
+          ...(service_signature !== undefined && { serviceSignature: service_signature }),
+        });
+        return { status: 200, body: toDetailsBody(webhook) };
       },
     },
     deleteWebhook: {

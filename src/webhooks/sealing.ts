@@ -5,6 +5,8 @@ import { GatewayError } from '../errors.ts';
 export interface Sealer {
   /** The id of the key that seals. */
   readonly newestKeyId: string;
+  /** The ids of the keys that open, the newest first. */
+  readonly keyIds: readonly string[];
   /**
    * Seals with the newest key.
    * @param place where it will be stored: `collection:id:field`
@@ -77,6 +79,7 @@ export function createSealer(secretKeys: readonly string[]): Sealer {
 
   return {
     newestKeyId,
+    keyIds: [...keys.keys()],
     seal(plain, place) {
       const iv = randomBytes(ivLength);
       const sealing = createCipheriv(cipher, newestKey, iv, { authTagLength: tagLength }).setAAD(Buffer.from(place));

@@ -1,8 +1,11 @@
 import type { ClientSession } from 'mongoose';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { checkEvents, checkPage, checkSecret, pageLimit, toChanges } from './fields.ts';
-import { idsAfter, type WebhookModel } from './model.ts';
+import { idsAfter, type WebhookDocument, type WebhookModel } from './model.ts';
+import { createReseal, type Resealed } from './resealing.ts';
+import { createRotateSecret, liveRotation, type RotateSecret } from './rotation.ts';
 import type { Sealer } from './sealing.ts';
+import { createSecrets, requireEveryKey } from './secrets.ts';
 import { insertIntoFreeSlot } from './slots.ts';
 import { checkWebhookUrl, type UrlRules } from './url.ts';
 import {
@@ -10,8 +13,10 @@ import {
   type NewWebhook,
   type Page,
   type Subscribers,
+  toDetails,
   toWebhook,
   type Webhook,
+  type WebhookDetails,
   type WebhookPatch,
   webhookNotFound,
 } from './webhook.ts';
@@ -29,6 +34,11 @@ export interface WebhookServiceDeps {
 /** An account's webhooks. Another account's webhook is as unknown as one that does not exist. */
 export interface WebhookService {
   /**
+   * Builds the indexes, then makes sure that every stored secret has its key.
+   * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
+   */
+  init(): Promise<void>;
+  /**
    * @throws GatewayError `invalid_type`, `invalid_value`, `url_not_allowed`, `unknown_event_type`, or
    *   `webhook_limit_reached`
    */
@@ -39,29 +49,45 @@ export interface WebhookService {
    */
   list(userId: string, page?: Page): Promise<{ readonly webhooks: Webhook[]; readonly hasMore: boolean }>;
   /** @throws GatewayError `webhook_not_found` */
-  get(userId: string, id: string): Promise<Webhook>;
+  get(userId: string, id: string): Promise<WebhookDetails>;
   /**
    * Changes what the patch names; a value that is there already changes nothing.
    * @throws GatewayError `webhook_not_found`, `missing_required_parameter`, `invalid_type`, `invalid_value`, `unknown_event_type`
    */
   update(userId: string, id: string, patch: WebhookPatch): Promise<Webhook>;
+  /**
+   * Replaces the secret. For the time of the overlap the old one signs too; a rotation during another ends that one.
+   * Sending the new secret again changes only how long the old one is good, so that a request may be repeated.
+   * @throws GatewayError `webhook_not_found`, `invalid_type`, `invalid_value`, `secret_unreadable`
+   */
+  rotateSecret: RotateSecret;
   /** @throws GatewayError `webhook_not_found` */
   remove(userId: string, id: string): Promise<void>;
   /** Who hears of an event of this type, in one look-up; inside a transaction if a session is given. */
   subscribers(userId: string, type: string, session?: ClientSession): Promise<Subscribers>;
   /**
-   * A webhook of any account with its secret open, or `null`. For deliveries alone.
+   * A webhook of any account with its secrets open, or `null`. For deliveries alone.
    * @throws GatewayError `secret_unreadable`
    */
   forDelivery(id: string): Promise<DeliverableWebhook | null>;
+  /**
+   * Seals every secret of every account anew with the newest key, in batches; afterwards the older keys can be taken
+   * out. May run beside gateways, and again.
+   */
+  reseal(): Promise<Resealed>;
 }
 
 /** Everything the package does with webhooks, save calling them. */
 export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
   const { webhooks, sealer, catalogueTypes, rules, maxWebhooks } = deps;
-  const placeOfSecret = (id: string) => `${webhooks.collection.collectionName}:${id}:secret`;
+  const secrets = createSecrets(webhooks, sealer);
 
   return {
+    async init() {
+      await webhooks.createIndexes();
+      await requireEveryKey(webhooks, sealer);
+    },
+
     async create(userId, { url, events, secret }) {
       checkUserId(userId);
       checkWebhookUrl(url, rules);
@@ -70,7 +96,8 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       const createdAt = new Date();
       const _id = newId('wh', createdAt.getTime());
       const webhook = { _id, userId, url, events: [...events], active: true, createdAt };
-      await insertIntoFreeSlot(webhooks, maxWebhooks, { ...webhook, secret: sealer.seal(secret, placeOfSecret(_id)) });
+      const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId] };
+      await insertIntoFreeSlot(webhooks, maxWebhooks, { ...webhook, ...sealed });
       return { id: _id, userId, url, events: webhook.events, active: true, createdAt };
     },
 
@@ -88,9 +115,13 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
 
     async get(userId, id) {
       checkUserId(userId);
-      const found = isId('wh', id) ? await webhooks.findOne({ _id: id, userId }).lean() : null;
+      if (!isId('wh', id)) throw webhookNotFound(id);
+      const [found] = await webhooks.aggregate<WebhookDocument>([
+        { $match: { _id: id, userId } },
+        { $set: { rotation: liveRotation } },
+      ]);
       if (!found) throw webhookNotFound(id);
-      return toWebhook(found);
+      return toDetails(found);
     },
 
     async update(userId, id, patch) {
@@ -103,6 +134,8 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       if (!updated) throw webhookNotFound(id);
       return toWebhook(updated);
     },
+
+    rotateSecret: createRotateSecret(webhooks, secrets),
 
     async remove(userId, id) {
       checkUserId(userId);
@@ -126,7 +159,9 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       const found = isId('wh', id) ? await webhooks.findById(id).lean() : null;
       if (!found) return null;
       const { createdAt: _, ...webhook } = toWebhook(found);
-      return { ...webhook, secret: sealer.open(found.secret, placeOfSecret(id)) };
+      return { ...webhook, ...secrets.open(found) };
     },
+
+    reseal: createReseal(webhooks, secrets),
   };
 }

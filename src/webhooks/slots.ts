@@ -34,7 +34,7 @@ export async function insertIntoFreeSlot(
     if (slot === null) {
       throw new GatewayError(
         'webhook_limit_reached',
-        `This account has ${present.length} webhooks, which is the most it may have; delete one first`,
+        `Webhooks in this account: ${present.length}, which is the most it may have; delete one first`,
       );
     }
     try {

@@ -14,6 +14,25 @@ export interface Webhook {
   readonly createdAt: Date;
 }
 
+/** Which of two secrets `x-service-signature` is made with while both are good. */
+export type ServiceSignature = 'new' | 'previous';
+
+/** A webhook, and how far its secret's rotation has come. */
+export interface WebhookDetails extends Webhook {
+  /** The rotation under way; `null` when there is none, or its overlap has ended. */
+  readonly rotation: { readonly endsAt: Date; readonly serviceSignature: ServiceSignature } | null;
+}
+
+/** How a secret is replaced. */
+export interface SecretChange {
+  /** 8 to 256 characters; sealed before it is stored, and never shown again. */
+  readonly secret: string;
+  /** How long the secret that is replaced signs too, in seconds: 0 to 604,800 (7 days). @default 86_400 (1 day) */
+  readonly overlapSeconds?: number;
+  /** Which secret `x-service-signature` is made with during the overlap. @default 'new' */
+  readonly serviceSignature?: ServiceSignature;
+}
+
 /** What a customer says to register a webhook. */
 export interface NewWebhook {
   readonly url: string;
@@ -36,9 +55,19 @@ export interface Page {
   readonly after?: string;
 }
 
-/** A webhook as a delivery needs it: its secret open. */
+/** The secret that was replaced, open, and until when it is good. */
+export interface SecretRotation {
+  readonly previousSecret: string;
+  /** By the database's clock. */
+  readonly endsAt: Date;
+  readonly serviceSignature: ServiceSignature;
+}
+
+/** A webhook as a delivery needs it: its secrets open. */
 export interface DeliverableWebhook extends Omit<Webhook, 'createdAt'> {
   readonly secret: string;
+  /** The last rotation, ended or not: that is for the delivery's own clock to say. */
+  readonly rotation: SecretRotation | null;
 }
 
 /** The webhooks that hear of an event, and those that would if they were active. */
@@ -49,6 +78,11 @@ export interface Subscribers {
 
 export function toWebhook({ _id, userId, url, events, active, createdAt }: WebhookDocument): Webhook {
   return { id: _id, userId, url, events, active, createdAt };
+}
+
+export function toDetails({ rotation, ...webhook }: WebhookDocument): WebhookDetails {
+  const { endsAt, serviceSignature } = rotation ?? {};
+  return { ...toWebhook(webhook), rotation: endsAt && serviceSignature ? { endsAt, serviceSignature } : null };
 }
 
 /** The same answer for an unknown id, a malformed one and another account's. */

@@ -115,11 +115,28 @@ describe('a client generated from openapi.yaml', () => {
       expect(data?.data.at(-1)).to.include({ id, active: true });
       expect(data?.has_more).to.equal(false);
     },
+    async retrieveWebhook() {
+      const path = { id: await newWebhook() };
+      const { data } = await client().GET('/v1/webhooks/{id}', { params: { path } });
+      expect(data).to.include({ id: path.id, secret_rotation: null });
+      expect(data).to.not.have.property('secret');
+    },
     async updateWebhook() {
       const path = { id: await newWebhook() };
       const { data } = await client().PATCH('/v1/webhooks/{id}', { params: { path }, body: { active: false } });
       expect(data).to.include({ id: path.id, active: false });
       expect(data?.created_at).to.match(/Z$/);
+    },
+    async rotateWebhookSecret() {
+      const path = { id: await newWebhook() };
+      const { data } = await client().POST('/v1/webhooks/{id}/rotate_secret', {
+        params: { path },
+        body: { secret: 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD', overlap_seconds: 3600 },
+      });
+      expect(data).to.include({ id: path.id, active: true });
+      expect(data?.secret_rotation?.service_signature).to.equal('new');
+      expect(Date.parse(data?.secret_rotation?.ends_at ?? '')).to.be.closeTo(Date.now() + 3_600_000, 60_000);
+      expect(data).to.not.have.property('secret');
     },
     async deleteWebhook() {
       const path = { id: await newWebhook() };

@@ -62,12 +62,14 @@ describe('the webhook operations', () => {
     expect(wrong).to.include({ code: 'invalid_value', param: 'limit' });
   });
 
-  it('are exactly the four of interface.md', async () => {
+  it('are the four of interface.md, and two more', async () => {
     const { service } = await webhookService(database.connection);
     expect(Object.keys(webhookOperations(service)).sort()).to.deep.equal([
       'createWebhook',
       'deleteWebhook',
       'listWebhooks',
+      'retrieveWebhook',
+      'rotateWebhookSecret',
       'updateWebhook',
     ]);
   });

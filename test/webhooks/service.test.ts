@@ -209,7 +209,7 @@ describe('webhooks', () => {
       expect(await service.update(userId, created.id, { events: ['usage.threshold'], active: true })).to.deep.equal(
         changed,
       );
-      expect(await service.get(userId, created.id)).to.deep.equal(changed);
+      expect(await service.get(userId, created.id)).to.deep.equal({ ...changed, rotation: null });
       expect((await service.forDelivery(created.id))?.secret).to.equal(valid.secret);
     });
 
@@ -317,7 +317,8 @@ describe('webhooks', () => {
     it('are delivered to with their secret open, while they exist', async () => {
       const { id } = await service.create(userId, valid);
       const { url, events, secret } = valid;
-      expect(await service.forDelivery(id)).to.deep.equal({ id, userId, url, events, active: true, secret });
+      const webhook = { id, userId, url, events, active: true };
+      expect(await service.forDelivery(id)).to.deep.equal({ ...webhook, secret, rotation: null });
       await service.remove(userId, id);
       for (const none of [id, 'wh_', '', { $ne: null }, null] as string[]) {
         expect(await service.forDelivery(none)).to.equal(null);

@@ -1,0 +1,62 @@
+import { GatewayError } from '../errors.ts';
+import type { WebhookDocument, WebhookModel } from './model.ts';
+import type { Sealer } from './sealing.ts';
+import type { SecretRotation } from './webhook.ts';
+
+/** A webhook's fields that hold something sealed. */
+export type SecretField = 'secret' | 'previousSecret';
+
+type Sealed = Pick<WebhookDocument, '_id' | 'secret' | 'rotation'>;
+
+/** Secrets as they are stored: each opens only in the webhook and the field that it was sealed for. */
+export interface Secrets {
+  /** The id of the key that seals. */
+  readonly newestKeyId: string;
+  seal(webhookId: string, field: SecretField, secret: string): string;
+  /** @throws GatewayError `secret_unreadable` */
+  open(webhook: Sealed): { readonly secret: string; readonly rotation: SecretRotation | null };
+}
+
+/** How one collection's secrets are sealed and opened. */
+export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
+  const place = (id: string, field: SecretField) => `${webhooks.collection.collectionName}:${id}:${field}`;
+  return {
+    newestKeyId: sealer.newestKeyId,
+    seal: (id, field, secret) => sealer.seal(secret, place(id, field)),
+    open({ _id, secret, rotation }) {
+      return {
+        secret: sealer.open(secret, place(_id, 'secret')),
+        rotation: rotation
+          ? { ...rotation, previousSecret: sealer.open(rotation.previousSecret, place(_id, 'previousSecret')) }
+          : null,
+      };
+    },
+  };
+}
+
+/** The ids of keys in use that are not among some; each costs one look into the index. */
+export async function keyIdsBeside(webhooks: WebhookModel, known: readonly string[]): Promise<string[]> {
+  const found = new Set<string>();
+  for (;;) {
+    const others = { $elemMatch: { $nin: [...known, ...found] } };
+    const webhook = await webhooks.collection.findOne({ sealedWith: others }, { projection: { sealedWith: 1 } });
+    if (!webhook) return [...found];
+    for (const id of webhook.sealedWith as string[]) if (!known.includes(id)) found.add(id);
+  }
+}
+
+/**
+ * Makes sure that every stored secret has its key.
+ * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
+ */
+export async function requireEveryKey(webhooks: WebhookModel, sealer: Sealer): Promise<void> {
+  const missing = await keyIdsBeside(webhooks, sealer.keyIds);
+  if (missing.length === 0) return;
+  const ids = missing.map((id) => `'${id}'`).join(', ');
+  throw new GatewayError(
+    'invalid_options',
+    `secretKeys: stored webhook secrets are sealed with ${ids}, which is not among them; ` +
+      'add it behind the others, and take it out only after everything has been sealed anew',
+    { param: 'secretKeys' },
+  );
+}
