@@ -21,20 +21,19 @@ function toText(bytes: Buffer): string {
 /** Reads the first 4 KiB of an answer and lets go of the rest. Never rejects. */
 export function readAnswer(body: ResponseBody): Promise<Answer> {
   return new Promise((resolve) => {
-    const chunks: Buffer[] = [];
+    const bytes = Buffer.alloc(readLimit);
     let length = 0;
-    const read = () => toText(Buffer.concat(chunks));
+    const answer = () => ({ response: toText(bytes.subarray(0, length)) });
     body.flowTo({
       onChunk(chunk) {
-        chunks.push(chunk.subarray(0, readLimit - length));
-        length += chunk.length;
+        length += chunk.copy(bytes, length);
         if (length < readLimit) return true;
         body.destroy();
-        resolve({ response: read() });
+        resolve(answer());
         return false;
       },
-      onEnd: () => resolve({ response: read() }),
-      onError: ({ code }) => resolve({ response: read(), error: code }),
+      onEnd: () => resolve(answer()),
+      onError: ({ code }) => resolve({ ...answer(), error: code }),
     });
   });
 }

@@ -17,11 +17,11 @@ const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /**
  * Why an attempt failed, or `null` when it succeeded: a 2xx whose part that is read came before the deadline.
+ * Another status has said why, however its body went on.
  * @see interface.md, Events, rule 3
  */
 export function failureOf({ status, error }: SendResult): FailureCode | null {
-  if (error !== undefined) return error;
-  if (status === undefined) return 'unknown';
-  if (status >= 200 && status < 300) return null;
+  if (status === undefined) return error ?? 'unknown';
+  if (status >= 200 && status < 300) return error ?? null;
   return redirects.has(status) ? 'redirect' : `http_${status}`;
 }

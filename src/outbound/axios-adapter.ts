@@ -1,9 +1,16 @@
-import type { AxiosAdapter, AxiosResponse, InternalAxiosRequestConfig } from 'axios';
+import { type AxiosAdapter, type AxiosResponse, CanceledError, type InternalAxiosRequestConfig } from 'axios';
 import type { Dispatcher } from 'undici';
-import { classify } from './classify.ts';
+import { classify, isLengthMismatch, outboundError } from './classify.ts';
+import type { OutboundError } from './outbound-error.ts';
 import { ResponseBody } from './response-body.ts';
 
 type Headers = Record<string, string | string[]>;
+
+/** Responses before the final one (1xx) that are passed over; a flood of them is not HTTP any more. */
+const interimLimit = 20;
+
+/** RFC 9110, section 8.6: these have no body, whatever length they announce. */
+const bodiless: ReadonlySet<number> = new Set([204, 304]);
 
 function headersOf(config: InternalAxiosRequestConfig): string[] {
   const lines: string[] = [];
@@ -33,6 +40,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   #reject: (error: Error) => void;
   #controller: Dispatcher.DispatchController | null = null;
   #body: ResponseBody | null = null;
+  #status = 0;
+  #interims = 0;
+  #answered = false;
 
   constructor(
     config: InternalAxiosRequestConfig,
@@ -51,8 +61,17 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (this.#signal?.aborted) controller.abort(classify(this.#signal.reason));
   }
 
+  /** The first byte of an answer: from here on the request counts as received. */
+  onResponseStarted(): void {
+    this.#answered = true;
+  }
+
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Headers, statusText = ''): void {
-    if (status < 200) return;
+    if (status < 200) {
+      this.#onInterim(controller);
+      return;
+    }
+    this.#status = status;
     this.#body = new ResponseBody(controller, this.#settled);
     const response = { data: this.#body, status, statusText, headers, config: this.#config };
     this.#resolve(response as AxiosResponse<ResponseBody>);
@@ -67,13 +86,25 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    if (this.#body) this.#body.settle(classify(error));
+    if (this.#body) this.#body.settle(this.#endOfBody(error));
     else this.#fail(error);
   }
 
+  #onInterim(controller: Dispatcher.DispatchController): void {
+    this.#interims += 1;
+    if (this.#interims > interimLimit) controller.abort(outboundError('invalid_response'));
+  }
+
+  #endOfBody(error: Error): 'end' | OutboundError {
+    if (!isLengthMismatch(error)) return classify(error);
+    return bodiless.has(this.#status) ? 'end' : outboundError('reset', error);
+  }
+
   #fail(error: unknown): void {
+    const failure = classify(error);
     this.#settled();
-    this.#reject(classify(error));
+    // a socket counts as reused by the bytes it has read, which may have been this answer's
+    this.#reject(failure.reusedSocket && this.#answered ? outboundError(failure.code, error) : failure);
   }
 
   #settled = (): void => {
@@ -83,9 +114,15 @@ class Exchange implements Dispatcher.DispatchHandler {
   #onAbort = (): void => {
     const error = classify(this.#signal?.reason);
     if (this.#controller) this.#controller.abort(error);
-    // still waiting for a connection: the caller is told now, undici when it starts the request
-    else this.#fail(error);
+    else this.#abandon(error.code === 'timeout' ? outboundError('connect_timeout', error) : error);
   };
+
+  /** Still waiting for a connection: the caller is told now, undici when it starts the request. */
+  #abandon(cause: OutboundError): void {
+    this.#settled();
+    // once a signal has aborted, axios puts a CanceledError in the place of everything else
+    this.#reject(Object.assign(new CanceledError(), { cause }));
+  }
 }
 
 /**
@@ -93,7 +130,7 @@ class Exchange implements Dispatcher.DispatchHandler {
  * {@link ResponseBody}. Every status resolves; redirects, decompression, proxies from the environment do not exist
  * here. `url` is absolute, `signal` covers the whole call, body included; axios' `timeout` is not read.
  *
- * Rejects with an `OutboundError`.
+ * Rejects with an `OutboundError`, or with axios' `CanceledError` around one.
  */
 export function createAxiosAdapter(dispatcher: Dispatcher): AxiosAdapter {
   return (config) =>

@@ -11,6 +11,7 @@ const byCode: Readonly<Record<string, OutboundCode>> = {
   EBADRESP: 'dns_failed',
   EBADNAME: 'dns_failed',
   ETIMEOUT: 'dns_failed',
+  ECANCELLED: 'dns_failed',
   EAI_AGAIN: 'dns_failed',
   EAI_FAIL: 'dns_failed',
   EAI_NODATA: 'dns_failed',
@@ -66,6 +67,7 @@ const messages: Readonly<Record<OutboundCode, string>> = {
 interface Reason {
   name?: unknown;
   code?: unknown;
+  message?: unknown;
   errors?: unknown;
   reusedSocket?: unknown;
   socket?: { bytesRead?: unknown } | null;
@@ -75,10 +77,12 @@ function asReason(error: unknown): Reason {
   return typeof error === 'object' && error !== null ? error : {};
 }
 
-function codeOf({ name, code, errors }: Reason): OutboundCode {
+function codeOf({ name, code, message, errors }: Reason): OutboundCode {
   if (name === 'TimeoutError') return 'timeout';
   if (name === 'AbortError') return 'aborted';
-  if (name === 'HTTPParserError') return 'invalid_response';
+  if (name === 'HTTPParserError') return String(message).includes('Invalid EOF') ? 'reset' : 'invalid_response';
+  // undici closes the socket itself on a 100 or 101 that nobody asked for
+  if (code === 'UND_ERR_SOCKET' && (message === 'bad response' || message === 'bad upgrade')) return 'invalid_response';
   if (typeof code === 'string') {
     const known = byCode[code];
     if (known) return known;
@@ -86,6 +90,16 @@ function codeOf({ name, code, errors }: Reason): OutboundCode {
   }
   // several addresses were tried: the first failure speaks for all
   return Array.isArray(errors) && errors.length > 0 ? codeOf(asReason(errors[0])) : 'unknown';
+}
+
+/** Whether a response's length is not the one its head announced, which undici finds at its end, or in a head that is no HTTP. */
+export function isLengthMismatch(error: unknown): boolean {
+  return asReason(error).code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
+}
+
+/** A failure by its code alone, in that code's words. */
+export function outboundError(code: OutboundCode, cause?: unknown): OutboundError {
+  return new OutboundError(code, messages[code], false, { cause });
 }
 
 function wasReused({ reusedSocket, socket }: Reason): boolean {

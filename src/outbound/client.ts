@@ -9,7 +9,9 @@ export type HttpResponse = AxiosResponse<ResponseBody>;
 
 /** Axios' own errors carry the request with its headers; these must not travel on. */
 function withoutRequest(error: unknown): never {
-  if (error instanceof CanceledError) throw classify((error.config?.signal as AbortSignal | undefined)?.reason);
+  if (error instanceof CanceledError) {
+    throw classify(error.cause ?? (error.config?.signal as AbortSignal | undefined)?.reason);
+  }
   throw classify(isAxiosError(error) ? { code: error.code } : error);
 }
 

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { Agent, buildConnector, type Dispatcher } from 'undici';
 import { type AllowAddress, guardedLookup, judgeLiteral } from './guard.ts';
 import { createResolver, type ResolveHost } from './resolve.ts';
+import { skipContinue } from './skip-continue.ts';
 
 /** How connections are made and kept. Durations are milliseconds. */
 export interface DispatcherOptions {
@@ -19,6 +20,12 @@ export interface DispatcherOptions {
   readonly resolve?: ResolveHost;
 }
 
+/**
+ * How long one address of a host is tried before the next. Node's own 250 ms lets a receiver on the other side of the
+ * world fail wherever its name has an IPv6 address too and this machine has no IPv6. Milliseconds.
+ */
+const addressTimeout = 2_000;
+
 type Connector = buildConnector.connector;
 
 /** Marks a socket's error when the socket had served a response before: undici's own errors do not say. */
@@ -28,11 +35,12 @@ function markReuse(socket: Socket): void {
   });
 }
 
-function marking(connect: Connector): Connector {
+function prepared(connect: Connector): Connector {
   return (options, callback) =>
     connect(options, (...[error, socket]) => {
       if (error !== null) return callback(error, null);
       markReuse(socket);
+      skipContinue(socket);
       callback(null, socket);
     });
 }
@@ -56,15 +64,16 @@ function judgingLiterals(connect: Connector, allowAddress: AllowAddress): Connec
  */
 export function createDispatcher(options: DispatcherOptions = {}): Dispatcher {
   const { connectTimeout = 10_000, allowAddress, connections, keepAlive = 4_000, ca } = options;
-  const resolve = options.resolve ?? createResolver(connectTimeout);
+  const resolve = options.resolve ?? createResolver({ timeout: connectTimeout / 2 });
   const connect = buildConnector({
     timeout: connectTimeout,
+    autoSelectFamilyAttemptTimeout: addressTimeout,
     allowH2: false,
     ...(ca !== undefined && { ca }),
     ...(allowAddress && { lookup: guardedLookup(allowAddress, resolve) }),
   });
   return new Agent({
-    connect: marking(allowAddress ? judgingLiterals(connect, allowAddress) : connect),
+    connect: prepared(allowAddress ? judgingLiterals(connect, allowAddress) : connect),
     ...(connections !== undefined && { connections }),
     keepAliveTimeout: keepAlive,
     // time limits are the callers': undici's own are checked once a second

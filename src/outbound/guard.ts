@@ -1,12 +1,12 @@
 import { isIP, type LookupFunction } from 'node:net';
-import { OutboundError } from './outbound-error.ts';
+import { outboundError } from './classify.ts';
 import { isLocalhost, loopbackAddresses, type ResolveHost } from './resolve.ts';
 
 /** Whether an address may be connected to. */
 export type AllowAddress = (address: string) => boolean;
 
 function refuse(): never {
-  throw new OutboundError('address_not_allowed', 'the host resolves to an address that may not be called');
+  throw outboundError('address_not_allowed');
 }
 
 /** Throws unless a literal address, as it stands in a URL, may be called; names are judged when they are resolved. */
@@ -24,7 +24,8 @@ async function judgedAddresses(hostname: string, allowAddress: AllowAddress, res
     return allowed.length > 0 ? allowed : refuse();
   }
   const addresses = await resolve(hostname);
-  return addresses.length > 0 && addresses.every(allowAddress) ? addresses : refuse();
+  if (addresses.length === 0) throw outboundError('dns_failed');
+  return addresses.every(allowAddress) ? addresses : refuse();
 }
 
 /**

@@ -1,19 +1,39 @@
-import { readFile } from 'node:fs/promises';
-
-const location = '/etc/hosts';
+import { readFileSync, statSync } from 'node:fs';
+import { isIP } from 'node:net';
 
 /** The addresses that a hosts file gives to a name, in its order. Pure. */
 export function addressesIn(hostsFile: string, hostname: string): string[] {
-  const wanted = hostname.toLowerCase();
+  const wanted = hostname.toLowerCase().replace(/\.$/, '');
   const found: string[] = [];
   for (const line of hostsFile.split(/\r?\n/)) {
-    const [address, ...names] = line.replace(/#.*/, '').trim().split(/\s+/);
-    if (address && names.some((name) => name.toLowerCase() === wanted)) found.push(address);
+    const [address = '', ...names] = line.replace(/#.*/, '').trim().split(/\s+/);
+    if (isIP(address) !== 0 && names.some((name) => name.toLowerCase() === wanted)) found.push(address);
   }
   return found;
 }
 
-/** The text of this machine's hosts file; empty where there is none. */
-export async function readHostsFile(): Promise<string> {
-  return await readFile(location, 'utf8').catch(() => '');
+/**
+ * Looks names up in a hosts file, read anew when it has changed; one that is not there names nothing.
+ * Read in place, for the thread pool may be full of look-ups that wait for a slow name server.
+ */
+export function createHostsFile(location: string): (hostname: string) => string[] {
+  let version = '';
+  let text = '';
+
+  function read(): string {
+    const { mtimeMs, size } = statSync(location);
+    if (version !== `${mtimeMs} ${size}`) {
+      text = readFileSync(location, 'utf8');
+      version = `${mtimeMs} ${size}`;
+    }
+    return text;
+  }
+
+  return function addressesOf(hostname) {
+    try {
+      return addressesIn(read(), hostname);
+    } catch {
+      return [];
+    }
+  };
 }

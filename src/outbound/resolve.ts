@@ -1,5 +1,5 @@
 import { Resolver } from 'node:dns/promises';
-import { addressesIn, readHostsFile } from './hosts-file.ts';
+import { createHostsFile } from './hosts-file.ts';
 
 /** Every address of a name, or a rejection with the resolver's `code`. */
 export type ResolveHost = (hostname: string) => Promise<readonly string[]>;
@@ -12,20 +12,48 @@ export function isLocalhost(hostname: string): boolean {
   return /(^|\.)localhost\.?$/i.test(hostname);
 }
 
-/**
- * Resolves by c-ares, which leaves the thread pool alone: a dead name server holds up nothing but its own names.
- * c-ares reads no hosts file, so that is asked first.
- * @param timeout milliseconds for one try; there are two
- */
-export function createResolver(timeout: number): ResolveHost {
-  return async function resolveHost(hostname) {
-    const fromFile = addressesIn(await readHostsFile(), hostname);
-    if (fromFile.length > 0) return fromFile;
+/** How names are resolved. Durations are milliseconds. */
+export interface ResolverOptions {
+  /** Time for one name, every try included. @default 5_000 */
+  readonly timeout?: number;
+  /** How long the addresses of one family wait for those of the other. @default 1_000 */
+  readonly patience?: number;
+  /** The name servers, each `address` or `address:port`. @default the system's */
+  readonly servers?: readonly string[];
+  /** Asked before any name server. @default '/etc/hosts' */
+  readonly hostsFile?: string;
+}
 
-    const resolver = new Resolver({ timeout, tries: 2 });
-    const [v4, v6] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
-    const addresses = [v4, v6].flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
-    if (addresses.length === 0 && v4.status === 'rejected') throw v4.reason;
+/**
+ * Resolves by c-ares, which leaves the thread pool alone: a slow name server holds up nothing but its own names.
+ * c-ares reads no hosts file, so that is asked first. The answers of both families are given, and given as they
+ * come: what may be connected to is judged by the guard.
+ */
+export function createResolver(options: ResolverOptions = {}): ResolveHost {
+  const { timeout = 5_000, patience = 1_000, servers, hostsFile = '/etc/hosts' } = options;
+  const inHostsFile = createHostsFile(hostsFile);
+
+  return async function resolveHost(hostname) {
+    const known = inHostsFile(hostname);
+    if (known.length > 0) return known;
+
+    // c-ares adds to its waits as it sees fit: a quarter leaves room for a second try, and the timer ends it all
+    const resolver = new Resolver({ timeout: Math.ceil(timeout / 4), tries: 2 });
+    if (servers) resolver.setServers(servers);
+    const cancel = () => resolver.cancel();
+    const timers = [setTimeout(cancel, timeout)];
+    const lookUps = [resolver.resolve4(hostname), resolver.resolve6(hostname)];
+    for (const lookUp of lookUps)
+      lookUp.then(
+        () => timers.push(setTimeout(cancel, patience)),
+        () => {},
+      );
+
+    const answers = await Promise.allSettled(lookUps);
+    for (const timer of timers) clearTimeout(timer);
+    const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+    const failed = answers.find((answer) => answer.status === 'rejected');
+    if (addresses.length === 0 && failed) throw failed.reason;
     return addresses;
   };
 }

@@ -70,9 +70,9 @@ describe('a guarded dispatcher', () => {
     expect(await get(`http://mixed.example:${port}/`, { ...notLoopback, resolve })).to.equal('address_not_allowed');
   });
 
-  it('refuses a name that resolves to nothing', async () => {
+  it('says dns_failed of a name that resolves to nothing', async () => {
     expect(await get(`http://empty.example:${port}/`, { ...notLoopback, resolve: async () => [] })).to.equal(
-      'address_not_allowed',
+      'dns_failed',
     );
   });
 
