@@ -18,7 +18,13 @@ export interface Configuration {
   /** The options that the environment sets; the others keep the package's defaults. */
   readonly options: Pick<
     ModelGatewayOptions,
-    'retryDelays' | 'attemptTimeout' | 'concurrency' | 'maxWebhooks' | 'retentionDays' | 'collectionPrefix'
+    | 'retryDelays'
+    | 'attemptTimeout'
+    | 'concurrency'
+    | 'maxWebhooks'
+    | 'managementRateLimit'
+    | 'retentionDays'
+    | 'collectionPrefix'
   >;
 }
 
@@ -67,16 +73,17 @@ function stated<T extends object>(values: T): { [Name in keyof T]?: Exclude<T[Na
  * Which database and which options: all that a command beside the gateway needs.
  * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
  */
-export function readPlace(env: Environment): Pick<Configuration, 'dataDir' | 'mongodbUri' | 'options'> {
+export function readPlace(env: Environment): Pick<Configuration, 'dataDir' | 'mongodbUri' | 'secretKeys' | 'options'> {
   const settings = readSettings(env);
   return {
     dataDir: settings.DATA_DIR ?? '.data',
-    ...stated({ mongodbUri: settings.MONGODB_URI }),
+    ...stated({ mongodbUri: settings.MONGODB_URI, secretKeys: settings.SECRET_KEYS }),
     options: stated({
       retryDelays: settings.RETRY_DELAYS,
       attemptTimeout: settings.ATTEMPT_TIMEOUT,
       concurrency: settings.CONCURRENCY,
       maxWebhooks: settings.MAX_WEBHOOKS,
+      managementRateLimit: settings.MANAGEMENT_RATE_LIMIT,
       retentionDays: settings.RETENTION_DAYS,
       collectionPrefix: settings.COLLECTION_PREFIX,
     }),
@@ -95,7 +102,7 @@ export function readConfiguration(env: Environment): Configuration {
     ...readPlace(env),
     host: settings.HOST ?? '127.0.0.1',
     port: settings.PORT ?? 3000,
-    ...stated({ secretKeys: settings.SECRET_KEYS, upstream: upstreamOf(settings) }),
+    ...stated({ upstream: upstreamOf(settings) }),
     allowHttp: settings.ALLOW_HTTP ?? !production,
     allowPrivateNetworks: settings.ALLOW_PRIVATE_NETWORKS ?? (production ? [] : ['127.0.0.0/8', '::1/128']),
   };

@@ -4,9 +4,9 @@ import { GatewayError } from '../errors.ts';
 import { createModelGateway, type ModelGateway } from '../index.ts';
 import type { Configuration } from './config.ts';
 import { runningRecord } from './mongo/record.ts';
-import { newSecretKey } from './secret-key.ts';
+import { loadSecretKeys, newSecretKey } from './secret-key.ts';
 
-type Place = Pick<Configuration, 'dataDir' | 'mongodbUri' | 'options'>;
+type Place = Pick<Configuration, 'dataDir' | 'mongodbUri' | 'secretKeys' | 'options'>;
 
 function settingsPath(dataDir: string): string {
   return join(dataDir, 'settings.json');
@@ -33,14 +33,19 @@ async function locate({ dataDir, mongodbUri, options }: Place): Promise<{ uri: s
   return { uri: running.uri, options: { ...(await readSettings(dataDir)), ...options } };
 }
 
+/** Without SECRET_KEYS a key to throw away will do beside a MongoDB of the host, as long as it has no webhooks. */
+async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: Place): Promise<readonly string[]> {
+  if (secretKeys) return secretKeys;
+  return mongodbUri ? [newSecretKey()] : loadSecretKeys(dataDir);
+}
+
 /**
  * Does something with the database of a gateway that runs elsewhere, and lets go of it.
- * The key is a throw-away: neither publishing nor API keys touch a webhook's secret.
  * @throws GatewayError `invalid_options` when there is no such gateway, and whatever `use` throws
  */
 export async function besideGateway<T>(place: Place, use: (gateway: ModelGateway) => Promise<T>): Promise<T> {
   const { uri, options } = await locate(place);
-  const gateway = await createModelGateway({ mongo: uri, secretKeys: [newSecretKey()], ...options });
+  const gateway = await createModelGateway({ mongo: uri, secretKeys: await findSecretKeys(place), ...options });
   try {
     return await use(gateway);
   } finally {

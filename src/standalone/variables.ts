@@ -109,6 +109,12 @@ export const variables = {
     default: '50',
     example: '10',
   }),
+  MANAGEMENT_RATE_LIMIT: variable({
+    meaning: 'Changes of webhooks one account may make in a minute',
+    reader: wholeNumber(1, 1_000_000),
+    default: '300',
+    example: '60',
+  }),
   RETENTION_DAYS: variable({
     meaning: 'Days that events and ended deliveries are kept',
     reader: wholeNumber(1, 3_650),

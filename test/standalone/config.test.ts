@@ -57,6 +57,7 @@ describe('the configuration from the environment', () => {
     [{ ATTEMPT_TIMEOUT: '1.5s' }, (c) => c.options, { attemptTimeout: 1_500 }],
     [{ CONCURRENCY: '200' }, (c) => c.options, { concurrency: 200 }],
     [{ MAX_WEBHOOKS: '5' }, (c) => c.options, { maxWebhooks: 5 }],
+    [{ MANAGEMENT_RATE_LIMIT: '60' }, (c) => c.options, { managementRateLimit: 60 }],
     [{ RETENTION_DAYS: '7' }, (c) => c.options, { retentionDays: 7 }],
     [{ COLLECTION_PREFIX: 'llm_' }, (c) => c.options, { collectionPrefix: 'llm_' }],
   ];
