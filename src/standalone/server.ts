@@ -3,6 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../errors.ts';
+import { hardenServer } from '../index.ts';
 
 /** A server that listens. */
 export interface RunningServer {
@@ -31,7 +32,7 @@ function explain(error: NodeJS.ErrnoException, host: string, port: number): Erro
  * @throws GatewayError `invalid_options` that names PORT or HOST when it cannot listen there
  */
 export async function startServer(listener: RequestListener, host: string, port: number): Promise<RunningServer> {
-  const server = createServer(listener);
+  const server = hardenServer(createServer(listener));
   server.listen(port, host);
   await once(server, 'listening').catch((error) => {
     throw explain(error, host, port);
