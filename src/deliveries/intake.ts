@@ -20,8 +20,8 @@ export interface IntakeDeps {
 
 /** Which attempts run in this process, and which wait for a place. */
 export interface Intake {
-  /** Starts the attempt, or keeps it until there is a place. Resolves when an attempt it started has ended. */
-  offer(bell: Bell): Promise<void>;
+  /** Starts the attempt, or keeps it until there is a place. */
+  offer(bell: Bell): void;
   /** Webhooks that have all their places in use. */
   full(): string[];
   /** Whether another attempt could be started at once. */
@@ -48,7 +48,7 @@ export function createIntake({ concurrency, perWebhook, maxWaiting, run, onSpace
     else runningFor.set(webhookId, now);
   }
 
-  function start(bell: Bell): Promise<void> {
+  function start(bell: Bell): void {
     count(bell.webhookId, 1);
     const ended = run(bell).finally(() => {
       running.delete(bell.deliveryId);
@@ -56,7 +56,6 @@ export function createIntake({ concurrency, perWebhook, maxWaiting, run, onSpace
       startWaiting();
     });
     running.set(bell.deliveryId, ended);
-    return ended;
   }
 
   function keep(bell: Bell): void {
@@ -84,15 +83,15 @@ export function createIntake({ concurrency, perWebhook, maxWaiting, run, onSpace
     while (hasSpace()) {
       const bell = takeNext();
       if (!bell) break;
-      void start(bell);
+      start(bell);
     }
     if (hasSpace()) onSpace();
   }
 
   return {
-    async offer(bell) {
+    offer(bell) {
       if (closed || running.has(bell.deliveryId)) return;
-      if (hasSpace() && !isFull(bell.webhookId)) await start(bell);
+      if (hasSpace() && !isFull(bell.webhookId)) start(bell);
       else keep(bell);
     },
     full: () => [...runningFor.keys()].filter(isFull),

@@ -1,15 +1,21 @@
-import { MongoBackend } from '@agendajs/mongo-backend';
-import { Agenda, InMemoryNotificationChannel, type Job } from 'agenda';
+import { Agenda, InMemoryNotificationChannel, type Job, type JobId } from 'agenda';
 import type { Connection } from 'mongoose';
 import type { Logger } from '../options.ts';
+import { createAlarms } from './alarms.ts';
 import type { Bell } from './intake.ts';
+import { createJobsBackend } from './jobs-backend.ts';
 
 const jobName = 'delivery attempt';
 
-/** After a crash, Agenda gives a job to another worker; the sweep has been quicker by then. Milliseconds. */
-const lockLifetime = 90_000;
+/**
+ * A job is done as soon as it has rung, so its lock need not last. Agenda also keeps a timer of half that time
+ * for every job it ran, which keeps a process that wants to exit waiting. Milliseconds.
+ */
+const lockLifetime = 2_000;
 /** How often Agenda looks for jobs of other processes. Its own are told to it at once. Milliseconds. */
 const processEvery = 2_000;
+/** Jobs of this process due within so long are started on time; later ones by the next look. Milliseconds. */
+const alarmHorizon = 30_000;
 /** Jobs of one fan-out that are inserted at the same time. */
 const insertsAtOnce = 20;
 
@@ -21,8 +27,8 @@ export interface JobsDeps {
   readonly collection: string;
   /** Jobs run at once. */
   readonly concurrency: number;
-  /** Rings when a job is due by this process's clock. Never rejects. */
-  readonly onBell: (bell: Bell) => Promise<void>;
+  /** Rings when a job is due by this process's clock. Never throws: Agenda would not run the job again. */
+  readonly onBell: (bell: Bell) => void;
   readonly logger: Logger;
 }
 
@@ -50,6 +56,8 @@ export function createJobs({ connection, owner, collection, concurrency, onBell,
   const owned = { name: jobName, lastModifiedBy: owner } as const;
   const db = connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
   let agenda: Agenda | null = null;
+  const channel = new InMemoryNotificationChannel();
+  const alarms = createAlarms();
   let stopped = false;
 
   async function buildIndexes(): Promise<void> {
@@ -65,9 +73,8 @@ export function createJobs({ connection, owner, collection, concurrency, onBell,
   function createAgenda(): Agenda {
     const made = new Agenda({
       name: owner,
-      // the backend would build its index in the background, and a failure there would end the process
-      backend: new MongoBackend({ mongo: db, collection, ensureIndex: false }),
-      notificationChannel: new InMemoryNotificationChannel(),
+      backend: createJobsBackend(db, collection),
+      notificationChannel: channel,
       processEvery,
       maxConcurrency: concurrency,
       defaultConcurrency: concurrency,
@@ -78,8 +85,15 @@ export function createJobs({ connection, owner, collection, concurrency, onBell,
       removeOnComplete: true,
     });
     made.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));
-    made.define<Bell>(jobName, (job: Job<Bell>) => onBell(job.attrs.data));
+    made.define<Bell>(jobName, async (job: Job<Bell>) => onBell(job.attrs.data));
     return made;
+  }
+
+  /** Has Agenda look for jobs that are due. */
+  function look(): void {
+    const now = new Date();
+    const notified = channel.publish({ jobId: '' as JobId, jobName, nextRunAt: now, priority: 0, timestamp: now });
+    notified.catch((error: unknown) => logger.warn('agenda', { reason: String(error) }));
   }
 
   async function insert(bell: Bell, at: Date): Promise<void> {
@@ -102,12 +116,14 @@ export function createJobs({ connection, owner, collection, concurrency, onBell,
       for (let i = 0; i < bells.length && !stopped; i += insertsAtOnce) {
         await Promise.all(bells.slice(i, i + insertsAtOnce).map((bell) => insert(bell, at)));
       }
+      if (wait > 0 && wait < alarmHorizon && channel.state === 'connected') alarms.set(at.getTime(), look);
     },
     async start() {
       await agenda?.start();
     },
     async stop() {
       stopped = true;
+      alarms.clear();
       await agenda?.stop(false);
     },
     async release() {

@@ -38,8 +38,8 @@ export interface WorkerDeps {
 
 /** Makes attempts in this process. */
 export interface Worker {
-  /** Called when a job rings. Resolves when the attempt, if it was made here, has ended. */
-  onBell(bell: Bell): Promise<void>;
+  /** Called when a job rings. */
+  onBell(bell: Bell): void;
   start(): Promise<void>;
   close(): Promise<void>;
 }
@@ -85,7 +85,7 @@ export function createWorker(deps: WorkerDeps): Worker {
     if (!intake.hasSpace()) return;
     const found = await deps.findClaimable(batch, intake.full());
     moreDue = found.length === batch;
-    for (const bell of found) background.add(intake.offer(bell));
+    for (const bell of found) intake.offer(bell);
   }
 
   async function finishFanOuts(): Promise<void> {
