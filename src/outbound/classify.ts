@@ -103,7 +103,7 @@ export function outboundError(code: OutboundCode, cause?: unknown): OutboundErro
 }
 
 function wasReused({ reusedSocket, socket }: Reason): boolean {
-  return reusedSocket === true || Number(socket?.bytesRead ?? 0) > 0;
+  return typeof reusedSocket === 'boolean' ? reusedSocket : Number(socket?.bytesRead ?? 0) > 0;
 }
 
 /** Any failure of a call as an {@link OutboundError}: stable code, plain sentence, the original as `cause`. Pure. */

@@ -29,9 +29,9 @@ const addressTimeout = 2_000;
 type Connector = buildConnector.connector;
 
 /** Marks a socket's error when the socket had served a response before: undici's own errors do not say. */
-function markReuse(socket: Socket): void {
+function markReuse(socket: Socket, hasContinued: () => boolean): void {
   socket.on('error', (error: Error & { reusedSocket?: boolean }) => {
-    error.reusedSocket = socket.bytesRead > 0;
+    error.reusedSocket = socket.bytesRead > 0 && !hasContinued();
   });
 }
 
@@ -39,8 +39,7 @@ function prepared(connect: Connector): Connector {
   return (options, callback) =>
     connect(options, (...[error, socket]) => {
       if (error !== null) return callback(error, null);
-      markReuse(socket);
-      skipContinue(socket);
+      markReuse(socket, skipContinue(socket));
       callback(null, socket);
     });
 }

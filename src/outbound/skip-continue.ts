@@ -16,18 +16,22 @@ function lengthOfContinues(chunk: Buffer): number {
 /**
  * Takes 100 (Continue) out of what a socket reads at the start of an answer. Any server or proxy may send it unasked
  * (RFC 9110, section 15.2), and undici closes the connection on it, after the request has been received.
+ * @returns whether one came since the last bytes were written
  */
-export function skipContinue(socket: Socket): void {
+export function skipContinue(socket: Socket): () => boolean {
   const read = socket.read.bind(socket);
-  let writtenBefore = -1;
+  let answered = -1;
+  let continued = -1;
 
   socket.read = (size?: number) => {
     const chunk: Buffer | null = read(size);
     // an answer starts with the first bytes after those of a request
-    if (chunk === null || socket.bytesWritten === writtenBefore) return chunk;
+    if (chunk === null || socket.bytesWritten === answered) return chunk;
     const skipped = lengthOfContinues(chunk);
+    if (skipped > 0) continued = socket.bytesWritten;
     if (skipped === chunk.length) return null;
-    writtenBefore = socket.bytesWritten;
+    answered = socket.bytesWritten;
     return skipped === 0 ? chunk : chunk.subarray(skipped);
   };
+  return () => socket.bytesWritten === continued;
 }
