@@ -1,0 +1,45 @@
+import type { Connection } from 'mongoose';
+import { createCatalogue } from '../../src/events/catalogue.ts';
+import { createEventModel } from '../../src/events/model.ts';
+import type { StoredEvent } from '../../src/events/outbox.ts';
+import { createEventService } from '../../src/events/service.ts';
+import { loadSpec } from '../../src/spec.ts';
+
+export const payment = {
+  type: 'payment.completed',
+  userId: 'usr_1',
+  data: { payment_id: 'pay_1', amount: 20, currency: 'usd', credits_added: 2000, user_id: 'usr_1' },
+} as const;
+
+/** The event service alone: what it would fan out is written down. */
+export async function startEvents(connection: Connection) {
+  const fannedOut: string[] = [];
+  const events = createEventModel(connection, 'gateway_');
+  const service = createEventService({
+    connection,
+    events,
+    catalogue: createCatalogue(loadSpec()),
+    subscribers: async () => ({ targets: ['wh_1'], skipped: ['wh_2'] }),
+    async fanOut(event: StoredEvent) {
+      fannedOut.push(event._id);
+    },
+    logger: { info() {}, warn() {}, error() {} },
+  });
+  await service.init();
+  return { ...service, events, fannedOut, stored: () => events.find().sort({ _id: 1 }).lean() };
+}
+
+export type TestEvents = Awaited<ReturnType<typeof startEvents>>;
+
+/** The code and details of the GatewayError that a call must reject with. */
+export async function rejection(call: Promise<unknown>) {
+  const error = await call.then(
+    () => {
+      throw new Error('the call should have failed');
+    },
+    (reason) => reason,
+  );
+  if (error?.name !== 'GatewayError') throw error;
+  const { code, param, details, message } = error;
+  return { code, param, details, message };
+}
