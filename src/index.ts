@@ -7,4 +7,5 @@ export { keepRawBody } from './http/kept-body.ts';
 export type { Principal } from './http/operation.ts';
 export type { ApiKey, NewApiKey } from './keys/service.ts';
 export { defaultRetryDelays, type Logger, type ModelGatewayOptions, type UpstreamOptions } from './options.ts';
-export type { NewWebhook, Webhook, WebhookPatch } from './webhooks/webhook.ts';
+export type { Resealed } from './webhooks/resealing.ts';
+export type { NewWebhook, SecretChange, Webhook, WebhookDetails, WebhookPatch } from './webhooks/webhook.ts';

@@ -1,6 +1,7 @@
 import type { ClientSession, Connection } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options.ts';
+import type { Catalogue } from './catalogue.ts';
 import { createEnvelope } from './envelope.ts';
 import type { EventModel } from './model.ts';
 import { createOutbox, type NewEvent, type StoredEvent } from './outbox.ts';
@@ -20,7 +21,7 @@ export interface PublishOptions {
 export interface EventServiceDeps {
   readonly connection: Connection;
   readonly events: EventModel;
-  readonly catalogue: { validate(type: string, data: unknown): void; example(type: string): unknown };
+  readonly catalogue: Pick<Catalogue, 'validate' | 'example'>;
   readonly subscribers: (userId: string, type: string, session?: ClientSession) => Promise<Audience>;
   /** Makes the event's deliveries. Doing it twice does nothing the second time. */
   readonly fanOut: (event: StoredEvent) => Promise<void>;
@@ -36,7 +37,7 @@ export interface EventService {
    *   `weak_write_concern`, or `publish_unconfirmed` with `eventId` and `idempotencyKey` in its details
    */
   publish(input: EventInput, options?: PublishOptions): Promise<PublishedEvent>;
-  /** Publishes the type's example to one webhook, marked as a test: one attempt. */
+  /** Publishes the type's example, about this account, to one webhook, marked as a test: one attempt. */
   publishTest(target: { userId: string; type: string; webhookId: string }): Promise<PublishedEvent>;
   /**
    * Runs `fn` in a transaction (majority, journaled, snapshot), again when the database asks for it, and starts the
@@ -103,7 +104,8 @@ export function createEventService(deps: EventServiceDeps): EventService {
       return record(toNewEvent(envelope, userId, audience, { idempotencyKey, test: false }), data, session);
     },
     async publishTest({ userId, type, webhookId }) {
-      const data = catalogue.example(type);
+      // every type's data says whose account it is about
+      const data = { ...catalogue.example(type), user_id: userId };
       const audience = { targets: [webhookId], skipped: [] };
       return record(toNewEvent(createEnvelope(type, data, Date.now()), userId, audience, { test: true }), data);
     },
