@@ -393,6 +393,13 @@ export interface components {
          * @enum {string}
          */
         ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "invalid_json" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "webhook_not_found" | "model_not_found" | "webhook_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "shutting_down";
+        /**
+         * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
+         *     A code never changes its meaning; there may be new ones.
+         * @example timeout
+         * @example http_500
+         */
+        DeliveryErrorCode: ("dns_failed" | "address_not_allowed" | "connect_refused" | "connect_failed" | "connect_timeout" | "tls_failed" | "reset" | "timeout" | "redirect" | "invalid_response" | "worker_crashed" | "invalid_request" | "aborted" | "closed" | "unknown") | string;
         /** @description An error of the provider, relayed as it came. Its fields are the provider's; most send these. */
         ProviderError: {
             error?: {

@@ -9,11 +9,14 @@ export interface FailureAdvice {
   readonly remedy: string;
 }
 
-/** Every code an attempt can fail with; `http_<status>` is explained by {@link adviceFor}. */
+/**
+ * Every code an attempt can fail with, `http_<status>` aside; most of them are the receiver's, the last ones ours.
+ * The same table stands in openapi.yaml (`DeliveryErrorCode`) and in the README; a test holds them together.
+ */
 export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, FailureAdvice>> = {
   dns_failed: {
-    meaning: 'The host name of the URL could not be resolved.',
-    remedy: 'Check the name and its DNS records, from outside your network.',
+    meaning: 'The host name of the URL could not be resolved, or not in time.',
+    remedy: 'Check the name, its A and AAAA records and its name servers, from outside your network.',
   },
   address_not_allowed: {
     meaning: 'The host resolves to an address that webhooks may not reach, such as a private one.',
@@ -28,7 +31,7 @@ export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, F
     remedy: 'Check the address, routing and firewalls in front of the receiver.',
   },
   connect_timeout: {
-    meaning: 'The connection was not accepted in time.',
+    meaning: 'The connection, TLS included, was not made in time.',
     remedy: 'Check that no firewall drops packets and that the receiver keeps up.',
   },
   tls_failed: {
@@ -49,7 +52,7 @@ export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, F
     remedy: 'Register the final URL.',
   },
   invalid_response: {
-    meaning: 'What came back is not valid HTTP.',
+    meaning: 'What came back is not valid HTTP/1.1, or has more than 16 KB of headers.',
     remedy: 'Check that an HTTP/1.1 server listens at the URL, and what stands in front of it.',
   },
   worker_crashed: {
@@ -68,11 +71,13 @@ export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, F
   },
 };
 
+/** What every `http_<status>` means. */
+export const statusFailure: FailureAdvice = {
+  meaning: 'The receiver answered with this status, which is not 2xx.',
+  remedy: 'Answer 2xx once the event is taken over; the recorded answer and your logs say why not.',
+};
+
 /** Meaning and remedy of any code, `http_<status>` included. */
 export function adviceFor(code: FailureCode): FailureAdvice {
-  if (code in failures) return failures[code as keyof typeof failures];
-  return {
-    meaning: `The receiver answered with status ${code.replace('http_', '')}.`,
-    remedy: 'Answer with a 2xx status once the event is taken over; see the recorded answer and your logs for why not.',
-  };
+  return Object.hasOwn(failures, code) ? failures[code as keyof typeof failures] : statusFailure;
 }
