@@ -63,6 +63,10 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
   const { connection } = database;
   const { collectionPrefix: prefix, logger } = options;
   const networks = parseNetworks(options.allowPrivateNetworks);
+  if (networks.length > 0) {
+    const { allowPrivateNetworks } = options;
+    logger.warn('webhooks may reach networks that are not public', { allowPrivateNetworks });
+  }
   const spec = loadSpec();
   const catalogue = createCatalogue(spec);
   const models = {
