@@ -14,8 +14,11 @@ import { createKeyService, type KeyService } from './keys/service.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
 import { createProxy } from './proxy/proxy.ts';
+import { longestCall } from './proxy/upstream.ts';
 import { operationTable } from './router.ts';
 import { loadSpec } from './spec.ts';
+import { createUsageModel } from './usage/model.ts';
+import { createUsageService } from './usage/service.ts';
 import { readVersion } from './version.ts';
 import { createWebhookModel } from './webhooks/model.ts';
 import { createSealer } from './webhooks/sealing.ts';
@@ -74,6 +77,7 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
     webhooks: createWebhookModel(connection, prefix),
     events: createEventModel(connection, prefix),
     deliveries: createDeliveryModel(connection, prefix),
+    usage: createUsageModel(connection, prefix),
   };
 
   const keys = createKeyService({ keys: models.keys });
@@ -101,7 +105,19 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
     fanOut: deliveries.fanOut,
     logger,
   });
-  const proxy = createProxy({ upstreams: options.upstreams, logger });
+  const usage = createUsageService({
+    usage: models.usage,
+    logger,
+    longestCall: longestCall(options.upstreams),
+  });
+  const proxy = createProxy({
+    upstreams: options.upstreams,
+    logger,
+    retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
+    hooks: options,
+    metering: usage,
+    exposeUpstream: options.exposeUpstream,
+  });
 
   const router = await createEdge({
     spec,
@@ -112,12 +128,19 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
     limitWrites: createWriteLimit(options.managementRateLimit),
     logger,
   });
-  await Promise.all([models.keys.createIndexes(), webhooks.init(), events.init(), deliveries.init()]);
+  await Promise.all([
+    models.keys.createIndexes(),
+    webhooks.init(),
+    events.init(),
+    deliveries.init(),
+    models.usage.createIndexes(),
+  ]);
 
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
   let closing: Promise<void> | null = null;
   async function close(): Promise<void> {
     await Promise.all([deliveries.close(), proxy.close()]);
+    await usage.close();
     await database.close();
   }
 
@@ -125,7 +148,10 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
     router,
     keys,
     webhooks: { create, list, get, update, rotateSecret, remove, reseal },
-    start: deliveries.start,
+    start() {
+      usage.start();
+      return deliveries.start();
+    },
     publish: events.publish,
     transaction: events.transaction,
     close() {

@@ -6,6 +6,16 @@ export { type HardenOptions, hardenServer } from './http/harden.ts';
 export { keepRawBody } from './http/kept-body.ts';
 export type { Principal } from './http/operation.ts';
 export type { ApiKey, NewApiKey } from './keys/service.ts';
-export { defaultRetryDelays, type Logger, type ModelGatewayOptions, type UpstreamOptions } from './options.ts';
+export {
+  defaultRetryDelays,
+  type Logger,
+  type ModelAnswer,
+  type ModelCall,
+  type ModelGatewayOptions,
+  type ModelHooks,
+  type UpstreamOptions,
+  type UpstreamTimeouts,
+  type UsageRecord,
+} from './options.ts';
 export type { Resealed } from './webhooks/resealing.ts';
 export type { NewWebhook, SecretChange, Webhook, WebhookDetails, WebhookPatch } from './webhooks/webhook.ts';

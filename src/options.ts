@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Connection } from 'mongoose';
 import { GatewayError } from './errors.ts';
 import type { Principal } from './http/operation.ts';
+import type { ModelHooks } from './model-hooks.ts';
 import { checkUpstreams, type UpstreamOptions } from './upstream-options.ts';
 
 export type {
@@ -22,7 +23,7 @@ export interface Logger {
 }
 
 /** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
-export interface ModelGatewayOptions {
+export interface ModelGatewayOptions extends ModelHooks {
   /** The host's own mongoose connection, or a MongoDB URI. Only what the gateway opened is closed by it. */
   readonly mongo: Connection | string;
   /**
@@ -32,6 +33,12 @@ export interface ModelGatewayOptions {
   readonly secretKeys: readonly string[];
   /** The providers that model calls go to. @default [] (every model call answers 404 `model_not_found`) */
   readonly upstreams?: readonly UpstreamOptions[];
+  /** Tries in all that a model call gets before its first byte, at every upstream that serves the model. @default 3 */
+  readonly modelAttempts?: number;
+  /** What a caller may be kept waiting between those tries, all waits together. @default 2_000 */
+  readonly modelRetryWait?: number;
+  /** Whether the name of the upstream that answered goes down as `x-gateway-upstream`. @default false */
+  readonly exposeUpstream?: boolean;
   /**
    * Says whose request it is, before any body is read; `null` answers 401.
    * @default the gateway's own API keys, sent as `Authorization: Bearer …`
@@ -67,9 +74,13 @@ export interface ModelGatewayOptions {
   readonly logger?: Logger;
 }
 
+/** The options that are functions of the host's; none has a default here. */
+const functionOptions = ['authenticate', 'onRequest', 'onResponse', 'onUsage'] as const;
+type FunctionOption = (typeof functionOptions)[number];
+
 /** {@link ModelGatewayOptions}, checked, with every default filled in, frozen. */
 export type ResolvedOptions = Readonly<
-  Required<Omit<ModelGatewayOptions, 'authenticate'>> & Pick<ModelGatewayOptions, 'authenticate'>
+  Required<Omit<ModelGatewayOptions, FunctionOption>> & Pick<ModelGatewayOptions, FunctionOption>
 >;
 
 /** The schedule of interface.md, Events, rule 4: 1 min, 5 min, 30 min, 2 h, 8 h. */
@@ -87,6 +98,9 @@ const consoleLogger: Logger = {
 
 const defaults = {
   upstreams: [],
+  modelAttempts: 3,
+  modelRetryWait: 2_000,
+  exposeUpstream: false,
   collectionPrefix: 'gateway_',
   retryDelays: defaultRetryDelays,
   attemptTimeout: 30_000,
@@ -129,7 +143,7 @@ function checkRetryDelays(delays: readonly number[]): void {
  * @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message
  */
 export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
-  const known = new Set([...Object.keys(defaults), 'mongo', 'secretKeys', 'authenticate']);
+  const known = new Set([...Object.keys(defaults), 'mongo', 'secretKeys', ...functionOptions]);
   for (const name of Object.keys(given)) {
     if (!known.has(name)) refuse(name, `is not an option; there are ${[...known].sort().join(', ')}`);
   }
@@ -151,6 +165,8 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   }
   checkRetryDelays(options.retryDelays);
   checkUpstreams(options.upstreams);
+  checkInteger(options, 'modelAttempts', 1, 20);
+  checkInteger(options, 'modelRetryWait', 0, 60_000);
   checkInteger(options, 'attemptTimeout', 1, 30_000);
   checkInteger(options, 'concurrency', 1, 10_000);
   checkInteger(options, 'maxWebhooks', 1, 100_000);
@@ -160,8 +176,8 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   checkInteger(options, 'retentionDays', 1, 3_650);
   checkInteger(options, 'sweepInterval', 1, 2_000);
   checkInteger(options, 'fanOutInterval', 1, 2_000);
-  if (options.authenticate !== undefined && typeof options.authenticate !== 'function') {
-    refuse('authenticate', 'must be a function from the request to { userId } or null');
+  for (const name of functionOptions) {
+    if (options[name] !== undefined && typeof options[name] !== 'function') refuse(name, 'must be a function');
   }
   return Object.freeze(options);
 }

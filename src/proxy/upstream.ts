@@ -76,3 +76,8 @@ export function createUpstream(options: UpstreamOptions): Upstream {
 export function nameAt({ aliases }: Pick<Upstream, 'aliases'>, model: string): string {
   return Object.hasOwn(aliases, model) ? (aliases[model] as string) : model;
 }
+
+/** The longest that a call at any of these upstreams can take. Milliseconds. Pure. */
+export function longestCall(upstreams: readonly Pick<UpstreamOptions, 'timeouts'>[]): number {
+  return Math.max(0, ...upstreams.map(({ timeouts }) => timeouts?.total ?? defaultTimeouts.total));
+}

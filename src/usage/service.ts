@@ -1,0 +1,74 @@
+import type { Logger, OpenUsage, UsageRecord } from '../options.ts';
+import { UsageJournal } from './journal.ts';
+import type { UsageModel } from './model.ts';
+
+export interface UsageServiceDeps {
+  readonly usage: UsageModel;
+  readonly logger: Logger;
+  /** The longest a call can take; an open record older than that, and a minute, belongs to a process that died. Milliseconds. */
+  readonly longestCall: number;
+  /** How long records are gathered before they are written together. Milliseconds. @default 20 */
+  readonly flushInterval?: number;
+  /** The most records that wait while the database is away. @default 100_000 */
+  readonly waitingLimit?: number;
+  /** How often orphans are looked for. Milliseconds. @default 60_000 */
+  readonly sweepInterval?: number;
+}
+
+/** What model calls have used: one record a call, open while it runs. */
+export interface UsageService {
+  /** A call has been sent to an upstream. */
+  opened(usage: OpenUsage): void;
+  /** The call was answered, and that has ended. */
+  closed(record: UsageRecord): void;
+  /** The call was not answered, so there is nothing to record. */
+  dropped(id: string): void;
+  /** Closes the records of calls whose process died, as estimated; resolves to how many. */
+  sweep(): Promise<number>;
+  /** Sweeps from now on. */
+  start(): void;
+  /** Stops sweeping and writes what waits. */
+  close(): Promise<void>;
+}
+
+/** What is left for clocks that differ. Milliseconds. */
+const margin = 60_000;
+
+export function createUsageService(deps: UsageServiceDeps): UsageService {
+  const { usage, logger, longestCall, flushInterval = 20, waitingLimit = 100_000, sweepInterval = 60_000 } = deps;
+  let sweeper: NodeJS.Timeout | undefined;
+  let sweeping: Promise<unknown> = Promise.resolve();
+
+  const journal = new UsageJournal(usage, flushInterval, waitingLimit, (error, lost) => {
+    logger.error('usage records could not be written and will be tried again', { reason: String(error), lost });
+  });
+
+  async function sweep(): Promise<number> {
+    const before = { $subtract: ['$$NOW', longestCall + margin] };
+    const { modifiedCount } = await usage.updateMany(
+      { ending: null, $expr: { $lt: ['$startedAt', before] } },
+      [{ $set: { ending: 'orphaned', estimated: true, durationMs: { $subtract: ['$$NOW', '$startedAt'] } } }],
+      { updatePipeline: true },
+    );
+    return modifiedCount;
+  }
+
+  function trySweep(): void {
+    sweeping = sweep().catch((error) => logger.warn('the sweep for orphaned calls failed', { reason: String(error) }));
+  }
+
+  return {
+    opened: (record) => journal.open(record),
+    closed: (record) => journal.close(record),
+    dropped: (id) => journal.drop(id),
+    sweep,
+    start() {
+      sweeper ??= setInterval(trySweep, sweepInterval).unref();
+    },
+    async close() {
+      clearInterval(sweeper);
+      await sweeping;
+      await journal.flush();
+    },
+  };
+}

@@ -1,0 +1,136 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { Connection } from 'mongoose';
+import { newId } from '../../src/ids.ts';
+import type { OpenUsage, UsageRecord } from '../../src/options.ts';
+import { createUsageModel, type UsageModel } from '../../src/usage/model.ts';
+import { createUsageService, type UsageService, type UsageServiceDeps } from '../../src/usage/service.ts';
+import { freshDatabase } from '../support/mongo.ts';
+
+describe('usage records', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let connection: Connection;
+  let usage: UsageModel;
+  let service: UsageService;
+  let errors: unknown[];
+
+  const make = (deps: Partial<UsageServiceDeps> = {}) =>
+    createUsageService({
+      usage,
+      logger: { info() {}, warn() {}, error: (_message, fields) => errors.push(fields) },
+      longestCall: 1_000,
+      flushInterval: 5,
+      ...deps,
+    });
+
+  beforeEach(async () => {
+    errors = [];
+    database = await freshDatabase();
+    connection = database.connection;
+    usage = createUsageModel(connection, 'gateway_');
+    await usage.createIndexes();
+    service = make();
+  });
+
+  afterEach(async () => {
+    await service.close();
+    await database.drop();
+  });
+
+  const open = (startedAt = new Date()): OpenUsage => ({
+    id: newId('use', Date.now()),
+    requestId: 'req_1',
+    userId: 'usr_1',
+    keyId: null,
+    endpoint: '/chat/completions',
+    model: 'm',
+    upstream: 'one',
+    inputTokens: 12,
+    startedAt,
+  });
+
+  const closed = (opened: OpenUsage): UsageRecord => ({
+    ...opened,
+    outputTokens: 5,
+    images: 0,
+    estimated: false,
+    ending: 'complete',
+    durationMs: 10,
+    firstByteMs: 2,
+  });
+
+  const written = async (count: number) => {
+    for (let i = 0; i < 400 && (await usage.countDocuments()) !== count; i += 1) await sleep(5);
+    return await usage.find().lean();
+  };
+
+  it('are open while a call runs and final when it has ended', async () => {
+    const call = open();
+    service.opened(call);
+    expect((await written(1))[0]).to.include({ _id: call.id, ending: null, estimated: true, inputTokens: 12 });
+    service.closed(closed(call));
+    await service.close();
+    const { id, ...fields } = closed(call);
+    expect(await usage.find().lean()).to.deep.equal([{ _id: id, ...fields }]);
+  });
+
+  it('are written once for a call that ends at once', async () => {
+    const calls = Array.from({ length: 50 }, () => open());
+    for (const call of calls) {
+      service.opened(call);
+      service.closed(closed(call));
+    }
+    await service.close();
+    expect(await usage.countDocuments({ ending: 'complete' })).to.equal(50);
+  });
+
+  it('do not stay of a call that was not answered', async () => {
+    const early = open();
+    service.opened(early);
+    service.dropped(early.id);
+    const late = open();
+    service.opened(late);
+    await written(1);
+    service.dropped(late.id);
+    await service.close();
+    expect(await usage.countDocuments()).to.equal(0);
+  });
+
+  it('are closed as estimated when their process has died, and not before', async () => {
+    const old = open(new Date(Date.now() - 120_000));
+    const young = open(new Date(Date.now() - 30_000));
+    service.opened(old);
+    service.opened(young);
+    await written(2);
+    expect(await service.sweep()).to.equal(1);
+    expect(await usage.findById(old.id).lean()).to.include({ ending: 'orphaned', estimated: true, inputTokens: 12 });
+    expect(await usage.findById(young.id).lean()).to.include({ ending: null });
+  });
+
+  it('wait while the database refuses them', async () => {
+    const call = open();
+    const { collection } = usage;
+    const bulkWrite = collection.bulkWrite.bind(collection);
+    let refusals = 2;
+    collection.bulkWrite = async (...args) => {
+      if (refusals-- > 0) throw new Error('not primary');
+      return await bulkWrite(...args);
+    };
+    service.opened(call);
+    service.closed(closed(call));
+    expect(await written(1)).to.have.lengthOf(1);
+    expect(errors).to.have.lengthOf(2);
+  });
+
+  it('that a kill loses are those of the last moments before it', async () => {
+    // what has been gathered and not yet written when a process dies is lost: here the last five of ten calls
+    const dying = make({ flushInterval: 50 });
+    const early = Array.from({ length: 5 }, () => open());
+    for (const call of early) dying.opened(call);
+    expect(await written(5)).to.have.lengthOf(5);
+    for (let i = 0; i < 5; i += 1) dying.opened(open());
+    expect(await usage.countDocuments()).to.equal(5);
+    await dying.close();
+    expect(await usage.countDocuments()).to.equal(10);
+  });
+});
