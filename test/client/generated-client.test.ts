@@ -181,11 +181,11 @@ describe('a client generated from openapi.yaml', () => {
   });
 
   it("reads a provider's own error", async () => {
-    upstream.script = json(429, { error: { message: 'Slow down', type: 'requests', param: null, code: 'slow_down' } });
-    const { error, response } = await client().GET('/v1/models');
+    upstream.script = json(422, { error: { message: 'Too long', type: 'invalid', param: 'input', code: 'too_long' } });
+    const { error, response } = await client().POST('/v1/embeddings', { body: { model: 'm', input: 'x' } });
     upstream.script = provider;
-    expect(response.status).to.equal(429);
-    expect(error?.error?.code).to.equal('slow_down');
+    expect(response.status).to.equal(422);
+    expect(error?.error?.code).to.equal('too_long');
   });
 
   it('is told that a key is missing, by every operation', async () => {
