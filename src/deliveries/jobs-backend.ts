@@ -31,7 +31,8 @@ export function createJobsBackend(mongo: MongoDb, collection: string): AgendaBac
     name: backend.name,
     repository,
     ownsConnection: false,
-    connect: () => backend.connect(),
+    // the backend's own connect also makes a collection for logs, `agenda_logs`, which nothing here writes
+    connect: () => backend.repository.connect(),
     disconnect: () => backend.disconnect(),
   };
 }
