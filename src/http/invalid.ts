@@ -1,6 +1,7 @@
 import { type ErrorCode, GatewayError } from '../errors.ts';
-import type { Spec, SpecOperation, SpecSchema } from '../spec.ts';
+import type { Spec, SpecSchema } from '../spec.ts';
 import { expectation, schemaAt } from './expectation.ts';
+import type { Route } from './routes.ts';
 
 /** One thing the validator found wrong. */
 export interface Finding {
@@ -22,10 +23,9 @@ const codes: Readonly<Record<string, ErrorCode>> = {
 /** Of several findings about one value the last says most: that no alternative of it fits. */
 const alternatives: ReadonlySet<string> = new Set(['anyOf', 'oneOf']);
 
-/** The validator's own refusals of a query have no keyword. */
-function keywordOf({ errorCode, message }: Finding): string {
-  if (errorCode !== undefined) return errorCode.split('.')[0] as string;
-  return message.startsWith('Unknown query parameter') ? 'additionalProperties' : 'minLength';
+/** What the validator refuses without a keyword is an empty query parameter. */
+function keywordOf({ errorCode = 'minLength' }: Finding): string {
+  return errorCode.split('.')[0] as string;
 }
 
 /** `events/0/name` as people write it: `events[0].name`. */
@@ -37,10 +37,16 @@ function toPath(pointer: string): string[] {
   return pointer.split('/').map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
+/** Of two equal items the validator names the list, and tells in words which two; the later one is to blame. */
+function pathOf({ path, message }: Finding, keyword: string): string[] {
+  const twins = keyword === 'uniqueItems' ? (message.match(/\d+/g) ?? []) : [];
+  const later = twins.length === 2 ? [String(Math.max(...twins.map(Number)))] : [];
+  return [...toPath(path), ...later];
+}
+
 /** What an operation says about its body or its parameters, as one object schema. */
-function schemaOf(operation: SpecOperation, location: string): SpecSchema | undefined {
-  if (location === 'body') return operation.requestBody?.content['application/json']?.schema;
-  const parameters = operation.parameters ?? [];
+function schemaOf({ description, parameters }: Route, location: string): SpecSchema | undefined {
+  if (location === 'body') return description.requestBody?.content['application/json']?.schema;
   return { properties: Object.fromEntries(parameters.map(({ name, schema }) => [name, schema])) };
 }
 
@@ -57,19 +63,19 @@ function sentence(spec: Spec, root: SpecSchema | undefined, path: readonly strin
     case 'minProperties':
       return `must have at least one of ${Object.keys(schemaAt(spec, root, path).properties ?? {}).join(', ')}`;
     case 'uniqueItems':
-      return 'must not have the same item twice';
+      return 'is the same as an item before it';
     default:
       return wanted === '' ? 'is not what openapi.yaml asks for' : `must be ${wanted}`;
   }
 }
 
 /** Turns what the validator found into the one error that is answered, in our codes and without its jargon. */
-export function invalidRequest(spec: Spec, operation: SpecOperation, findings: readonly Finding[]): GatewayError {
+export function invalidRequest(spec: Spec, route: Route, findings: readonly Finding[]): GatewayError {
   const finding = findings.findLast((found) => alternatives.has(keywordOf(found))) ?? (findings[0] as Finding);
-  const [, location = '', ...path] = toPath(finding.path);
   const keyword = keywordOf(finding);
+  const [, location = '', ...path] = pathOf(finding, keyword);
   const code = codes[keyword] ?? 'invalid_value';
-  const text = sentence(spec, schemaOf(operation, location), path, keyword);
+  const text = sentence(spec, schemaOf(route, location), path, keyword);
   if (path.length === 0) return new GatewayError(code, `The ${location} ${text}`);
   const param = toParam(path);
   return new GatewayError(code, `${param}: ${text}`, { param });

@@ -16,3 +16,16 @@ export function parseQuery(url: string): Record<string, unknown> {
   }
   return query;
 }
+
+/**
+ * Refuses a query parameter that an operation does not have.
+ * @throws GatewayError `unknown_parameter`
+ */
+export function checkKnown(query: Readonly<Record<string, unknown>>, known: readonly string[]): void {
+  const unknown = Object.keys(query).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  const takes = known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`;
+  throw new GatewayError('unknown_parameter', `${unknown}: is not a parameter of this operation; ${takes}`, {
+    param: unknown,
+  });
+}

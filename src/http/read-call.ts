@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Logger } from '../options.ts';
 import type { Spec } from '../spec.ts';
 import type { Call, Principal } from './operation.ts';
-import { parseQuery } from './query.ts';
+import { checkKnown, parseQuery } from './query.ts';
 import type { BodyLimits } from './read-body.ts';
 import { takeBody } from './request-body.ts';
 import { isRelayed, type Route } from './routes.ts';
@@ -30,14 +30,14 @@ export interface CallReaderDependencies {
 }
 
 /**
- * Makes the function that turns a request into a checked call. What is relayed may have fields and query parameters
- * that openapi.yaml does not know, for the provider may know them; anything else may not.
+ * Makes the function that turns a request into a checked call. What is relayed may have fields that openapi.yaml does not
+ * know, and any query, for the provider may know them; anything else may not. An upload is the provider's to judge.
  */
 export async function createCallReader(deps: CallReaderDependencies): Promise<ReadCall> {
   const { spec, routes, logger } = deps;
-  const validateRelayed = await createValidator(spec, routes.filter(isRelayed), 'allow');
+  const validateRelayed = await createValidator(spec, routes.filter(isRelayed));
   const others = routes.filter((route) => !isRelayed(route));
-  const validateOthers = await createValidator(spec, others, 'refuse');
+  const validateOthers = await createValidator(spec, others);
 
   let warned = false;
   const onReserialised = (): void => {
@@ -51,12 +51,18 @@ export async function createCallReader(deps: CallReaderDependencies): Promise<Re
   return async function readCall(req, route, caller) {
     const relayed = isRelayed(route);
     const limits = relayed ? deps.relayedLimits : deps.otherLimits;
-    const body = await takeBody(req, route, limits, onReserialised);
-    if (body.text !== undefined && !relayed) checkStorable(body.text, body.value);
-
+    const { raw, text, value } = await takeBody(req, route, limits, onReserialised);
     const query = parseQuery(req.url ?? '');
-    const validate = relayed ? validateRelayed : validateOthers;
-    await validate(route, { params: caller.params, query, headers: req.headers, body: body.value });
-    return { ...caller, query, headers: req.headers, body: body.value, rawBody: body.raw };
+    const candidate = { params: caller.params, headers: req.headers, body: value };
+    const isUpload = text === undefined && raw.length > 0;
+
+    if (!relayed) {
+      if (text !== undefined) checkStorable(text, value);
+      checkKnown(query, route.query);
+      await validateOthers(route, { ...candidate, query });
+    } else if (!isUpload) {
+      await validateRelayed(route, { ...candidate, query: {} });
+    }
+    return { ...caller, query, headers: req.headers, body: value, rawBody: raw };
   };
 }

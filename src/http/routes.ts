@@ -1,4 +1,5 @@
-import { type Spec, type SpecOperation, specMethods } from '../spec.ts';
+import { type Spec, type SpecOperation, type SpecSchema, specMethods } from '../spec.ts';
+import { resolved } from './expectation.ts';
 import type { Operation, OperationTable } from './operation.ts';
 
 /** One operation of openapi.yaml, and what does it. */
@@ -12,6 +13,10 @@ export interface Route {
   /** The media types a body may have; empty where the operation takes none. */
   readonly mediaTypes: ReadonlySet<string>;
   readonly bodyRequired: boolean;
+  /** Everything that is no body, `$ref`s resolved. */
+  readonly parameters: readonly SpecSchema[];
+  /** Names of the query parameters. */
+  readonly query: readonly string[];
   /** Names of the header parameters, in lower case. */
   readonly headers: readonly string[];
 }
@@ -22,8 +27,8 @@ function operationFor(operations: OperationTable, id: string): Operation {
   return operation;
 }
 
-function headerNames(parameters: SpecOperation['parameters']): string[] {
-  return (parameters ?? []).filter((p) => p.in === 'header').map((p) => String(p.name).toLowerCase());
+function namesIn(location: 'query' | 'header', parameters: readonly SpecSchema[]): string[] {
+  return parameters.filter((parameter) => parameter.in === location).map(({ name }) => String(name));
 }
 
 /** Joins every operation of openapi.yaml with what does it. Throws when one has nothing that does it. */
@@ -32,6 +37,8 @@ export function joinRoutes(spec: Spec, operations: OperationTable): Route[] {
     specMethods.flatMap((method): Route[] => {
       const description = item[method];
       if (!description) return [];
+      const declared = [...(item.parameters ?? []), ...(description.parameters ?? [])];
+      const parameters = declared.map((parameter) => resolved(spec, parameter));
       return [
         {
           method: method.toUpperCase(),
@@ -40,7 +47,9 @@ export function joinRoutes(spec: Spec, operations: OperationTable): Route[] {
           description,
           mediaTypes: new Set(Object.keys(description.requestBody?.content ?? {})),
           bodyRequired: description.requestBody?.required === true,
-          headers: headerNames([...(item.parameters ?? []), ...(description.parameters ?? [])]),
+          parameters,
+          query: namesIn('query', parameters),
+          headers: namesIn('header', parameters).map((name) => name.toLowerCase()),
         },
       ];
     }),

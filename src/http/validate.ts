@@ -8,6 +8,7 @@ import type { Route } from './routes.ts';
 /** What of a request is held against openapi.yaml. */
 export interface Candidate {
   readonly params: Readonly<Record<string, string>>;
+  /** Parameters of the operation alone: the validator makes objects of names with brackets in them. */
   readonly query: Record<string, unknown>;
   readonly headers: IncomingHttpHeaders;
   /** Parsed JSON; `undefined` where there is none. */
@@ -81,13 +82,8 @@ function requestSide(spec: Spec, routes: readonly Route[]): object {
 
 /**
  * Makes a validator for some routes. Each request pays for every path in it, so the relay has one of its own.
- * @param unknownQuery what to do with query parameters that openapi.yaml does not have
  */
-export async function createValidator(
-  spec: Spec,
-  routes: readonly Route[],
-  unknownQuery: 'refuse' | 'allow',
-): Promise<Validate> {
+export async function createValidator(spec: Spec, routes: readonly Route[]): Promise<Validate> {
   const steps = middleware({
     // biome-ignore lint/suspicious/noExplicitAny: the validator's own type of a document knows less than 3.1
     apiSpec: requestSide(spec, routes) as any,
@@ -95,7 +91,6 @@ export async function createValidator(
     validateApiSpec: false,
     validateSecurity: false,
     validateResponses: false,
-    validateRequests: { allowUnknownQueryParameters: unknownQuery === 'allow' },
     fileUploader: false,
   }) as unknown as readonly Step[];
 
@@ -104,7 +99,7 @@ export async function createValidator(
       await run(steps, toRequest(route, candidate));
     } catch (error) {
       const findings = findingsOf(error);
-      throw findings ? invalidRequest(spec, route.description, findings) : error;
+      throw findings ? invalidRequest(spec, route, findings) : error;
     }
   };
   await compile(validate, routes);
