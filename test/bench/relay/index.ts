@@ -1,0 +1,143 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { startEmbeddedMongo } from '../../../src/standalone/embedded-mongo.ts';
+import { type Figure, median, percentile, report } from '../report.ts';
+import { chatRequest, readStreams, saturate, type Target } from './load.ts';
+import { BenchUpstream } from './upstream.ts';
+
+/**
+ * What the relay costs, beside Node's floor and beside what a careful hand writes with Express and undici. The servers take
+ * turns on one core, load and provider share the other. Needs the built package: `npm run bench:relay`.
+ */
+
+const quick = process.argv.includes('--quick');
+const rounds = quick ? 3 : 5;
+const seconds = quick ? 2 : 5;
+const names = ['pipe', 'express', 'gateway'] as const;
+type Name = (typeof names)[number];
+
+interface Server extends Target {
+  readonly child: ChildProcess;
+}
+
+function hasTaskset(): boolean {
+  try {
+    execFileSync('taskset', ['-pc', '1', String(process.pid)], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const pinned = hasTaskset();
+
+async function start(name: Name, upstream: BenchUpstream, mongo: string): Promise<Server> {
+  const script = fileURLToPath(new URL('./server.mjs', import.meta.url));
+  const node = [process.execPath, ...(process.env.BENCH_NODE_OPTIONS?.split(' ') ?? []), script];
+  const [command = '', ...args] = [...(pinned ? ['taskset', '-c', '0'] : []), ...node];
+  const env = { ...process.env, NODE_ENV: 'production' };
+  const child = spawn(command, [...args, name, String(upstream.port), mongo], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    env,
+  });
+  const [{ port, key }] = (await once(child, 'message')) as [Target];
+  return { child, port, key };
+}
+
+async function usageOf({ child }: Server): Promise<{ cpu: number; peak: number }> {
+  child.send('usage');
+  const [usage] = (await once(child, 'message')) as [{ cpu: number; peak: number }];
+  return usage;
+}
+
+/** Microseconds of CPU that the server spent while `work` ran, and its result. */
+async function costOf<T>(server: Server, work: () => Promise<T>): Promise<{ result: T; cpu: number }> {
+  const before = await usageOf(server);
+  const result = await work();
+  return { result, cpu: (await usageOf(server)).cpu - before.cpu };
+}
+
+const figures = new Map<string, { unit: string; values: number[] }>();
+function note(name: string, unit: string, value: number): void {
+  const figure = figures.get(name) ?? { unit, values: [] };
+  figure.values.push(value);
+  figures.set(name, figure);
+}
+
+const question = { model: 'bench-1', messages: [{ role: 'user', content: 'What does a gateway add? '.repeat(20) }] };
+const longQuestion = {
+  model: 'bench-1',
+  messages: [{ role: 'user', content: 'Forty words of "context", with\nline ends. '.repeat(4_700) }],
+};
+
+async function measureRequests(servers: Record<Name, Server>, upstream: BenchUpstream): Promise<void> {
+  const rates = {} as Record<Name, number>;
+  for (const name of names) {
+    const server = servers[name];
+    const request = chatRequest(server, question);
+    const { result, cpu } = await costOf(server, () => saturate(server, request, 64, seconds * 1_000));
+    rates[name] = result.count / result.seconds;
+    note(`relay_${name}_requests`, '1/s', rates[name]);
+    note(`relay_${name}_cpu_per_request`, 'µs', cpu / result.count);
+  }
+  note('relay_gateway_share_of_express', 'ratio', rates.gateway / rates.express);
+
+  const direct = { port: upstream.port, key: 'none' };
+  const alone = async (target: Target) =>
+    median((await saturate(target, chatRequest(target, question), 1, 500)).firstBytes);
+  note('relay_gateway_added_first_byte', 'ms', (await alone(servers.gateway)) - (await alone(direct)));
+}
+
+async function measureLongPrompts(servers: Record<Name, Server>): Promise<void> {
+  for (const name of ['express', 'gateway'] as const) {
+    const server = servers[name];
+    const request = chatRequest(server, longQuestion);
+    const { result, cpu } = await costOf(server, () => saturate(server, request, 8, (seconds * 1_000) / 2));
+    note(`relay_${name}_cpu_per_200kb_prompt`, 'µs', cpu / result.count);
+  }
+}
+
+async function measureStreams(server: Server, upstream: BenchUpstream): Promise<void> {
+  const request = chatRequest(server, { ...question, stream: true });
+  upstream.pace = { chunks: 50 * (quick ? 3 : 5), gap: 20 };
+  const { result: delays, cpu } = await costOf(server, () => readStreams(server, request, 200));
+  note('relay_gateway_chunk_delay', 'ms', median(delays));
+  note('relay_gateway_chunk_delay_p99', 'ms', percentile(delays, 99));
+  note('relay_gateway_cpu_per_chunk', 'µs', cpu / delays.length);
+
+  upstream.pace = { chunks: quick ? 15 : 30, gap: 200 };
+  const many = await readStreams(server, request, 1_000);
+  note('relay_gateway_1000_streams_slowest_chunk', 'ms', Math.max(...many));
+  note('relay_gateway_1000_streams_stalls', 'chunks', many.filter((delay) => delay > 1_000).length);
+  upstream.pace = { chunks: 0, gap: 0 };
+}
+
+async function main(): Promise<void> {
+  const external = process.env.BENCH_MONGODB_URI;
+  const mongo = external ? undefined : await startEmbeddedMongo({ temporary: true });
+  const upstream = await BenchUpstream.start();
+  const uri = external ?? mongo?.uri ?? '';
+  const started = await Promise.all(names.map((name) => start(name, upstream, uri)));
+  const servers = Object.fromEntries(names.map((name, i) => [name, started[i]])) as Record<Name, Server>;
+
+  for (const name of names) await saturate(servers[name], chatRequest(servers[name], question), 64, 2_000);
+  for (let round = 0; round < rounds; round += 1) {
+    await measureRequests(servers, upstream);
+    await measureLongPrompts(servers);
+  }
+  for (let round = 0; round < (quick ? 1 : 3); round += 1) await measureStreams(servers.gateway, upstream);
+  note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
+
+  for (const { child } of started) child.send('stop');
+  await Promise.all(started.map(({ child }) => once(child, 'exit')));
+  upstream.close();
+  await mongo?.stop();
+  const title = `Relay: ${pinned ? 'each server on one core' : 'servers not pinned to a core'}, ${rounds} rounds`;
+  report(
+    title,
+    [...figures].map(([name, figure]): Figure => ({ name, ...figure })),
+  );
+}
+
+await main();

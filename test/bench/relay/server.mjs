@@ -1,0 +1,87 @@
+// One server under test, in a process and on a core of its own: `node server.mjs <variant> <upstream port> [MongoDB URI]`.
+// Plain JavaScript over the built package, so that nothing but what is shipped is measured.
+import { once } from 'node:events';
+import http from 'node:http';
+import express from 'express';
+import { Pool } from 'undici';
+
+const [variant, upstreamPort, mongo] = process.argv.slice(2);
+const origin = `http://127.0.0.1:${upstreamPort}`;
+
+/** Node's floor: two sockets and a pipe. */
+function barePipe() {
+  const agent = new http.Agent({ keepAlive: true, maxSockets: Infinity });
+  return http.createServer((req, res) => {
+    const { method, url: path, headers } = req;
+    const up = http.request({ host: '127.0.0.1', port: upstreamPort, agent, method, path, headers }, (answer) => {
+      res.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(res);
+    });
+    up.on('error', () => res.destroy());
+    req.pipe(up);
+  });
+}
+
+/** What a careful hand writes with Express: the body read, undici's `dispatch`, backpressure. Nothing checked, nothing metered. */
+function bareExpress() {
+  const pool = new Pool(origin);
+  const app = express();
+  app.post('/v1/chat/completions', express.raw({ type: '*/*', limit: '32mb' }), (req, res) => {
+    const { 'content-type': type, accept = '*/*' } = req.headers;
+    const headers = { 'content-type': type, accept, authorization: 'Bearer upstream' };
+    let controller;
+    res.on('close', () => res.writableFinished || controller?.abort(new Error('left')));
+    res.on('drain', () => controller?.resume());
+    pool.dispatch(
+      { path: req.originalUrl, method: 'POST', headers, body: req.body },
+      {
+        onRequestStart(started) {
+          controller = started;
+        },
+        onResponseStart(_controller, status, answered) {
+          const { connection, 'keep-alive': _, 'transfer-encoding': __, ...rest } = answered;
+          res.writeHead(status, rest);
+        },
+        onResponseData(flow, chunk) {
+          if (!res.write(chunk)) flow.pause();
+        },
+        onResponseEnd() {
+          res.end();
+        },
+        onResponseError() {
+          res.destroy();
+        },
+      },
+    );
+  });
+  return http.createServer(app);
+}
+
+/** The product, as a host mounts it: keys in MongoDB, validation, routing over two upstreams, metering. */
+async function gateway() {
+  const { createModelGateway } = await import('../../../dist/index.js');
+  const secretKeys = [`k1:${Buffer.alloc(32, 7).toString('base64')}`];
+  const upstreams = [
+    { name: 'one', baseUrl: `${origin}/v1`, apiKey: 'upstream', models: ['bench-*'] },
+    { name: 'two', baseUrl: `${origin}/v1`, apiKey: 'upstream', models: ['other-*'] },
+  ];
+  const product = await createModelGateway({ mongo, secretKeys, upstreams });
+  const { key } = await product.keys.create({ userId: 'usr_bench', name: 'bench' });
+  return { server: http.createServer(express().use(product.router)), key, close: () => product.close() };
+}
+
+const started =
+  variant === 'gateway' ? await gateway() : { server: variant === 'pipe' ? barePipe() : bareExpress(), key: 'none' };
+started.server.listen(0, '127.0.0.1');
+await once(started.server, 'listening');
+
+process.on('message', async (message) => {
+  if (message === 'usage') {
+    const { user, system } = process.cpuUsage();
+    process.send({ cpu: user + system, peak: process.resourceUsage().maxRSS * 1024 });
+  } else {
+    await started.close?.();
+    process.exit(0);
+  }
+});
+process.send({ port: started.server.address().port, key: started.key });
