@@ -1,0 +1,132 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect } from 'chai';
+import { createModelGateway, type Logger, type ModelGateway } from '../../src/index.ts';
+import { forbiddenHosts } from '../support/forbidden-hosts.ts';
+import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
+import { freshDatabase } from '../support/mongo.ts';
+
+const events = ['payment.completed'] as const;
+const secret = 'a secret of the receiver';
+const data = { payment_id: 'pay_1', amount: 20, currency: 'usd', credits_added: 2000, user_id: 'usr_1' };
+
+describe('Private networks', () => {
+  describe('over the API', () => {
+    let live: LiveGateway;
+    let id: string;
+    const url = 'https://example.com/hook';
+
+    before(async () => {
+      live = await startGateway({ allowPrivateNetworks: [] });
+      const { body } = await live.call('POST', '/v1/webhooks', { url, events, secret });
+      id = body.id;
+    });
+    after(() => live.close());
+
+    for (const host of forbiddenHosts) {
+      for (const scheme of ['http', 'https']) {
+        it(`are refused at creation: ${scheme}://${host}`, async () => {
+          const { status, body } = await live.call('POST', '/v1/webhooks', {
+            url: `${scheme}://${host}:8443/hook`,
+            events,
+            secret,
+          });
+          expect(status).to.equal(400);
+          expect(body.error).to.include({ code: 'url_not_allowed', param: 'url', type: 'invalid_request_error' });
+        });
+      }
+
+      it(`cannot be moved to by PATCH, which takes no URL: ${host}`, async () => {
+        const { status, body } = await live.call('PATCH', `/v1/webhooks/${id}`, {
+          url: `https://${host}/`,
+          active: true,
+        });
+        expect(status).to.equal(400);
+        expect(body.error).to.include({ code: 'unknown_parameter', param: 'url' });
+      });
+    }
+
+    it('have not been registered by any of that', async () => {
+      const { body } = await live.call('GET', '/v1/webhooks');
+      expect(body.data.map((webhook: { url: string }) => webhook.url)).to.deep.equal([url]);
+    });
+  });
+
+  describe('that are opened', () => {
+    let database: Awaited<ReturnType<typeof freshDatabase>>;
+    let receiver: Server;
+    let arrived: number;
+    const secretKeys = [newSecretKey()];
+
+    beforeEach(async () => {
+      database = await freshDatabase();
+      arrived = 0;
+      receiver = createServer((_req, res) => {
+        arrived += 1;
+        res.end();
+      }).listen(0, '127.0.0.1');
+      await new Promise((resolve) => receiver.once('listening', resolve));
+    });
+    afterEach(async () => {
+      receiver.closeAllConnections();
+      receiver.close();
+      await database.drop();
+    });
+
+    async function withGateway<T>(
+      networks: readonly string[],
+      use: (gateway: ModelGateway, warnings: unknown[][]) => Promise<T>,
+    ): Promise<T> {
+      const warnings: unknown[][] = [];
+      const logger: Logger = { ...loopbackOptions.logger, warn: (...line) => void warnings.push(line) };
+      const gateway = await createModelGateway({
+        mongo: database.connection,
+        secretKeys,
+        allowHttp: true,
+        allowPrivateNetworks: networks,
+        retryDelays: [],
+        logger,
+      });
+      try {
+        return await use(gateway, warnings);
+      } finally {
+        await gateway.close();
+      }
+    }
+
+    async function codeOfDelivery(gateway: ModelGateway): Promise<string> {
+      await gateway.start();
+      const { id } = await gateway.publish({ type: events[0], userId: 'usr_1', data });
+      for (;;) {
+        const found = await database.connection.collection('gateway_deliveries').findOne({ eventId: id });
+        if (found && found.state !== 'pending') return found.attempts[0].code ?? found.state;
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
+    }
+
+    it('are warned of at start', async () => {
+      const networks = ['127.0.0.0/8', 'fd00::/8'];
+      await withGateway(networks, async (_gateway, warnings) => {
+        expect(warnings).to.deep.equal([
+          ['webhooks may reach networks that are not public', { allowPrivateNetworks: networks }],
+        ]);
+      });
+      await withGateway([], async (_gateway, warnings) => expect(warnings).to.deep.equal([]));
+    });
+
+    it('are delivered to, until they are closed again: a webhook from before gains nothing, not by PATCH either', async () => {
+      const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+      const id = await withGateway(['127.0.0.1/32'], async (gateway) => {
+        const webhook = await gateway.webhooks.create('usr_1', { url, events, secret });
+        expect(await codeOfDelivery(gateway)).to.equal('delivered');
+        return webhook.id;
+      });
+      await withGateway(['10.0.0.0/8'], async (gateway) => {
+        await gateway.webhooks.update('usr_1', id, { active: false });
+        await gateway.webhooks.update('usr_1', id, { active: true });
+        expect(await codeOfDelivery(gateway)).to.equal('address_not_allowed');
+      });
+      expect(arrived).to.equal(1);
+    });
+  });
+});
