@@ -14,11 +14,12 @@ Examples:
 `;
 
 async function start(): Promise<void> {
+  const parent = process.ppid;
   const config = readConfiguration(process.env);
   const log = (line: string) => console.log(line);
   const running = await startStandalone(config, log, consoleLogger);
   for (const line of describeStart(running, config, 'npx express-model-gateway')) log(line);
-  await untilSignal();
+  await untilSignal(parent);
   log('Ending …');
   await running.close();
 }

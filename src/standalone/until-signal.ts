@@ -1,8 +1,24 @@
 /** npm passes Ctrl-C on to a process that the terminal has already told: the same wish, said twice. */
 const echo = 1_000;
+const parentInterval = 250;
 
-/** Resolves at Ctrl-C or SIGTERM. Another one, a second or more later, ends the process at once. */
-export function untilSignal(): Promise<void> {
+/** The shell that npm runs a script in dies of SIGTERM without passing it on; all that shows is another parent. */
+function whenNpmLeaves(parent: number, tell: () => void): void {
+  if (process.env.npm_lifecycle_event === undefined) return;
+  const looking = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(looking);
+    tell();
+  }, parentInterval);
+  looking.unref();
+}
+
+/**
+ * Resolves at Ctrl-C or SIGTERM, the one that only npm got too. Another signal, a second or more later, ends the
+ * process at once.
+ * @param parent who started this process, as it was at the beginning
+ */
+export function untilSignal(parent = process.ppid): Promise<void> {
   return new Promise((resolve) => {
     let first: number | undefined;
     const onSignal = () => {
@@ -12,5 +28,6 @@ export function untilSignal(): Promise<void> {
     };
     // kept for good: without a handler the next signal would end the process before mongod is down
     process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
+    whenNpmLeaves(parent, resolve);
   });
 }

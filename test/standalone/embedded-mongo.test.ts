@@ -123,6 +123,20 @@ describe('the embedded MongoDB', function () {
     expect(isAlive(mongo.nodes[0]?.pid as number)).to.equal(false);
   });
 
+  it('is there again when its mongod was killed', async () => {
+    const lines: string[] = [];
+    const mongo = await start({ log: (line) => lines.push(line) });
+    const [node] = mongo.nodes;
+    await withClient(mongo.uri, async (client) => {
+      const things = client.db().collection('things');
+      await things.insertOne({ a: 1 }, { writeConcern: { w: 'majority' } });
+      process.kill(node?.pid as number, 'SIGKILL');
+      await eventually(() => things.updateOne({ a: 2 }, { $set: { b: 1 } }, { upsert: true }));
+      expect(await things.countDocuments()).to.equal(2);
+    });
+    expect(lines.join('\n')).to.include('ended unexpectedly').and.include('runs again');
+  });
+
   it('removes temporary data at the end', async () => {
     const mongo = await startEmbeddedMongo({ temporary: true });
     const { dbPath } = (await withClient(mongo.uri, (client) => client.db('admin').command({ getCmdLineOpts: 1 })))

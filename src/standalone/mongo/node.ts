@@ -9,31 +9,65 @@ export interface MongoNode {
   readonly port: number;
   /** Of the mongod that runs now, or ran last. */
   readonly pid: number;
-  /** Ends it with SIGKILL, as a crash would; `start` brings it back on the same data and port. */
+  /** Ends it with SIGKILL and leaves it down, for tests of what others do meanwhile. */
   kill(): Promise<void>;
+  /** Brings it back after `kill`, on the same data and port. */
   start(): Promise<void>;
   /** Ends it in order, by force after 15 s. */
   stop(): Promise<void>;
 }
 
+export type NodeOptions = MongodOptions & { readonly log: (line: string) => void };
+
+/** Milliseconds. */
 const stopBound = 15_000;
+/** Unexpected ends that are made good; more would be a fault that starting again does not mend. */
+const mostRestarts = 5;
 
-/** Starts a member on its data and speaks up when its mongod ends without having been asked to. */
-export async function startNode(
-  options: MongodOptions & { readonly log: (line: string) => void },
-  dataDir: string,
-): Promise<MongoNode> {
-  let mongod: Mongod = await startOnData(options, dataDir);
-  const expected = new WeakSet<Mongod>();
+async function endInOrder(mongod: Mongod): Promise<void> {
+  const ended = new AbortController();
+  mongod.kill('SIGTERM');
+  const forced = sleep(stopBound, undefined, { signal: ended.signal }).then(
+    () => mongod.kill('SIGKILL'),
+    () => {},
+  );
+  await mongod.ended;
+  ended.abort();
+  await forced;
+}
+
+/** Starts a member on its data, and starts it again when it ends without having been asked to: killed for want of memory, say. */
+export async function startNode(options: NodeOptions, dataDir: string): Promise<MongoNode> {
+  let mongod = await startOnData(options, dataDir);
   const { port } = mongod;
+  /** Whether its end would be nobody's wish. */
+  let wanted = true;
+  let restarts = 0;
+  let restarting: Promise<void> | undefined;
 
-  function watch(running: Mongod): void {
-    void running.ended.then(() => {
-      if (!expected.has(running)) options.log(`mongod ended unexpectedly; its log is ${options.logPath}`);
-    });
+  async function startAgain(): Promise<void> {
+    mongod = await startMongod({ ...options, preferredPort: port });
+    void watch(mongod);
   }
 
-  watch(mongod);
+  async function recover(): Promise<void> {
+    options.log(`mongod ended unexpectedly; its log is ${options.logPath}`);
+    restarts += 1;
+    if (restarts > mostRestarts) return options.log('It did so too often and is left down');
+    try {
+      await startAgain();
+      options.log('mongod runs again');
+    } catch (error) {
+      options.log(`mongod did not start again: ${(error as Error).message}`);
+    }
+  }
+
+  async function watch(running: Mongod): Promise<void> {
+    await running.ended;
+    if (wanted) restarting = recover();
+  }
+
+  void watch(mongod);
   return {
     host: `127.0.0.1:${port}`,
     port,
@@ -41,25 +75,18 @@ export async function startNode(
       return mongod.pid;
     },
     async kill() {
-      expected.add(mongod);
+      wanted = false;
       mongod.kill('SIGKILL');
       await mongod.ended;
     },
     async start() {
-      mongod = await startMongod({ ...options, preferredPort: port });
-      watch(mongod);
+      wanted = true;
+      await startAgain();
     },
     async stop() {
-      expected.add(mongod);
-      mongod.kill('SIGTERM');
-      const late = new AbortController();
-      const forced = sleep(stopBound, undefined, { signal: late.signal }).then(
-        () => mongod.kill('SIGKILL'),
-        () => {},
-      );
-      await mongod.ended;
-      late.abort();
-      await forced;
+      wanted = false;
+      await restarting;
+      await endInOrder(mongod);
     },
   };
 }
