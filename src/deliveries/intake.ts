@@ -10,8 +10,8 @@ export interface IntakeDeps {
   readonly concurrency: number;
   /** Attempts in flight at once to one webhook, so that one that hangs cannot take them all. */
   readonly perWebhook: number;
-  /** Bells kept for later; what comes beyond is left to the sweep. */
-  readonly maxWaiting: number;
+  /** Bells kept for later, for each webhook; what comes beyond is left to the sweep. */
+  readonly waitingPerWebhook: number;
   /** Makes the attempt. Never rejects. */
   readonly run: (bell: Bell) => Promise<void>;
   /** Called when an attempt has ended and nothing waits that could be started. */
@@ -20,8 +20,8 @@ export interface IntakeDeps {
 
 /** Which attempts run in this process, and which wait for a place. */
 export interface Intake {
-  /** Starts the attempt, or keeps it until there is a place. */
-  offer(bell: Bell): void;
+  /** Starts the attempt, or keeps it until there is a place; `false` when too many wait already. */
+  offer(bell: Bell): boolean;
   /** Webhooks that have all their places in use. */
   full(): string[];
   /** Whether another attempt could be started at once. */
@@ -31,12 +31,11 @@ export interface Intake {
 }
 
 /** A fair share of the places for each webhook. */
-export function createIntake({ concurrency, perWebhook, maxWaiting, run, onSpace }: IntakeDeps): Intake {
+export function createIntake({ concurrency, perWebhook, waitingPerWebhook, run, onSpace }: IntakeDeps): Intake {
   const running = new Map<string, Promise<void>>();
   const runningFor = new Map<string, number>();
   /** By webhook, the one served longest ago first. */
   const waiting = new Map<string, Map<string, Bell>>();
-  let waitingCount = 0;
   let closed = false;
 
   const hasSpace = () => !closed && running.size < concurrency;
@@ -58,11 +57,12 @@ export function createIntake({ concurrency, perWebhook, maxWaiting, run, onSpace
     running.set(bell.deliveryId, ended);
   }
 
-  function keep(bell: Bell): void {
+  function keep(bell: Bell): boolean {
     const queue = waiting.get(bell.webhookId) ?? new Map<string, Bell>();
-    if (waitingCount >= maxWaiting || queue.has(bell.deliveryId)) return;
+    if (queue.has(bell.deliveryId)) return true;
+    if (queue.size >= waitingPerWebhook) return false;
     waiting.set(bell.webhookId, queue.set(bell.deliveryId, bell));
-    waitingCount += 1;
+    return true;
   }
 
   function takeNext(): Bell | undefined {
@@ -71,7 +71,6 @@ export function createIntake({ concurrency, perWebhook, maxWaiting, run, onSpace
       const [bell] = queue.values();
       if (!bell) continue;
       queue.delete(bell.deliveryId);
-      waitingCount -= 1;
       waiting.delete(webhookId);
       if (queue.size > 0) waiting.set(webhookId, queue);
       return bell;
@@ -90,16 +89,16 @@ export function createIntake({ concurrency, perWebhook, maxWaiting, run, onSpace
 
   return {
     offer(bell) {
-      if (closed || running.has(bell.deliveryId)) return;
-      if (hasSpace() && !isFull(bell.webhookId)) start(bell);
-      else keep(bell);
+      if (closed || running.has(bell.deliveryId)) return true;
+      if (!hasSpace() || isFull(bell.webhookId)) return keep(bell);
+      start(bell);
+      return true;
     },
     full: () => [...runningFor.keys()].filter(isFull),
     hasSpace,
     async close() {
       closed = true;
       waiting.clear();
-      waitingCount = 0;
       await Promise.all(running.values());
     },
   };

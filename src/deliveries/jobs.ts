@@ -12,6 +12,10 @@ const jobName = 'delivery attempt';
  * for every job it ran, which keeps a process that wants to exit waiting. Milliseconds.
  */
 const lockLifetime = 2_000;
+/** Jobs run at the same time. A job only rings, so this bounds round trips, not attempts. */
+const runAtOnce = 50;
+/** Jobs locked at the same time. What is beyond it waits for the next look, whatever becomes free in between. */
+const lockLimit = 1_000;
 /** How often Agenda looks for jobs of other processes. Its own are told to it at once. Milliseconds. */
 const processEvery = 2_000;
 /** Jobs of this process due within so long are started on time; later ones by the next look. Milliseconds. */
@@ -25,8 +29,6 @@ export interface JobsDeps {
   readonly owner: string;
   /** The collection for the jobs alone. */
   readonly collection: string;
-  /** Jobs run at once. */
-  readonly concurrency: number;
   /** Rings when a job is due by this process's clock. Never throws: Agenda would not run the job again. */
   readonly onBell: (bell: Bell) => void;
   readonly logger: Logger;
@@ -51,7 +53,7 @@ function isDuplicateKey(error: unknown): boolean {
 }
 
 /** Jobs kept by Agenda in the same database, on the same connection. */
-export function createJobs({ connection, owner, collection, concurrency, onBell, logger }: JobsDeps): Jobs {
+export function createJobs({ connection, owner, collection, onBell, logger }: JobsDeps): Jobs {
   // bells need not survive anything, so they do not wait for a majority
   const owned = { name: jobName, lastModifiedBy: owner } as const;
   const db = connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
@@ -76,11 +78,10 @@ export function createJobs({ connection, owner, collection, concurrency, onBell,
       backend: createJobsBackend(db, collection),
       notificationChannel: channel,
       processEvery,
-      maxConcurrency: concurrency,
-      defaultConcurrency: concurrency,
-      // more would be hoarded from the other workers
-      lockLimit: concurrency,
-      defaultLockLimit: concurrency,
+      maxConcurrency: runAtOnce,
+      defaultConcurrency: runAtOnce,
+      lockLimit,
+      defaultLockLimit: lockLimit,
       defaultLockLifetime: lockLifetime,
       removeOnComplete: true,
     });

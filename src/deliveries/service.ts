@@ -74,7 +74,6 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     connection,
     owner,
     collection: `${options.collectionPrefix}jobs`,
-    concurrency,
     onBell: (bell) => worker.onBell(bell),
     logger,
   });

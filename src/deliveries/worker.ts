@@ -74,18 +74,23 @@ export function createWorker(deps: WorkerDeps): Worker {
   const intake = createIntake({
     concurrency,
     perWebhook,
-    maxWaiting: batch,
+    waitingPerWebhook: 2 * perWebhook,
     run,
     onSpace() {
       if (moreDue) sweep.hurry();
     },
   });
 
+  /** What finds no place is found again by a sweep as soon as there is one. */
+  function take(bell: Bell): void {
+    if (!intake.offer(bell)) moreDue = true;
+  }
+
   async function startClaimable(): Promise<void> {
     if (!intake.hasSpace()) return;
     const found = await deps.findClaimable(batch, intake.full());
     moreDue = found.length === batch;
-    for (const bell of found) intake.offer(bell);
+    for (const bell of found) take(bell);
   }
 
   async function finishFanOuts(): Promise<void> {
@@ -100,7 +105,7 @@ export function createWorker(deps: WorkerDeps): Worker {
   const periodics = [sweep, fanOuts, retention];
 
   return {
-    onBell: intake.offer,
+    onBell: take,
     async start() {
       for (const periodic of periodics) periodic.start();
       await jobs.start();

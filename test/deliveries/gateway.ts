@@ -39,9 +39,8 @@ export type FakeWebhooks = ReturnType<typeof fakeWebhooks>;
 
 export const quiet = { info() {}, warn() {}, error() {} };
 
-const prefix = 'gateway_';
-
 export interface GatewayChoices {
+  readonly collectionPrefix?: string;
   readonly retryDelays?: readonly number[];
   readonly attemptTimeout?: number;
   readonly concurrency?: number;
@@ -53,6 +52,7 @@ export interface GatewayChoices {
 
 /** Events and deliveries of one process, on one connection. */
 export async function startGateway(connection: Connection, webhooks: FakeWebhooks, choices: GatewayChoices = {}) {
+  const prefix = choices.collectionPrefix ?? 'gateway_';
   const events = createEventModel(connection, prefix);
   const deliveries = createDeliveryModel(connection, prefix);
   const options = {

@@ -1,0 +1,181 @@
+import { expect } from 'chai';
+import mongoose from 'mongoose';
+import { freshDatabase } from '../support/mongo.ts';
+import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
+import { startReceiver, type TestReceiver } from './receiver.ts';
+
+describe('Workers', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let webhooks: FakeWebhooks;
+  let receiver: TestReceiver;
+  const gateways: TestGateway[] = [];
+
+  async function gateway(choices = {}): Promise<TestGateway> {
+    const made = await startGateway(database.connection, webhooks, choices);
+    gateways.push(made);
+    return made;
+  }
+
+  beforeEach(async () => {
+    database = await freshDatabase();
+    webhooks = fakeWebhooks();
+    receiver = await startReceiver();
+    webhooks.add(receiver.url);
+  });
+  afterEach(async () => {
+    await Promise.all(gateways.splice(0).map((one) => one.close()));
+    await receiver.stop();
+    await database.drop();
+  });
+
+  it('never make the same attempt twice, however many there are', async () => {
+    receiver.answers(500);
+    const [first, second, third] = [
+      await gateway({ sweepInterval: 20 }),
+      await gateway({ sweepInterval: 20 }),
+      await gateway({ sweepInterval: 20 }),
+    ];
+    const events = await Promise.all(Array.from({ length: 20 }, () => first.publish(payment)));
+    await Promise.all([first.start(), second.start(), third.start()]);
+    const deliveries = await Promise.all(events.map(({ id }) => first.delivery(id, ended)));
+
+    expect(receiver.received).to.have.length(20 * 6);
+    for (const { attempts } of deliveries) {
+      expect(attempts.map(({ number }) => number)).to.deep.equal([1, 2, 3, 4, 5, 6]);
+    }
+  });
+
+  it('find by the sweep what a lost job collection left behind', async () => {
+    const publisher = await gateway();
+    const { id } = await publisher.publish(payment);
+    await database.connection.collection('gateway_jobs').drop();
+    const worker = await gateway({ sweepInterval: 50 });
+    await worker.start();
+
+    expect((await worker.delivery(id, ended)).state).to.equal('delivered');
+  });
+
+  it('go on with their retries when the job collection is dropped in between', async () => {
+    receiver.answers(500, 200);
+    const worker = await gateway({ sweepInterval: 50, retryDelays: [300] });
+    await worker.start();
+    const { id } = await worker.publish(payment);
+    await worker.delivery(id, ({ attempt }) => attempt === 2);
+    await database.connection.collection('gateway_jobs').drop();
+
+    expect((await worker.delivery(id, ended)).attempts).to.have.length(2);
+  });
+
+  it('deliver what a process without workers has published', async () => {
+    const publisher = await gateway();
+    const worker = await gateway();
+    await worker.start();
+    const { id } = await publisher.publish(payment);
+
+    expect((await worker.delivery(id, ended)).state).to.equal('delivered');
+  });
+
+  it('finish a fan-out that the publisher did not live to make', async () => {
+    const worker = await gateway({ fanOutInterval: 50 });
+    const { id } = await worker.publish(payment);
+    await worker.deliveries.deleteMany({ eventId: id });
+    await worker.events.updateOne({ _id: id }, { fanOut: 'pending' });
+    await worker.start();
+
+    expect((await worker.delivery(id, ended)).state).to.equal('delivered');
+    expect((await worker.events.findById(id).lean())?.fanOut).to.equal('done');
+  });
+
+  it('reach the receiver within half a second of the commit of a foreign session', async () => {
+    const worker = await gateway();
+    await worker.start();
+    for (let i = 1; i <= 3; i += 1) {
+      await database.connection.transaction((session) => worker.publish(payment, { session }), {
+        writeConcern: { w: 'majority' },
+      });
+      const committed = performance.now();
+      const requests = await receiver.count(i);
+      expect((requests.at(-1)?.at ?? Number.POSITIVE_INFINITY) - committed).to.be.below(500);
+    }
+  });
+
+  it('reach the receiver at once after the commit of a gateway transaction, and never after an abort', async () => {
+    const worker = await gateway({ fanOutInterval: 2_000 });
+    await worker.start();
+    const aborted = worker.transaction(async (session) => {
+      await worker.publish(payment, { session });
+      throw new Error('no');
+    });
+    await aborted.catch(() => {});
+    await worker.transaction((session) => worker.publish(payment, { session }));
+    const committed = performance.now();
+    const [request] = await receiver.count(1);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+
+    expect((request?.at ?? Number.POSITIVE_INFINITY) - committed).to.be.below(250);
+    expect(receiver.received).to.have.length(1);
+  });
+
+  it('send every event of a burst exactly once to each of its webhooks', async () => {
+    webhooks.add(receiver.url);
+    const worker = await gateway({ concurrency: 5 });
+    await worker.start();
+    const events = await Promise.all(Array.from({ length: 60 }, () => worker.publish(payment)));
+    await receiver.count(120);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+
+    const seen = receiver.received.map(({ headers }) => headers['webhook-id']).sort();
+    expect(seen).to.deep.equal(events.flatMap(({ id }) => [id, id]).sort());
+  });
+
+  it('keep the others going while one receiver hangs', async () => {
+    const hanging = await startReceiver(() => {});
+    webhooks.add(hanging.url, { events: ['credits.low'] });
+    const worker = await gateway({ concurrency: 15, attemptTimeout: 3_000 });
+    await worker.start();
+    const low = {
+      type: 'credits.low',
+      userId: 'usr_1',
+      data: { user_id: 'usr_1', credits_remaining: 1, threshold: 5 },
+    };
+    await Promise.all(Array.from({ length: 30 }, () => worker.publish(low)));
+    await hanging.count(10);
+    const started = performance.now();
+    await Promise.all(Array.from({ length: 20 }, () => worker.publish(payment)));
+    await receiver.count(20);
+
+    expect(performance.now() - started).to.be.below(1_500);
+    expect(hanging.received, 'its share').to.have.length(10);
+    await hanging.stop();
+  });
+
+  it('let the attempt in flight end, and leave no lease and no lock when they close', async () => {
+    receiver.answers((res) => setTimeout(() => res.writeHead(200).end('late'), 300));
+    const worker = await gateway();
+    await worker.start();
+    const { id } = await worker.publish(payment);
+    await receiver.count(1);
+    await Promise.all([worker.close(), worker.close()]);
+
+    const other = await gateway();
+    const delivery = await other.delivery(id);
+    expect([delivery.state, delivery.lease]).to.deep.equal(['delivered', null]);
+    expect(await database.connection.collection('gateway_jobs').countDocuments({ lockedAt: { $ne: null } })).to.equal(
+      0,
+    );
+  });
+
+  it('share a database without knowing each other’s prefix', async () => {
+    const connection = await mongoose.createConnection(database.uri).asPromise();
+    const elsewhere = fakeWebhooks();
+    const mine = await gateway();
+    const theirs = await startGateway(connection, elsewhere, { collectionPrefix: 'other_' });
+    await theirs.start();
+    const { id } = await mine.publish(payment);
+    await new Promise((resolve) => setTimeout(resolve, 400));
+
+    expect((await mine.delivery(id)).state).to.equal('pending');
+    await theirs.close();
+    await connection.close();
+  });
+});
