@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { bearerToken } from '../../src/http/bearer.ts';
 import { createEdge, type Edge, type EdgeDependencies } from '../../src/http/edge.ts';
-import type { Call, DataOperation, OperationTable, RelayOperation } from '../../src/http/operation.ts';
+import type { Call, DataOperation, Operation, OperationTable, RelayOperation } from '../../src/http/operation.ts';
 import type { Logger } from '../../src/options.ts';
 import { loadSpec } from '../../src/spec.ts';
 
@@ -80,4 +80,14 @@ export async function listen(handler: RequestListener): Promise<Listening> {
         server.closeAllConnections();
       }),
   };
+}
+
+/** A server with the edge alone, in which listModels (relayed) and listWebhooks are the test's. */
+export async function serve(
+  own: { relay?: Operation; data?: Operation } & Partial<EdgeDependencies>,
+): Promise<Listening> {
+  const { relay, data, ...deps } = own;
+  const operations = fakeOperations({ ...(relay && { listModels: relay }), ...(data && { listWebhooks: data }) });
+  const edge = await createFakeEdge({ operations, ...deps });
+  return listen((req, res) => edge(req, res, () => res.writeHead(299).end()));
 }
