@@ -31,7 +31,7 @@ export interface Configuration {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** How to make what SECRET_KEYS takes. */
-export const howToMakeASecretKey = 'make one with: echo "k1:$(openssl rand -base64 32)"';
+const howToMakeASecretKey = 'make one with: echo "k1:$(openssl rand -base64 32)"';
 
 function refuse(param: VariableName, message: string): never {
   throw new GatewayError('invalid_options', `${param}: ${message}`, { param });

