@@ -15,6 +15,7 @@ import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from '
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
 import { createProxy } from './proxy/proxy.ts';
 import { longestCall } from './proxy/upstream.ts';
+import { requireReplicaSet } from './replica-set.ts';
 import { operationTable } from './router.ts';
 import { loadSpec } from './spec.ts';
 import { createUsageModel } from './usage/model.ts';
@@ -54,6 +55,7 @@ export async function createModelGateway(given: ModelGatewayOptions): Promise<Mo
   const options = resolveOptions(given);
   const database = await openDatabase(options.mongo);
   try {
+    await requireReplicaSet(database.connection, options);
     return await join(options, database);
   } catch (error) {
     await database.close();

@@ -31,6 +31,11 @@ export interface ModelGatewayOptions extends ModelHooks {
    * so a new key is put in front and the old ones stay until everything is sealed anew.
    */
   readonly secretKeys: readonly string[];
+  /**
+   * Whether `mongo` may be a standalone mongod. It gives up what a replica set is for: events survive the loss of
+   * one machine, and `transaction` and `session` work. For trying things out. @default false
+   */
+  readonly allowStandalone?: boolean;
   /** The providers that model calls go to. @default [] (every model call answers 404 `model_not_found`) */
   readonly upstreams?: readonly UpstreamOptions[];
   /** Tries in all that a model call gets before its first byte, at every upstream that serves the model. @default 3 */
@@ -97,6 +102,7 @@ const consoleLogger: Logger = {
 };
 
 const defaults = {
+  allowStandalone: false,
   upstreams: [],
   modelAttempts: 3,
   modelRetryWait: 2_000,

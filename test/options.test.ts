@@ -21,6 +21,7 @@ describe('the options of a gateway', () => {
       collectionPrefix: 'gateway_',
       attemptTimeout: 30_000,
       allowHttp: false,
+      allowStandalone: false,
       maxWebhooks: 50,
       modelBodyLimit: 33_554_432,
       webhookBodyLimit: 262_144,
