@@ -1,4 +1,4 @@
-import { type Connection, type Model, type mongo, Schema } from 'mongoose';
+import { type Connection, type Model, Schema } from 'mongoose';
 
 /** Where a delivery stands. Only `pending` ones are ever attempted. */
 export type DeliveryState = 'pending' | 'delivered' | 'failed' | 'canceled';
@@ -58,9 +58,6 @@ export interface DeliveryDocument {
 }
 
 export type DeliveryModel = Model<DeliveryDocument>;
-
-/** What a write of many deliveries is made of. */
-export type DeliveryWrite = mongo.AnyBulkWriteOperation<DeliveryDocument>;
 
 const attempt = new Schema<AttemptRecord>(
   {

@@ -51,7 +51,7 @@ async function fetchList(upstream: Upstream): Promise<Model[]> {
 }
 
 /** What callers may call at an upstream: the listed models it is configured to serve, those named outright, the aliases. Pure. */
-export function offered(upstream: Pick<Upstream, 'serves' | 'models' | 'aliases'>, listed: readonly Model[]): Model[] {
+function offered(upstream: Pick<Upstream, 'serves' | 'models' | 'aliases'>, listed: readonly Model[]): Model[] {
   const byId = new Map(listed.map((model) => [model.id, model]));
   const named = [...upstream.models.filter((model) => !model.includes('*')), ...Object.keys(upstream.aliases)];
   const served = listed.filter(({ id }) => upstream.serves(id));
@@ -59,7 +59,7 @@ export function offered(upstream: Pick<Upstream, 'serves' | 'models' | 'aliases'
 }
 
 /** One of each id, the first. Pure. */
-export function merged(lists: readonly (readonly Model[])[]): Model[] {
+function merged(lists: readonly (readonly Model[])[]): Model[] {
   const byId = new Map<string, Model>();
   for (const model of lists.flat()) if (!byId.has(model.id)) byId.set(model.id, model);
   return [...byId.values()];

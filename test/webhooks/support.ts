@@ -5,7 +5,7 @@ import { createWebhookModel, type WebhookModel } from '../../src/webhooks/model.
 import { createSealer } from '../../src/webhooks/sealing.ts';
 import { createWebhookService, type WebhookService, type WebhookServiceDeps } from '../../src/webhooks/service.ts';
 
-export const types = ['credits.low', 'payment.completed', 'usage.threshold'] as const;
+const types = ['credits.low', 'payment.completed', 'usage.threshold'] as const;
 
 /** What a customer sends who does everything right. */
 export const valid = {
