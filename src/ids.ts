@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac, randomUUID } from 'node:crypto';
 import { GatewayError } from './errors.ts';
 
 /** What an id names: a webhook, an event, a delivery, an API key, a request, a worker. */
@@ -25,12 +25,17 @@ function encodeTail(bytes: Uint8Array): string {
   return text;
 }
 
+/** A UUID's bytes, for node draws the randomness of many UUIDs at once; one of its fixed bits falls into the tail. */
+function randomTail(): Uint8Array {
+  return Buffer.from(randomUUID().replaceAll('-', ''), 'hex');
+}
+
 /**
- * A new id: prefix, 10 characters of time (ms), 16 random ones (80 bits).
+ * A new id: prefix, 10 characters of time (ms), 16 random ones (79 bits).
  * Sorts by time, cannot be guessed, safe in a URL.
  */
 export function newId(prefix: IdPrefix, now: number): string {
-  return `${prefix}_${encodeTime(now)}${encodeTail(randomBytes(tailLength))}`;
+  return `${prefix}_${encodeTime(now)}${encodeTail(randomTail())}`;
 }
 
 /**

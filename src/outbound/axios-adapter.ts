@@ -1,4 +1,10 @@
-import { type AxiosAdapter, type AxiosResponse, CanceledError, type InternalAxiosRequestConfig } from 'axios';
+import {
+  type AxiosAdapter,
+  AxiosHeaders,
+  type AxiosResponse,
+  CanceledError,
+  type InternalAxiosRequestConfig,
+} from 'axios';
 import type { Dispatcher } from 'undici';
 import { classify, isLengthMismatch, outboundError } from './classify.ts';
 import type { OutboundError } from './outbound-error.ts';
@@ -21,11 +27,20 @@ function headersOf(config: InternalAxiosRequestConfig): string[] {
   return lines;
 }
 
+/** A URL that parsing would leave as it is: nothing to normalise, no user, no fragment. */
+const plainUrl = /^(https?:\/\/[a-z0-9.-]+(?::\d+)?)(\/[\w\-~:@!$&'()*+,;=%/?]*)$/;
+
+/** The origin of a URL and what is asked of it. @throws TypeError `ERR_INVALID_URL` */
+function splitUrl(url: string): { origin: string; path: string } {
+  const [, origin, path] = plainUrl.exec(url) ?? [];
+  if (origin !== undefined && path !== undefined) return { origin, path };
+  const parsed = new URL(url);
+  return { origin: parsed.origin, path: parsed.pathname + parsed.search };
+}
+
 function requestOf(config: InternalAxiosRequestConfig): Dispatcher.DispatchOptions {
-  const url = new URL(config.url ?? '');
   return {
-    origin: url.origin,
-    path: url.pathname + url.search,
+    ...splitUrl(config.url ?? ''),
     method: (config.method ?? 'get').toUpperCase() as Dispatcher.HttpMethod,
     headers: headersOf(config),
     body: config.data ?? null,
@@ -73,7 +88,9 @@ class Exchange implements Dispatcher.DispatchHandler {
     }
     this.#status = status;
     this.#body = new ResponseBody(controller, this.#settled);
-    const response = { data: this.#body, status, statusText, headers, config: this.#config };
+    // as axios would make them, but with names and values as they came
+    const axiosHeaders = Object.assign(new AxiosHeaders(), headers);
+    const response = { data: this.#body, status, statusText, headers: axiosHeaders, config: this.#config };
     this.#resolve(response as AxiosResponse<ResponseBody>);
   }
 

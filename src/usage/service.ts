@@ -7,7 +7,7 @@ export interface UsageServiceDeps {
   readonly logger: Logger;
   /** The longest a call can take; an open record older than that, and a minute, belongs to a process that died. Milliseconds. */
   readonly longestCall: number;
-  /** How long records are gathered before they are written together. Milliseconds. @default 20 */
+  /** How long records are gathered before they are written together. Milliseconds. @default 50 */
   readonly flushInterval?: number;
   /** The most records that wait while the database is away. @default 100_000 */
   readonly waitingLimit?: number;
@@ -35,7 +35,7 @@ export interface UsageService {
 const margin = 60_000;
 
 export function createUsageService(deps: UsageServiceDeps): UsageService {
-  const { usage, logger, longestCall, flushInterval = 20, waitingLimit = 100_000, sweepInterval = 60_000 } = deps;
+  const { usage, logger, longestCall, flushInterval = 50, waitingLimit = 100_000, sweepInterval = 60_000 } = deps;
   let sweeper: NodeJS.Timeout | undefined;
   let sweeping: Promise<unknown> = Promise.resolve();
 

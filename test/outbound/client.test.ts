@@ -62,9 +62,28 @@ describe('the HTTP client', () => {
       'host',
       'connection',
       'X-One',
-      'Content-Type',
       'content-length',
     ]);
+  });
+
+  it('can be hooked into by interceptors, as any axios instance', async () => {
+    let seen: IncomingMessage | undefined;
+    listener = (req, res) => {
+      seen = req;
+      res.writeHead(201).end();
+    };
+    const hooked = client();
+    hooked.interceptors.request.use((config) => {
+      config.headers.set('x-hooked', 'yes');
+      return config;
+    });
+    hooked.interceptors.response.use((response) => Object.assign(response, { status: response.status + 1 }));
+    const response = await hooked.request({ url });
+    response.data.destroy();
+    expect(seen?.headers['x-hooked']).to.equal('yes');
+    expect(response.status).to.equal(202);
+    hooked.interceptors.request.use(() => Promise.reject(new Error('refused')));
+    expect((await failure(hooked.request({ url }))).code).to.equal('unknown');
   });
 
   it('resolves every status, redirects too, without following', async () => {
