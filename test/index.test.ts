@@ -7,6 +7,7 @@ describe('the public surface', () => {
       'GatewayError',
       'createModelGateway',
       'defaultRetryDelays',
+      'hardenServer',
       'keepRawBody',
     ]);
   });
