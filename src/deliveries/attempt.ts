@@ -30,6 +30,8 @@ export interface AttemptDeps {
   readonly forDelivery: (webhookId: string) => Promise<Receiver | null>;
   /** The bytes of an event; `null` when it is gone. */
   readonly body: (eventId: string) => Promise<Buffer | null>;
+  /** Milliseconds from asking for the claim within which the request must be on its way: later, another worker may have it. */
+  readonly sendWithin: number;
   readonly retryDelays: readonly number[];
   readonly userAgent: string;
   readonly logger: Logger;
@@ -77,7 +79,7 @@ export function createMakeAttempt(deps: AttemptDeps): MakeAttempt {
     return 'ended';
   }
 
-  async function deliver(claim: Claim): Promise<NextAttempt | 'ended'> {
+  async function deliver(claim: Claim, sendBy: number): Promise<NextAttempt | 'ended'> {
     const { delivery, startedAt } = claim;
     if (delivery.starts > startLimit) return record(claim, { code: 'worker_crashed', durationMs: 0, response: '' });
 
@@ -89,17 +91,20 @@ export function createMakeAttempt(deps: AttemptDeps): MakeAttempt {
     if (reason) return cancel(claim, reason);
 
     const { userAgent } = deps;
+    // the database stalled: the lease may have lapsed, and the attempt been made elsewhere
+    if (performance.now() > sendBy) throw new Error('claiming took too long to be sure of the lease');
     const secrets = secretsInUse(receiver, startedAt);
     const headers = deliveryHeaders({ eventId, body, secrets, startedAt, test, userAgent });
     return record(claim, toResult(await deps.send({ url: receiver.url, headers, body })));
   }
 
   return async function makeAttempt(deliveryId, attempt) {
+    const sendBy = performance.now() + deps.sendWithin;
     const claim = await claims.claim(deliveryId, attempt);
     if (!claim) return 'unclaimed';
     leases.hold(claim);
     try {
-      return await deliver(claim);
+      return await deliver(claim, sendBy);
     } catch (error) {
       logger.error('an attempt could not be made', { deliveryId, attempt, reason: String(error) });
       await claims.release(claim, retryOwnFailureIn);

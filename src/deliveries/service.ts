@@ -89,6 +89,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     send: createSend(clients, options.attemptTimeout),
     forDelivery,
     body: outbox.body,
+    sendWithin: lease - renewInterval,
     retryDelays,
     userAgent,
     logger,

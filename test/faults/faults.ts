@@ -1,0 +1,169 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Cluster } from './cluster.ts';
+import { crashPoints } from './crash-points.ts';
+import type { Crew } from './crew.ts';
+import type { Random } from './random.ts';
+
+/** Where faults happen. */
+export interface Scene {
+  readonly cluster: Cluster;
+  readonly crew: Crew;
+  readonly random: Random;
+}
+
+/** One row of the table: what goes wrong, how often, and how it is made to. */
+export interface Fault {
+  readonly name: string;
+  readonly short: number;
+  readonly full: number;
+  /** Makes it happen so many times while events are published. */
+  inject(scene: Scene, times: number): Promise<void>;
+}
+
+async function repeat(times: number, once: (i: number) => Promise<void>): Promise<void> {
+  for (let i = 0; i < times; i += 1) await once(i);
+}
+
+const failures: readonly object[] = [
+  { failCommands: ['findAndModify', 'update', 'insert', 'find'], closeConnection: true },
+  {
+    failCommands: ['findAndModify', 'update', 'insert'],
+    writeConcernError: { code: 64, errmsg: 'waiting for replication timed out' },
+  },
+  { failCommands: ['findAndModify', 'update', 'insert', 'find'], errorCode: 10_107 },
+  { failCommands: ['findAndModify', 'update', 'insert'], errorCode: 11_600 },
+];
+
+async function failCommands({ cluster, random }: Scene): Promise<void> {
+  const data = { appName: 'faults-worker', ...random.pick(failures) };
+  const mode = { times: 1 + random.below(8) };
+  await cluster.admin.command({ configureFailPoint: 'failCommand', mode, data });
+  await sleep(700);
+  await cluster.admin.command({ configureFailPoint: 'failCommand', mode: 'off' });
+}
+
+/** Everything that is made to go wrong. */
+export const faults: readonly Fault[] = [
+  {
+    name: 'worker SIGKILL while delivering',
+    short: 20,
+    full: 300,
+    inject: ({ crew, random }, times) =>
+      repeat(times, async () => {
+        await crew.untilReady(2);
+        await sleep(200 + random.below(400));
+        random.pick(crew.workers()).kill('SIGKILL');
+      }),
+  },
+  {
+    name: 'worker dies at a crash point',
+    short: 3 * crashPoints.length,
+    full: 30 * crashPoints.length,
+    async inject({ crew, random }, times) {
+      const before = crew.deaths();
+      for (let i = 0; i < times; i += 1) {
+        const point = crashPoints[i % crashPoints.length] ?? 'publish';
+        crew.willHire({ crash: { point, after: 1 + random.below(8) } });
+      }
+      // those of the present crew make place
+      for (const worker of crew.workers()) worker.kill('SIGKILL');
+      while (crew.deaths() - before < times + crew.size) await sleep(50);
+      await crew.untilReady(crew.size);
+    },
+  },
+  {
+    name: 'mongod SIGKILL and restart',
+    short: 2,
+    full: 20,
+    inject: ({ cluster, random }, times) =>
+      repeat(times, async () => {
+        const node = random.pick(cluster.nodes);
+        await node.kill();
+        await sleep(500 + random.below(1_500));
+        await node.start();
+        await cluster.primary();
+        await sleep(1_500);
+      }),
+  },
+  {
+    name: 'primary SIGKILL',
+    short: 1,
+    full: 10,
+    inject: ({ cluster }, times) =>
+      repeat(times, async () => {
+        const node = await cluster.primary();
+        await node.kill();
+        await sleep(3_000);
+        await cluster.primary();
+        await node.start();
+        await sleep(1_000);
+      }),
+  },
+  {
+    name: 'primary stepped down',
+    short: 1,
+    full: 10,
+    inject: ({ cluster }, times) =>
+      repeat(times, async () => {
+        await cluster.primary();
+        await cluster.admin.command({ replSetStepDown: 10, force: true }).catch(() => {});
+        await sleep(3_000);
+      }),
+  },
+  {
+    name: 'primary stopped for 15 s',
+    short: 1,
+    full: 5,
+    inject: ({ cluster }, times) =>
+      repeat(times, async () => {
+        const { pid } = await cluster.primary();
+        process.kill(pid, 'SIGSTOP');
+        await sleep(15_000);
+        process.kill(pid, 'SIGCONT');
+        await sleep(2_000);
+      }),
+  },
+  {
+    name: 'commands failing by failpoint',
+    short: 5,
+    full: 100,
+    inject: (scene, times) => repeat(times, () => failCommands(scene)),
+  },
+  {
+    name: 'Agenda collection dropped',
+    short: 1,
+    full: 5,
+    inject: ({ cluster }, times) =>
+      repeat(times, async () => {
+        await sleep(1_000);
+        await cluster.connection.collection('gateway_jobs').drop();
+        await sleep(1_000);
+      }),
+  },
+  {
+    name: 'worker clocks 15 minutes ahead and 1 hour behind',
+    short: 1,
+    full: 5,
+    inject: ({ crew }, times) =>
+      repeat(times, async () => {
+        crew.becomes({ skew: 15 * 60_000 }, { skew: -3_600_000 });
+        await crew.replaceAll('SIGTERM');
+        await sleep(4_000);
+        crew.becomes();
+        await crew.replaceAll('SIGTERM');
+      }),
+  },
+  {
+    name: 'SIGTERM under load',
+    short: 2,
+    full: 20,
+    inject: ({ crew }, times) =>
+      repeat(times, async () => {
+        await sleep(500);
+        const started = performance.now();
+        await crew.replaceAll('SIGTERM');
+        const seconds = (performance.now() - started) / 1_000;
+        if (seconds > 40) throw new Error(`the workers took ${seconds} s to end`);
+      }),
+  },
+];

@@ -1,0 +1,137 @@
+import { createHash } from 'node:crypto';
+import type { DeliveryDocument } from '../../src/deliveries/model.ts';
+import type { EventDocument } from '../../src/events/model.ts';
+import type { Arrival } from './receivers.ts';
+
+/** What the figures of the last line are made of. */
+export interface Tally {
+  faults: number;
+  events: number;
+  attempts: number;
+  lost: number;
+  duplicates: number;
+  early: number;
+  wrong: number;
+  /** What exactly was lost, early or wrong. */
+  notes: string[];
+}
+
+export function emptyTally(): Tally {
+  return { faults: 0, events: 0, attempts: 0, lost: 0, duplicates: 0, early: 0, wrong: 0, notes: [] };
+}
+
+/** What is compared: the promises made, what the database says became of them, and what receivers saw. */
+export interface Evidence {
+  readonly faults: number;
+  readonly webhooks: readonly { readonly id: string; readonly name: string }[];
+  readonly accepted: readonly string[];
+  readonly events: ReadonlyMap<string, EventDocument>;
+  readonly deliveries: readonly DeliveryDocument[];
+  readonly arrivals: readonly Arrival[];
+  readonly retryDelays: readonly number[];
+  /** What the publisher saw that may not be, such as one key with two events. */
+  readonly publisherNotes: readonly string[];
+}
+
+/** By how much the clocks of receiver and database may differ on one machine, scheduling included. Milliseconds. */
+const tolerance = 50;
+
+const keyOf = (eventId: string, webhook: string) => `${eventId} ${webhook}`;
+
+function groupArrivals(arrivals: readonly Arrival[]): Map<string, Arrival[]> {
+  const groups = new Map<string, Arrival[]>();
+  for (const arrival of arrivals) {
+    const key = keyOf(arrival.eventId, arrival.webhook);
+    groups.set(key, [...(groups.get(key) ?? []), arrival]);
+  }
+  for (const group of groups.values()) group.sort((a, b) => a.at - b.at);
+  return groups;
+}
+
+function isLost({ state, attempts }: DeliveryDocument, came: readonly Arrival[]): boolean {
+  if (state === 'delivered') return !came.some(({ status }) => status < 300);
+  if (state === 'failed') return attempts.length < 6;
+  return state === 'pending';
+}
+
+/** What is wrong about the delivery as it is recorded, and as it arrived. */
+function faultsOf(delivery: DeliveryDocument, came: readonly Arrival[], bodyHash: string): string[] {
+  const { attempts, lease, state, endedAt } = delivery;
+  const found: string[] = [];
+  if (lease !== null) found.push('a lease was left');
+  if (state === 'canceled') found.push(`it was canceled: ${delivery.reason}`);
+  if (attempts.some(({ number }, i) => number !== i + 1) || attempts.length > 6) found.push('attempts are misnumbered');
+  if (came.some(({ signatureRight }) => !signatureRight)) found.push('a signature or id was not right');
+  if (came.some((arrival) => arrival.bodyHash !== bodyHash)) found.push('the bytes differ from those stored');
+  if (state === 'delivered' && endedAt && came.some(({ at }) => at > endedAt.getTime() + tolerance)) {
+    found.push('it was sent after a recorded 2xx');
+  }
+  return found;
+}
+
+/** Arrivals sooner after a failure than the delay between attempts; a repetition of an unrecorded attempt may be. */
+function earlyOnes(came: readonly Arrival[], retryDelays: readonly number[], repetitions: number): number {
+  const shortest = Math.min(...retryDelays);
+  const hasty = came.filter((arrival, i) => {
+    const before = came[i - 1];
+    return before !== undefined && arrival.at < before.answeredAt + shortest - tolerance;
+  });
+  return Math.max(0, hasty.length - repetitions);
+}
+
+/** Holds what happened against what was promised. */
+export function verify(evidence: Evidence): Tally {
+  const tally = { ...emptyTally(), faults: evidence.faults, events: evidence.accepted.length };
+  tally.notes.push(...evidence.publisherNotes);
+  tally.wrong += evidence.publisherNotes.length;
+  const arrivals = groupArrivals(evidence.arrivals);
+  const deliveries = new Map(evidence.deliveries.map((one) => [keyOf(one.eventId, one.webhookId), one]));
+  tally.attempts = evidence.arrivals.length;
+
+  for (const eventId of evidence.accepted) {
+    const event = evidence.events.get(eventId);
+    for (const { id, name } of evidence.webhooks) {
+      const delivery = deliveries.get(keyOf(eventId, id));
+      const came = arrivals.get(keyOf(eventId, name)) ?? [];
+      const note = (what: string) => tally.notes.push(`${eventId} to ${name}: ${what} ${JSON.stringify(delivery)}`);
+      if (!event || !delivery) {
+        tally.lost += 1;
+        note('there is no record');
+        continue;
+      }
+      const bodyHash = createHash('sha256').update(event.body).digest('hex');
+      const found = faultsOf(delivery, came, bodyHash);
+      const repetitions = Math.max(0, came.length - delivery.attempts.length);
+      if (repetitions > evidence.faults) found.push(`it was repeated ${repetitions} times`);
+      const early = earlyOnes(came, evidence.retryDelays, repetitions);
+      tally.duplicates += repetitions;
+      tally.early += early;
+      tally.wrong += found.length;
+      for (const what of found) note(what);
+      if (early > 0) note(`early: ${came.map(({ at, answeredAt }) => `${at}-${answeredAt}`).join(' ')}`);
+      if (!isLost(delivery, came)) continue;
+      tally.lost += 1;
+      note('it was lost');
+    }
+  }
+  return tally;
+}
+
+/** The sum of two tallies. */
+export function add(a: Tally, b: Tally): Tally {
+  return {
+    faults: a.faults + b.faults,
+    events: a.events + b.events,
+    attempts: a.attempts + b.attempts,
+    lost: a.lost + b.lost,
+    duplicates: a.duplicates + b.duplicates,
+    early: a.early + b.early,
+    wrong: a.wrong + b.wrong,
+    notes: [...a.notes, ...b.notes],
+  };
+}
+
+/** The line a run is judged by. */
+export function summary({ faults, events, attempts, lost, duplicates, early, wrong }: Tally): string {
+  return `faults ${faults} · events ${events} · attempts ${attempts} · lost ${lost} · duplicates ${duplicates} · early ${early} · wrong ${wrong}`;
+}
