@@ -25,6 +25,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/completions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a text completion
+         * @description Continues a text. The older form of chat completions, for models that have no other. With `stream: true` the
+         *     answer comes as server-sent events. A stream that ends without `data: [DONE]` is incomplete.
+         */
+        post: operations["createCompletion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/images/generations": {
         parameters: {
             query?: never;
@@ -39,6 +60,46 @@ export interface paths {
          * @description Draws one or more images from a text prompt.
          */
         post: operations["createImage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/images/edits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Edit images
+         * @description Draws anew one or more images that are uploaded, as a prompt says.
+         */
+        post: operations["createImageEdit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/images/variations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Vary an image
+         * @description Draws variations of an image that is uploaded.
+         */
+        post: operations["createImageVariation"];
         delete?: never;
         options?: never;
         head?: never;
@@ -514,6 +575,68 @@ export interface components {
             prompt_tokens?: number;
             completion_tokens?: number;
             total_tokens?: number;
+        } & {
+            [key: string]: unknown;
+        };
+        CompletionRequest: {
+            /** @description The id of the model. */
+            model: string;
+            /** @description The text or texts to continue, or their tokens. */
+            prompt: string | unknown[];
+            /** @description Whether the answer comes as server-sent events while it is written. */
+            stream?: boolean | null;
+            /** @description The most tokens the answer may have. */
+            max_tokens?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        Completion: {
+            id: string;
+            /** @constant */
+            object: "text_completion";
+            /** @description When it was made, in seconds since 1970. */
+            created: number;
+            model: string;
+            choices: ({
+                index: number;
+                text: string;
+                /** @description Why the text ended, such as `stop` or `length`. */
+                finish_reason?: string | null;
+            } & {
+                [key: string]: unknown;
+            })[];
+            usage?: components["schemas"]["TokenUsage"];
+        } & {
+            [key: string]: unknown;
+        };
+        ImageEditRequest: {
+            /**
+             * Format: binary
+             * @description The image or images, as PNG, WebP or JPEG files.
+             */
+            image: string;
+            /** @description What is to be drawn. */
+            prompt: string;
+            /**
+             * Format: binary
+             * @description A PNG file that is transparent where the image is to be changed.
+             */
+            mask?: string;
+            /** @description The id of the model; the provider's default when it is left out. */
+            model?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        ImageVariationRequest: {
+            /**
+             * Format: binary
+             * @description The image, as a square PNG file.
+             */
+            image: string;
+            /** @description The id of the model; the provider's default when it is left out. */
+            model?: string;
+            /** @description How many images to draw. */
+            n?: number;
         } & {
             [key: string]: unknown;
         };
@@ -1202,6 +1325,46 @@ export interface operations {
             default: components["responses"]["UpstreamError"];
         };
     };
+    createCompletion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CompletionRequest"];
+            };
+        };
+        responses: {
+            /**
+             * @description The completion: one JSON object, or with `stream: true` server-sent events of which each `data` is a
+             *     JSON chunk and the last is `[DONE]`.
+             */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Completion"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
     createImage: {
         parameters: {
             query?: never;
@@ -1224,6 +1387,79 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["ImageList"];
                     "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createImageEdit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["ImageEditRequest"];
+            };
+        };
+        responses: {
+            /** @description The images, as base64 or as URLs; with `stream: true`, server-sent events named by `event`. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createImageVariation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["ImageVariationRequest"];
+            };
+        };
+        responses: {
+            /** @description The images, as base64 or as URLs. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageList"];
                 };
             };
             400: components["responses"]["InvalidModelRequest"];

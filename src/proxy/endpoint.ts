@@ -1,5 +1,6 @@
 import type { Call } from '../http/operation.ts';
 import { type ModelBody, readModelBody } from './model-body.ts';
+import { readMultipartBody } from './multipart-body.ts';
 
 /** One model endpoint: what is the same for every call of it. */
 export interface Endpoint {
@@ -17,13 +18,18 @@ export interface Endpoint {
 
 const readJson = (call: Call): ModelBody => readModelBody(call.rawBody);
 
+const readForm = (call: Call): ModelBody => readMultipartBody(call.rawBody, call.headers['content-type'] ?? '');
+
 const text = { readBody: readJson, streamsUsage: true, answersVectors: false, answersImages: false };
 const images = { readBody: readJson, streamsUsage: false, answersVectors: false, answersImages: true };
 
 /** operationId → endpoint. */
 export const endpoints = {
   createChatCompletion: { path: '/chat/completions', ...text },
+  createCompletion: { path: '/completions', ...text },
   createImage: { path: '/images/generations', ...images },
+  createImageEdit: { path: '/images/edits', ...images, readBody: readForm },
+  createImageVariation: { path: '/images/variations', ...images, readBody: readForm },
   createEmbedding: {
     path: '/embeddings',
     readBody: readJson,

@@ -1,7 +1,7 @@
 import { findValues, type Span, valueAt } from './json-scan.ts';
 import { type Edit, splice } from './splice.ts';
 
-/** What the relay reads of a JSON request body. The rest of it goes up unread. */
+/** What the relay reads of a request body. The rest of it goes up unread. */
 export interface ModelBody {
   readonly bytes: Buffer;
   /** The model asked for; `undefined` where the body names none. */
@@ -12,6 +12,8 @@ export interface ModelBody {
   readonly wantsBase64: boolean;
   /** Where the model's name stands. */
   readonly modelSpan: Span | undefined;
+  /** A model's name as it is written there. */
+  readonly writeModel: (name: string) => string;
   /** What would have to change for a stream to end with its usage; empty where it does so already. */
   readonly usageEdits: readonly Edit[];
 }
@@ -56,6 +58,7 @@ export function readModelBody(bytes: Buffer): ModelBody {
     wantsUsage,
     wantsBase64: found.encoding_format !== undefined && valueAt(bytes, found.encoding_format) === 'base64',
     modelSpan: found.model,
+    writeModel: JSON.stringify,
     usageEdits: stream && !wantsUsage ? usageEdits(bytes, found.stream_options) : [],
   };
 }
@@ -64,7 +67,7 @@ export function readModelBody(bytes: Buffer): ModelBody {
 export function bodyFor(body: ModelBody, upstreamModel: string | undefined, askForUsage: boolean): Buffer {
   const edits = askForUsage ? [...body.usageEdits] : [];
   if (body.modelSpan && upstreamModel !== undefined && upstreamModel !== body.model) {
-    edits.push({ ...body.modelSpan, text: JSON.stringify(upstreamModel) });
+    edits.push({ ...body.modelSpan, text: body.writeModel(upstreamModel) });
   }
   return splice(body.bytes, edits);
 }

@@ -19,12 +19,18 @@ function documentedContent(path: string, method: string, status: number): Conten
 const provider: Script = (res, { method, path, body }) => {
   const template = path.startsWith('/v1/models/') ? '/v1/models/{model}' : path;
   const content = documentedContent(template, method, 200);
-  const streamed = body.length > 0 && JSON.parse(body.toString()).stream === true;
+  const streamed = body.toString().startsWith('{') && JSON.parse(body.toString()).stream === true;
   const mediaType = streamed ? 'text/event-stream' : 'application/json';
   const [example] = Object.values(content[mediaType]?.examples ?? {});
   if (streamed) res.writeHead(200, { 'content-type': mediaType }).end(example?.value);
   else return json(200, example?.value)(res, {} as never);
 };
+
+function toForm(fields: object): FormData {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields)) form.append(name, String(value));
+  return form;
+}
 
 describe('a client generated from openapi.yaml', () => {
   let live: LiveGateway;
@@ -88,6 +94,21 @@ describe('a client generated from openapi.yaml', () => {
     },
     async createImage() {
       const { data } = await client().POST('/v1/images/generations', { body: { prompt: 'A lighthouse' } });
+      expect(data?.data[0]?.url).to.equal('https://images.example.com/3f8a.png');
+    },
+    async createCompletion() {
+      const { data } = await client().POST('/v1/completions', { body: { model: 'davinci-002', prompt: 'The rivers' } });
+      expect(data?.choices[0]?.text).to.equal(' the Douro, the Tagus and the Mondego.');
+    },
+    async createImageEdit() {
+      const { data } = await client().POST('/v1/images/edits', {
+        body: { prompt: 'Let it be night', image: 'PNG' },
+        bodySerializer: toForm,
+      });
+      expect(data?.data[0]?.url).to.equal('https://images.example.com/3f8a.png');
+    },
+    async createImageVariation() {
+      const { data } = await client().POST('/v1/images/variations', { body: { image: 'PNG' }, bodySerializer: toForm });
       expect(data?.data[0]?.url).to.equal('https://images.example.com/3f8a.png');
     },
     async createEmbedding() {

@@ -8,7 +8,16 @@ import { loadSpec } from '../../src/spec.ts';
 
 export const goodKey = 'key-that-is-good';
 
-const relayed = new Set(['createChatCompletion', 'createImage', 'createEmbedding', 'listModels', 'retrieveModel']);
+const relayed = new Set([
+  'createChatCompletion',
+  'createCompletion',
+  'createImage',
+  'createImageEdit',
+  'createImageVariation',
+  'createEmbedding',
+  'listModels',
+  'retrieveModel',
+]);
 
 /** What an operation was called with, as JSON can say it. */
 export function echo(call: Call): Record<string, unknown> {
