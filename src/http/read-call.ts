@@ -29,13 +29,21 @@ export interface CallReaderDependencies {
   readonly logger: Logger;
 }
 
+/** Whether an operation takes nothing but forms, which the validator does not judge. */
+function isUploadOnly({ mediaTypes }: Route): boolean {
+  return mediaTypes.size > 0 && !mediaTypes.has('application/json');
+}
+
 /**
  * Makes the function that turns a request into a checked call. What is relayed may have fields that openapi.yaml does not
  * know, and any query, for the provider may know them; anything else may not. An upload is the provider's to judge.
  */
 export async function createCallReader(deps: CallReaderDependencies): Promise<ReadCall> {
   const { spec, routes, logger } = deps;
-  const validateRelayed = await createValidator(spec, routes.filter(isRelayed));
+  const validateRelayed = await createValidator(
+    spec,
+    routes.filter((route) => isRelayed(route) && !isUploadOnly(route)),
+  );
   const others = routes.filter((route) => !isRelayed(route));
   const validateOthers = await createValidator(spec, others);
 
