@@ -9,7 +9,7 @@ export type ClientOptions = Required<Pick<DispatcherOptions, 'allowAddress'>> &
 /** Pools of their own: a connection that was opened without the guard must never carry a delivery. */
 export function createDeliveryClients(options: ClientOptions): DeliveryClients & { close(): Promise<void> } {
   const pooled = createDispatcher(options);
-  const fresh = createDispatcher({ ...options, keepAlive: 1 });
+  const fresh = createDispatcher({ ...options, keepAlive: 0 });
   return {
     pooled: createHttpClient(pooled),
     fresh: createHttpClient(fresh),

@@ -12,7 +12,7 @@ export interface DispatcherOptions {
   readonly allowAddress?: AllowAddress;
   /** Connections to one origin; requests beyond wait for a free one. @default unlimited */
   readonly connections?: number;
-  /** How long an idle connection is kept. @default 4_000 */
+  /** How long an idle connection is kept, whatever the other side offers; 0 makes one for every request. @default 4_000 */
   readonly keepAlive?: number;
   /** Certificates, in PEM, trusted instead of the system's. @default the system's */
   readonly ca?: string;
@@ -74,7 +74,7 @@ export function createDispatcher(options: DispatcherOptions = {}): Dispatcher {
   return new Agent({
     connect: prepared(allowAddress ? judgingLiterals(connect, allowAddress) : connect),
     ...(connections !== undefined && { connections }),
-    keepAliveTimeout: keepAlive,
+    ...(keepAlive > 0 ? { keepAliveTimeout: keepAlive, keepAliveMaxTimeout: keepAlive } : { pipelining: 0 }),
     // time limits are the callers': undici's own are checked once a second
     headersTimeout: 0,
     bodyTimeout: 0,

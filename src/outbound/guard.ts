@@ -23,7 +23,10 @@ async function judgedAddresses(hostname: string, allowAddress: AllowAddress, res
     const allowed = loopbackAddresses.filter(allowAddress);
     return allowed.length > 0 ? allowed : refuse();
   }
-  const addresses = await resolve(hostname);
+  const addresses = await resolve(hostname).catch((cause) => {
+    // a name server that refuses the connection is no receiver that does
+    throw outboundError('dns_failed', cause);
+  });
   if (addresses.length === 0) throw outboundError('dns_failed');
   return addresses.every(allowAddress) ? addresses : refuse();
 }

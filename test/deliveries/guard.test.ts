@@ -109,17 +109,19 @@ describe('The guard of deliveries', () => {
     expect(await code(name), 'a name that leads there').to.equal('delivered');
   });
 
-  const failing: [what: string, Answer | 'silence'][] = [
+  const failing: [what: string, Answer | 'silence' | 'absence'][] = [
     ['unknown', { code: 3 }],
     ['one without addresses', {}],
     ['an alias of localhost, which has no address there', { alias: 'localhost' }],
     ['one whose server fails', { code: 2 }],
     ['one whose server is silent', 'silence'],
+    ['one whose server is not there', 'absence'],
   ];
   for (const [what, answer] of failing) {
     it(`says dns_failed of a name that is ${what}, before the deadline`, async () => {
-      names.answers(answer === 'silence' ? silence : () => answer);
-      await open('http');
+      if (typeof answer === 'object') names.answers(() => answer);
+      else names.answers(silence);
+      await open('http', answer === 'absence' ? { nameServer: '127.0.0.1:1' } : {});
       const { code, durationMs } = await path.post(`http://${name}:${receiver.port}/`);
       expect(code).to.equal('dns_failed');
       expect(durationMs).to.be.below(400);

@@ -94,8 +94,7 @@ describe('A receiver that misbehaves', () => {
         await sleep(50);
       }
     })();
-    await Promise.all(misbehaviours.map(meet));
-    watching.abort();
+    await Promise.all(misbehaviours.map(meet)).finally(() => watching.abort());
     await watched;
 
     expect(most - before).to.be.below(memoryLimit);

@@ -79,7 +79,8 @@ describe('Sending a delivery', () => {
         expect(await twice(url)).to.deep.equal(['delivered', 'delivered']);
         expect(receiver.connections).to.equal(2);
         expect(requests).to.have.length(3);
-        expect(requests[2]).to.equal(requests[1]);
+        // a connection made for one request says so
+        expect(requests[2]).to.equal(requests[1]?.replace('connection: keep-alive', 'connection: close'));
         expect(requests[2]?.endsWith(body.toString())).to.equal(true);
       });
     }
@@ -94,6 +95,14 @@ describe('Sending a delivery', () => {
       const url = await receive([[answer, reset], [reset], [answer]]);
       expect(await twice(url)).to.deep.equal(['delivered', 'reset']);
       expect([receiver.connections, requests.length]).to.deep.equal([2, 3]);
+    });
+
+    it('sends again on a connection that is fresh, even where the one before was offered for long', async () => {
+      const offering = answering('HTTP/1.1 200 OK\r\nkeep-alive: timeout=600\r\ncontent-length: 0\r\n\r\n');
+      const url = await receive([[answer, reset], [offering, reset], [answer, reset], [answer]]);
+      expect(await twice(url)).to.deep.equal(['delivered', 'delivered']);
+      expect(await twice(url)).to.deep.equal(['delivered', 'delivered']);
+      expect([receiver.connections, requests.length]).to.deep.equal([4, 6]);
     });
 
     it('keeps to the one deadline when it sends again', async () => {

@@ -81,6 +81,7 @@ export async function startNameServer(script: Script) {
   const current = { script };
   const udp = createSocket('udp4');
   const sockets = new Set<Socket>();
+  let open = true;
 
   async function answerTo(message: Buffer, overUdp: boolean): Promise<Buffer> {
     const question = questionIn(message);
@@ -91,6 +92,7 @@ export async function startNameServer(script: Script) {
   const tcp = createServer((socket) => {
     sockets.add(socket);
     socket.on('error', () => {});
+    if (!open) socket.destroy();
     socket.on('data', async (data) => {
       for (let at = 0; at < data.length; at += 2 + data.readUInt16BE(at)) {
         const answer = await answerTo(data.subarray(at + 2), false);
@@ -98,7 +100,6 @@ export async function startNameServer(script: Script) {
       }
     });
   });
-  let open = true;
   udp.on('message', async (message: Buffer, { port, address }: RemoteInfo) => {
     const answer = await answerTo(message, true);
     if (open) udp.send(answer, port, address);

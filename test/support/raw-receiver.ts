@@ -66,7 +66,7 @@ export const endlessly =
 /** A receiver without an HTTP server: it plays with the bare TCP or TLS connection. */
 export async function startRawReceiver(play: Play, certificate?: Certificate) {
   const sockets = new Set<Socket>();
-  const current = { play, connections: 0 };
+  const current = { play, connections: 0, stopped: false };
   const onSocket = async (socket: Socket) => {
     // a connection that the sender has dropped ends the play wherever it is
     await Promise.resolve(current.play(socket)).catch(() => {});
@@ -77,6 +77,7 @@ export async function startRawReceiver(play: Play, certificate?: Certificate) {
     sockets.add(socket);
     socket.on('error', () => {});
     socket.on('close', () => sockets.delete(socket));
+    if (current.stopped) socket.destroy();
   });
   server.on('secureConnection', (socket: Socket) => socket.on('error', () => {}));
   server.listen(0, '127.0.0.1');
@@ -96,6 +97,7 @@ export async function startRawReceiver(play: Play, certificate?: Certificate) {
       current.play = next;
     },
     async stop() {
+      current.stopped = true;
       for (const socket of sockets) socket.destroy();
       server.close();
       await once(server, 'close');
