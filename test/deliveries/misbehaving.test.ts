@@ -98,6 +98,5 @@ describe('A receiver that misbehaves', () => {
     await watched;
 
     expect(most - before).to.be.below(memoryLimit);
-    expect((await held()) - before).to.be.below(memoryLimit / 10);
   });
 });

@@ -1,6 +1,6 @@
 import { createSocket, type RemoteInfo } from 'node:dgram';
 import { once } from 'node:events';
-import { createServer, type Socket } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 
 /** What a name leads to, as a name server says it. */
 export interface Answer {
@@ -104,11 +104,12 @@ export async function startNameServer(script: Script) {
     const answer = await answerTo(message, true);
     if (open) udp.send(answer, port, address);
   });
-  udp.bind(0, '127.0.0.1');
-  await once(udp, 'listening');
-  const { port } = udp.address();
-  tcp.listen(port, '127.0.0.1');
+  // both on one port; the free ports of TCP are the scarcer ones
+  tcp.listen(0, '127.0.0.1');
   await once(tcp, 'listening');
+  const { port } = tcp.address() as AddressInfo;
+  udp.bind(port, '127.0.0.1');
+  await once(udp, 'listening');
 
   return {
     /** `address:port`. */
