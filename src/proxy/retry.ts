@@ -39,7 +39,7 @@ function toMilliseconds(text: unknown, unit: number): number | undefined {
 }
 
 /** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). Pure. */
-function askedWait(headers: HeaderValues, now: number): number | undefined {
+export function askedWait(headers: HeaderValues, now: number): number | undefined {
   const asked = toMilliseconds(headers['retry-after-ms'], 1) ?? toMilliseconds(headers['retry-after'], 1_000);
   if (asked !== undefined) return asked;
   const date = Date.parse(String(headers['retry-after'] ?? ''));

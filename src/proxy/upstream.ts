@@ -36,7 +36,7 @@ const defaultTimeouts: Required<UpstreamTimeouts> = {
 };
 
 /** Ids and patterns as one expression. Pure. */
-function modelPattern(models: readonly string[]): RegExp {
+export function modelPattern(models: readonly string[]): RegExp {
   const sources = models.map((model) => model.replace(/[.+?^${}()|[\]\\]/g, '\\$&').replaceAll('*', '.*'));
   return new RegExp(`^(?:${sources.join('|')})$`, 's');
 }

@@ -1,9 +1,12 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import OpenAI from 'openai';
-import { createEdge } from '../../src/http/edge.ts';
+import { createEdge, type Edge } from '../../src/http/edge.ts';
+import type { DataOperation, Operation, OperationTable, RelayOperation } from '../../src/http/operation.ts';
+import type { Logger } from '../../src/options.ts';
 import { createProxy, type ModelProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
 import { loadSpec, type Spec } from '../../src/spec.ts';
 
@@ -21,7 +24,7 @@ export interface ModelServer {
 }
 
 /** openapi.yaml with those paths alone that the operations do. */
-function specOf(operations: ModelProxy['operations']): Spec {
+function specOf(operations: OperationTable): Spec {
   const spec = loadSpec();
   const paths = Object.entries(spec.paths).filter(([, item]) =>
     Object.values(item).some((operation) =>
@@ -31,23 +34,45 @@ function specOf(operations: ModelProxy['operations']): Spec {
   return { ...spec, paths: Object.fromEntries(paths) };
 }
 
-export async function startModelServer(
-  deps: Partial<ProxyDependencies> & Pick<ProxyDependencies, 'upstreams'>,
-  before: express.RequestHandler[] = [],
-): Promise<ModelServer> {
-  const logger = { info() {}, warn() {}, error() {} };
-  const proxy = createProxy({ logger, ...deps });
-  const edge = await createEdge({
-    spec: specOf(proxy.operations),
-    operations: proxy.operations,
+const logger: Logger = { info() {}, warn() {}, error() {} };
+
+/** Whose operations a request is for. */
+const current = new AsyncLocalStorage<OperationTable>();
+
+function currentOperation(id: string): Operation {
+  const find = <Kind>() => current.getStore()?.[id] as Kind;
+  const sample = createProxy({ upstreams: [], logger }).operations[id];
+  if (sample && 'relay' in sample) return { relay: (call, res) => find<RelayOperation>().relay(call, res) };
+  return { handle: (call) => find<DataOperation>().handle(call) };
+}
+
+/** One edge for all servers, for compiling its schemas takes longer than most tests. */
+async function createSharedEdge(): Promise<Edge> {
+  const ids = Object.keys(createProxy({ upstreams: [], logger }).operations);
+  const operations = Object.fromEntries(ids.map((id) => [id, currentOperation(id)]));
+  return await createEdge({
+    spec: specOf(operations),
+    operations,
     authenticate: (req) => (req.headers.authorization === `Bearer ${callerKey}` ? { userId: 'usr_1' } : null),
     modelBodyLimit: 32 * 1024 * 1024,
     webhookBodyLimit: 256 * 1024,
     logger,
   });
+}
+
+let sharedEdge: Promise<Edge> | undefined;
+
+export async function startModelServer(
+  deps: Partial<ProxyDependencies> & Pick<ProxyDependencies, 'upstreams'>,
+  before: express.RequestHandler[] = [],
+): Promise<ModelServer> {
+  const proxy = createProxy({ logger, ...deps });
+  sharedEdge ??= createSharedEdge();
+  const edge = await sharedEdge;
   const app = express();
   for (const middleware of before) app.use(middleware);
-  const server = createServer(app.use(edge)).listen(0, '127.0.0.1');
+  app.use((req, res, next) => current.run(proxy.operations, () => edge(req, res, next)));
+  const server = createServer(app).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
   return {
