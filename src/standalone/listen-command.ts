@@ -30,9 +30,10 @@ function take<T>(reader: Reader<T>): (text: string) => T {
 }
 
 async function receive(options: Options): Promise<void> {
+  const parent = process.ppid;
   const server = await listen(options, (text) => console.log(text));
   console.log(`Listening on http://${options.host}:${server.port}`);
-  await untilSignal();
+  await untilSignal(parent);
   await server.close();
 }
 

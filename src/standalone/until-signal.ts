@@ -16,9 +16,9 @@ function whenNpmLeaves(parent: number, tell: () => void): void {
 /**
  * Resolves at Ctrl-C or SIGTERM, the one that only npm got too. Another signal, a second or more later, ends the
  * process at once.
- * @param parent who started this process, as it was at the beginning
+ * @param parent `process.ppid` as it was when the process began
  */
-export function untilSignal(parent = process.ppid): Promise<void> {
+export function untilSignal(parent: number): Promise<void> {
   return new Promise((resolve) => {
     let first: number | undefined;
     const onSignal = () => {

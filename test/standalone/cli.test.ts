@@ -1,13 +1,15 @@
+import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import { isAlive } from '../../src/standalone/mongo/record.ts';
 import { freshUri } from '../support/mongo.ts';
-import { CommandProcess, run } from './command.ts';
+import { CommandProcess, cli, run } from './command.ts';
 
 const secret = 'a-long-enough-secret';
 const payment = { payment_id: 'pay_1', amount: 20, currency: 'usd', credits_added: 2000, user_id: 'usr_1' };
@@ -187,6 +189,24 @@ describe('the command line', function () {
     const pid = await mongodPid(dataDir);
     gateway.child.kill('SIGINT');
     expect(await gateway.end('SIGINT')).to.equal(0);
+    expect(isAlive(pid)).to.equal(false);
+  });
+
+  it('ends when the shell that npm ran it in has ended', async () => {
+    const command = [process.execPath, '--import', 'tsx', cli, 'listen', '--port', '0', '--secret', secret].join(' ');
+    const env = { ...process.env, npm_lifecycle_event: 'start' };
+    const shell = spawn('sh', ['-c', `${command} & echo "pid $!"; wait`], {
+      env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let printed = '';
+    for await (const text of shell.stdout) {
+      printed += text;
+      if (printed.includes('Listening')) break;
+    }
+    const pid = Number(/pid (\d+)/.exec(printed)?.[1]);
+    shell.kill('SIGTERM');
+    for (const deadline = Date.now() + 5_000; isAlive(pid) && Date.now() < deadline; await sleep(50));
     expect(isAlive(pid)).to.equal(false);
   });
 

@@ -2,7 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-const cli = fileURLToPath(new URL('../../src/standalone/cli.ts', import.meta.url));
+/** The command line's source. */
+export const cli = fileURLToPath(new URL('../../src/standalone/cli.ts', import.meta.url));
 
 /** The command line as a process of its own, with what it has printed so far. */
 export class CommandProcess {

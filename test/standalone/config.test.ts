@@ -1,9 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { GatewayError } from '../../src/errors.ts';
 import { defaultRetryDelays } from '../../src/options.ts';
 import { type Configuration, type Environment, readConfiguration } from '../../src/standalone/config.ts';
 import { parseDuration } from '../../src/standalone/duration.ts';
-import { variablesForHelp } from '../../src/standalone/variable-docs.ts';
+import { variablesForHelp, variablesForReadme } from '../../src/standalone/variable-docs.ts';
 import { variables } from '../../src/standalone/variables.ts';
 
 const key = (id: string) => `${id}:${Buffer.alloc(32, id).toString('base64')}`;
@@ -121,6 +122,11 @@ describe('the configuration from the environment', () => {
     for (const [name, { meaning }] of Object.entries(variables)) {
       expect(variablesForHelp()).to.include(name).and.include(meaning);
     }
+  });
+
+  it('documents every variable in the README, by the same table', () => {
+    const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+    expect(readme).to.include(variablesForReadme());
   });
 
   it('documents the default delays as they are', () => {
