@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -62,6 +62,20 @@ describe('the packed tarball', function () {
     await run('node', [path.join(root, 'node_modules/typescript/bin/tsc'), '-p', 'typescript'], { cwd: folder });
     const { stdout } = await run('node', ['typescript/out/main.mjs'], { cwd: folder });
     expect(stdout).to.equal('true invalid_options function\n');
+  });
+
+  it('type-checks the programs in the README', async () => {
+    const readme = await readFile(path.join(root, 'README.md'), 'utf8');
+    const programs = [...readme.matchAll(/```ts\n(.*?)```/gs)]
+      .map(([, code = '']) => code)
+      .filter((code) => /^import (express|createClient)/m.test(code));
+    expect(programs).to.have.length(3);
+    await cp(path.join(root, 'src/api.d.ts'), path.join(folder, 'typescript/api.d.ts'));
+    await Promise.all(programs.map((code, i) => writeFile(path.join(folder, `typescript/readme${i}.mts`), code)));
+    const tsc = path.join(root, 'node_modules/typescript/bin/tsc');
+    const names = programs.map((_, i) => `readme${i}.mts`);
+    const flags = ['--strict', '--skipLibCheck', '--noEmit', '--target', 'es2022', '--module', 'nodenext'];
+    await run('node', [tsc, ...flags, '--types', 'node', ...names], { cwd: path.join(folder, 'typescript') });
   });
 
   it('does nothing when it is imported: no output, no handle kept open, no global touched', async () => {
