@@ -6,7 +6,16 @@ import { type LiveGateway, newSecretKey, startGateway } from '../support/gateway
 import { freshUri } from '../support/mongo.ts';
 import { type Documented, operations } from '../support/spec.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
-import { bodySchema, deep, exampleBody, hostileValues, isRelayed, replaced, stringFields } from './hostile.ts';
+import {
+  bodySchema,
+  deep,
+  exampleBody,
+  hostileValues,
+  isRelayed,
+  replaced,
+  stringFields,
+  takesJson,
+} from './hostile.ts';
 
 const managed = operations.filter((one) => !isRelayed(one));
 const relayed = operations.filter(isRelayed);
@@ -66,7 +75,7 @@ describe('bad input', () => {
     expect(({} as { polluted?: unknown }).polluted).to.equal(undefined);
   });
 
-  for (const one of managed.filter(({ operation }) => operation.requestBody)) {
+  for (const one of managed.filter(takesJson)) {
     const { operation } = one;
     const body = exampleBody(operation);
     const fields = stringFields(bodySchema(operation), body);
@@ -212,7 +221,7 @@ describe('bad input', () => {
     });
   }
 
-  for (const one of relayed.filter(({ operation }) => operation.requestBody)) {
+  for (const one of relayed.filter(takesJson)) {
     const body = exampleBody(one.operation);
     describe(`in the body of ${one.operation.operationId}, which is relayed and never stored`, () => {
       for (const path of stringFields(bodySchema(one.operation), { ...body, stream: undefined })) {

@@ -21,7 +21,12 @@ export const hostileValues: readonly [what: string, value: unknown, codes: reado
   ['null', null, ['invalid_type']],
 ];
 
-export const isRelayed = ({ operation }: Documented) => !(operation.tags ?? []).includes('Webhooks');
+/** What is relayed may answer whatever its provider answers. */
+export const isRelayed = ({ operation }: Documented) => operation.responses.default !== undefined;
+
+/** Whether an operation takes a JSON body. */
+export const takesJson = ({ operation }: Documented) =>
+  operation.requestBody?.content['application/json'] !== undefined;
 export function bodySchema({ requestBody }: SpecOperation): SpecSchema | undefined {
   return requestBody && resolved(requestBody.content['application/json']?.schema);
 }

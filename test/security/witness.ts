@@ -1,12 +1,5 @@
 import { inspect } from 'node:util';
 
-/** A value that must not be seen, and where it may be seen nevertheless. */
-export interface Canary {
-  readonly name: string;
-  readonly value: string;
-  readonly allowed?: RegExp;
-}
-
 function asJson(value: unknown): string {
   const seen = new Set<unknown>();
   try {
@@ -53,16 +46,11 @@ export function createWitness() {
     saw(where: string, value: unknown): void {
       for (const text of textsOf(value)) records.push({ where, text });
     },
-    /** The places that hold the canary and may not. */
-    sightings({ value, allowed }: Canary): string[] {
+    /** Where a value was written, as it stands or in another encoding. */
+    places(value: string): string[] {
       const forms = formsOf(value);
       const found = records.filter(({ text }) => forms.some((form) => text.includes(form)));
-      const places = new Set(found.map(({ where }) => where));
-      return [...places].filter((where) => !allowed?.test(where));
-    },
-    /** All places that hold the canary, allowed or not. */
-    everywhere(canary: Canary): string[] {
-      return this.sightings({ name: canary.name, value: canary.value });
+      return [...new Set(found.map(({ where }) => where))];
     },
   };
 }

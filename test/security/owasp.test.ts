@@ -1,0 +1,322 @@
+import { gzipSync } from 'node:zlib';
+import { expect } from 'chai';
+import express from 'express';
+import mongoose, { type Connection } from 'mongoose';
+import { startReceiver } from '../deliveries/receiver.ts';
+import { type LiveGateway, listen, newSecretKey, startGateway } from '../support/gateway.ts';
+import { freshUri } from '../support/mongo.ts';
+import { operations, spec } from '../support/spec.ts';
+import { json, raw, ScriptedUpstream } from '../support/upstream.ts';
+
+const secret = 'the secret of a webhook';
+const webhook = { url: 'http://127.0.0.1:9/hook', events: ['credits.low'], secret };
+const event = {
+  type: 'credits.low',
+  userId: 'usr_1',
+  data: { user_id: 'usr_1', credits_remaining: 1, threshold: 5 },
+};
+const upstreamKey = 'sk-upstream-owasp';
+
+/** https://owasp.org/API-Security/editions/2023/en/0x11-t10/ */
+describe('the OWASP API Security Top 10 (2023)', () => {
+  let live: LiveGateway;
+  let upstream: ScriptedUpstream;
+  let connection: Connection;
+  let strangersKey: string;
+  const maxWebhooks = 5;
+
+  before(async () => {
+    upstream = await ScriptedUpstream.start();
+    const upstreams = [{ name: 'up', baseUrl: upstream.baseUrl, apiKey: upstreamKey }];
+    connection = await mongoose.createConnection(freshUri()).asPromise();
+    const database = { mongo: connection, secretKeys: [newSecretKey()] };
+    live = await startGateway({ ...database, upstreams, maxWebhooks, retryDelays: [] });
+    strangersKey = (await live.gateway.keys.create({ userId: 'usr_stranger' })).key;
+  });
+  after(async () => {
+    await live.close();
+    await upstream.close();
+    await connection.dropDatabase();
+    await connection.close();
+  });
+  afterEach(async () => {
+    const { webhooks } = await live.gateway.webhooks.list('usr_1');
+    for (const { id } of webhooks) await live.gateway.webhooks.remove('usr_1', id);
+  });
+
+  const create = async (body: object = webhook): Promise<string> =>
+    (await live.call('POST', '/v1/webhooks', body)).body.id;
+
+  async function send(method: string, path: string, { key = live.key, body = '', headers = {} } = {}) {
+    const response = await fetch(live.url + path, {
+      method,
+      redirect: 'manual',
+      headers: {
+        ...(key && { authorization: `Bearer ${key}` }),
+        ...(body && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body && { body }),
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, text, code: /"code":"(\w+)"/.exec(text)?.[1] };
+  }
+
+  it("API1 Broken object level authorization: another account's webhook is as unknown as none", async () => {
+    const id = await create();
+    const nobody = 'wh_01kaj3m5x2f7q9w4n8r1t6b0zc';
+    const before = await live.gateway.webhooks.get('usr_1', id);
+    for (const [method, path, body] of [
+      ['GET', '', ''],
+      ['PATCH', '', '{"active":false}'],
+      ['DELETE', '', ''],
+      ['POST', '/rotate_secret', '{"secret":"a secret of the stranger"}'],
+    ] as const) {
+      const theirs = await send(method, `/v1/webhooks/${id}${path}`, { key: strangersKey, body });
+      const none = await send(method, `/v1/webhooks/${nobody}${path}`, { key: strangersKey, body });
+      expect([theirs.status, theirs.code]).to.deep.equal([404, 'webhook_not_found']);
+      expect(theirs.text.replace(id, nobody)).to.equal(none.text);
+    }
+    const listed = await send('GET', '/v1/webhooks', { key: strangersKey });
+    expect(JSON.parse(listed.text).data).to.deep.equal([]);
+    expect(await live.gateway.webhooks.get('usr_1', id)).to.deep.equal(before);
+  });
+
+  it('API2 Broken authentication: no operation answers without one good key, sent the one right way', async () => {
+    const { id: revokedId, key: revoked } = await live.gateway.keys.create({ userId: 'usr_1' });
+    await live.gateway.keys.revoke(revokedId);
+    const altered = `${live.key.slice(0, -1)}${live.key.endsWith('A') ? 'B' : 'A'}`;
+    for (const { method, path } of operations) {
+      for (const headers of [
+        {},
+        { authorization: `Bearer ${revoked}` },
+        { authorization: `Bearer ${altered}` },
+        { authorization: `Bearer ${live.key.toUpperCase()}` },
+        { authorization: `Basic ${Buffer.from(`x:${live.key}`).toString('base64')}` },
+        { authorization: live.key },
+        { authorization: `Bearer ${live.key}, Bearer ${live.key}` },
+        { 'x-api-key': live.key },
+        { cookie: `key=${live.key}` },
+      ]) {
+        const answer = await send(method.toUpperCase(), `${path}?api_key=${live.key}`, { key: '', headers });
+        expect(answer.status, `${method} ${path} ${Object.keys(headers)}`).to.equal(401);
+        expect(answer.headers.get('www-authenticate')).to.equal('Bearer');
+      }
+    }
+  });
+
+  it('API3 Broken object property level authorization: only documented fields are taken, and no secret is given', async () => {
+    const id = await create();
+    for (const field of [
+      'id',
+      '_id',
+      'userId',
+      'user_id',
+      'created_at',
+      'createdAt',
+      'slot',
+      'sealedWith',
+      'rotation',
+    ]) {
+      const created = await live.call('POST', '/v1/webhooks', { ...webhook, [field]: 'usr_stranger' });
+      const changed = await live.call('PATCH', `/v1/webhooks/${id}`, { active: true, [field]: 'usr_stranger' });
+      const rotated = await live.call('POST', `/v1/webhooks/${id}/rotate_secret`, { secret, [field]: 'x' });
+      for (const { status, body } of [created, changed, rotated]) {
+        expect([status, body.error.code, body.error.param]).to.deep.equal([400, 'unknown_parameter', field]);
+      }
+    }
+    for (const field of ['url', 'secret']) {
+      const { body } = await live.call('PATCH', `/v1/webhooks/${id}`, { [field]: 'https://example.com/elsewhere' });
+      expect(body.error.code).to.equal('unknown_parameter');
+    }
+    const shown = ['id', 'url', 'events', 'active', 'created_at'];
+    expect((await live.call('GET', `/v1/webhooks/${id}`)).body).to.have.all.keys(...shown, 'secret_rotation');
+    expect((await live.call('PATCH', `/v1/webhooks/${id}`, { active: false })).body).to.have.all.keys(...shown);
+    const [listed] = (await live.call('GET', '/v1/webhooks')).body.data;
+    expect(listed).to.have.all.keys('id', 'url', 'events', 'active');
+  });
+
+  it('API4 Unrestricted resource consumption: size, depth, pages, webhooks and changes are bounded', async () => {
+    const gzip = { headers: { 'content-encoding': 'gzip' } };
+    const bomb = gzipSync(Buffer.alloc(20_000_000, ' ')) as unknown as string;
+    expect((await send('POST', '/v1/webhooks', { body: bomb, ...gzip })).code).to.equal('request_too_large');
+    const large = JSON.stringify({ ...webhook, secret: 'x'.repeat(300_000) });
+    expect((await send('POST', '/v1/webhooks', { body: large })).status).to.equal(413);
+    expect((await send('POST', '/v1/webhooks', { body: '['.repeat(100_000) })).status).to.equal(400);
+    expect((await send('GET', '/v1/webhooks?limit=101')).code).to.equal('invalid_value');
+    for (let i = 0; i < maxWebhooks; i += 1) await create();
+    expect((await live.call('POST', '/v1/webhooks', webhook)).body.error.code).to.equal('webhook_limit_reached');
+
+    const strict = await startGateway({ managementRateLimit: 2 });
+    const statuses: number[] = [];
+    for (let i = 0; i < 4; i += 1) statuses.push((await strict.call('POST', '/v1/webhooks', webhook)).status);
+    const { status, headers } = await strict.call('DELETE', '/v1/webhooks/wh_none');
+    await strict.close();
+    expect(statuses).to.deep.equal([201, 201, 429, 429]);
+    expect([status, Number(headers.get('retry-after')) > 0]).to.deep.equal([429, true]);
+  });
+
+  it('API5 Broken function level authorization: no other method does anything, however it is asked for', async () => {
+    const id = await create();
+    for (const path of Object.keys(spec.paths)) {
+      const item = spec.paths[path] as object;
+      const documented = [...Object.keys(item), ...('get' in item ? ['head'] : [])].map((name) => name.toUpperCase());
+      for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND'].filter(
+        (m) => !documented.includes(m),
+      )) {
+        const answer = await send(method, path.replace('{id}', id));
+        expect([method, path, answer.status]).to.deep.equal([method, path, 405]);
+        const allowed = (answer.headers.get('allow') ?? '').split(', ');
+        expect(documented).to.include.members(allowed);
+      }
+    }
+    for (const header of ['x-http-method-override', 'x-http-method', 'x-method-override']) {
+      await send('GET', `/v1/webhooks/${id}?_method=DELETE`, { headers: { [header]: 'DELETE' } });
+      await send('POST', `/v1/webhooks/${id}/rotate_secret`, { body: '{}', headers: { [header]: 'DELETE' } });
+    }
+    expect((await send('GET', `/v1/webhooks/${id}`)).status).to.equal(200);
+  });
+
+  it('API6 Unrestricted access to sensitive business flows: quotas are the account’s, whatever keys race for them', async () => {
+    const keys = [live.key];
+    for (let i = 0; i < 3; i += 1) keys.push((await live.gateway.keys.create({ userId: 'usr_1' })).key);
+    const body = JSON.stringify(webhook);
+    const answers = await Promise.all(
+      Array.from({ length: 24 }, (_, i) => send('POST', '/v1/webhooks', { key: keys[i % keys.length] ?? '', body })),
+    );
+    expect(answers.filter(({ status }) => status === 201)).to.have.length(maxWebhooks);
+    expect(answers.filter(({ code }) => code === 'webhook_limit_reached')).to.have.length(24 - maxWebhooks);
+    expect((await live.gateway.webhooks.list('usr_1')).webhooks).to.have.length(maxWebhooks);
+  });
+
+  it('API7 Server side request forgery: neither a URL nor a redirect leads a delivery inside', async () => {
+    const strict = await startGateway({ allowPrivateNetworks: [], allowHttp: true });
+    for (const url of [
+      'http://127.0.0.1/',
+      'http://localhost./',
+      'http://2130706433/',
+      'http://0x7f.1/',
+      'http://[::1]/',
+      'http://[::ffff:10.0.0.1]/',
+      'http://169.254.169.254/latest/meta-data/',
+      'https://100.64.0.1/',
+      'https://[fd00::1]/',
+    ]) {
+      const { status, body } = await strict.call('POST', '/v1/webhooks', { ...webhook, url });
+      expect([url, status, body.error.code]).to.deep.equal([url, 400, 'url_not_allowed']);
+    }
+    for (const url of ['file:///etc/passwd', 'gopher://example.com/', 'ftp://example.com/', '//example.com/']) {
+      expect((await strict.call('POST', '/v1/webhooks', { ...webhook, url })).status, url).to.equal(400);
+    }
+    await strict.close();
+
+    const inside = await startReceiver(200);
+    const outside = await startReceiver((res) => res.writeHead(307, { location: inside.url }).end());
+    await create({ ...webhook, url: outside.url });
+    await live.gateway.publish(event);
+    await outside.count(1);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(inside.received).to.have.length(0);
+    await Promise.all([inside.stop(), outside.stop()]);
+  });
+
+  it('API8 Security misconfiguration: errors tell nothing of the inside, and nothing is opened to other origins', async () => {
+    const failing = await startGateway({
+      authenticate: () => {
+        throw new Error('connect ECONNREFUSED 10.1.2.3:27017 at /srv/app/secrets.js');
+      },
+    });
+    const response = await fetch(`${failing.url}/v1/webhooks`, { headers: { origin: 'https://evil.example' } });
+    const text = await response.text();
+    await failing.close();
+    expect(response.status).to.equal(500);
+    expect(text)
+      .to.include('internal_error')
+      .and.not.match(/ECONN|10\.1\.2\.3|\.js|\.ts|node_modules| at /);
+
+    const { headers } = await send('GET', '/v1/webhooks', { headers: { origin: 'https://evil.example' } });
+    expect(headers.get('content-type')).to.equal('application/json');
+    for (const name of ['access-control-allow-origin', 'server', 'set-cookie'])
+      expect(headers.has(name), name).to.equal(false);
+    const plain = await startGateway({ allowHttp: undefined as never, allowPrivateNetworks: undefined as never });
+    const refused = await plain.call('POST', '/v1/webhooks', { ...webhook, url: 'http://example.com/' });
+    await plain.close();
+    expect(refused.body.error.code).to.equal('url_not_allowed');
+  });
+
+  it('API9 Improper inventory management: what openapi.yaml does not have is not there', async () => {
+    const reached: string[] = [];
+    const app = express()
+      .use(live.gateway.router)
+      .use((req, res) => {
+        reached.push(req.path);
+        res.status(404).end();
+      });
+    const host = await listen(app);
+    const undocumented = [
+      '/v2/webhooks',
+      '/v0/models',
+      '/v1beta/models',
+      '/V1/webhooks',
+      '/v1',
+      '/v1/internal',
+      '/v1/debug',
+      '/v1/metrics',
+      '/v1/admin/keys',
+      '/v1/webhooks/wh_1/secret',
+      '/v1/webhooks/../admin',
+      '/v1/completions/debug',
+      '/openapi.yaml',
+    ];
+    for (const path of undocumented) {
+      const { status } = await fetch(host.url + path, { headers: { authorization: `Bearer ${live.key}` } });
+      expect([path, status]).to.deep.equal([path, 404]);
+    }
+    await host.close();
+    expect(reached).to.have.length(undocumented.length);
+  });
+
+  it('API10 Unsafe consumption of APIs: neither a provider nor a receiver is trusted with more than its answer', async () => {
+    const chat = { body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] }) };
+    const inside = await startReceiver(200);
+    upstream.script = json(
+      200,
+      { choices: [] },
+      { 'set-cookie': 'a=b', 'x-internal': '10.1.2.3', location: inside.url },
+    );
+    const good = await send('POST', '/v1/chat/completions', chat);
+    expect(good.status).to.equal(200);
+    for (const name of ['set-cookie', 'x-internal', 'location']) expect(good.headers.has(name), name).to.equal(false);
+    expect(upstream.last.headers.authorization).to.equal(`Bearer ${upstreamKey}`);
+
+    upstream.script = json(307, {}, { location: inside.url });
+    await send('POST', '/v1/chat/completions', chat);
+    expect(inside.received, 'a redirect is not followed').to.have.length(0);
+    upstream.script = json(401, { error: { message: `Incorrect API key: ${upstreamKey}` } });
+    const refused = await send('POST', '/v1/chat/completions', chat);
+    expect([refused.status, refused.text.includes(upstreamKey)]).to.deep.equal([502, false]);
+    upstream.script = raw('SSH-2.0-OpenSSH_9.6\r\n');
+    expect((await send('POST', '/v1/chat/completions', chat)).status).to.equal(502);
+    await inside.stop();
+
+    const endless = await startReceiver((res) => {
+      res.writeHead(200, { 'content-type': 'text/html' });
+      const flood = () => {
+        while (res.write('<script>\0\x1b[2J'.repeat(1_000)));
+      };
+      res.on('drain', flood);
+      flood();
+    });
+    await create({ ...webhook, url: endless.url });
+    const { id: eventId } = await live.gateway.publish(event);
+    await endless.count(1);
+    const ended = { eventId, state: { $ne: 'pending' } };
+    let delivery = null;
+    while (!delivery) delivery = await connection.collection('gateway_deliveries').findOne(ended);
+    expect(delivery.state).to.equal('delivered');
+    expect(delivery.attempts[0].response)
+      .to.match(/^(<script>\[2J)+/)
+      .and.have.length.below(1_025);
+    await endless.stop();
+  });
+});
