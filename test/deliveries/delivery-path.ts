@@ -6,7 +6,7 @@ import { createResolver } from '../../src/outbound/resolve.ts';
 
 /** What a test may choose of the way from a signed body to an outcome. */
 export interface PathChoices {
-  /** Milliseconds. @default 400 */
+  /** Milliseconds. @default 4_000, which a busy machine keeps too */
   readonly deadline?: number;
   /** @default ['127.0.0.1/32'] */
   readonly networks?: readonly string[];
@@ -23,7 +23,7 @@ export type Outcome = SendResult & { readonly code: string };
 
 /** Sends as a gateway does: the same clients, guard, resolver and deadline. */
 export function openDeliveryPath(choices: PathChoices = {}) {
-  const { deadline = 400, networks = ['127.0.0.1/32'], nameServer = '127.0.0.1:9', ca, connectTimeout } = choices;
+  const { deadline = 4_000, networks = ['127.0.0.1/32'], nameServer = '127.0.0.1:9', ca, connectTimeout } = choices;
   const opened = parseNetworks(networks);
   const clients = createDeliveryClients({
     allowAddress: (address) => isAllowedAddress(address, opened),

@@ -59,7 +59,7 @@ export const misbehaviours: readonly Misbehaviour[] = [
     untilDeadline: true,
   },
   { kind: 'headers never ending, slowly', play: endlessly(ok, 'x-a: b\r\n', 20), code: 'timeout', untilDeadline: true },
-  { kind: 'headers never ending, fast', play: endlessly(ok, 'x-a: b\r\n'.repeat(100)), code: 'invalid_response' },
+  { kind: 'headers never ending, fast', play: endlessly(ok, 'x-a: b\r\n'.repeat(10_000)), code: 'invalid_response' },
   {
     kind: 'a status line never ending',
     play: endlessly('HTTP/1.1 200 O', 'k'.repeat(1000), 5),
