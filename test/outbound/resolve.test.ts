@@ -118,7 +118,7 @@ describe('The resolver', () => {
       { length: 5 },
       () =>
         new Promise<void>((resolve) => {
-          pbkdf2('a', 'b', 200_000, 64, 'sha512', () => {
+          pbkdf2('a', 'b', 300_000, 64, 'sha512', () => {
             finished += 1;
             resolve();
           });
