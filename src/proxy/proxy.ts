@@ -1,5 +1,6 @@
 import type { OperationTable } from '../http/operation.ts';
 import type { Logger, ModelHooks, UpstreamOptions } from '../options.ts';
+import type { Gate } from './gate.ts';
 import { relayHooks, tell } from './hooks.ts';
 import type { Metering } from './metering.ts';
 import { createModelList } from './models.ts';
@@ -13,6 +14,8 @@ export interface ProxyDependencies {
   readonly logger: Logger;
   readonly retry?: RetryOptions;
   readonly hooks?: ModelHooks;
+  /** Who may refuse a call before it is routed, in this order. @default nobody */
+  readonly gates?: readonly Gate[];
   /** Where usage records go. @default nowhere; `onUsage` is called all the same */
   readonly metering?: Metering;
   /** Whether the name of the upstream that answered is sent down as `x-gateway-upstream`. @default false */
@@ -43,13 +46,14 @@ function withHook(metering: Metering, { onUsage }: ModelHooks, logger: Logger): 
 
 /** The model endpoints over the upstreams of the options. */
 export function createProxy(deps: ProxyDependencies): ModelProxy {
-  const { logger, retry = {}, hooks = {}, metering = noMetering, exposeUpstream = false } = deps;
+  const { logger, retry = {}, hooks = {}, gates = [], metering = noMetering, exposeUpstream = false } = deps;
   const upstreams = deps.upstreams.map(createUpstream);
   const relay = createRelay({
     upstreams,
     retry: { attempts: retry.attempts ?? 3, maxWait: retry.maxWait ?? 2_000, budget: new RetryBudget() },
     metering: withHook(metering, hooks, logger),
     hooks: relayHooks(hooks, logger),
+    gates,
     exposeUpstream,
   });
   return {

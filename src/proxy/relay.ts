@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import type { Call } from '../http/operation.ts';
 import { newId } from '../ids.ts';
-import type { CallEnding, ModelCall, OpenUsage } from '../options.ts';
+import type { CallEnding, ModelCall, OpenUsage, UsageRecord } from '../options.ts';
 import type { HttpResponse } from '../outbound/client.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { type Answer, askInTurn, type RetryPolicy } from './attempts.ts';
@@ -10,6 +10,7 @@ import { choose } from './choice.ts';
 import { Cutoff } from './cutoff.ts';
 import type { Endpoint } from './endpoint.ts';
 import { failure, failureOf } from './failure.ts';
+import { type Gate, openGates, type Pass } from './gate.ts';
 import { Gauge } from './gauge.ts';
 import { acceptsEncoding, type HeaderValues, headersDown, headersUp, isEncoded } from './headers.ts';
 import { estimateInput, type Metering, usedBy } from './metering.ts';
@@ -28,6 +29,8 @@ export interface RelayDependencies {
   readonly retry: RetryPolicy;
   readonly metering: Metering;
   readonly hooks: RelayHooks | undefined;
+  /** Who may refuse a call, in this order. */
+  readonly gates: readonly Gate[];
   /** Whether the name of the upstream that answered is sent down as `x-gateway-upstream`. */
   readonly exposeUpstream: boolean;
 }
@@ -64,12 +67,9 @@ class RelayedCall {
     readonly model: string | undefined,
     readonly order: readonly Upstream[],
     readonly cutoff: Cutoff,
+    readonly info: ModelCall,
+    readonly passes: readonly Pass[],
   ) {}
-
-  get #info(): ModelCall {
-    const { requestId, principal } = this.call;
-    return { requestId, principal, endpoint: this.endpoint.path, model: this.body.model, stream: this.body.stream };
-  }
 
   async run(res: ServerResponse): Promise<void> {
     const answering = askInTurn(this.order, this.#ask, this.deps.retry, this.cutoff);
@@ -80,15 +80,15 @@ class RelayedCall {
       const answer = await answering;
       this.#firstByteMs = performance.now() - this.#started;
       const { upstream, response } = answer;
-      this.deps.hooks?.onResponse(this.#info, upstream.name, response.status, this.#firstByteMs);
+      this.deps.hooks?.onResponse(this.info, upstream.name, response.status, this.#firstByteMs);
       refuse(answer, this.call);
       answered = response.status < 300;
       const gauge = this.#gauge();
       const ending = await this.#send(answer, gauge, res);
       if (answered) this.#closeUsage(usage, upstream, gauge, ending);
-      else this.deps.metering.dropped(usage.id);
+      else this.#dropUsage(usage);
     } catch (error) {
-      this.deps.metering.dropped(usage.id);
+      this.#dropUsage(usage);
       throw error;
     }
   }
@@ -146,14 +146,21 @@ class RelayedCall {
   }
 
   #closeUsage(open: OpenUsage, upstream: Upstream, gauge: Gauge, ending: CallEnding): void {
-    this.deps.metering.closed({
+    const record: UsageRecord = {
       ...open,
       ...usedBy(gauge, open.inputTokens, ending),
       upstream: upstream.name,
       ending,
       durationMs: performance.now() - this.#started,
       firstByteMs: this.#firstByteMs,
-    });
+    };
+    this.deps.metering.closed(record);
+    for (const pass of this.passes) pass.closed(record);
+  }
+
+  #dropUsage({ id }: OpenUsage): void {
+    this.deps.metering.dropped(id);
+    for (const pass of this.passes) pass.dropped();
   }
 }
 
@@ -162,26 +169,35 @@ function notFound(model: string | undefined): GatewayError {
   return new GatewayError('model_not_found', message, { param: 'model' });
 }
 
+interface Routed {
+  readonly model: string | undefined;
+  readonly order: readonly [Upstream, ...Upstream[]];
+}
+
+async function route({ hooks, upstreams }: RelayDependencies, call: ModelCall): Promise<Routed> {
+  const hooked = await hooks?.onRequest(call);
+  const model = hooked?.model ?? call.model;
+  const [first, ...others] = choose(upstreams, model, Math.random);
+  if (!first) throw notFound(model);
+  return { model, order: [first, ...others] };
+}
+
 /** Makes the one function every model endpoint comes down to. It throws a GatewayError as long as nothing was sent down. */
 export function createRelay(deps: RelayDependencies): Relay {
   return async function relay(endpoint, call, res) {
     const body = endpoint.readBody(call);
-    const hooked = await deps.hooks?.onRequest({
-      requestId: call.requestId,
-      principal: call.principal,
-      endpoint: endpoint.path,
-      model: body.model,
-      stream: body.stream,
+    const { requestId, principal } = call;
+    const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
+    const passes = openGates(deps.gates, info, estimateInput(body.bytes.length), res);
+    const { model, order } = await route(deps, info).catch((error) => {
+      for (const pass of passes) pass.dropped();
+      throw error;
     });
-    const model = hooked?.model ?? body.model;
-    const order = choose(deps.upstreams, model, Math.random);
-    const [first] = order;
-    if (!first) throw notFound(model);
 
     deps.retry.budget.earn();
-    const cutoff = new Cutoff(call.signal, first.timeouts.total);
+    const cutoff = new Cutoff(call.signal, order[0].timeouts.total);
     try {
-      await new RelayedCall(deps, endpoint, call, body, model, order, cutoff).run(res);
+      await new RelayedCall(deps, endpoint, call, body, model, order, cutoff, info, passes).run(res);
     } catch (error) {
       // the client has left: there is nobody to answer
       if (cutoff.clientLeft) return;
