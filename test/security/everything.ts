@@ -6,6 +6,7 @@ import { hang, reset as resetAnswer, startReceiver, type TestReceiver } from '..
 import { listen, loopbackOptions } from '../support/gateway.ts';
 import { freshUri } from '../support/mongo.ts';
 import { events, json, reset, ScriptedUpstream } from '../support/upstream.ts';
+import { sendBadRequests } from './bad-requests.ts';
 import {
   credentialsInPublish,
   hostToken,
@@ -13,7 +14,6 @@ import {
   rotated,
   sealingKey,
   secret,
-  strangersToken,
   upstreamKey,
 } from './canaries.ts';
 import { listenIn, type Witness } from './witness.ts';
@@ -101,33 +101,6 @@ export async function runEverything(witness: Witness) {
     await call('POST', '/v1/chat/completions', { ...chat, stream: true });
     upstream.script = reset('data: {"choices":[]}\n\n');
     await call('POST', '/v1/chat/completions', { ...chat, stream: true });
-  }
-
-  async function badRequests(id: string): Promise<void> {
-    const good = { url: receiver.url, events: [event.type], secret };
-    await call('POST', '/v1/webhooks', { ...good, url: `https://user:${secret}@example.com/` });
-    await call('POST', '/v1/webhooks', { ...good, name: secret });
-    await call('POST', '/v1/webhooks', { ...good, secret: [secret] });
-    await call('POST', '/v1/webhooks', { ...good, secret: `${secret}\0` });
-    await call('POST', '/v1/webhooks', { ...good, secret: secret.repeat(9) });
-    await call('POST', '/v1/webhooks', { ...good, events: [secret] });
-    await call('POST', '/v1/webhooks', `{"secret":"${secret}","secret":"${secret}"}`);
-    await call('POST', '/v1/webhooks', `{"secret":"${secret}",}`);
-    await call('POST', '/v1/webhooks', `{"secret":"${secret}`);
-    await call('POST', '/v1/webhooks', `secret=${secret}`, undefined, { 'content-type': 'text/plain' });
-    await call('POST', `/v1/webhooks/${id}/rotate_secret`, { secret: rotated, overlap_seconds: -1 });
-    await call('POST', `/v1/webhooks/wh_none/rotate_secret`, { secret: rotated });
-    await call('PUT', '/v1/webhooks', { secret });
-    for (const authorization of [
-      '',
-      `Bearer ${strangersToken}`,
-      `Basic ${strangersToken}`,
-      `Bearer ${strangersToken} x`,
-    ]) {
-      await call('GET', '/v1/webhooks', undefined, authorization);
-      await call('POST', '/v1/chat/completions', { model: 'm', messages: [] }, authorization);
-    }
-    await call('GET', '/v1/webhooks', undefined, `Bearer ${apiKey.slice(0, -1)}x`);
   }
 
   async function deliveries(gateway: ModelGateway): Promise<void> {
@@ -232,7 +205,7 @@ export async function runEverything(witness: Witness) {
   await call('PATCH', `/v1/webhooks/${id}`, { active: true });
   await call('GET', '/v1/webhooks');
   await deliveries(gateway);
-  await badRequests(id);
+  await sendBadRequests(call, receiver.url, id, apiKey);
   await publishErrors(gateway);
 
   // a secret that cannot be opened: the delivery fails, and says so in the log
