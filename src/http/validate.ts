@@ -28,12 +28,15 @@ const parameter = /\{(\w+)\}/g;
 /** The validator asks these of the app it thinks it is in; case and trailing slash were settled before. */
 const app = Object.freeze({ enabled: () => false, param() {} });
 
+/** A request as the validator sees it, and what it notes there of the route. */
+type Checked = Record<string, unknown> & { openapi?: object };
+
 /**
  * A request of our own making, so that the host's stays as it is. The validator compiles and keeps one schema for every
  * Content-Type it sees, parameters included, so it sees one. The path is made again with its slashes encoded,
  * and the query is left out of it, for the validator refuses characters there that URLs may have.
  */
-function toRequest({ method, path, headers: names }: Route, { params, query, headers, body }: Candidate): object {
+function toRequest({ method, path, headers: names }: Route, { params, query, headers, body }: Candidate): Checked {
   const url = path.replace(parameter, (_, name: string) => encodeURIComponent(params[name] ?? ''));
   const shown: Record<string, unknown> = { 'content-type': 'application/json' };
   for (const name of names) if (headers[name] !== undefined) shown[name] = headers[name];
@@ -94,12 +97,21 @@ export async function createValidator(spec: Spec, routes: readonly Route[]): Pro
     fileUploader: false,
   }) as unknown as readonly Step[];
 
+  // the steps before the last find the route by its URL and note it on the request, which is needed once for each
+  const lastStep = steps.slice(-1);
+  const noted = new Map<Route, object>();
+
   const validate: Validate = async (route, candidate) => {
+    const req = toRequest(route, candidate);
+    const known = noted.get(route);
+    if (known) req.openapi = { ...known, pathParams: candidate.params };
     try {
-      await run(steps, toRequest(route, candidate));
+      await run(known ? lastStep : steps, req);
     } catch (error) {
       const findings = findingsOf(error);
       throw findings ? invalidRequest(spec, route, findings) : error;
+    } finally {
+      if (!known && req.openapi) noted.set(route, req.openapi);
     }
   };
   await compile(validate, routes);
