@@ -269,6 +269,59 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/api_keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List API keys
+         * @description Lists the keys of your account, oldest first, those that have expired or been revoked too, never the keys
+         *     themselves. When `has_more` is true, ask again with `after` set to the last id of this page.
+         */
+        get: operations["listApiKeys"];
+        put?: never;
+        /**
+         * Create an API key
+         * @description Makes an API key for your account and publishes `api_key.created`. The key is in this answer alone: keep it.
+         *     A key cannot make one that may do more, call other models or live longer than itself.
+         */
+        post: operations["createApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/api_keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key.
+                 * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke an API key
+         * @description Revokes a key of your account, everywhere within a second, and publishes `api_key.revoked`. Its record stays.
+         *     Revoking it again changes nothing and answers the same.
+         */
+        delete: operations["deleteApiKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     "usage.threshold": {
@@ -453,7 +506,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "invalid_json" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "webhook_not_found" | "model_not_found" | "webhook_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "shutting_down";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "invalid_json" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "webhook_not_found" | "model_not_found" | "api_key_not_found" | "webhook_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "shutting_down";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     A code never changes its meaning; there may be new ones.
@@ -730,6 +783,67 @@ export interface components {
         EventType: "usage.threshold" | "credits.low" | "credits.depleted" | "payment.completed" | "payment.failed" | "api_key.created" | "api_key.revoked" | "rate_limit.exceeded";
         /** @description The types of event that are delivered to the webhook. */
         EventTypes: components["schemas"]["EventType"][];
+        /**
+         * @description What an API key may be used for.
+         * @enum {string}
+         */
+        Scope: "models" | "webhooks" | "events:publish" | "keys" | "admin";
+        /** @description What the key may be used for. */
+        Scopes: components["schemas"]["Scope"][];
+        /** @description The only models the key may call, as callers name them. */
+        ApiKeyModels: string[];
+        ApiKeyCreate: {
+            /** @description What you call the key; it may be empty. */
+            name: string;
+            scopes: components["schemas"]["Scopes"];
+            /** @description When the key ends, a moment in UTC in ISO 8601; never when it is left out. */
+            expires_at?: string;
+            models?: components["schemas"]["ApiKeyModels"];
+        };
+        ApiKeyFields: {
+            /** @description The id of the key; not the key itself. */
+            id: string;
+            name: string;
+            scopes: components["schemas"]["Scopes"];
+            /** @description The only models the key may call; null for any. */
+            models: components["schemas"]["ApiKeyModels"] | null;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When the key ends; null for never.
+             */
+            expires_at: string | null;
+        };
+        /** @description An API key just made. */
+        NewApiKey: components["schemas"]["ApiKeyFields"] & {
+            /** @description The key itself, shown this once. */
+            key: string;
+        };
+        /** @description An API key, without the key itself. */
+        ApiKey: components["schemas"]["ApiKeyFields"] & {
+            /**
+             * Format: date-time
+             * @description When the key was last used, up to a minute late; null until then.
+             */
+            last_used_at: string | null;
+            /**
+             * Format: date-time
+             * @description When the key was revoked; null as long as it was not.
+             */
+            revoked_at: string | null;
+        };
+        ApiKeyList: {
+            data: components["schemas"]["ApiKey"][];
+            /** @description Whether there are more keys after this page. */
+            has_more: boolean;
+        };
+        ApiKeyDeleted: {
+            /** @description The id of the key. */
+            id: string;
+            /** @constant */
+            deleted: true;
+        };
         WebhookCreate: {
             /**
              * @description Where deliveries are sent: an https URL without a user name or password in it,
@@ -966,6 +1080,62 @@ export interface components {
     responses: {
         /** @description No API key, or one that is wrong or revoked. */
         Unauthorized: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The key lacks the scope that this needs. */
+        InsufficientScope: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /**
+         * @description The key lacks the scope `models`, or may call other models only.
+         *     The provider's own 403 does not come through: it is about the gateway.
+         */
+        ModelForbidden: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The body is not valid JSON, or a field is missing, unknown or wrong. */
+        InvalidBody: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /**
+         * @description The gateway is shutting down: nothing was done, send the request again. Or the database left open whether this
+         *     was done: repeat it with the same `Idempotency-Key` where the operation takes one, and it cannot be done twice.
+         */
+        Unconfirmed: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description You have no API key with this id. */
+        ApiKeyNotFound: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -1314,6 +1484,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ModelForbidden"];
             404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
@@ -1354,6 +1525,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ModelForbidden"];
             404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
@@ -1391,6 +1563,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ModelForbidden"];
             404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
@@ -1428,6 +1601,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ModelForbidden"];
             404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
@@ -1464,6 +1638,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ModelForbidden"];
             404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
@@ -1500,6 +1675,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ModelForbidden"];
             404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
@@ -1532,6 +1708,7 @@ export interface operations {
             };
             400: components["responses"]["ModelInvalidQuery"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NoProvider"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
@@ -1567,6 +1744,7 @@ export interface operations {
             };
             400: components["responses"]["ModelInvalidQuery"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["ModelNotFound"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
@@ -1607,6 +1785,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidQuery"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -1645,7 +1824,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
-            /** @description The account has as many webhooks as it may have. */
+            /** @description The account has as many webhooks as it may have, or the key may not do this. */
             403: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -1690,6 +1869,7 @@ export interface operations {
             };
             400: components["responses"]["UnknownQuery"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["WebhookNotFound"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
@@ -1722,6 +1902,7 @@ export interface operations {
             };
             400: components["responses"]["UnknownQuery"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["WebhookNotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -1768,6 +1949,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["WebhookNotFound"];
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["RequestTooLarge"];
@@ -1817,6 +1999,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
             404: components["responses"]["WebhookNotFound"];
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["RequestTooLarge"];
@@ -1824,6 +2007,120 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
+        };
+    };
+    listApiKeys: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How many keys to answer at most; 100 when it is left out.
+                 * @example 20
+                 */
+                limit?: number;
+                /**
+                 * @description The id of a key; the page starts with the one that follows it.
+                 * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
+                 */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of keys. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiKeyList"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    createApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApiKeyCreate"];
+            };
+        };
+        responses: {
+            /** @description The key, shown this once. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewApiKey"];
+                };
+            };
+            400: components["responses"]["InvalidBody"];
+            401: components["responses"]["Unauthorized"];
+            /** @description Your own key lacks the scope `keys`, or what the new key shall have. */
+            403: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["RequestTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unconfirmed"];
+        };
+    };
+    deleteApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key.
+                 * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The key is useless now. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiKeyDeleted"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ApiKeyNotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unconfirmed"];
         };
     };
     onUsageThreshold: {

@@ -7,6 +7,8 @@ export const errorStatus = {
   missing_api_key: 401,
   invalid_api_key: 401,
   invalid_authorization: 401,
+  insufficient_scope: 403,
+  model_not_allowed: 403,
   // the request
   invalid_json: 400,
   invalid_encoding: 400,
@@ -24,6 +26,7 @@ export const errorStatus = {
   // what it names
   webhook_not_found: 404,
   model_not_found: 404,
+  api_key_not_found: 404,
   webhook_limit_reached: 403,
   rate_limit_exceeded: 429,
   // events

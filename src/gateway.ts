@@ -29,8 +29,8 @@ import { createWebhookService, type WebhookService } from './webhooks/service.ts
 export interface ModelGateway {
   /** Express middleware with everything under `/v1`; mount it at the root or under any prefix. */
   readonly router: Edge;
-  /** API keys: create, revoke, list. */
-  readonly keys: KeyService;
+  /** API keys: create, revoke, list; and `authenticate`, for a host that takes them beside its own. */
+  readonly keys: Pick<KeyService, 'create' | 'authenticate' | 'revoke' | 'list' | 'get'>;
   /** Any account's webhooks, as its owner sees them over HTTP; and `reseal`, for all of them at once. */
   readonly webhooks: Pick<WebhookService, 'create' | 'list' | 'get' | 'update' | 'rotateSecret' | 'remove' | 'reseal'>;
   /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */
@@ -55,16 +55,19 @@ export async function createModelGateway(given: ModelGatewayOptions): Promise<Mo
   const options = resolveOptions(given);
   const database = await openDatabase(options.mongo);
   try {
-    await requireReplicaSet(database.connection, options);
-    return await join(options, database);
+    const hasTransactions = await requireReplicaSet(database.connection, options);
+    return await join(options, database, hasTransactions);
   } catch (error) {
     await database.close();
     throw error;
   }
 }
 
+/** Runs several writes as one, where the database can. */
+type Atomically = <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
+
 /** Every part, and how they are joined. */
-async function join(options: ResolvedOptions, database: Database): Promise<ModelGateway> {
+async function join(options: ResolvedOptions, database: Database, hasTransactions: boolean): Promise<ModelGateway> {
   const { connection } = database;
   const { collectionPrefix: prefix, logger } = options;
   const networks = parseNetworks(options.allowPrivateNetworks);
@@ -82,7 +85,6 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
     usage: createUsageModel(connection, prefix),
   };
 
-  const keys = createKeyService({ keys: models.keys });
   const webhooks = createWebhookService({
     webhooks: models.webhooks,
     sealer: createSealer(options.secretKeys),
@@ -107,6 +109,14 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
     fanOut: deliveries.fanOut,
     logger,
   });
+  // a standalone mongod, which the host has accepted, writes one after the other
+  const transaction: Atomically = hasTransactions ? events.transaction : (fn) => fn(undefined);
+  const keys = createKeyService({
+    keys: models.keys,
+    publish: events.publish,
+    transaction,
+    onLastUsedLost: (error) => logger.warn('the last use of API keys was not written', { reason: String(error) }),
+  });
   const usage = createUsageService({
     usage: models.usage,
     logger,
@@ -123,7 +133,7 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
 
   const router = await createEdge({
     spec,
-    operations: operationTable({ models: proxy.operations, webhooks }),
+    operations: operationTable({ models: proxy.operations, webhooks, keys }),
     authenticate: options.authenticate ?? ((req) => keys.authenticate(bearerToken(req))),
     modelBodyLimit: options.modelBodyLimit,
     webhookBodyLimit: options.webhookBodyLimit,
@@ -139,16 +149,17 @@ async function join(options: ResolvedOptions, database: Database): Promise<Model
   ]);
 
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
+  const { authenticate, revoke } = keys;
   let closing: Promise<void> | null = null;
   async function close(): Promise<void> {
     await Promise.all([deliveries.close(), proxy.close()]);
-    await usage.close();
+    await Promise.all([usage.close(), keys.close()]);
     await database.close();
   }
 
   return {
     router,
-    keys,
+    keys: { create: keys.create, authenticate, revoke, list: keys.list, get: keys.get },
     webhooks: { create, list, get, update, rotateSecret, remove, reseal },
     start() {
       usage.start();

@@ -4,8 +4,8 @@ export type { PublishOptions } from './events/service.ts';
 export { createModelGateway, type ModelGateway } from './gateway.ts';
 export { type HardenOptions, hardenServer } from './http/harden.ts';
 export { keepRawBody } from './http/kept-body.ts';
-export type { Principal } from './http/operation.ts';
-export type { ApiKey, NewApiKey } from './keys/service.ts';
+export { type Principal, type Scope, scopes } from './http/operation.ts';
+export type { ApiKey, ApiKeyInput, NewApiKey } from './keys/api-key.ts';
 export {
   defaultRetryDelays,
   type Logger,

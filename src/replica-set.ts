@@ -10,14 +10,15 @@ interface Hello {
 
 /**
  * Refuses a standalone mongod, on which there is no majority that could keep a write, and no transaction.
+ * @returns whether there are transactions
  * @throws GatewayError `invalid_options` unless `allowStandalone` says that this is known; then it is logged
  */
 export async function requireReplicaSet(
   connection: Connection,
   { allowStandalone, logger }: Pick<ResolvedOptions, 'allowStandalone' | 'logger'>,
-): Promise<void> {
+): Promise<boolean> {
   const { setName, msg } = (await connection.getClient().db('admin').command({ hello: 1 })) as Hello;
-  if (setName !== undefined || msg === 'isdbgrid') return;
+  if (setName !== undefined || msg === 'isdbgrid') return true;
   if (!allowStandalone) {
     throw new GatewayError(
       'invalid_options',
@@ -27,4 +28,5 @@ export async function requireReplicaSet(
     );
   }
   logger.warn('mongo is a standalone mongod: what it acknowledges can be lost with its disk; no transactions');
+  return false;
 }

@@ -1,4 +1,6 @@
 import type { OperationTable } from './http/operation.ts';
+import { keyOperations } from './keys/routes.ts';
+import type { KeyService } from './keys/service.ts';
 import { webhookOperations } from './webhooks/routes.ts';
 import type { WebhookService } from './webhooks/service.ts';
 
@@ -7,9 +9,10 @@ export interface RouterParts {
   /** The model endpoints. */
   readonly models: OperationTable;
   readonly webhooks: WebhookService;
+  readonly keys: KeyService;
 }
 
 /** The one table: every operationId of openapi.yaml, and what does it. */
-export function operationTable({ models, webhooks }: RouterParts): OperationTable {
-  return { ...models, ...webhookOperations(webhooks) };
+export function operationTable({ models, webhooks, keys }: RouterParts): OperationTable {
+  return { ...models, ...webhookOperations(webhooks), ...keyOperations(keys) };
 }

@@ -29,6 +29,8 @@ export interface SpecOperation {
   readonly responses: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** Whether the operation goes beyond the interface this gateway implements. */
   readonly 'x-extension'?: boolean;
+  /** What an API key must be good for to call it. */
+  readonly 'x-scope'?: string;
 }
 
 /** The operations of one path or webhook, by method. */

@@ -9,6 +9,7 @@ describe('the public surface', () => {
       'defaultRetryDelays',
       'hardenServer',
       'keepRawBody',
+      'scopes',
     ]);
   });
 

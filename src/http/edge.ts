@@ -10,6 +10,7 @@ import { createCallReader } from './read-call.ts';
 import { sendReply } from './reply.ts';
 import { requestId } from './request-id.ts';
 import { isWrite, joinRoutes, type Route } from './routes.ts';
+import { requireScope } from './scope.ts';
 import type { LimitWrites } from './write-limit.ts';
 
 /** What {@link createEdge} joins. Sizes are bytes. */
@@ -72,7 +73,9 @@ export async function createEdge(deps: EdgeDependencies): Promise<Edge> {
     try {
       const { route, params } = requireRoute(found);
       const principal = await authenticate(req);
-      if (!principal) throw new GatewayError('invalid_api_key', 'This API key is not known or has been revoked');
+      if (!principal)
+        throw new GatewayError('invalid_api_key', 'This API key is not known, has expired or has been revoked');
+      requireScope(principal, route.scope);
       if (isWrite(route)) await deps.limitWrites?.(principal.userId);
       const call = await readCall(req, route, { requestId: id, principal, params, signal });
       if ('relay' in route.operation) await route.operation.relay(call, res);

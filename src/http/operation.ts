@@ -1,11 +1,29 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 
+/**
+ * What an API key may be used for; none of them includes another. `x-scope` in openapi.yaml says which one an operation needs.
+ * `models`: model calls and what they cost. `webhooks`: the account's webhooks and events. `keys`: its API keys.
+ * `events:publish`: events and payments of any account, for the services of the operator. `admin`: the operator's own tools.
+ */
+export const scopes = Object.freeze(['models', 'webhooks', 'events:publish', 'keys', 'admin'] as const);
+
+export type Scope = (typeof scopes)[number];
+
+/** What an account's owner may do with it: everything that is about no other account. */
+export const accountScopes: readonly Scope[] = Object.freeze(['models', 'webhooks', 'keys'] as const);
+
 /** Whose request it is. */
 export interface Principal {
   /** The account; everything stored belongs to one. */
   readonly userId: string;
   /** The API key used, `key_…`; absent where the host authenticates by other means. */
   readonly keyId?: string;
+  /** What it may do. @default `models`, `webhooks` and `keys`, never what reaches other accounts */
+  readonly scopes?: readonly Scope[];
+  /** The only models it may call, as callers name them. @default any */
+  readonly models?: readonly string[];
+  /** When its key ends. @default never */
+  readonly expiresAt?: Date;
 }
 
 /** One checked request, as an operation sees it: authenticated, parsed once, valid against openapi.yaml. */

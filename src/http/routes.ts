@@ -1,6 +1,6 @@
 import { type Spec, type SpecOperation, type SpecSchema, specMethods } from '../spec.ts';
 import { resolved } from './expectation.ts';
-import type { Operation, OperationTable } from './operation.ts';
+import { type Operation, type OperationTable, type Scope, scopes } from './operation.ts';
 
 /** One operation of openapi.yaml, and what does it. */
 export interface Route {
@@ -10,6 +10,8 @@ export interface Route {
   readonly path: string;
   readonly operation: Operation;
   readonly description: SpecOperation;
+  /** What a key must be good for. */
+  readonly scope: Scope;
   /** The media types a body may have; empty where the operation takes none. */
   readonly mediaTypes: ReadonlySet<string>;
   readonly bodyRequired: boolean;
@@ -25,6 +27,14 @@ function operationFor(operations: OperationTable, id: string): Operation {
   const operation = Object.hasOwn(operations, id) ? operations[id] : undefined;
   if (!operation) throw new Error(`openapi.yaml has the operation ${id}, but nothing does it`);
   return operation;
+}
+
+/** An operation that says nothing is open to nobody. */
+function scopeOf({ operationId, 'x-scope': scope }: SpecOperation): Scope {
+  const known = scopes.find((one) => one === scope);
+  if (!known)
+    throw new Error(`openapi.yaml: the operation ${operationId} needs an x-scope out of ${scopes.join(', ')}`);
+  return known;
 }
 
 function namesIn(location: 'query' | 'header', parameters: readonly SpecSchema[]): string[] {
@@ -45,6 +55,7 @@ export function joinRoutes(spec: Spec, operations: OperationTable): Route[] {
           path,
           operation: operationFor(operations, description.operationId),
           description,
+          scope: scopeOf(description),
           mediaTypes: new Set(Object.keys(description.requestBody?.content ?? {})),
           bodyRequired: description.requestBody?.required === true,
           parameters,
@@ -61,7 +72,7 @@ export function isRelayed({ operation }: Route): boolean {
   return 'relay' in operation;
 }
 
-/** Whether a route changes what the gateway keeps. */
+/** Whether a route changes what an account has set up; what the operator's own services report is no such change. */
 export function isWrite(route: Route): boolean {
-  return route.method !== 'GET' && !isRelayed(route);
+  return route.method !== 'GET' && !isRelayed(route) && route.scope !== 'events:publish';
 }

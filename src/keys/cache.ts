@@ -1,9 +1,13 @@
+import type { Principal } from '../http/operation.ts';
+
 /** What a key's bearer is judged by. */
 export interface KeyRecord {
   /** SHA-256 of the key's text. */
   readonly digest: Buffer;
-  readonly userId: string;
-  readonly revoked: boolean;
+  /** Who its bearer is. */
+  readonly principal: Principal;
+  /** Whether it had not been revoked and had not expired. */
+  readonly good: boolean;
 }
 
 /** A record, and when reading it began: what it says was true then or later. */

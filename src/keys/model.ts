@@ -1,4 +1,5 @@
-import { type Connection, type Model, Schema } from 'mongoose';
+import mongoose, { type Connection, type Model, Schema } from 'mongoose';
+import type { Scope } from '../http/operation.ts';
 
 /** One API key, as it is stored: never its text. */
 export interface KeyDocument {
@@ -10,7 +11,15 @@ export interface KeyDocument {
   name: string;
   /** SHA-256 of the whole key text, in hexadecimal: 256 random bits need no slow hash. */
   hash: string;
+  /** What it may be used for. */
+  scopes: Scope[];
+  /** The only models it may call; `null` for any. */
+  models: string[] | null;
   createdAt: Date;
+  /** By the database's clock; `null` for never. */
+  expiresAt: Date | null;
+  /** By the database's clock, up to a minute late; `null` until it is used. */
+  lastUsedAt: Date | null;
   /** `null` as long as the key is good. */
   revokedAt: Date | null;
 }
@@ -23,7 +32,11 @@ const schema = new Schema<KeyDocument>(
     userId: { type: String, required: true },
     name: { type: String, default: '' },
     hash: { type: String, required: true },
+    scopes: { type: [String], required: true },
+    models: { type: [String], default: null },
     createdAt: { type: Date, required: true },
+    expiresAt: { type: Date, default: null },
+    lastUsedAt: { type: Date, default: null },
     revokedAt: { type: Date, default: null },
   },
   {
@@ -37,6 +50,17 @@ const schema = new Schema<KeyDocument>(
     writeConcern: { w: 'majority', j: true },
   },
 ).index({ userId: 1, _id: 1 }, { name: 'userKeys' });
+
+/** Matches the ids that follow one; marked as ours, for a host may have switched `sanitizeFilter` on for its whole connection. */
+export function keysAfter(id: string): { $gt: string } {
+  return mongoose.trusted({ $gt: id });
+}
+
+/** Writes the present moment, by the database's clock, as the last use of these keys. */
+export async function markUsed(keys: KeyModel, ids: readonly string[]): Promise<void> {
+  const filter = { _id: mongoose.trusted({ $in: [...ids] }) };
+  await keys.updateMany(filter, [{ $set: { lastUsedAt: '$$NOW' } }], { updatePipeline: true });
+}
 
 /** The API keys of one gateway: model `<prefix>Key`, collection `<prefix>keys`. Indexes are built by `createIndexes()`. */
 export function createKeyModel(connection: Connection, prefix: string): KeyModel {

@@ -1,84 +1,108 @@
 import { timingSafeEqual } from 'node:crypto';
+import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
+import type { EventInput } from '../events/publication.ts';
+import type { PublishOptions } from '../events/service.ts';
 import type { Principal } from '../http/operation.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
-import { createKeyCache, type KeyRecord } from './cache.ts';
+import { type ApiKey, type ApiKeyInput, type KeyPage, type NewApiKey, toApiKey, toRecord } from './api-key.ts';
+import { createKeyCache } from './cache.ts';
+import { toKeyFields, toPage } from './fields.ts';
 import { digestOf, keyIdIn, newKeyText } from './key-text.ts';
-import type { KeyDocument, KeyModel } from './model.ts';
-
-/** An API key, without its text. */
-export interface ApiKey {
-  /** `key_…` */
-  readonly id: string;
-  readonly userId: string;
-  readonly name: string;
-  readonly createdAt: Date;
-  readonly revokedAt: Date | null;
-}
-
-/** A key just made. `key` is shown this once: only its digest is stored. */
-export interface NewApiKey extends Omit<ApiKey, 'revokedAt'> {
-  readonly key: string;
-}
+import { createLastUsed } from './last-used.ts';
+import { type KeyDocument, type KeyModel, keysAfter, markUsed } from './model.ts';
 
 export interface KeyServiceDeps {
   readonly keys: KeyModel;
+  /** Publishes an event, inside the transaction of the session. */
+  readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
+  /** Runs what it is given as one transaction. */
+  readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
+  /** Told when the time of a key's last use could not be written. */
+  readonly onLastUsedLost: (error: unknown) => void;
   /** How long, in milliseconds, a key revoked by another process may still be taken here; 1 s at most. @default 900 */
   readonly cacheTtl?: number;
   /** Keys remembered at once. @default 10_000 */
   readonly cacheCapacity?: number;
+  /** How long uses are gathered before they are written. Milliseconds. @default 1_000 */
+  readonly lastUsedDelay?: number;
 }
 
 export interface KeyService {
   /**
-   * Makes a key for an account.
-   * @throws GatewayError `invalid_value` for a user id or name that cannot be stored
+   * Makes a key for an account and publishes `api_key.created`: both or neither.
+   * @throws GatewayError `invalid_value` for a field that cannot be taken; `publish_unconfirmed` when the database left
+   *   open whether it was written: nobody has that key, make another
    */
-  create(input: { userId: string; name?: string }): Promise<NewApiKey>;
-  /** Whose key it is; `null` where it is malformed (the database is not asked), unknown, wrong or revoked. */
+  create(input: ApiKeyInput): Promise<NewApiKey>;
+  /** Whose key it is; `null` where it is malformed (the database is not asked), unknown, wrong, expired or revoked. */
   authenticate(token: string): Promise<Principal | null>;
-  /** Revokes a key: here at once, in every other process within a second. Whether there was a good key to revoke. */
-  revoke(id: string): Promise<boolean>;
-  /** An account's keys, oldest first, the revoked ones too. */
-  list(userId: string): Promise<ApiKey[]>;
+  /**
+   * Revokes a key and publishes `api_key.revoked`, once: here at once, in every other process within a second.
+   * @param userId the account that it must belong to; any when it is left out
+   * @returns whether there was a key to revoke that was not revoked already
+   */
+  revoke(id: string, userId?: string): Promise<boolean>;
+  /**
+   * An account's keys, oldest first, the expired and the revoked ones too.
+   * @throws GatewayError `invalid_value`
+   */
+  list(userId: string, page?: KeyPage): Promise<{ readonly keys: ApiKey[]; readonly hasMore: boolean }>;
   get(id: string): Promise<ApiKey | null>;
+  /** Writes the last uses that are still to be written. */
+  close(): Promise<void>;
 }
 
-const nameLimit = 100;
+/** Whether a key may be used at this moment, by the clock of the database. */
+const good = {
+  $and: [
+    { $eq: ['$revokedAt', null] },
+    // a field that is not there sorts before null, and null before every date
+    { $or: [{ $lte: ['$expiresAt', null] }, { $gt: ['$expiresAt', '$$NOW'] }] },
+  ],
+};
+const judgedFields = { hash: 1, userId: 1, scopes: 1, models: 1, expiresAt: 1, good } as const;
 
-function checkName(name: string): void {
-  if (typeof name !== 'string' || name.length > nameLimit || /[\0\p{Surrogate}]/u.test(name)) {
-    throw new GatewayError('invalid_value', `name: must be a string of at most ${nameLimit} characters`, {
-      param: 'name',
-    });
-  }
-}
-
-function toApiKey({ _id, userId, name, createdAt, revokedAt }: KeyDocument): ApiKey {
-  return { id: _id, userId, name, createdAt, revokedAt };
-}
-
-function toRecord({ hash, userId, revokedAt }: KeyDocument): KeyRecord {
-  return { digest: Buffer.from(hash, 'hex'), userId, revoked: revokedAt !== null };
+function keyEvent(type: 'api_key.created' | 'api_key.revoked', { _id, name, userId }: KeyDocument) {
+  const event = { type, userId, data: { api_key_id: _id, name, user_id: userId } };
+  return { event, idempotencyKey: `${type}:${_id}` };
 }
 
 /** API keys: made, recognised, revoked. */
-export function createKeyService({ keys, cacheTtl = 900, cacheCapacity = 10_000 }: KeyServiceDeps): KeyService {
-  async function read(id: string): Promise<KeyRecord | null> {
-    const found = await keys.findById(id).lean();
-    return found && toRecord(found);
+export function createKeyService(deps: KeyServiceDeps): KeyService {
+  const { keys, cacheTtl = 900, cacheCapacity = 10_000, lastUsedDelay } = deps;
+  const cache = createKeyCache({
+    async read(id) {
+      const found = await keys.findById(id, judgedFields).lean<KeyDocument & { good: boolean }>();
+      return found && toRecord(found, found.good);
+    },
+    ttl: cacheTtl,
+    capacity: cacheCapacity,
+  });
+  const lastUsed = createLastUsed({
+    write: (ids) => markUsed(keys, ids),
+    onFailure: deps.onLastUsedLost,
+    ...(lastUsedDelay !== undefined && { delay: lastUsedDelay }),
+  });
+
+  async function publish(type: 'api_key.created' | 'api_key.revoked', key: KeyDocument, session?: ClientSession) {
+    const { event, idempotencyKey } = keyEvent(type, key);
+    await deps.publish(event, { idempotencyKey, ...(session && { session }) });
   }
-  const cache = createKeyCache({ read, ttl: cacheTtl, capacity: cacheCapacity });
 
   return {
-    async create({ userId, name = '' }) {
-      checkUserId(userId);
-      checkName(name);
+    async create(input) {
+      const fields = toKeyFields(input);
       const createdAt = new Date();
       const id = newId('key', createdAt.getTime());
       const key = newKeyText(id);
-      await keys.create({ _id: id, userId, name, hash: digestOf(key).toString('hex'), createdAt, revokedAt: null });
-      return { id, key, userId, name, createdAt };
+      const hash = digestOf(key).toString('hex');
+      const stored = { _id: id, ...fields, hash, createdAt, lastUsedAt: null, revokedAt: null };
+      await deps.transaction(async (session) => {
+        await keys.create([stored], session ? { session } : {});
+        await publish('api_key.created', stored, session);
+      });
+      return { id, key, ...fields, createdAt };
     },
 
     async authenticate(token) {
@@ -87,26 +111,39 @@ export function createKeyService({ keys, cacheTtl = 900, cacheCapacity = 10_000 
       const known = await cache.find(id);
       if (!known || !timingSafeEqual(known.record.digest, digestOf(token))) return null;
       cache.keep(id, known);
-      return known.record.revoked ? null : { userId: known.record.userId, keyId: id };
+      if (!known.record.good) return null;
+      lastUsed.note(id);
+      return known.record.principal;
     },
 
-    async revoke(id) {
+    async revoke(id, userId) {
       if (!isId('key', id)) return false;
-      const before = await keys
-        .findByIdAndUpdate(id, [{ $set: { revokedAt: { $ifNull: ['$revokedAt', '$$NOW'] } } }], {
-          updatePipeline: true,
-          returnDocument: 'before',
-        })
-        .lean();
+      if (userId !== undefined) checkUserId(userId);
+      const before = await deps.transaction(async (session) => {
+        const found = await keys
+          .findOneAndUpdate(
+            userId === undefined ? { _id: id } : { _id: id, userId },
+            [{ $set: { revokedAt: { $ifNull: ['$revokedAt', '$$NOW'] } } }],
+            { updatePipeline: true, returnDocument: 'before', ...(session && { session }) },
+          )
+          .lean();
+        if (found?.revokedAt === null) await publish('api_key.revoked', found, session);
+        return found;
+      });
       if (!before) return false;
-      cache.keep(id, { record: { ...toRecord(before), revoked: true }, since: performance.now() });
+      cache.keep(id, { record: toRecord(before, false), since: performance.now() });
       return before.revokedAt === null;
     },
 
-    async list(userId) {
+    async list(userId, page = {}) {
       checkUserId(userId);
-      const found = await keys.find({ userId }).sort({ _id: 1 }).lean();
-      return found.map(toApiKey);
+      const { limit, after } = toPage(page);
+      const found = await keys
+        .find(after === undefined ? { userId } : { userId, _id: keysAfter(after) })
+        .sort({ _id: 1 })
+        .limit(limit + 1)
+        .lean();
+      return { keys: found.slice(0, limit).map(toApiKey), hasMore: found.length > limit };
     },
 
     async get(id) {
@@ -114,5 +151,12 @@ export function createKeyService({ keys, cacheTtl = 900, cacheCapacity = 10_000 
       const found = await keys.findById(id).lean();
       return found && toApiKey(found);
     },
+
+    close: lastUsed.close,
   };
+}
+
+/** The same answer for an unknown id, a malformed one and another account's. */
+export function apiKeyNotFound(id: string): GatewayError {
+  return new GatewayError('api_key_not_found', `No API key ${id} in this account`, { param: 'id' });
 }

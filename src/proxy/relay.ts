@@ -5,6 +5,7 @@ import { newId } from '../ids.ts';
 import type { CallEnding, ModelCall, OpenUsage, UsageRecord } from '../options.ts';
 import type { HttpResponse } from '../outbound/client.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
+import { requireAllowedModel } from './allowed-models.ts';
 import { type Answer, askInTurn, type RetryPolicy } from './attempts.ts';
 import { choose } from './choice.ts';
 import { Cutoff } from './cutoff.ts';
@@ -186,6 +187,7 @@ async function route({ hooks, upstreams }: RelayDependencies, call: ModelCall): 
 export function createRelay(deps: RelayDependencies): Relay {
   return async function relay(endpoint, call, res) {
     const body = endpoint.readBody(call);
+    requireAllowedModel(call.principal, body.model);
     const { requestId, principal } = call;
     const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
     const passes = openGates(deps.gates, info, estimateInput(body.bytes.length), res);

@@ -1,5 +1,6 @@
 import { GatewayError } from '../errors.ts';
 import type { DataOperation, OperationTable, RelayOperation } from '../http/operation.ts';
+import { mayCall } from './allowed-models.ts';
 import { endpoints } from './endpoint.ts';
 import type { ModelList } from './models.ts';
 import type { Relay } from './relay.ts';
@@ -12,12 +13,15 @@ export function modelOperations(relay: Relay, models: ModelList): OperationTable
   ]);
 
   const listModels: DataOperation = {
-    handle: async () => ({ status: 200, body: { object: 'list', data: await models.all() } }),
+    async handle({ principal }) {
+      const data = (await models.all()).filter(({ id }) => mayCall(principal, id));
+      return { status: 200, body: { object: 'list', data } };
+    },
   };
 
   const retrieveModel: DataOperation = {
-    async handle({ params }) {
-      const model = (await models.all()).find(({ id }) => id === params.model);
+    async handle({ principal, params }) {
+      const model = (await models.all()).find(({ id }) => id === params.model && mayCall(principal, id));
       if (model) return { status: 200, body: model };
       throw new GatewayError('model_not_found', `The model '${params.model}' does not exist.`, { param: 'model' });
     },

@@ -1,6 +1,6 @@
-import { Command } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { GatewayError } from '../errors.ts';
-import type { ApiKey } from '../index.ts';
+import { type ApiKey, type ApiKeyInput, type ModelGateway, type Scope, scopes } from '../index.ts';
 import { readPlace } from './config.ts';
 import { besideGateway } from './place.ts';
 
@@ -8,20 +8,55 @@ const place = `
 Works on the database of the gateway: MONGODB_URI, or the embedded one found through DATA_DIR while it runs.
 `;
 
-function describe({ id, name, createdAt, revokedAt }: ApiKey): string {
-  const state = revokedAt ? `revoked ${revokedAt.toISOString()}` : 'active';
-  return [id, createdAt.toISOString(), state, name].join('  ').trimEnd();
+interface CreateOptions {
+  readonly user: string;
+  readonly name?: string;
+  readonly scope?: readonly Scope[];
+  readonly model?: readonly string[];
+  readonly expires?: Date;
 }
 
-async function create({ user, name }: { user: string; name?: string }): Promise<void> {
-  const input = name === undefined ? { userId: user } : { userId: user, name };
+function readMoment(text: string): Date {
+  const moment = new Date(text);
+  if (Number.isNaN(moment.getTime()))
+    throw new InvalidArgumentError('It must be a moment such as 2027-01-01T00:00:00Z.');
+  return moment;
+}
+
+function stateOf({ revokedAt, expiresAt }: ApiKey): string {
+  if (revokedAt) return `revoked ${revokedAt.toISOString()}`;
+  return expiresAt ? `until ${expiresAt.toISOString()}` : 'active';
+}
+
+function describe(key: ApiKey): string {
+  return [key.id, key.createdAt.toISOString(), key.scopes.join(','), stateOf(key), key.name].join('  ').trimEnd();
+}
+
+async function create({ user, name, scope, model, expires }: CreateOptions): Promise<void> {
+  const input: ApiKeyInput = {
+    userId: user,
+    ...(name !== undefined && { name }),
+    ...(scope && { scopes: scope }),
+    ...(model && { models: model }),
+    ...(expires && { expiresAt: expires }),
+  };
   const { id, key } = await besideGateway(readPlace(process.env), ({ keys }) => keys.create(input));
   console.log(`Key id: ${id}\nAPI key: ${key}`);
 }
 
+async function* everyKey({ keys }: ModelGateway, user: string): AsyncGenerator<ApiKey> {
+  let after: string | undefined;
+  do {
+    const page = await keys.list(user, after === undefined ? {} : { after });
+    yield* page.keys;
+    after = page.hasMore ? page.keys.at(-1)?.id : undefined;
+  } while (after !== undefined);
+}
+
 async function list({ user }: { user: string }): Promise<void> {
-  const found = await besideGateway(readPlace(process.env), ({ keys }) => keys.list(user));
-  for (const key of found) console.log(describe(key));
+  await besideGateway(readPlace(process.env), async (gateway) => {
+    for await (const key of everyKey(gateway, user)) console.log(describe(key));
+  });
 }
 
 async function revoke(id: string): Promise<void> {
@@ -40,6 +75,13 @@ export function keysCommand(): Command {
         .description('make a key and show it this once')
         .requiredOption('--user <id>', 'the account, such as usr_1')
         .option('--name <name>', 'what the key is for')
+        .addOption(
+          new Option('--scope <scope...>', 'what it may be used for; models, webhooks and keys by default').choices(
+            scopes,
+          ),
+        )
+        .option('--model <model...>', 'the only models it may call; any by default')
+        .option('--expires <moment>', 'when it ends, such as 2027-01-01T00:00:00Z; never by default', readMoment)
         .action(create),
     )
     .addCommand(

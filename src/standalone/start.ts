@@ -1,4 +1,4 @@
-import { createModelGateway, type Logger, type ModelGateway } from '../index.ts';
+import { createModelGateway, type Logger, type ModelGateway, scopes } from '../index.ts';
 import { createApp } from './app.ts';
 import type { Configuration } from './config.ts';
 import { startDemoUpstream } from './demo-upstream.ts';
@@ -44,8 +44,8 @@ function withoutCredentials(uri: string): string {
 }
 
 async function firstKeyOf({ keys }: ModelGateway) {
-  if ((await keys.list(firstUserId)).length > 0) return undefined;
-  const { userId, key } = await keys.create({ userId: firstUserId, name: 'first start' });
+  if ((await keys.list(firstUserId, { limit: 1 })).keys.length > 0) return undefined;
+  const { userId, key } = await keys.create({ userId: firstUserId, name: 'first start', scopes });
   return { userId, key };
 }
 

@@ -124,6 +124,25 @@ describe('a client generated from openapi.yaml', () => {
       const { data } = await client().GET('/v1/models/{model}', { params: { path: { model: 'gpt-5-mini' } } });
       expect(data?.owned_by).to.equal('openai');
     },
+    async createApiKey() {
+      const { data, response } = await client().POST('/v1/api_keys', {
+        body: { name: 'chat server', scopes: ['models'], models: ['gpt-5-mini'], expires_at: '2099-12-31T23:59:59Z' },
+      });
+      expect(response.status).to.equal(201);
+      expect(data).to.include({ name: 'chat server', expires_at: '2099-12-31T23:59:59.000Z' });
+      expect(data?.key).to.match(/^emg_/);
+    },
+    async listApiKeys() {
+      const { data } = await client().GET('/v1/api_keys', { params: { query: { limit: 1 } } });
+      expect(data?.data[0]).to.include({ revoked_at: null, models: null });
+      expect(data?.data[0]).to.not.have.property('key');
+    },
+    async deleteApiKey() {
+      const { data: made } = await client().POST('/v1/api_keys', { body: { name: '', scopes: ['webhooks'] } });
+      const params = { path: { id: made?.id ?? '' } };
+      const { data } = await client().DELETE('/v1/api_keys/{id}', { params });
+      expect(data).to.deep.equal({ id: made?.id, deleted: true });
+    },
     async createWebhook() {
       const { data, response } = await client().POST('/v1/webhooks', { body: webhook });
       expect(response.status).to.equal(201);

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createKeyCache, type KeyRecord } from '../../src/keys/cache.ts';
 
-const record: KeyRecord = { digest: Buffer.alloc(32), userId: 'usr_1', revoked: false };
+const record: KeyRecord = { digest: Buffer.alloc(32), principal: { userId: 'usr_1' }, good: true };
 
 function watchedCache() {
   const reads: string[] = [];
@@ -54,9 +54,9 @@ describe('recently used keys', () => {
   it('are never replaced by what was read earlier', async () => {
     const cache = createKeyCache({ read: async () => null, ttl: 500, capacity: 10 });
     const now = performance.now();
-    cache.keep('a', { record: { ...record, revoked: true }, since: now });
+    cache.keep('a', { record: { ...record, good: false }, since: now });
     cache.keep('a', { record, since: now - 1 });
-    expect((await cache.find('a'))?.record.revoked).to.equal(true);
+    expect((await cache.find('a'))?.record.good).to.equal(false);
   });
 
   it('are bounded: the oldest makes room', async () => {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { GatewayError } from '../../src/errors.ts';
 import { createKeyModel, type KeyModel } from '../../src/keys/model.ts';
-import { createKeyService } from '../../src/keys/service.ts';
+import { createKeyService, type KeyServiceDeps } from '../../src/keys/service.ts';
 import { watchedDatabase } from '../support/commands.ts';
 
 describe('API keys', () => {
@@ -11,6 +11,16 @@ describe('API keys', () => {
 
   const lookUps = () => database.commandsTo('gateway_keys').filter(({ name }) => name === 'find').length;
   const withLastCharacter = (key: string) => key.slice(0, -1) + (key.endsWith('A') ? 'B' : 'A');
+
+  /** The service alone: nothing is published, nothing joined in a transaction. */
+  const newService = (own: Partial<KeyServiceDeps> = {}) =>
+    createKeyService({
+      keys,
+      publish: async () => {},
+      transaction: (fn) => fn(undefined),
+      onLastUsedLost() {},
+      ...own,
+    });
 
   before(async () => {
     database = await watchedDatabase();
@@ -21,7 +31,7 @@ describe('API keys', () => {
   after(() => database.drop());
 
   it('are shown once: the database has the digest, not the text', async () => {
-    const service = createKeyService({ keys });
+    const service = newService();
     const made = await service.create({ userId: 'usr_1', name: 'laptop' });
     expect(made).to.include({ userId: 'usr_1', name: 'laptop' });
     expect(made.createdAt).to.be.instanceOf(Date);
@@ -31,13 +41,17 @@ describe('API keys', () => {
   });
 
   it('tell whose they are', async () => {
-    const service = createKeyService({ keys });
+    const service = newService();
     const { id, key } = await service.create({ userId: 'usr_1' });
-    expect(await service.authenticate(key)).to.deep.equal({ userId: 'usr_1', keyId: id });
+    expect(await service.authenticate(key)).to.deep.equal({
+      userId: 'usr_1',
+      keyId: id,
+      scopes: ['models', 'webhooks', 'keys'],
+    });
   });
 
   it('are refused when malformed, without a question to the database', async () => {
-    const service = createKeyService({ keys });
+    const service = newService();
     for (const token of ['', 'sk-123', 'emg_', '\0', '\ud800', '__proto__', { $ne: null }, ['emg_'], null]) {
       expect(await service.authenticate(token as string)).to.equal(null);
     }
@@ -45,7 +59,7 @@ describe('API keys', () => {
   });
 
   it('are refused with a wrong secret, and when nobody knows them', async () => {
-    const service = createKeyService({ keys });
+    const service = newService();
     const { key } = await service.create({ userId: 'usr_1' });
     expect(await service.authenticate(withLastCharacter(key))).to.equal(null);
     expect(await service.authenticate(key.replace(/^emg_.{26}/, `emg_${'0'.repeat(26)}`))).to.equal(null);
@@ -53,7 +67,7 @@ describe('API keys', () => {
   });
 
   it('cost one look-up while they are in use, however many requests come at once', async () => {
-    const service = createKeyService({ keys });
+    const service = newService();
     const { key } = await service.create({ userId: 'usr_1' });
     await Promise.all(Array.from({ length: 20 }, () => service.authenticate(key)));
     await service.authenticate(key);
@@ -61,7 +75,7 @@ describe('API keys', () => {
   });
 
   it('stay remembered while others guess secrets and ids', async () => {
-    const service = createKeyService({ keys, cacheCapacity: 1 });
+    const service = newService({ cacheCapacity: 1 });
     const good = await service.create({ userId: 'usr_1' });
     const other = await service.create({ userId: 'usr_2' });
     await service.authenticate(good.key);
@@ -75,7 +89,7 @@ describe('API keys', () => {
   });
 
   it('are refused at once where they were revoked', async () => {
-    const service = createKeyService({ keys });
+    const service = newService();
     const { id, key } = await service.create({ userId: 'usr_1' });
     await service.authenticate(key);
     expect(await service.revoke(id)).to.equal(true);
@@ -84,8 +98,8 @@ describe('API keys', () => {
   });
 
   it('are refused within a second where they were revoked by another process', async () => {
-    const here = createKeyService({ keys, cacheTtl: 50 });
-    const there = createKeyService({ keys });
+    const here = newService({ cacheTtl: 50 });
+    const there = newService();
     const { id, key } = await there.create({ userId: 'usr_1' });
     await here.authenticate(key);
     await there.revoke(id);
@@ -94,14 +108,14 @@ describe('API keys', () => {
   });
 
   it('stay revoked although a request that began before is still under way', async () => {
-    const service = createKeyService({ keys });
+    const service = newService();
     const { id, key } = await service.create({ userId: 'usr_1' });
     await Promise.all([service.authenticate(key), service.revoke(id), service.authenticate(key)]);
     expect(await service.authenticate(key)).to.equal(null);
   });
 
   it('keep the time of their first revocation', async () => {
-    const service = createKeyService({ keys });
+    const service = newService();
     const { id } = await service.create({ userId: 'usr_1' });
     await service.revoke(id);
     const first = (await service.get(id))?.revokedAt;
@@ -110,24 +124,103 @@ describe('API keys', () => {
   });
 
   it('are listed for their owner alone, oldest first', async () => {
-    const service = createKeyService({ keys });
+    const service = newService();
     const first = await service.create({ userId: 'usr_list', name: 'first' });
     await sleep(2);
     const second = await service.create({ userId: 'usr_list', name: 'second' });
     await service.create({ userId: 'usr_list_other' });
-    const listed = await service.list('usr_list');
+    const { keys: listed } = await service.list('usr_list');
     expect(listed.map(({ id }) => id)).to.deep.equal([first.id, second.id]);
     expect(listed[0]).to.deep.equal({
       id: first.id,
       userId: 'usr_list',
       name: 'first',
+      scopes: ['models', 'webhooks', 'keys'],
+      models: null,
       createdAt: first.createdAt,
+      expiresAt: null,
+      lastUsedAt: null,
       revokedAt: null,
     });
   });
 
+  it('are listed page by page', async () => {
+    const service = newService();
+    const made = [];
+    for (let i = 0; i < 3; i += 1) {
+      made.push((await service.create({ userId: 'usr_pages' })).id);
+      await sleep(2);
+    }
+    const first = await service.list('usr_pages', { limit: 2 });
+    const second = await service.list('usr_pages', { limit: 2, after: made[1] as string });
+    expect([first.keys.map(({ id }) => id), first.hasMore]).to.deep.equal([made.slice(0, 2), true]);
+    expect([second.keys.map(({ id }) => id), second.hasMore]).to.deep.equal([made.slice(2), false]);
+  });
+
+  it('end when they expire, although they are remembered', async () => {
+    const service = newService({ cacheTtl: 20 });
+    const { key } = await service.create({ userId: 'usr_1', expiresAt: new Date(Date.now() + 150) });
+    expect(await service.authenticate(key)).to.not.equal(null);
+    await sleep(250);
+    expect(await service.authenticate(key)).to.equal(null);
+  });
+
+  it('tell what they are good for: their scopes, the models they may call, their end', async () => {
+    const service = newService();
+    const expiresAt = new Date(Date.now() + 60_000);
+    const { key, id } = await service.create({
+      userId: 'usr_1',
+      scopes: ['models', 'admin', 'models'],
+      models: ['m'],
+      expiresAt,
+    });
+    const principal = { userId: 'usr_1', keyId: id, scopes: ['models', 'admin'], models: ['m'], expiresAt };
+    expect(await service.authenticate(key)).to.deep.equal(principal);
+  });
+
+  it('remember when they were used, once a minute and not while anybody waits', async () => {
+    const service = newService({ lastUsedDelay: 1 });
+    const { id, key } = await service.create({ userId: 'usr_1' });
+    database.forget();
+    for (let i = 0; i < 5; i += 1) await service.authenticate(key);
+    await sleep(20);
+    for (let i = 0; i < 5; i += 1) await service.authenticate(key);
+    await service.close();
+    expect(database.commandsTo('gateway_keys').filter(({ name }) => name === 'update')).to.have.length(1);
+    expect((await service.get(id))?.lastUsedAt?.getTime()).to.be.closeTo(Date.now(), 5_000);
+  });
+
+  it('are not used by whoever shows a wrong one', async () => {
+    const service = newService({ lastUsedDelay: 1 });
+    const { id, key } = await service.create({ userId: 'usr_1' });
+    await service.authenticate(withLastCharacter(key));
+    await service.close();
+    expect((await service.get(id))?.lastUsedAt).to.equal(null);
+  });
+
+  const refused: [param: string, input: object][] = [
+    ['scopes', { scopes: [] }],
+    ['scopes', { scopes: 'models' }],
+    ['scopes[1]', { scopes: ['models', 'everything'] }],
+    ['scopes[0]', { scopes: [{ $ne: null }] }],
+    ['models', { models: [] }],
+    ['models[0]', { models: [''] }],
+    ['models[0]', { models: [{ $ne: null }] }],
+    ['expires_at', { expiresAt: new Date(0) }],
+    ['expires_at', { expiresAt: new Date('never') }],
+    ['expires_at', { expiresAt: '2099-01-01' }],
+  ];
+  for (const [param, input] of refused) {
+    it(`are not made with ${JSON.stringify(input)}`, async () => {
+      const error = await newService()
+        .create({ userId: 'usr_1', ...input })
+        .catch((thrown) => thrown);
+      expect(error).to.include({ code: 'invalid_value', param });
+    });
+  }
+
   it('are unknown by anything that is no id', async () => {
-    const service = createKeyService({ keys });
+    const service = newService();
     await service.create({ userId: 'usr_1' });
     for (const id of ['', 'key_', '__proto__', 'key_\0', { $ne: null }, { $gt: '' }, null, ['key_']]) {
       expect(await service.get(id as string)).to.equal(null);
@@ -137,7 +230,7 @@ describe('API keys', () => {
 
   for (const userId of ['', 'u'.repeat(257), 'usr\0', 'usr\ud800', { $ne: null }, ['usr_1'], 7, null]) {
     it(`are not made for the user ${JSON.stringify(userId).slice(0, 40)}`, async () => {
-      const service = createKeyService({ keys });
+      const service = newService();
       const attempts = await Promise.allSettled([
         service.create({ userId: userId as string }),
         service.list(userId as string),
@@ -153,22 +246,22 @@ describe('API keys', () => {
   }
 
   it('belong to a user called __proto__ as to any other', async () => {
-    const service = createKeyService({ keys });
+    const service = newService();
     const { id, key } = await service.create({ userId: '__proto__' });
-    expect(await service.authenticate(key)).to.deep.equal({ userId: '__proto__', keyId: id });
-    expect(await service.list('__proto__')).to.have.length(1);
+    expect(await service.authenticate(key)).to.include({ userId: '__proto__', keyId: id });
+    expect((await service.list('__proto__')).keys).to.have.length(1);
   });
 
   for (const name of ['n'.repeat(101), 'a\0b', 'a\udc00b', { $set: 1 }, null]) {
     it(`are not called ${JSON.stringify(name).slice(0, 40)}`, async () => {
-      const service = createKeyService({ keys });
+      const service = newService();
       const error = await service.create({ userId: 'usr_1', name: name as string }).catch((thrown) => thrown);
       expect(error).to.include({ code: 'invalid_value', param: 'name' });
     });
   }
 
   it('are written to a majority and the journal', async () => {
-    const service = createKeyService({ keys });
+    const service = newService();
     const { id } = await service.create({ userId: 'usr_1' });
     await service.revoke(id);
     const writes = database.commandsTo('gateway_keys').filter(({ name }) => name !== 'find');

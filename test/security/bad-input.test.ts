@@ -27,11 +27,19 @@ describe('bad input', () => {
   let id: string;
   let before_: string;
 
-  /** Everything in the database but the API keys, as one digest. */
+  /** Everything in the database but when keys were last used, as one digest. */
   async function digest(): Promise<string> {
     const hash = createHash('sha256');
     for (const name of ['gateway_webhooks', 'gateway_events', 'gateway_deliveries', 'gateway_jobs', 'gateway_keys']) {
-      hash.update(JSON.stringify(await connection.collection(name).find().sort({ _id: 1 }).toArray()));
+      hash.update(
+        JSON.stringify(
+          await connection
+            .collection(name)
+            .find({}, { projection: { lastUsedAt: 0 } })
+            .sort({ _id: 1 })
+            .toArray(),
+        ),
+      );
     }
     return hash.digest('hex');
   }
@@ -170,7 +178,7 @@ describe('bad input', () => {
         it(`is answered ${status}: ${bad.slice(0, 30)}`, async () => {
           const answer = await send(one, body, {}, one.path.replace('{id}', bad));
           expect(answer.status).to.equal(status);
-          expect(answer.error.code).to.equal(status === 404 ? 'webhook_not_found' : 'invalid_value');
+          expect(answer.error.code).to.match(status === 404 ? /^(webhook|api_key)_not_found$/ : /^invalid_value$/);
         });
       }
     });

@@ -1,0 +1,60 @@
+import type { Principal, Scope } from '../http/operation.ts';
+import type { KeyRecord } from './cache.ts';
+import type { KeyDocument } from './model.ts';
+
+/** An API key, without its text. */
+export interface ApiKey {
+  /** `key_…` */
+  readonly id: string;
+  readonly userId: string;
+  readonly name: string;
+  /** What it may be used for. */
+  readonly scopes: readonly Scope[];
+  /** The only models it may call, as callers name them; `null` for any. */
+  readonly models: readonly string[] | null;
+  readonly createdAt: Date;
+  /** `null` for never. */
+  readonly expiresAt: Date | null;
+  /** When it was last used, up to a minute late; `null` until then. */
+  readonly lastUsedAt: Date | null;
+  readonly revokedAt: Date | null;
+}
+
+/** A key just made. `key` is shown this once: only its digest is stored. */
+export interface NewApiKey extends Omit<ApiKey, 'revokedAt' | 'lastUsedAt'> {
+  readonly key: string;
+}
+
+/** What a new key shall be. */
+export interface ApiKeyInput {
+  readonly userId: string;
+  /** What its owner calls it, 100 characters at most. @default '' */
+  readonly name?: string;
+  /** @default `models`, `webhooks` and `keys`: what an account's owner may do with it */
+  readonly scopes?: readonly Scope[];
+  /** When it stops working, by the database's clock. @default never */
+  readonly expiresAt?: Date;
+  /** The only models it may call, as callers name them: 1 to 100. @default any */
+  readonly models?: readonly string[];
+}
+
+/** Which page of a list. */
+export interface KeyPage {
+  /** 1 to 100. @default 100 */
+  readonly limit?: number;
+  /** The id that the page follows; it need not exist any more. */
+  readonly after?: string;
+}
+
+export function toApiKey({ _id, hash: _, ...key }: KeyDocument): ApiKey {
+  return { id: _id, ...key };
+}
+
+function toPrincipal({ _id, userId, scopes, models, expiresAt }: KeyDocument): Principal {
+  return { userId, keyId: _id, scopes, ...(models && { models }), ...(expiresAt && { expiresAt }) };
+}
+
+/** @param good whether it may be used, by the database's clock */
+export function toRecord(key: KeyDocument, good: boolean): KeyRecord {
+  return { digest: Buffer.from(key.hash, 'hex'), principal: toPrincipal(key), good };
+}

@@ -1,0 +1,53 @@
+/** Writes down when keys were used: in batches, never waited for, each key once a minute at most. */
+export interface LastUsed {
+  /** A key was used just now. */
+  note(id: string): void;
+  /** Writes what waits. */
+  close(): Promise<void>;
+}
+
+export interface LastUsedOptions {
+  /** Writes the present moment for these keys. */
+  readonly write: (ids: readonly string[]) => Promise<void>;
+  readonly onFailure: (error: unknown) => void;
+  /** How long notes are gathered. Milliseconds. @default 1_000 */
+  readonly delay?: number;
+  /** How long a key that was noted is not noted again. Milliseconds. @default 60_000 */
+  readonly interval?: number;
+}
+
+/** A note that cannot be written is lost; the next one comes in a minute. */
+export function createLastUsed({ write, onFailure, delay = 1_000, interval = 60_000 }: LastUsedOptions): LastUsed {
+  const noted = new Map<string, number>();
+  let waiting: string[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> = Promise.resolve();
+
+  function forgetOld(now: number): void {
+    for (const [id, at] of noted) if (now - at >= interval) noted.delete(id);
+  }
+
+  function flush(): void {
+    clearTimeout(timer);
+    timer = undefined;
+    const ids = waiting;
+    waiting = [];
+    forgetOld(performance.now());
+    if (ids.length > 0) writing = write(ids).catch(onFailure);
+  }
+
+  return {
+    note(id) {
+      const now = performance.now();
+      const before = noted.get(id);
+      if (before !== undefined && now - before < interval) return;
+      noted.set(id, now);
+      waiting.push(id);
+      timer ??= setTimeout(flush, delay).unref();
+    },
+    async close() {
+      flush();
+      await writing;
+    },
+  };
+}

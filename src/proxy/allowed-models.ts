@@ -1,0 +1,18 @@
+import { GatewayError } from '../errors.ts';
+import type { Principal } from '../http/operation.ts';
+
+/** Whether whoever calls may call what callers name so. Pure. */
+export function mayCall({ models }: Principal, model: string): boolean {
+  return models === undefined || models.includes(model);
+}
+
+/**
+ * Makes sure that whoever calls may call this model. A key with a list of models has to name one.
+ * @throws GatewayError `model_not_allowed`
+ */
+export function requireAllowedModel(principal: Principal, model: string | undefined): void {
+  if (!principal.models || (model !== undefined && mayCall(principal, model))) return;
+  const asked = model === undefined ? 'a call that names no model' : `the model '${model}'`;
+  const message = `This API key may not call ${asked}; it may call ${principal.models.join(', ')}`;
+  throw new GatewayError('model_not_allowed', message, { param: 'model' });
+}

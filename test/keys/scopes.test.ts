@@ -1,0 +1,145 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { scopes } from '../../src/http/operation.ts';
+import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
+import { freshDatabase } from '../support/mongo.ts';
+import { operations } from '../support/spec.ts';
+import { json, ScriptedUpstream } from '../support/upstream.ts';
+
+const chat = { model: 'm', messages: [{ role: 'user', content: 'hi' }] };
+
+describe('the scopes of API keys', () => {
+  let live: LiveGateway;
+  let upstream: ScriptedUpstream;
+
+  before(async () => {
+    upstream = await ScriptedUpstream.start();
+    upstream.script = json(200, { object: 'list', data: [{ id: 'm' }, { id: 'other' }] });
+    live = await startGateway({ upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl }] });
+  });
+  after(async () => {
+    await live.close();
+    await upstream.close();
+  });
+
+  async function send(key: string, method: string, path: string, body?: unknown) {
+    const response = await fetch(live.url + path, {
+      method,
+      headers: { authorization: `Bearer ${key}`, ...(body !== undefined && { 'content-type': 'application/json' }) },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for
+    const answer: any = await response.json();
+    return { status: response.status, headers: response.headers, body: answer };
+  }
+
+  const newKey = async (input: object) => (await live.gateway.keys.create({ userId: 'usr_1', ...input })).key;
+
+  for (const { method, path, operation } of operations) {
+    const scope = operation['x-scope'] as (typeof scopes)[number];
+
+    it(`keep a key with every scope but ${scope} from ${operation.operationId}, before its body is read`, async () => {
+      const key = await newKey({ scopes: scopes.filter((one) => one !== scope) });
+      const { status, body, headers } = await send(key, method.toUpperCase(), path);
+      expect([status, body.error.code]).to.deep.equal([403, 'insufficient_scope']);
+      expect(body.error.message).to.contain(scope);
+      expect(headers.get('www-authenticate')).to.equal(`Bearer error="insufficient_scope", scope="${scope}"`);
+    });
+
+    it(`let a key with ${scope} alone use ${operation.operationId}`, async () => {
+      const { status } = await send(await newKey({ scopes: [scope] }), method.toUpperCase(), path);
+      expect(status).to.not.be.oneOf([401, 403]);
+    });
+  }
+
+  it('cannot be granted by a key that lacks them', async () => {
+    const key = await newKey({ scopes: ['keys', 'models'] });
+    const answer = await send(key, 'POST', '/v1/api_keys', { name: '', scopes: ['models', 'admin'] });
+    expect([answer.status, answer.body.error.code, answer.body.error.param]).to.deep.equal([
+      403,
+      'insufficient_scope',
+      'scopes[1]',
+    ]);
+    expect(answer.body.error.message).to.contain('admin');
+    expect((await send(key, 'POST', '/v1/api_keys', { name: '', scopes: ['models'] })).status).to.equal(201);
+  });
+
+  it('are kept in their limits: a key makes none that calls more models or lives longer', async () => {
+    const expires_at = new Date(Date.now() + 60_000).toISOString();
+    const key = await newKey({ scopes: ['keys'], models: ['m'], expiresAt: new Date(expires_at) });
+    const wanted = { name: '', scopes: ['keys'], models: ['m'], expires_at };
+    const tries: [object, string][] = [
+      [{ ...wanted, models: undefined }, 'model_not_allowed'],
+      [{ ...wanted, models: ['m', 'other'] }, 'model_not_allowed'],
+      [{ ...wanted, expires_at: undefined }, 'invalid_value'],
+      [{ ...wanted, expires_at: new Date(Date.now() + 120_000).toISOString() }, 'invalid_value'],
+    ];
+    for (const [body, code] of tries) {
+      expect((await send(key, 'POST', '/v1/api_keys', body)).body.error.code).to.equal(code);
+    }
+    expect((await send(key, 'POST', '/v1/api_keys', wanted)).status).to.equal(201);
+  });
+
+  it('come with the models that a key may call: others are refused, unlisted and never asked for', async () => {
+    const key = await newKey({ models: ['m'] });
+    const asked = upstream.requests.length;
+    const refused = await send(key, 'POST', '/v1/chat/completions', { ...chat, model: 'other' });
+    expect([refused.status, refused.body.error.code]).to.deep.equal([403, 'model_not_allowed']);
+    const unnamed = await send(key, 'POST', '/v1/images/generations', { prompt: 'A lighthouse' });
+    expect(unnamed.body.error.code).to.equal('model_not_allowed');
+    expect(upstream.requests).to.have.length(asked);
+    expect((await send(key, 'POST', '/v1/chat/completions', chat)).status).to.equal(200);
+    const { body } = await send(key, 'GET', '/v1/models');
+    expect(body.data.map(({ id }: { id: string }) => id)).to.deep.equal(['m']);
+    expect((await send(key, 'GET', '/v1/models/other')).status).to.equal(404);
+  });
+
+  it("are the account's own where a host's authenticate says nothing of them", async () => {
+    const hosted = await startGateway({ authenticate: () => ({ userId: 'usr_host' }) });
+    expect((await hosted.call('GET', '/v1/webhooks')).status).to.equal(200);
+    expect((await hosted.call('GET', '/v1/api_keys')).body).to.deep.equal({ data: [], has_more: false });
+    const granting = await hosted.call('POST', '/v1/api_keys', { name: '', scopes: ['events:publish'] });
+    expect(granting.body.error.code).to.equal('insufficient_scope');
+    await hosted.close();
+  });
+});
+
+describe('a key that is revoked over HTTP', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let here: LiveGateway;
+  let there: ModelGateway;
+
+  before(async () => {
+    database = await freshDatabase();
+    const shared = { mongo: database.uri, secretKeys: [newSecretKey()] };
+    here = await startGateway(shared);
+    there = await createModelGateway({ ...loopbackOptions, ...shared });
+  });
+  after(async () => {
+    await there.close();
+    await here.close();
+    await database.drop();
+  });
+
+  it('stops in another process within a second, though it is in use there all the time', async () => {
+    const { id, key } = await there.keys.create({ userId: 'usr_1' });
+    expect(await there.keys.authenticate(key)).to.not.equal(null);
+    expect((await here.call('DELETE', `/v1/api_keys/${id}`)).body).to.deep.equal({ id, deleted: true });
+    const revoked = performance.now();
+    while ((await there.keys.authenticate(key)) !== null) await sleep(5);
+    expect(performance.now() - revoked).to.be.below(1_000);
+  });
+
+  it("may be revoked again; another account's key, an unknown and a malformed one are not found", async () => {
+    const { id } = await there.keys.create({ userId: 'usr_1' });
+    const other = await there.keys.create({ userId: 'usr_2' });
+    await here.call('DELETE', `/v1/api_keys/${id}`);
+    expect((await here.call('DELETE', `/v1/api_keys/${id}`)).status).to.equal(200);
+    for (const strange of [other.id, 'key_00000000000000000000000000', 'key_%00', '__proto__']) {
+      const { status, body } = await here.call('DELETE', `/v1/api_keys/${strange}`);
+      expect([status, body.error.code]).to.deep.equal([404, 'api_key_not_found']);
+    }
+    expect(await there.keys.authenticate(other.key)).to.not.equal(null);
+  });
+});
