@@ -135,12 +135,12 @@ describe('publish', () => {
     expect((await events.stored()).map(({ _id }) => _id)).to.deep.equal([id]);
   });
 
-  it('publishes a test event to one webhook, with the example of its type', async () => {
-    const { id, data } = await events.publishTest({ userId: 'usr_1', type: 'credits.low', webhookId: 'wh_7' });
+  it('publishes a test event to one webhook, with the example of its type, about the account itself', async () => {
+    const { id, data } = await events.publishTest({ userId: 'usr_7', type: 'credits.low', webhookId: 'wh_7' });
     const [stored] = await events.stored();
 
     expect(stored).to.deep.include({ _id: id, targets: ['wh_7'], skipped: [], test: true });
-    expect(data).to.have.property('credits_remaining');
+    expect(data).to.include({ user_id: 'usr_7' }).and.have.property('credits_remaining');
   });
 
   it('hashes type and data so that no two contents share a hash', async () => {

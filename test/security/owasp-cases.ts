@@ -24,6 +24,19 @@ export function wrongCredentials(key: string, revoked: string): Readonly<Record<
   ];
 }
 
+/** Fields of a webhook that are the gateway's to set, by the names they have inside and outside. */
+export const ownFields: readonly string[] = [
+  'id',
+  '_id',
+  'userId',
+  'user_id',
+  'created_at',
+  'createdAt',
+  'slot',
+  'sealedWith',
+  'rotation',
+];
+
 /** What somebody might try beside what openapi.yaml has. */
 export const undocumentedPaths: readonly string[] = [
   '/v2/webhooks',

@@ -8,7 +8,7 @@ import { type LiveGateway, listen, newSecretKey, startGateway } from '../support
 import { freshUri } from '../support/mongo.ts';
 import { operations, spec } from '../support/spec.ts';
 import { json, raw, ScriptedUpstream } from '../support/upstream.ts';
-import { event, flood, secret, undocumentedPaths, webhook, wrongCredentials } from './owasp-cases.ts';
+import { event, flood, ownFields, secret, undocumentedPaths, webhook, wrongCredentials } from './owasp-cases.ts';
 import { type Request, sendTo } from './send.ts';
 
 const upstreamKey = 'sk-upstream-owasp';
@@ -25,8 +25,7 @@ describe('the OWASP API Security Top 10 (2023)', () => {
     upstream = await ScriptedUpstream.start();
     const upstreams = [{ name: 'up', baseUrl: upstream.baseUrl, apiKey: upstreamKey }];
     connection = await mongoose.createConnection(freshUri()).asPromise();
-    const database = { mongo: connection, secretKeys: [newSecretKey()] };
-    live = await startGateway({ ...database, upstreams, maxWebhooks, retryDelays: [] });
+    live = await startGateway({ mongo: connection, secretKeys: [newSecretKey()], upstreams, maxWebhooks });
     strangersKey = (await live.gateway.keys.create({ userId: 'usr_stranger' })).key;
   });
   after(async () => {
@@ -61,8 +60,7 @@ describe('the OWASP API Security Top 10 (2023)', () => {
       expect([theirs.status, theirs.code]).to.deep.equal([404, 'webhook_not_found']);
       expect(theirs.text.replace(id, nobody)).to.equal(none.text);
     }
-    const listed = await send('GET', '/v1/webhooks', { key: strangersKey });
-    expect(JSON.parse(listed.text).data).to.deep.equal([]);
+    expect((await send('GET', '/v1/webhooks', { key: strangersKey })).text).to.include('"data":[]');
     expect(await live.gateway.webhooks.get('usr_1', id)).to.deep.equal(before);
   });
 
@@ -80,17 +78,7 @@ describe('the OWASP API Security Top 10 (2023)', () => {
 
   it('API3 Broken object property level authorization: only documented fields are taken, and no secret is given', async () => {
     const id = await create();
-    for (const field of [
-      'id',
-      '_id',
-      'userId',
-      'user_id',
-      'created_at',
-      'createdAt',
-      'slot',
-      'sealedWith',
-      'rotation',
-    ]) {
+    for (const field of ownFields) {
       const created = await live.call('POST', '/v1/webhooks', { ...webhook, [field]: 'usr_stranger' });
       const changed = await live.call('PATCH', `/v1/webhooks/${id}`, { active: true, [field]: 'usr_stranger' });
       const rotated = await live.call('POST', `/v1/webhooks/${id}/rotate_secret`, { secret, [field]: 'x' });
@@ -105,14 +93,13 @@ describe('the OWASP API Security Top 10 (2023)', () => {
     const shown = ['id', 'url', 'events', 'active', 'created_at'];
     expect((await live.call('GET', `/v1/webhooks/${id}`)).body).to.have.all.keys(...shown, 'secret_rotation');
     expect((await live.call('PATCH', `/v1/webhooks/${id}`, { active: false })).body).to.have.all.keys(...shown);
-    const [listed] = (await live.call('GET', '/v1/webhooks')).body.data;
-    expect(listed).to.have.all.keys('id', 'url', 'events', 'active');
+    expect((await live.call('GET', '/v1/webhooks')).body.data[0]).to.have.all.keys('id', 'url', 'events', 'active');
   });
 
   it('API4 Unrestricted resource consumption: size, depth, pages, webhooks and changes are bounded', async () => {
-    const gzip = { headers: { 'content-encoding': 'gzip' } };
-    const bomb = gzipSync(Buffer.alloc(20_000_000, ' ')) as unknown as string;
-    expect((await send('POST', '/v1/webhooks', { body: bomb, ...gzip })).code).to.equal('request_too_large');
+    const body = gzipSync(Buffer.alloc(20_000_000, ' ')) as unknown as string;
+    const headers = { 'content-encoding': 'gzip' };
+    expect((await send('POST', '/v1/webhooks', { body, headers })).code).to.equal('request_too_large');
     const large = JSON.stringify({ ...webhook, secret: 'x'.repeat(300_000) });
     expect((await send('POST', '/v1/webhooks', { body: large })).status).to.equal(413);
     expect((await send('POST', '/v1/webhooks', { body: '['.repeat(100_000) })).status).to.equal(400);
@@ -123,10 +110,10 @@ describe('the OWASP API Security Top 10 (2023)', () => {
     const strict = await startGateway({ managementRateLimit: 2 });
     const statuses: number[] = [];
     for (let i = 0; i < 4; i += 1) statuses.push((await strict.call('POST', '/v1/webhooks', webhook)).status);
-    const { status, headers } = await strict.call('DELETE', '/v1/webhooks/wh_none');
+    const refused = await strict.call('DELETE', '/v1/webhooks/wh_none');
     await strict.close();
-    expect(statuses).to.deep.equal([201, 201, 429, 429]);
-    expect([status, Number(headers.get('retry-after')) > 0]).to.deep.equal([429, true]);
+    expect([...statuses, refused.status]).to.deep.equal([201, 201, 429, 429, 429]);
+    expect(Number(refused.headers.get('retry-after'))).to.be.above(0);
   });
 
   it('API5 Broken function level authorization: no other method does anything, however it is asked for', async () => {
