@@ -1,10 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { OperationTable } from '../http/operation.ts';
 import type { Logger, ModelHooks, UpstreamOptions } from '../options.ts';
 import type { Gate } from './gate.ts';
 import { relayHooks, tell } from './hooks.ts';
 import type { Metering } from './metering.ts';
 import { createModelList } from './models.ts';
-import { createRelay } from './relay.ts';
+import { createRelay, type Relay } from './relay.ts';
 import { RetryBudget, type RetryOptions } from './retry.ts';
 import { modelOperations } from './routes.ts';
 import { createUpstream } from './upstream.ts';
@@ -30,6 +31,9 @@ export interface ModelProxy {
   close(): Promise<void>;
 }
 
+/** How long calls may take to end when the gateway closes. Milliseconds. */
+const closeTimeout = 5_000;
+
 const noMetering: Metering = { opened() {}, closed() {}, dropped() {} };
 
 /** Records go to the meter and then to the host's `onUsage`. */
@@ -48,7 +52,8 @@ function withHook(metering: Metering, { onUsage }: ModelHooks, logger: Logger): 
 export function createProxy(deps: ProxyDependencies): ModelProxy {
   const { logger, retry = {}, hooks = {}, gates = [], metering = noMetering, exposeUpstream = false } = deps;
   const upstreams = deps.upstreams.map(createUpstream);
-  const relay = createRelay({
+  const calls = new Set<Promise<void>>();
+  const relayUntracked = createRelay({
     upstreams,
     retry: { attempts: retry.attempts ?? 3, maxWait: retry.maxWait ?? 2_000, budget: new RetryBudget() },
     metering: withHook(metering, hooks, logger),
@@ -56,10 +61,21 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     gates,
     exposeUpstream,
   });
+  const relay: Relay = async (...call) => {
+    const relayed = relayUntracked(...call);
+    calls.add(relayed);
+    try {
+      await relayed;
+    } finally {
+      calls.delete(relayed);
+    }
+  };
   return {
     operations: modelOperations(relay, createModelList(upstreams, logger, deps.modelListLifetime)),
     async close() {
       await Promise.all(upstreams.map((upstream) => upstream.close()));
+      // those calls end now, and with them their usage records; a host's hook may hold one up
+      await Promise.race([Promise.allSettled(calls), sleep(closeTimeout, undefined, { ref: false })]);
     },
   };
 }

@@ -1,0 +1,82 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import mongoose, { type Connection } from 'mongoose';
+import { createModelGateway, type ModelGateway, type UsageRecord } from '../../src/index.ts';
+import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
+import { freshUri } from '../support/mongo.ts';
+import { events, json, ScriptedUpstream, stall } from '../support/upstream.ts';
+
+describe('the usage of model calls', () => {
+  let upstream: ScriptedUpstream;
+  let live: LiveGateway;
+  let told: UsageRecord[];
+
+  beforeEach(async () => {
+    told = [];
+    upstream = await ScriptedUpstream.start();
+    live = await startGateway({
+      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
+      onUsage: (record) => void told.push(record),
+    });
+  });
+
+  afterEach(async () => {
+    await live.close();
+    await upstream.close();
+  });
+
+  const ask = (extra: object = {}) => ({ model: 'm', messages: [{ role: 'user', content: 'Hi' }], ...extra });
+  const usage = { prompt_tokens: 3, completion_tokens: 5, total_tokens: 8 };
+
+  it('is told to the host and stored, with the key that was used', async () => {
+    upstream.script = json(200, { choices: [], usage });
+    const { status } = await live.call('POST', '/v1/chat/completions', ask());
+    expect(status).to.equal(200);
+    for (let i = 0; i < 200 && told.length === 0; i += 1) await sleep(5);
+    expect(told[0]).to.include({ userId: 'usr_1', inputTokens: 3, outputTokens: 5, estimated: false, upstream: 'one' });
+    expect(told[0]?.keyId).to.match(/^key_/);
+    expect(told[0]?.id).to.match(/^use_/);
+  });
+
+  it('has a final record for every answered call when the gateway has closed, streams that were cut off too', async () => {
+    const uri = freshUri();
+    const connection: Connection = await mongoose.createConnection(uri).asPromise();
+    const gateway: ModelGateway = await createModelGateway({
+      ...loopbackOptions,
+      mongo: connection,
+      secretKeys: [newSecretKey()],
+      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
+      authenticate: () => ({ userId: 'usr_7' }),
+    });
+    const server = (await import('express')).default().use(gateway.router).listen(0, '127.0.0.1');
+    await new Promise((resolve) => server.once('listening', resolve));
+    const { port } = server.address() as { port: number };
+    const post = (body: object) =>
+      fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+
+    upstream.script = events([{ choices: [], usage }]);
+    for (let i = 0; i < 20; i += 1) await (await post(ask({ stream: true }))).text();
+    upstream.script = stall('data: {"choices":[{}]}\n\n');
+    const cutOff = await post(ask({ stream: true }));
+    upstream.script = json(400, {});
+    await (await post(ask())).text();
+
+    await gateway.close();
+    expect(await cutOff.text()).to.include('shutting_down');
+    const records = await connection.collection('gateway_usage').find().toArray();
+    expect(records.map(({ ending }) => ending).sort()).to.deep.equal([
+      ...Array(20).fill('complete'),
+      'upstream_failed',
+    ]);
+    for (const record of records) expect(record).to.include({ userId: 'usr_7', keyId: null, model: 'm' });
+
+    server.close();
+    server.closeAllConnections();
+    await connection.dropDatabase();
+    await connection.close();
+  });
+});
