@@ -59,6 +59,7 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
   const db = connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
   let agenda: Agenda | null = null;
   const channel = new InMemoryNotificationChannel();
+  const backend = createJobsBackend(db, collection);
   const alarms = createAlarms();
   let stopped = false;
 
@@ -75,7 +76,7 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
   function createAgenda(): Agenda {
     const made = new Agenda({
       name: owner,
-      backend: createJobsBackend(db, collection),
+      backend,
       notificationChannel: channel,
       processEvery,
       maxConcurrency: runAtOnce,
@@ -128,6 +129,7 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
       await agenda?.stop(false);
     },
     async release() {
+      await backend.quiesce();
       // Agenda forgets the jobs it was just locking or running when it was stopped
       const soon = new Date(Date.now() + 2 * processEvery);
       await db.collection(collection).deleteMany({ ...owned, nextRunAt: null });

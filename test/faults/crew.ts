@@ -48,7 +48,9 @@ export function createCrew(config: WorkerConfig, size: number) {
       member.waiting.get(message.serial)?.(message);
       member.waiting.delete(message.serial);
     });
-    child.once('exit', () => {
+    child.once('exit', (code) => {
+      // a worker that cannot even start is no fault that was meant
+      if (!member.ready && code !== null) throw new Error(`a worker ended with ${code} before it was ready`);
       deaths += 1;
       members.delete(member);
       for (const [lost, reply] of member.waiting) reply({ serial: lost, error: 'the worker died' });

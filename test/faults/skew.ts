@@ -3,7 +3,8 @@ const skew = Number(process.env.CLOCK_SKEW_MS ?? 0);
 const RealDate = Date;
 
 if (skew !== 0) {
-  globalThis.Date = class extends RealDate {
+  // mongoose knows the type by the name of its constructor
+  class Skewed extends RealDate {
     // biome-ignore lint/suspicious/noExplicitAny: Date takes what Date takes
     constructor(...args: any[]) {
       if (args.length === 0) super(RealDate.now() + skew);
@@ -12,5 +13,7 @@ if (skew !== 0) {
     static override now(): number {
       return RealDate.now() + skew;
     }
-  } as DateConstructor;
+  }
+  Object.defineProperty(Skewed, 'name', { value: 'Date' });
+  globalThis.Date = Skewed as DateConstructor;
 }

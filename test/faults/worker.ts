@@ -1,9 +1,10 @@
 import mongoose from 'mongoose';
-import { createModelGateway, GatewayError } from '../../src/index.ts';
 import { armCrash, type Crash } from './crash-points.ts';
 
 /** What a worker process is told, as JSON in its first argument. */
 export interface WorkerConfig {
+  /** Where the package is loaded from: compiled, so that a new worker is there at once. */
+  readonly entry: string;
   readonly uri: string;
   readonly secretKey: string;
   readonly retryDelays: readonly number[];
@@ -23,6 +24,7 @@ export interface PublishReply {
 }
 
 const config = JSON.parse(process.argv[2] ?? '{}') as WorkerConfig;
+const { createModelGateway, GatewayError } = (await import(config.entry)) as typeof import('../../src/index.ts');
 const connection = await mongoose
   .createConnection(config.uri, { monitorCommands: true, appName: 'faults-worker', serverSelectionTimeoutMS: 20_000 })
   .asPromise();
