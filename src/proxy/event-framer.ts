@@ -5,8 +5,18 @@ const colon = 0x3a;
 /** What an unfinished event may hold back. Bytes. A larger one goes through as it comes. */
 const holdLimit = 16 * 1024;
 
-/** Says whether a whole event is sent on. */
-export type KeepEvent = (event: Buffer) => boolean;
+/** Says which events are taken out. */
+export interface EventFilter {
+  /** Whether some event in these bytes may have to be taken out; when not, whole events pass without being looked at. */
+  mayDrop(bytes: Buffer): boolean;
+  /** Whether this one, whole, is sent on. */
+  keeps(event: Buffer): boolean;
+}
+
+/** Takes nothing out. */
+export const keepAll: EventFilter = { mayDrop: () => false, keeps: () => true };
+
+const eventEnd = Buffer.from('\n\n');
 
 /**
  * Cuts a stream of server-sent events where one may end (WHATWG HTML, 9.2.6), without changing a byte: an event is
@@ -14,7 +24,7 @@ export type KeepEvent = (event: Buffer) => boolean;
  * out. Comments between events pass at once, for they keep connections alive. An event beyond 16 KiB passes as it comes.
  */
 export class EventFramer {
-  readonly #keep: KeepEvent;
+  readonly #filter: EventFilter;
   #held: Buffer[] = [];
   #heldBytes = 0;
   /** Whether the present event grew beyond the limit and so passes as it comes. */
@@ -28,8 +38,8 @@ export class EventFramer {
   /** Whole events so far. */
   events = 0;
 
-  constructor(keep: KeepEvent) {
-    this.#keep = keep;
+  constructor(filter: EventFilter) {
+    this.#filter = filter;
   }
 
   /** Whether what was passed on ends inside an event. */
@@ -39,6 +49,7 @@ export class EventFramer {
 
   /** Takes the next bytes as they came, however they are cut. @returns what is to be passed on */
   push(chunk: Buffer): Buffer[] {
+    if (this.#isBetweenEvents() && this.#passesWhole(chunk)) return [chunk];
     const out: Buffer[] = [];
     let from = 0;
     for (let i = 0; i < chunk.length; i += 1) {
@@ -79,6 +90,19 @@ export class EventFramer {
     return rest;
   }
 
+  #isBetweenEvents(): boolean {
+    return this.#heldBytes === 0 && !this.#passing && !this.#eventHasFields && this.#lineLength === 0 && !this.#afterCr;
+  }
+
+  /** What most chunks are: whole events with plain line ends. */
+  #passesWhole(chunk: Buffer): boolean {
+    const { length } = chunk;
+    const isWhole = length > 2 && chunk[length - 1] === lf && chunk[length - 2] === lf && chunk[0] !== colon;
+    if (!isWhole || chunk[0] === lf || chunk.includes(cr) || this.#filter.mayDrop(chunk)) return false;
+    for (let at = chunk.indexOf(eventEnd); at !== -1; at = chunk.indexOf(eventEnd, at + 2)) this.events += 1;
+    return true;
+  }
+
   /** @returns whether what has come so far may be passed on */
   #endLine(): boolean {
     const blank = this.#lineLength === 0;
@@ -99,7 +123,7 @@ export class EventFramer {
     const event = this.#heldBytes === 0 ? last : Buffer.concat([...this.#held, last]);
     this.#held = [];
     this.#heldBytes = 0;
-    this.#droppedLast = !this.#keep(event);
+    this.#droppedLast = !this.#filter.keeps(event);
     if (!this.#droppedLast) out.push(event);
   }
 

@@ -4,12 +4,12 @@ import type { HttpResponse } from '../outbound/client.ts';
 import { collect } from './collect.ts';
 import type { Cutoff } from './cutoff.ts';
 import { EmbeddingRepair } from './embedding-repair.ts';
-import { EventFramer } from './event-framer.ts';
+import { type EventFilter, EventFramer, keepAll } from './event-framer.ts';
 import { errorEvent, failure, failureOf } from './failure.ts';
 import type { Gauge } from './gauge.ts';
 import { type HeaderValues, isEncoded, isEventStream } from './headers.ts';
 import { type Course, transfer } from './transfer.ts';
-import { isUsageChunk } from './usage-chunk.ts';
+import { holdsUsage, isUsageChunk } from './usage-chunk.ts';
 
 /** The largest answer that is held until it is whole. Bytes. */
 const holdLimit = 256 * 1024;
@@ -29,13 +29,15 @@ export interface Descent {
   readonly repairsVectors: boolean;
 }
 
+const withoutUsageChunk: EventFilter = { mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) };
+
 /** Half a JSON body must not look whole: the connection is cut, so that the client sees a failed transfer. */
 const cut = (res: ServerResponse): void => void res.destroy();
 
 /** Sends a stream of events down as it comes; it ends in an error event when it breaks off, and then without `[DONE]`. */
 async function sendEvents(descent: Descent): Promise<CallEnding> {
   const { response, headers, res, cutoff, betweenChunks, gauge, dropsUsageChunk } = descent;
-  const framer = new EventFramer(dropsUsageChunk ? (event) => !isUsageChunk(event) : () => true);
+  const framer = new EventFramer(dropsUsageChunk ? withoutUsageChunk : keepAll);
   const course: Course = {
     stage: framer,
     tap: gauge,

@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { EventFramer } from '../../src/proxy/event-framer.ts';
-import { isUsageChunk } from '../../src/proxy/usage-chunk.ts';
+import { type EventFilter, EventFramer, keepAll } from '../../src/proxy/event-framer.ts';
+import { holdsUsage, isUsageChunk } from '../../src/proxy/usage-chunk.ts';
 
-function pass(pieces: Buffer[], keep: (event: Buffer) => boolean = () => true): { out: string; framer: EventFramer } {
-  const framer = new EventFramer(keep);
+function pass(pieces: Buffer[], filter: EventFilter = keepAll): { out: string; framer: EventFramer } {
+  const framer = new EventFramer(filter);
   const out = pieces.flatMap((piece) => framer.push(piece));
   return { out: Buffer.concat([...out, ...framer.end()]).toString('latin1'), framer };
 }
@@ -36,7 +36,7 @@ describe('the framing of an event stream', () => {
     });
 
     it(`takes out the usage chunk alone, with ${name} line ends, however the stream is cut`, () => {
-      const keep = (event: Buffer) => !isUsageChunk(event);
+      const keep: EventFilter = { mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) };
       expect(pass([bytes], keep).out).to.equal(without);
       expect(pass(everyByte(bytes), keep).out).to.equal(without);
       for (const i of bytes.keys()) expect(pass(cutAt(bytes, [i]), keep).out, `cut at ${i}`).to.equal(without);
@@ -57,19 +57,19 @@ describe('the framing of an event stream', () => {
   });
 
   it('passes a whole event on at once, and holds half of one', () => {
-    const framer = new EventFramer(() => true);
+    const framer = new EventFramer(keepAll);
     expect(Buffer.concat(framer.push(Buffer.from('data: a\n\ndata: b'))).toString()).to.equal('data: a\n\n');
     expect(Buffer.concat(framer.push(Buffer.from('\n\n'))).toString()).to.equal('data: b\n\n');
     expect(framer.events).to.equal(2);
   });
 
   it('passes a comment on at once', () => {
-    const framer = new EventFramer(() => true);
+    const framer = new EventFramer(keepAll);
     expect(Buffer.concat(framer.push(Buffer.from(': keep-alive\n'))).toString()).to.equal(': keep-alive\n');
   });
 
   it('lets an event of 1 MB through without keeping it', () => {
-    const framer = new EventFramer(() => true);
+    const framer = new EventFramer(keepAll);
     const chunk = Buffer.alloc(64 * 1024, 'x');
     expect(framer.push(Buffer.from('data: '))).to.deep.equal([]);
     for (let i = 0; i < 16; i += 1) {
