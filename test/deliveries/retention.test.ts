@@ -1,0 +1,61 @@
+import { expect } from 'chai';
+import { createRetention } from '../../src/deliveries/retention.ts';
+import { createOutbox } from '../../src/events/outbox.ts';
+import { freshDatabase } from '../support/mongo.ts';
+import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
+import { startReceiver, type TestReceiver } from './receiver.ts';
+
+describe('Retention', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let webhooks: FakeWebhooks;
+  let gateway: TestGateway;
+  let receiver: TestReceiver;
+
+  beforeEach(async () => {
+    database = await freshDatabase();
+    webhooks = fakeWebhooks();
+    receiver = await startReceiver();
+    gateway = await startGateway(database.connection, webhooks, { retentionDays: 2 });
+  });
+  afterEach(async () => {
+    await gateway.close();
+    await receiver.stop();
+    await database.drop();
+  });
+
+  /** The pass over events, as if they were all older than the retention. */
+  const passLater = () => createRetention(gateway.deliveries, createOutbox(gateway.events), -60_000)();
+
+  it('lets a delivery expire so many days after it has ended', async () => {
+    webhooks.add(receiver.url);
+    await gateway.start();
+    const { id } = await gateway.publish(payment);
+    const { endedAt, expiresAt } = await gateway.delivery(id, ended);
+
+    expect(Number(expiresAt) - Number(endedAt)).to.equal(2 * 86_400_000);
+  });
+
+  it('never lets an event expire that has a delivery left, pending or not', async () => {
+    webhooks.add(receiver.url);
+    const { id } = await gateway.publish(payment);
+    await passLater();
+
+    expect(await gateway.events.findById(id).lean()).not.to.have.property('expiresAt');
+    expect((await gateway.ofEvent(id))[0]).not.to.have.property('expiresAt');
+  });
+
+  it('lets an event expire that is old and has no delivery left', async () => {
+    const { id } = await gateway.publish(payment);
+    await gateway.events.updateOne({ _id: id }, { fanOut: 'done' });
+    await passLater();
+
+    expect(await gateway.events.findById(id).lean()).to.have.property('expiresAt');
+  });
+
+  it('keeps a young event, so that its idempotency key goes on working', async () => {
+    const { id } = await gateway.publish(payment);
+    await createRetention(gateway.deliveries, createOutbox(gateway.events), 60_000)();
+
+    expect(await gateway.events.findById(id).lean()).not.to.have.property('expiresAt');
+  });
+});
