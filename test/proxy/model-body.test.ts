@@ -91,6 +91,15 @@ describe('the body of a model call', () => {
     );
   });
 
+  it('may have strings of any length with escapes anywhere', () => {
+    for (const run of [0, 1, 254, 255, 256, 257, 258, 600]) {
+      for (const escaped of ['\\"', '\\\\', '\\\\\\"', '\\\\\\\\']) {
+        const text = `{"a":"${'x'.repeat(run)}${escaped}${'y'.repeat(run)}${escaped}","model":"m"}`;
+        expect(read(text).model, text).to.equal('m');
+      }
+    }
+  });
+
   it('with a 10 MB image is read in no time', () => {
     const text = `{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,${'A'.repeat(1e7)}"}}]}],"model":"m"}`;
     const bytes = Buffer.from(text);
