@@ -1068,8 +1068,9 @@ export interface components {
         };
         RateLimitExceededData: {
             user_id: components["schemas"]["UserId"];
-            api_key_id: components["schemas"]["ApiKeyId"];
-            /** @description The requests that the window allows. */
+            /** @description The id of the API key that was used; `none` where callers are recognised by other means. */
+            api_key_id: string;
+            /** @description The limit that was exceeded first, in requests or tokens a minute. */
             limit: number;
             /** @description The requests that were rejected in the window. */
             rejected_requests: number;
@@ -1289,6 +1290,35 @@ export interface components {
                 "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
             };
         };
+        /**
+         * @description Too many requests or tokens in this minute; `retry-after` and `retry-after-ms` say when to try again, and the
+         *     account is told once per key and window by `rate_limit.exceeded`. The provider's own 429 comes through as it answered it.
+         */
+        ModelRateLimited: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                /**
+                 * @description Seconds to wait.
+                 * @example 12
+                 */
+                "retry-after"?: number;
+                /**
+                 * @description Milliseconds to wait.
+                 * @example 11850
+                 */
+                "retry-after-ms"?: number;
+                "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+            };
+        };
         /** @description Too many changes in a minute. `retry-after` says in how many seconds to try again. */
         RateLimited: {
             headers: {
@@ -1450,6 +1480,36 @@ export interface components {
          * @example req_01kaj3m5x2f7q9w4n8r1t6b0ze
          */
         RequestId: string;
+        /**
+         * @description The requests that may be made in a minute; absent where they are not limited.
+         * @example 60
+         */
+        RateLimitLimitRequests: number;
+        /**
+         * @description The requests that are left in this minute.
+         * @example 59
+         */
+        RateLimitRemainingRequests: number;
+        /**
+         * @description Until all of them are there again, such as `250ms` or `12.5s`.
+         * @example 12.5s
+         */
+        RateLimitResetRequests: string;
+        /**
+         * @description The tokens, input and output together, that may be used in a minute; absent where they are not limited.
+         * @example 100000
+         */
+        RateLimitLimitTokens: number;
+        /**
+         * @description The tokens that are left in this minute, less an estimate for the calls that are running.
+         * @example 99990
+         */
+        RateLimitRemainingTokens: number;
+        /**
+         * @description Until all of them are there again, such as `250ms` or `12.5s`.
+         * @example 12.5s
+         */
+        RateLimitResetTokens: string;
     };
     pathItems: never;
 }
@@ -1475,6 +1535,12 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1489,6 +1555,7 @@ export interface operations {
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
             415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];
@@ -1516,6 +1583,12 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1530,6 +1603,7 @@ export interface operations {
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
             415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];
@@ -1554,6 +1628,12 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1568,6 +1648,7 @@ export interface operations {
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
             415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];
@@ -1592,6 +1673,12 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1606,6 +1693,7 @@ export interface operations {
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
             415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];
@@ -1630,6 +1718,12 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1643,6 +1737,7 @@ export interface operations {
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
             415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];
@@ -1667,6 +1762,12 @@ export interface operations {
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -1680,6 +1781,7 @@ export interface operations {
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
             415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];

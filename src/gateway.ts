@@ -11,6 +11,8 @@ import { createEdge, type Edge } from './http/edge.ts';
 import { createWriteLimit } from './http/write-limit.ts';
 import { createKeyModel } from './keys/model.ts';
 import { createKeyService, type KeyService } from './keys/service.ts';
+import { createExceededModel, createRateModel } from './limits/model.ts';
+import { createLimitService, type LimitService } from './limits/service.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
 import { createProxy } from './proxy/proxy.ts';
@@ -33,6 +35,8 @@ export interface ModelGateway {
   readonly keys: Pick<KeyService, 'create' | 'authenticate' | 'revoke' | 'list' | 'get'>;
   /** Any account's webhooks, as its owner sees them over HTTP; and `reseal`, for all of them at once. */
   readonly webhooks: Pick<WebhookService, 'create' | 'list' | 'get' | 'update' | 'rotateSecret' | 'remove' | 'reseal'>;
+  /** Tells of calls that a limiter of the host's own has refused. */
+  readonly limits: Pick<LimitService, 'reportExceeded'>;
   /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */
   start(): Promise<void>;
   /**
@@ -83,6 +87,8 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     events: createEventModel(connection, prefix),
     deliveries: createDeliveryModel(connection, prefix),
     usage: createUsageModel(connection, prefix),
+    rates: createRateModel(connection, prefix),
+    exceeded: createExceededModel(connection, prefix),
   };
 
   const webhooks = createWebhookService({
@@ -122,11 +128,20 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     logger,
     longestCall: longestCall(options.upstreams),
   });
+  const limits = createLimitService({
+    rates: models.rates,
+    exceeded: models.exceeded,
+    publish: events.publish,
+    options: options.limits,
+    logger,
+  });
+  const { admit } = limits;
   const proxy = createProxy({
     upstreams: options.upstreams,
     logger,
     retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
     hooks: options,
+    gates: admit ? [({ principal }, tokens) => admit(principal, tokens)] : [],
     metering: usage,
     exposeUpstream: options.exposeUpstream,
   });
@@ -146,6 +161,8 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     events.init(),
     deliveries.init(),
     models.usage.createIndexes(),
+    models.rates.createIndexes(),
+    models.exceeded.createIndexes(),
   ]);
 
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
@@ -153,7 +170,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
   let closing: Promise<void> | null = null;
   async function close(): Promise<void> {
     await Promise.all([deliveries.close(), proxy.close()]);
-    await Promise.all([usage.close(), keys.close()]);
+    await Promise.all([usage.close(), limits.close(), keys.close()]);
     await database.close();
   }
 
@@ -161,8 +178,10 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     router,
     keys: { create: keys.create, authenticate, revoke, list: keys.list, get: keys.get },
     webhooks: { create, list, get, update, rotateSecret, remove, reseal },
+    limits: { reportExceeded: limits.reportExceeded },
     start() {
       usage.start();
+      limits.start();
       return deliveries.start();
     },
     publish: events.publish,

@@ -6,13 +6,17 @@ export { type HardenOptions, hardenServer } from './http/harden.ts';
 export { keepRawBody } from './http/kept-body.ts';
 export { type Principal, type Scope, scopes } from './http/operation.ts';
 export type { ApiKey, ApiKeyInput, NewApiKey } from './keys/api-key.ts';
+export type { ExceededReport } from './limits/service.ts';
 export {
   defaultRetryDelays,
+  type LimitOptions,
   type Logger,
   type ModelAnswer,
   type ModelCall,
   type ModelGatewayOptions,
   type ModelHooks,
+  type RateLimits,
+  type RateLimitsFor,
   type UpstreamOptions,
   type UpstreamTimeouts,
   type UsageRecord,

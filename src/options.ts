@@ -2,9 +2,11 @@ import type { IncomingMessage } from 'node:http';
 import type { Connection } from 'mongoose';
 import { GatewayError } from './errors.ts';
 import type { Principal } from './http/operation.ts';
+import { checkLimitOptions, type LimitOptions } from './limit-options.ts';
 import type { ModelHooks } from './model-hooks.ts';
 import { checkUpstreams, type UpstreamOptions } from './upstream-options.ts';
 
+export type { LimitOptions, RateLimits, RateLimitsFor } from './limit-options.ts';
 export type {
   CallEnding,
   ModelAnswer,
@@ -65,6 +67,8 @@ export interface ModelGatewayOptions extends ModelHooks {
   readonly maxWebhooks?: number;
   /** How often one account may change its webhooks (create, update, rotate, delete) in a minute, in each process; beyond it 429. @default 300 */
   readonly managementRateLimit?: number;
+  /** How much model calls may ask for, by key and by account. @default no limits */
+  readonly limits?: LimitOptions;
   /** The largest body of a model call. @default 33_554_432 (32 MiB) */
   readonly modelBodyLimit?: number;
   /** The largest body of any other call. @default 262_144 (256 KiB) */
@@ -81,11 +85,13 @@ export interface ModelGatewayOptions extends ModelHooks {
 
 /** The options that are functions of the host's; none has a default here. */
 const functionOptions = ['authenticate', 'onRequest', 'onResponse', 'onUsage'] as const;
-type FunctionOption = (typeof functionOptions)[number];
+/** Parts that are off unless their option is given. */
+const partOptions = ['limits'] as const;
+type OptionalOption = (typeof functionOptions)[number] | (typeof partOptions)[number];
 
 /** {@link ModelGatewayOptions}, checked, with every default filled in, frozen. */
 export type ResolvedOptions = Readonly<
-  Required<Omit<ModelGatewayOptions, FunctionOption>> & Pick<ModelGatewayOptions, FunctionOption>
+  Required<Omit<ModelGatewayOptions, OptionalOption>> & Pick<ModelGatewayOptions, OptionalOption>
 >;
 
 /** The schedule of interface.md, Events, rule 4: 1 min, 5 min, 30 min, 2 h, 8 h. */
@@ -149,7 +155,7 @@ function checkRetryDelays(delays: readonly number[]): void {
  * @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message
  */
 export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
-  const known = new Set([...Object.keys(defaults), 'mongo', 'secretKeys', ...functionOptions]);
+  const known = new Set([...Object.keys(defaults), 'mongo', 'secretKeys', ...functionOptions, ...partOptions]);
   for (const name of Object.keys(given)) {
     if (!known.has(name)) refuse(name, `is not an option; there are ${[...known].sort().join(', ')}`);
   }
@@ -171,6 +177,7 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   }
   checkRetryDelays(options.retryDelays);
   checkUpstreams(options.upstreams);
+  if (options.limits !== undefined) checkLimitOptions(options.limits);
   checkInteger(options, 'modelAttempts', 1, 20);
   checkInteger(options, 'modelRetryWait', 0, 60_000);
   checkInteger(options, 'attemptTimeout', 1, 30_000);

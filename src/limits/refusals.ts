@@ -1,0 +1,157 @@
+import type { Logger } from '../options.ts';
+import type { ExceededModel } from './model.ts';
+
+/** So many calls of one key that were refused. */
+export interface Refusal {
+  readonly userId: string;
+  readonly apiKeyId: string | null;
+  /** What the limit allows in its own time, requests or tokens. */
+  readonly limit: number;
+  readonly count: number;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
+export interface RefusalsDeps {
+  readonly exceeded: ExceededModel;
+  /** This process, `wrk_…`. */
+  readonly owner: string;
+  /** Milliseconds. */
+  readonly window: number;
+  /** How long refusals are gathered before they are written together: what a kill loses. Milliseconds. */
+  readonly flushInterval: number;
+  readonly logger: Logger;
+}
+
+/** Counts refused calls by key and window, and writes the counts in groups. */
+export interface Refusals {
+  add(refusal: Refusal): void;
+  /** Writes what there is. Rejects when the database does not take it; it is then kept and written later. */
+  flush(): Promise<void>;
+  /** Writes what there is, if the database takes it. */
+  close(): Promise<void>;
+}
+
+interface Entry {
+  readonly refusal: Omit<Refusal, 'count' | 'at'>;
+  readonly start: number;
+  count: number;
+  written: number;
+}
+
+const duplicateKey = 11_000;
+
+interface WriteError {
+  readonly code: number;
+  readonly index: number;
+}
+
+interface BulkError {
+  readonly code?: unknown;
+  readonly writeErrors?: WriteError | readonly WriteError[];
+}
+
+/** Which operations met a window that is closed. Throws any other error again. */
+function closedIn(error: BulkError): number[] {
+  const failures = error.code === duplicateKey ? [error.writeErrors ?? []].flat() : [];
+  if (failures.length === 0 || failures.some(({ code }) => code !== duplicateKey)) throw error;
+  return failures.map(({ index }) => index);
+}
+
+export function createRefusals({ exceeded, owner, window, flushInterval, logger }: RefusalsDeps): Refusals {
+  let entries = new Map<string, Entry>();
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> | undefined;
+
+  function startOf(at: number): number {
+    return Math.floor(at / window) * window;
+  }
+
+  function note(start: number, refusal: Entry['refusal'], count: number): void {
+    const id = JSON.stringify([start, refusal.userId, refusal.apiKeyId]);
+    const entry = entries.get(id);
+    if (entry) entry.count += count;
+    else entries.set(id, { refusal, start, count, written: 0 });
+    timer ??= setTimeout(() => void attempt(), flushInterval).unref();
+  }
+
+  /** The window was closed before its last counts were written: they go into the next one that can still be open. */
+  async function carryOver(id: string, entry: Entry): Promise<void> {
+    const found = await exceeded.findById(id).lean();
+    entries.delete(id);
+    const missing = entry.count - (found?.counts[owner] ?? 0);
+    if (missing > 0) note(Math.max(startOf(Date.now()), entry.start + window), entry.refusal, missing);
+  }
+
+  /** Each process keeps its own count in all, so that a batch whose outcome is not known can be sent again. */
+  async function write(): Promise<void> {
+    const batch = [...entries].filter(([, { count, written }]) => count > written);
+    const counts = batch.map(([, { count }]) => count);
+    const operations = batch.map(([_id, { refusal, start, count }]) => ({
+      updateOne: {
+        filter: { _id, state: 'open' as const },
+        update: {
+          $max: { [`counts.${owner}`]: count },
+          $setOnInsert: {
+            ...refusal,
+            windowStart: new Date(start),
+            windowEnd: new Date(start + window),
+          },
+        },
+        upsert: true,
+      },
+    }));
+    if (operations.length === 0) return;
+    const writing = exceeded.bulkWrite(operations, { ordered: false });
+    const closed = new Set(
+      await writing.then(
+        () => [],
+        (error: BulkError) => closedIn(error),
+      ),
+    );
+    for (const [i, [id, entry]] of batch.entries()) {
+      if (closed.has(i)) await carryOver(id, entry);
+      else entry.written = counts[i] as number;
+    }
+    forgetPast();
+  }
+
+  function forgetPast(): void {
+    const present = Date.now() - 2 * window;
+    entries = new Map([...entries].filter(([, { start, count, written }]) => count > written || start > present));
+  }
+
+  async function flush(): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    await writing?.catch(() => {});
+    writing = write().finally(() => {
+      writing = undefined;
+    });
+    try {
+      await writing;
+    } catch (error) {
+      timer ??= setTimeout(() => void attempt(), flushInterval).unref();
+      throw error;
+    }
+  }
+
+  async function attempt(): Promise<void> {
+    await flush().catch((error) => {
+      logger.warn('refused calls could not be counted and will be tried again', { reason: String(error) });
+    });
+  }
+
+  return {
+    add({ count, at, ...refusal }) {
+      // what is told late counts as refused in the window before, which may still be open
+      const present = Date.now();
+      note(startOf(Math.min(present, Math.max(at, startOf(present) - window))), refusal, count);
+    },
+    flush,
+    async close() {
+      await attempt();
+      clearTimeout(timer);
+    },
+  };
+}

@@ -1,0 +1,94 @@
+import type { Logger } from '../options.ts';
+import type { RateModel } from './model.ts';
+import type { Tallies, Tally } from './tallies.ts';
+
+/** Long enough after its minute that no process asks for it any more. Milliseconds. */
+const lifetime = 180_000;
+
+export interface SharingDeps {
+  readonly rates: RateModel;
+  readonly tallies: Tallies;
+  /** This process, `wrk_…`. */
+  readonly owner: string;
+  /** Milliseconds. */
+  readonly interval: number;
+  readonly logger: Logger;
+}
+
+/** Tells the other processes what this one has let through, and asks what they have, again and again. */
+export interface Sharing {
+  start(): void;
+  /** Resolves when the others' counts are as they were when it was called, or later. */
+  exchange(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+function idOf({ subject, minute }: Tally): string {
+  return `${minute}:${subject}`;
+}
+
+/** Only what calls have asked for since the last exchange is written and read: two commands, however many those are. */
+export function createSharing({ rates, tallies, owner, interval, logger }: SharingDeps): Sharing {
+  let timer: NodeJS.Timeout | undefined;
+  let running: Promise<void> = Promise.resolve();
+  let failing = false;
+
+  async function exchange(): Promise<void> {
+    const touched = tallies.takeTouched();
+    if (touched.length === 0) return;
+    const expiresAt = new Date(Date.now() + lifetime);
+    await rates.bulkWrite(
+      touched.map((tally) => ({
+        updateOne: {
+          filter: { _id: idOf(tally) },
+          update: {
+            $set: { [`used.${owner}`]: { requests: tally.requests, tokens: tally.tokens } },
+            $setOnInsert: { expiresAt },
+          },
+          upsert: true,
+        },
+      })),
+      { ordered: false },
+    );
+    const found = await rates.find({ _id: { $in: touched.map(idOf) } }).lean();
+    const byId = new Map(found.map(({ _id, used }) => [_id, used]));
+    for (const tally of touched) {
+      const others = { requests: 0, tokens: 0 };
+      for (const [process, { requests, tokens }] of Object.entries(byId.get(idOf(tally)) ?? {})) {
+        if (process === owner) continue;
+        others.requests += requests;
+        others.tokens += tokens;
+      }
+      tally.others = others;
+    }
+  }
+
+  async function attempt(): Promise<void> {
+    try {
+      await exchange();
+      failing = false;
+    } catch (error) {
+      // each process goes on with what it knows; a count that was not told is told with the next
+      if (!failing) logger.warn('rate limits could not be shared and will be tried again', { reason: String(error) });
+      failing = true;
+    }
+  }
+
+  function schedule(): void {
+    timer = setTimeout(() => {
+      running = attempt().then(() => {
+        if (timer) schedule();
+      });
+    }, interval).unref();
+  }
+
+  return {
+    start: schedule,
+    exchange,
+    async stop() {
+      clearTimeout(timer);
+      timer = undefined;
+      await running;
+    },
+  };
+}
