@@ -8,10 +8,11 @@ import { createMakeAttempt, type Receiver } from './attempt.ts';
 import { createBackground } from './background.ts';
 import { createClaims } from './claims.ts';
 import { type ClientOptions, createDeliveryClients } from './clients.ts';
+import { eventState } from './event-state.ts';
 import { createFanOut } from './fan-out.ts';
 import { createJobs } from './jobs.ts';
 import { createLeases } from './leases.ts';
-import type { DeliveryDocument, DeliveryModel } from './model.ts';
+import type { DeliveryDocument, DeliveryModel, DeliveryState } from './model.ts';
 import { createRetention } from './retention.ts';
 import { createSend } from './send.ts';
 import { createFindClaimable } from './sweep.ts';
@@ -53,6 +54,8 @@ export interface DeliveryService {
   fanOut(event: StoredEvent): Promise<void>;
   /** The deliveries of an event, by id. */
   ofEvent(eventId: string): Promise<DeliveryDocument[]>;
+  /** How the event stands as a whole: failed as soon as one delivery has failed. */
+  stateOfEvent(eventId: string): Promise<DeliveryState>;
   /** Makes attempts in this process from now on. */
   start(): Promise<void>;
   /** Starts no more attempts, waits for those in flight, gives everything back. At most 35 s; may be called again. */
@@ -109,6 +112,10 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     logger,
   });
 
+  async function ofEvent(eventId: string): Promise<DeliveryDocument[]> {
+    return durableCollection(deliveries).find({ eventId }).sort({ _id: 1 }).toArray();
+  }
+
   async function close(): Promise<void> {
     await worker.close();
     await Promise.race([background.done(), sleep(1_000, undefined, { ref: false })]);
@@ -121,9 +128,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
       await Promise.all([deliveries.createIndexes(), jobs.init()]);
     },
     fanOut,
-    async ofEvent(eventId) {
-      return durableCollection(deliveries).find({ eventId }).sort({ _id: 1 }).toArray();
-    },
+    ofEvent,
+    stateOfEvent: async (eventId) => eventState(await ofEvent(eventId)),
     start: worker.start,
     close() {
       closing ??= close();

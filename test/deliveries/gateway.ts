@@ -90,6 +90,7 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
     deliveries,
     events,
     ofEvent: deliveryService.ofEvent,
+    stateOfEvent: deliveryService.stateOfEvent,
     start: deliveryService.start,
     close: deliveryService.close,
     /** The one delivery of an event, once `holds` is true of it. */

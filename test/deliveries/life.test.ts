@@ -78,6 +78,7 @@ describe('The life of an event', () => {
     await new Promise((resolve) => setTimeout(resolve, 300));
 
     expect(delivery.state).to.equal('failed');
+    expect(await gateway.stateOfEvent(id)).to.equal('failed');
     expect(delivery.attempts.map(({ number }) => number)).to.deep.equal([1, 2, 3, 4, 5, 6]);
     expect(receiver.received).to.have.length(6);
     expect(await database.connection.collection('gateway_jobs').countDocuments()).to.equal(0);

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { eventState } from '../../src/deliveries/event-state.ts';
 import { adviceFor, type FailureCode, failures } from '../../src/deliveries/failures.ts';
 import { failureOf } from '../../src/deliveries/outcome.ts';
 import { attemptsAllowed, delayAfter } from '../../src/deliveries/schedule.ts';
@@ -39,6 +40,22 @@ describe('The outcome of an attempt', () => {
   ];
   for (const [what, result, failure] of table) {
     it(what, () => expect(failureOf(result)).to.equal(failure));
+  }
+});
+
+describe('The state of an event', () => {
+  const table = [
+    [['delivered', 'failed', 'pending'], 'failed'],
+    [['delivered', 'pending'], 'pending'],
+    [['canceled', 'pending'], 'pending'],
+    [['delivered', 'canceled'], 'delivered'],
+    [['canceled', 'canceled'], 'canceled'],
+    [[], 'delivered'],
+  ] as const;
+  for (const [states, state] of table) {
+    it(`is ${state} when its deliveries are ${states.join(', ') || 'none'}`, () => {
+      expect(eventState(states.map((one) => ({ state: one })))).to.equal(state);
+    });
   }
 });
 
