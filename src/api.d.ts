@@ -322,6 +322,79 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List events
+         * @description Lists the events of your account, newest first, as long as they are kept (30 days unless the operator says
+         *     otherwise). When `has_more` is true, ask again with `after` set to the last id of this page.
+         */
+        get: operations["listEvents"];
+        put?: never;
+        /**
+         * Publish an event
+         * @description Publishes an event to the webhooks of any account, for the operator's own services. Once it is answered, the
+         *     event cannot be lost. With an `Idempotency-Key` the request can be repeated: it answers the first event again.
+         */
+        post: operations["publishEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/events/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the event.
+                 * @example evt_01kaj3m5x5a1b2c3d4e5f6g7h8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve an event
+         * @description Shows one event of your account, as it was sent.
+         */
+        get: operations["retrieveEvent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/event_types": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the types of event
+         * @description Lists the types that a webhook can subscribe to, each with the JSON schema of its `data` and an example. The
+         *     operator may have added types of their own.
+         */
+        get: operations["listEventTypes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     "usage.threshold": {
@@ -506,7 +579,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "invalid_json" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "webhook_not_found" | "model_not_found" | "api_key_not_found" | "webhook_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "shutting_down";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "invalid_json" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "webhook_not_found" | "model_not_found" | "api_key_not_found" | "event_not_found" | "webhook_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "shutting_down";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     A code never changes its meaning; there may be new ones.
@@ -844,6 +917,55 @@ export interface components {
             /** @constant */
             deleted: true;
         };
+        /** @description What happened; its fields depend on the type. */
+        EventData: {
+            [key: string]: unknown;
+        };
+        EventPublish: {
+            /** @description One of the types of event that there are. */
+            type: string;
+            /** @description The account whose webhooks hear of it. */
+            user_id: string;
+            data: components["schemas"]["EventData"];
+        };
+        /** @description An event just published. */
+        PublishedEvent: {
+            id: components["schemas"]["EventId"];
+            type: string;
+            created: components["schemas"]["Timestamp"];
+            user_id: components["schemas"]["UserId"];
+            data: components["schemas"]["EventData"];
+            /** @description The key that publishes it again without doubling it. */
+            idempotency_key: string;
+        };
+        /** @description An event of your account. */
+        PastEvent: {
+            id: components["schemas"]["EventId"];
+            type: string;
+            created: components["schemas"]["Timestamp"];
+            data: components["schemas"]["EventData"];
+            /** @description Whether it was a test event. */
+            test: boolean;
+        };
+        EventList: {
+            data: components["schemas"]["PastEvent"][];
+            /** @description Whether there are more events after this page. */
+            has_more: boolean;
+        };
+        EventTypeDescription: {
+            /** @description What a webhook subscribes to. */
+            type: string;
+            /** @description When it is sent. */
+            description: string;
+            /** @description The JSON schema of `data`. */
+            schema: {
+                [key: string]: unknown;
+            };
+            example: components["schemas"]["EventData"];
+        };
+        EventTypeList: {
+            data: components["schemas"]["EventTypeDescription"][];
+        };
         WebhookCreate: {
             /**
              * @description Where deliveries are sent: an https URL without a user name or password in it,
@@ -1137,6 +1259,36 @@ export interface components {
         };
         /** @description You have no API key with this id. */
         ApiKeyNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description You have no event with this id, or it is kept no longer. */
+        EventNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The idempotency key was used for something else. */
+        IdempotencyConflict: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The body is not valid JSON, a field is missing, unknown or wrong, or the data does not fit the type. */
+        InvalidEvent: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -1467,6 +1619,11 @@ export interface components {
          * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
          */
         WebhookSignature: string;
+        /**
+         * @description What is done with the same key is done once; kept as long as its event. Without one a key is made and answered.
+         * @example order-17
+         */
+        IdempotencyKey: string;
         /**
          * @description `true` on a test event that somebody asked for; absent on every other.
          * @example true
@@ -2223,6 +2380,147 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unconfirmed"];
+        };
+    };
+    listEvents: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only events of this type.
+                 * @example usage.threshold
+                 */
+                type?: components["schemas"]["EventType"];
+                /**
+                 * @description How many events to answer at most; 100 when it is left out.
+                 * @example 20
+                 */
+                limit?: number;
+                /**
+                 * @description The id of an event; the page starts with the one before it in time.
+                 * @example evt_01kaj3m5x5a1b2c3d4e5f6g7h8
+                 */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of events. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventList"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    publishEvent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description What is done with the same key is done once; kept as long as its event. Without one a key is made and answered.
+                 * @example order-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EventPublish"];
+            };
+        };
+        responses: {
+            /** @description The event, as every receiver sees it, and the key to publish it again with. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PublishedEvent"];
+                };
+            };
+            400: components["responses"]["InvalidEvent"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["IdempotencyConflict"];
+            413: components["responses"]["RequestTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unconfirmed"];
+        };
+    };
+    retrieveEvent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the event.
+                 * @example evt_01kaj3m5x5a1b2c3d4e5f6g7h8
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The event. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PastEvent"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["EventNotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    listEventTypes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Every type. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventTypeList"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
         };
     };
     onUsageThreshold: {

@@ -27,6 +27,7 @@ export const errorStatus = {
   webhook_not_found: 404,
   model_not_found: 404,
   api_key_not_found: 404,
+  event_not_found: 404,
   webhook_limit_reached: 403,
   rate_limit_exceeded: 429,
   // events

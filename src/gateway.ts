@@ -3,7 +3,9 @@ import { type Database, openDatabase } from './connection.ts';
 import { createDeliveryModel } from './deliveries/model.ts';
 import { createDeliveryService } from './deliveries/service.ts';
 import { createCatalogue } from './events/catalogue.ts';
+import { createEventHistory } from './events/history.ts';
 import { createEventModel } from './events/model.ts';
+import { addEventTypes } from './events/own-types.ts';
 import type { EventInput, PublishedEvent } from './events/publication.ts';
 import { createEventService, type PublishOptions } from './events/service.ts';
 import { bearerToken } from './http/bearer.ts';
@@ -79,7 +81,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     const { allowPrivateNetworks } = options;
     logger.warn('webhooks may reach networks that are not public', { allowPrivateNetworks });
   }
-  const spec = loadSpec();
+  const spec = addEventTypes(loadSpec(), options.eventTypes);
   const catalogue = createCatalogue(spec);
   const models = {
     keys: createKeyModel(connection, prefix),
@@ -146,9 +148,10 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     exposeUpstream: options.exposeUpstream,
   });
 
+  const eventRoutes = { publish: events.publish, history: createEventHistory(models.events), catalogue };
   const router = await createEdge({
     spec,
-    operations: operationTable({ models: proxy.operations, webhooks, keys }),
+    operations: operationTable({ models: proxy.operations, webhooks, keys, events: eventRoutes }),
     authenticate: options.authenticate ?? ((req) => keys.authenticate(bearerToken(req))),
     modelBodyLimit: options.modelBodyLimit,
     webhookBodyLimit: options.webhookBodyLimit,

@@ -9,6 +9,7 @@ export type { ApiKey, ApiKeyInput, NewApiKey } from './keys/api-key.ts';
 export type { ExceededReport } from './limits/service.ts';
 export {
   defaultRetryDelays,
+  type EventTypeOptions,
   type LimitOptions,
   type Logger,
   type ModelAnswer,

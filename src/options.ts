@@ -1,11 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import type { Connection } from 'mongoose';
 import { GatewayError } from './errors.ts';
+import { checkEventTypes, type EventTypeOptions } from './event-type-options.ts';
 import type { Principal } from './http/operation.ts';
 import { checkLimitOptions, type LimitOptions } from './limit-options.ts';
 import type { ModelHooks } from './model-hooks.ts';
 import { checkUpstreams, type UpstreamOptions } from './upstream-options.ts';
 
+export type { EventTypeOptions } from './event-type-options.ts';
 export type { LimitOptions, RateLimits, RateLimitsFor } from './limit-options.ts';
 export type {
   CallEnding,
@@ -63,6 +65,11 @@ export interface ModelGatewayOptions extends ModelHooks {
   readonly allowHttp?: boolean;
   /** Networks in CIDR notation that webhooks may reach although they are not public: `10.0.0.0/8`. @default [] */
   readonly allowPrivateNetworks?: readonly string[];
+  /**
+   * Event types of your own, by name: `{ 'order.shipped': { schema, example } }`. They are validated, subscribed to, sent
+   * and listed like the eight of the gateway. @default {}
+   */
+  readonly eventTypes?: Readonly<Record<string, EventTypeOptions>>;
   /** Webhooks one account may have. @default 50 */
   readonly maxWebhooks?: number;
   /** How often one account may change its webhooks (create, update, rotate, delete) in a minute, in each process; beyond it 429. @default 300 */
@@ -119,6 +126,7 @@ const defaults = {
   concurrency: 50,
   allowHttp: false,
   allowPrivateNetworks: [],
+  eventTypes: {},
   maxWebhooks: 50,
   managementRateLimit: 300,
   modelBodyLimit: 32 * 1024 * 1024,
@@ -178,6 +186,7 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   checkRetryDelays(options.retryDelays);
   checkUpstreams(options.upstreams);
   if (options.limits !== undefined) checkLimitOptions(options.limits);
+  checkEventTypes(options.eventTypes);
   checkInteger(options, 'modelAttempts', 1, 20);
   checkInteger(options, 'modelRetryWait', 0, 60_000);
   checkInteger(options, 'attemptTimeout', 1, 30_000);

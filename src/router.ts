@@ -1,3 +1,4 @@
+import { type EventRoutesDeps, eventOperations } from './events/routes.ts';
 import type { OperationTable } from './http/operation.ts';
 import { keyOperations } from './keys/routes.ts';
 import type { KeyService } from './keys/service.ts';
@@ -10,9 +11,10 @@ export interface RouterParts {
   readonly models: OperationTable;
   readonly webhooks: WebhookService;
   readonly keys: KeyService;
+  readonly events: EventRoutesDeps;
 }
 
 /** The one table: every operationId of openapi.yaml, and what does it. */
-export function operationTable({ models, webhooks, keys }: RouterParts): OperationTable {
-  return { ...models, ...webhookOperations(webhooks), ...keyOperations(keys) };
+export function operationTable({ models, webhooks, keys, events }: RouterParts): OperationTable {
+  return { ...models, ...webhookOperations(webhooks), ...keyOperations(keys), ...eventOperations(events) };
 }

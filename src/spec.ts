@@ -19,6 +19,7 @@ export interface SpecMediaType {
 export interface SpecOperation {
   readonly operationId: string;
   readonly summary?: string;
+  readonly description?: string;
   readonly tags?: readonly string[];
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
   readonly parameters?: readonly Readonly<Record<string, unknown>>[];

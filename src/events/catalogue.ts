@@ -20,9 +20,22 @@ export interface Catalogue {
    * @throws GatewayError `unknown_event_type` with param `type`
    */
   example(type: string): Record<string, unknown>;
+  /** All of it, in the order of openapi.yaml. */
+  list(): readonly DescribedType[];
+}
+
+/** One type of event, as people and programs are told of it. */
+export interface DescribedType {
+  readonly type: string;
+  readonly description: string;
+  /** The JSON schema of `data`, with nothing in it that leads elsewhere. */
+  readonly schema: SpecSchema;
+  /** An example of `data`. */
+  readonly example: Readonly<Record<string, unknown>>;
 }
 
 interface CatalogueEntry {
+  readonly described: DescribedType;
   readonly matches: ValidateFunction;
   readonly example: Record<string, unknown>;
 }
@@ -33,6 +46,17 @@ function resolveSchema(spec: Spec, schema: SpecSchema | undefined): SpecSchema |
   const keys = schema.$ref.split('/').slice(1);
   const target = keys.reduce<unknown>((node, key) => (node as Record<string, unknown> | undefined)?.[key], spec);
   return resolveSchema(spec, target as SpecSchema | undefined);
+}
+
+/** The schema with every `$ref` into openapi.yaml replaced by what it leads to; those into itself stay. */
+function inlined(spec: Spec, node: unknown): unknown {
+  if (Array.isArray(node)) return node.map((item) => inlined(spec, item));
+  if (typeof node !== 'object' || node === null) return node;
+  const { $ref, ...rest } = node as Record<string, unknown>;
+  if (typeof $ref === 'string' && $ref.startsWith('#/components/')) {
+    return { ...(inlined(spec, resolveSchema(spec, { $ref })) as object), ...(inlined(spec, rest) as object) };
+  }
+  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, inlined(spec, value)]));
 }
 
 function dataSchema(spec: Spec, operation: SpecOperation): SpecSchema | undefined {
@@ -67,7 +91,13 @@ export function createCatalogue(spec: Spec): Catalogue {
     const schema = dataSchema(spec, operation);
     const example = exampleData(operation);
     if (!schema || !example) throw new Error(`openapi.yaml: the event ${type} needs a schema of data and an example`);
-    return { matches: ajv.compile({ components: spec.components, ...schema }), example };
+    const described = {
+      type,
+      description: (operation.description ?? operation.summary ?? '').trim(),
+      schema: inlined(spec, schema) as SpecSchema,
+      example,
+    };
+    return { matches: ajv.compile({ components: spec.components, ...schema }), example, described };
   }
 
   const entries = new Map(
@@ -94,5 +124,6 @@ export function createCatalogue(spec: Spec): Catalogue {
     example(type) {
       return structuredClone(entryOf(type).example);
     },
+    list: () => [...entries.values()].map(({ described }) => described),
   };
 }

@@ -71,6 +71,8 @@ const schema = new Schema<EventDocument>(
   { strict: 'throw', strictQuery: 'throw', versionKey: false, autoIndex: false, autoCreate: false },
 )
   .index({ userId: 1, idempotencyKey: 1 }, { name: 'idempotency', unique: true })
+  .index({ userId: 1, _id: -1 }, { name: 'userEvents' })
+  .index({ userId: 1, type: 1, _id: -1 }, { name: 'userTypeEvents' })
   .index({ acceptedAt: 1 }, { name: 'fanOutPending', partialFilterExpression: { fanOut: 'pending' } })
   .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
 

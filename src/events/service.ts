@@ -104,8 +104,8 @@ export function createEventService(deps: EventServiceDeps): EventService {
       return record(toNewEvent(envelope, userId, audience, { idempotencyKey, test: false }), data, session);
     },
     async publishTest({ userId, type, webhookId }) {
-      // every type's data says whose account it is about
-      const data = { ...catalogue.example(type), user_id: userId };
+      const example = catalogue.example(type);
+      const data = 'user_id' in example ? { ...example, user_id: userId } : example;
       const audience = { targets: [webhookId], skipped: [] };
       return record(toNewEvent(createEnvelope(type, data, Date.now()), userId, audience, { test: true }), data);
     },

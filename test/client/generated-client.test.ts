@@ -143,6 +143,29 @@ describe('a client generated from openapi.yaml', () => {
       const { data } = await client().DELETE('/v1/api_keys/{id}', { params });
       expect(data).to.deep.equal({ id: made?.id, deleted: true });
     },
+    async publishEvent() {
+      const { data, response } = await client().POST('/v1/events', {
+        params: { header: { 'Idempotency-Key': 'order-17' } },
+        body: { type: 'credits.depleted', user_id: 'usr_1', data: { user_id: 'usr_1', credits_remaining: 0 } },
+      });
+      expect(response.status).to.equal(201);
+      expect(data).to.include({ type: 'credits.depleted', user_id: 'usr_1', idempotency_key: 'order-17' });
+    },
+    async listEvents() {
+      const query = { type: 'api_key.created', limit: 1 } as const;
+      const { data } = await client().GET('/v1/events', { params: { query } });
+      expect(data?.data[0]).to.include({ type: 'api_key.created', test: false });
+    },
+    async retrieveEvent() {
+      const { data: page } = await client().GET('/v1/events');
+      const params = { path: { id: page?.data[0]?.id ?? '' } };
+      const { data } = await client().GET('/v1/events/{id}', { params });
+      expect(data).to.deep.equal(page?.data[0]);
+    },
+    async listEventTypes() {
+      const { data } = await client().GET('/v1/event_types');
+      expect(data?.data.map(({ type }) => type)).to.deep.equal(Object.keys(spec.webhooks));
+    },
     async createWebhook() {
       const { data, response } = await client().POST('/v1/webhooks', { body: webhook });
       expect(response.status).to.equal(201);

@@ -103,7 +103,9 @@ describe('bad input', () => {
       for (const name of Object.keys(body)) {
         it(`is refused: an operator for ${name}`, async () => {
           const { error } = await send(one, JSON.stringify({ ...body, [name]: { $gt: 0 } }));
-          expect(error).to.include({ code: 'invalid_type', param: name });
+          // an event's data is an object of its own, which its type judges
+          if (error.code === 'invalid_event_data') expect(error.param).to.match(/^data/);
+          else expect(error).to.include({ code: 'invalid_type', param: name });
         });
 
         it(`is refused: ${name} twice, however it is escaped`, async () => {
@@ -121,6 +123,7 @@ describe('bad input', () => {
       }
 
       for (const name of ['$where', '$set', '__proto__', 'constructor', 'userId', 'user_id', '_id', 'id', 'active.x']) {
+        if (name in body) continue;
         it(`is refused: a field called ${name}`, async () => {
           const text = `${JSON.stringify(body).slice(0, -1)},${JSON.stringify(name)}:{"x":1}}`;
           const { status, error } = await send(one, text);
@@ -178,7 +181,9 @@ describe('bad input', () => {
         it(`is answered ${status}: ${bad.slice(0, 30)}`, async () => {
           const answer = await send(one, body, {}, one.path.replace('{id}', bad));
           expect(answer.status).to.equal(status);
-          expect(answer.error.code).to.match(status === 404 ? /^(webhook|api_key)_not_found$/ : /^invalid_value$/);
+          expect(answer.error.code).to.match(
+            status === 404 ? /^(webhook|api_key|event)_not_found$/ : /^invalid_value$/,
+          );
         });
       }
     });

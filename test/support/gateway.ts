@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
-import { createModelGateway, type ModelGateway, type ModelGatewayOptions } from '../../src/index.ts';
+import { createModelGateway, type ModelGateway, type ModelGatewayOptions, scopes } from '../../src/index.ts';
 import { freshDatabase } from './mongo.ts';
 
 /** A key for sealing that no other test has. */
@@ -32,7 +32,7 @@ export interface LiveGateway {
   gateway: ModelGateway;
   /** Where the app listens, without `/v1`. */
   url: string;
-  /** An API key of `usr_1`. */
+  /** An API key of `usr_1`, with every scope. */
   key: string;
   /** Calls the API with that key, JSON in and out. */
   // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for
@@ -58,7 +58,7 @@ export async function startGateway(options: Partial<ModelGatewayOptions> = {}): 
   const app = express().use(gateway.router);
   const { url, close } = await listen(app);
   await gateway.start();
-  const { key } = await gateway.keys.create({ userId: 'usr_1' });
+  const { key } = await gateway.keys.create({ userId: 'usr_1', scopes });
   return {
     gateway,
     url,

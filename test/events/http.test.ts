@@ -1,0 +1,106 @@
+import { expect } from 'chai';
+import { type LiveGateway, startGateway } from '../support/gateway.ts';
+
+const low = { user_id: 'usr_2', credits_remaining: 5, threshold: 10 };
+
+describe('events over HTTP', () => {
+  let live: LiveGateway;
+  before(async () => {
+    live = await startGateway();
+  });
+  after(() => live.close());
+
+  async function publish(body: unknown, key?: string) {
+    const response = await fetch(`${live.url}/v1/events`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${live.key}`,
+        'content-type': 'application/json',
+        ...(key !== undefined && { 'idempotency-key': key }),
+      },
+      body: JSON.stringify(body),
+    });
+    // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for
+    return { status: response.status, body: (await response.json()) as any };
+  }
+
+  const event = { type: 'credits.low', user_id: 'usr_2', data: low };
+
+  it('are published for any account, and seen by that account alone', async () => {
+    const { status, body } = await publish(event);
+    expect(status).to.equal(201);
+    expect(body).to.include({ type: 'credits.low', user_id: 'usr_2' });
+    expect(body.data).to.deep.equal(low);
+    expect((await live.call('GET', `/v1/events/${body.id}`)).body.error.code).to.equal('event_not_found');
+    const { key } = await live.gateway.keys.create({ userId: 'usr_2' });
+    const own = await fetch(`${live.url}/v1/events/${body.id}`, { headers: { authorization: `Bearer ${key}` } });
+    const { id, created } = body;
+    expect(await own.json()).to.deep.equal({ id, type: 'credits.low', created, data: low, test: false });
+  });
+
+  it('are published once under one Idempotency-Key, which is refused for another', async () => {
+    const first = await publish(event, 'order-17');
+    const again = await publish(
+      { ...event, data: { threshold: 10, credits_remaining: 5, user_id: 'usr_2' } },
+      'order-17',
+    );
+    expect(again.body).to.deep.equal(first.body);
+    expect(first.body.idempotency_key).to.equal('order-17');
+    const other = await publish({ ...event, data: { ...low, threshold: 11 } }, 'order-17');
+    expect([other.status, other.body.error.code]).to.deep.equal([409, 'idempotency_conflict']);
+  });
+
+  const refused: [string, object, string, string][] = [
+    ['a type that there is not', { type: 'payment.refunded' }, 'unknown_event_type', 'type'],
+    ['data of another type', { data: { ...low, threshold: '10' } }, 'invalid_event_data', 'data.threshold'],
+    ['data without a field', { data: { user_id: 'usr_2' } }, 'invalid_event_data', 'data.credits_remaining'],
+    ['nobody', { user_id: '' }, 'invalid_value', 'user_id'],
+    ['a field that there is not', { userId: 'usr_2' }, 'unknown_parameter', 'userId'],
+  ];
+  for (const [what, change, code, param] of refused) {
+    it(`are refused with ${what}, and nothing is stored`, async () => {
+      const { id } = (await live.call('GET', '/v1/events?limit=1')).body.data[0] ?? {};
+      const { status, body } = await publish({ ...event, ...change });
+      expect([status, body.error.code, body.error.param]).to.deep.equal([400, code, param]);
+      expect((await live.call('GET', '/v1/events?limit=1')).body.data[0]?.id).to.equal(id);
+    });
+  }
+
+  it('may be more than an account may change in a minute: a billing service has many', async () => {
+    const busy = await startGateway({ managementRateLimit: 2 });
+    const statuses = [];
+    for (let i = 0; i < 4; i += 1) statuses.push((await busy.call('POST', '/v1/events', event)).status);
+    expect(statuses).to.deep.equal([201, 201, 201, 201]);
+    await busy.close();
+  });
+
+  it('are listed newest first, page by page, and by type', async () => {
+    const ids = [];
+    for (const credits_remaining of [4, 3, 2]) {
+      const data = { ...low, user_id: 'usr_1', credits_remaining };
+      ids.push((await publish({ type: 'credits.low', user_id: 'usr_1', data })).body.id);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    await publish({ type: 'credits.depleted', user_id: 'usr_1', data: { user_id: 'usr_1', credits_remaining: 0 } });
+    const first = (await live.call('GET', '/v1/events?type=credits.low&limit=2')).body;
+    expect(first.data.map(({ id }: { id: string }) => id)).to.deep.equal([ids[2], ids[1]]);
+    expect(first.has_more).to.equal(true);
+    const rest = (await live.call('GET', `/v1/events?type=credits.low&limit=2&after=${ids[1]}`)).body;
+    expect(rest.data.map(({ data }: { data: object }) => data)).to.deep.equal([
+      { ...low, user_id: 'usr_1', credits_remaining: 4 },
+    ]);
+    expect(rest.has_more).to.equal(false);
+    const all = (await live.call('GET', '/v1/events')).body.data;
+    expect(all[0].type).to.equal('credits.depleted');
+  });
+
+  it('have types that are listed with a schema that stands alone', async () => {
+    const { data } = (await live.call('GET', '/v1/event_types')).body;
+    expect(data).to.have.length(8);
+    expect(JSON.stringify(data)).to.not.contain('$ref');
+    const [threshold] = data;
+    expect(threshold).to.include({ type: 'usage.threshold' });
+    expect(threshold.schema.properties.user_id).to.include({ type: 'string', minLength: 1 });
+    expect(threshold.example).to.include({ user_id: 'usr_1' });
+  });
+});
