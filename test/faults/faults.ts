@@ -63,7 +63,7 @@ export const faults: readonly Fault[] = [
       const before = crew.deaths();
       for (let i = 0; i < times; i += 1) {
         const point = crashPoints[i % crashPoints.length] ?? 'publish';
-        crew.willHire({ crash: { point, after: 1 + random.below(8) } });
+        crew.willHire({ crash: { point, after: 1 + random.below(4) } });
       }
       // those of the present crew make place
       for (const worker of crew.workers()) worker.kill('SIGKILL');
