@@ -45,7 +45,7 @@ export interface UsageRecord {
   readonly startedAt: Date;
   /** From the call's arrival to its end. Milliseconds. */
   readonly durationMs: number;
-  /** From the call's arrival to the head of the answer. Milliseconds. */
+  /** From the call's arrival to the head of the answer; 0 when the client had left before. Milliseconds. */
   readonly firstByteMs: number;
 }
 

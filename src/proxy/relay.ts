@@ -59,6 +59,8 @@ class RelayedCall {
   readonly #startedAt = Date.now();
   readonly #started = performance.now();
   #firstByteMs = 0;
+  /** The upstream that the call was last sent to. */
+  #asked: Upstream | undefined;
 
   constructor(
     readonly deps: RelayDependencies,
@@ -89,13 +91,16 @@ class RelayedCall {
       if (answered) this.#closeUsage(usage, upstream, gauge, ending);
       else this.#dropUsage(usage);
     } catch (error) {
-      this.#dropUsage(usage);
+      // what a client asked for and did not wait for has been worked on all the same
+      if (this.cutoff.clientLeft && this.#asked) this.#closeUsage(usage, this.#asked, this.#gauge(), 'client_left');
+      else this.#dropUsage(usage);
       throw error;
     }
   }
 
   #ask = async (upstream: Upstream): Promise<HttpResponse> => {
     const { call, endpoint, body, cutoff, model } = this;
+    this.#asked = upstream;
     const upstreamModel = model === undefined ? undefined : nameAt(upstream, model);
     cutoff.expect(upstream.timeouts.connect + upstream.timeouts.firstByte);
     try {

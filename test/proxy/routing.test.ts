@@ -328,6 +328,18 @@ describe('model calls over several upstreams', () => {
       expect(await recorded()).to.include({ outputTokens: 2, estimated: true, ending: 'client_left' });
     });
 
+    it('by an estimate when the client leaves before the first byte', async () => {
+      await metered();
+      a.script = hang;
+      const abort = new AbortController();
+      const request = { model: 'm', messages: [{ role: 'user' as const, content: 'Hi' }] };
+      const call = server?.client().chat.completions.create(request, { signal: abort.signal });
+      await Promise.all([call?.catch(() => {}), a.received(1).then(() => abort.abort())]);
+      const record = await recorded();
+      expect(record).to.include({ outputTokens: 0, estimated: true, ending: 'client_left', upstream: 'a' });
+      expect(record?.inputTokens).to.be.above(10);
+    });
+
     it('by an estimate when the upstream breaks off', async () => {
       await metered();
       a.script = reset('data: {"choices":[{}]}\n\n');
