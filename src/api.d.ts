@@ -395,6 +395,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/payments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report a payment
+         * @description For the billing service of the operator. A completed payment is recorded for ever and `payment.completed` is
+         *     published, both or neither, once for each payment id: the same report again answers the same. A failed one
+         *     publishes `payment.failed`, once for each payment id, or for each `Idempotency-Key` where a payment may fail
+         *     several times.
+         */
+        post: operations["reportPayment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     "usage.threshold": {
@@ -965,6 +988,21 @@ export interface components {
         };
         EventTypeList: {
             data: components["schemas"]["EventTypeDescription"][];
+        };
+        /** @description A payment; `credits_added` belongs to a completed one, `reason` to a failed one. */
+        PaymentReport: {
+            /** @enum {string} */
+            status: "completed" | "failed";
+            /** @description The payment, as the payment provider's records name it. */
+            payment_id: string;
+            /** @description The account it is about. */
+            user_id: string;
+            amount: components["schemas"]["Amount"];
+            currency: components["schemas"]["Currency"];
+            /** @description The credits that the payment adds. */
+            credits_added?: number;
+            /** @description Why it failed, such as `card_declined`. */
+            reason?: string;
         };
         WebhookCreate: {
             /**
@@ -2521,6 +2559,46 @@ export interface operations {
             403: components["responses"]["InsufficientScope"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
+        };
+    };
+    reportPayment: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description What is done with the same key is done once; kept as long as its event. Without one a key is made and answered.
+                 * @example order-17
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PaymentReport"];
+            };
+        };
+        responses: {
+            /** @description The event that was published. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PublishedEvent"];
+                };
+            };
+            400: components["responses"]["InvalidBody"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["IdempotencyConflict"];
+            413: components["responses"]["RequestTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unconfirmed"];
         };
     };
     onUsageThreshold: {

@@ -17,6 +17,8 @@ import { createExceededModel, createRateModel } from './limits/model.ts';
 import { createLimitService, type LimitService } from './limits/service.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
+import { createPaymentModel } from './payments/model.ts';
+import { createPaymentService, type PaymentService } from './payments/service.ts';
 import { createProxy } from './proxy/proxy.ts';
 import { longestCall } from './proxy/upstream.ts';
 import { requireReplicaSet } from './replica-set.ts';
@@ -39,6 +41,8 @@ export interface ModelGateway {
   readonly webhooks: Pick<WebhookService, 'create' | 'list' | 'get' | 'update' | 'rotateSecret' | 'remove' | 'reseal'>;
   /** Tells of calls that a limiter of the host's own has refused. */
   readonly limits: Pick<LimitService, 'reportExceeded'>;
+  /** What the host's payment processor reports: `completed` and `failed`. */
+  readonly payments: PaymentService;
   /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */
   start(): Promise<void>;
   /**
@@ -89,6 +93,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     events: createEventModel(connection, prefix),
     deliveries: createDeliveryModel(connection, prefix),
     usage: createUsageModel(connection, prefix),
+    payments: createPaymentModel(connection, prefix),
     rates: createRateModel(connection, prefix),
     exceeded: createExceededModel(connection, prefix),
   };
@@ -125,6 +130,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     transaction,
     onLastUsedLost: (error) => logger.warn('the last use of API keys was not written', { reason: String(error) }),
   });
+  const payments = createPaymentService({ payments: models.payments, publish: events.publish, transaction });
   const usage = createUsageService({
     usage: models.usage,
     logger,
@@ -151,7 +157,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
   const eventRoutes = { publish: events.publish, history: createEventHistory(models.events), catalogue };
   const router = await createEdge({
     spec,
-    operations: operationTable({ models: proxy.operations, webhooks, keys, events: eventRoutes }),
+    operations: operationTable({ models: proxy.operations, webhooks, keys, events: eventRoutes, payments }),
     authenticate: options.authenticate ?? ((req) => keys.authenticate(bearerToken(req))),
     modelBodyLimit: options.modelBodyLimit,
     webhookBodyLimit: options.webhookBodyLimit,
@@ -164,6 +170,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     events.init(),
     deliveries.init(),
     models.usage.createIndexes(),
+    models.payments.createCollection(),
     models.rates.createIndexes(),
     models.exceeded.createIndexes(),
   ]);
@@ -181,6 +188,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     router,
     keys: { create: keys.create, authenticate, revoke, list: keys.list, get: keys.get },
     webhooks: { create, list, get, update, rotateSecret, remove, reseal },
+    payments,
     limits: { reportExceeded: limits.reportExceeded },
     start() {
       usage.start();

@@ -22,5 +22,6 @@ export {
   type UpstreamTimeouts,
   type UsageRecord,
 } from './options.ts';
+export type { CompletedPayment, FailedPayment } from './payments/service.ts';
 export type { Resealed } from './webhooks/resealing.ts';
 export type { NewWebhook, SecretChange, Webhook, WebhookDetails, WebhookPatch } from './webhooks/webhook.ts';

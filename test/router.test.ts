@@ -7,7 +7,13 @@ import { loopbackOptions } from './support/gateway.ts';
 describe('the table of operations', () => {
   it('has exactly the operations of openapi.yaml: none without a handler, none without a description', () => {
     const { operations: models } = createProxy({ upstreams: [], logger: loopbackOptions.logger });
-    const table = operationTable({ models, webhooks: {}, keys: {}, events: {} } as unknown as RouterParts);
+    const table = operationTable({
+      models,
+      webhooks: {},
+      keys: {},
+      events: {},
+      payments: {},
+    } as unknown as RouterParts);
     const described = Object.values(loadSpec().paths).flatMap((path) =>
       specMethods.flatMap((method) => path[method]?.operationId ?? []),
     );

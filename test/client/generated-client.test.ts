@@ -166,6 +166,14 @@ describe('a client generated from openapi.yaml', () => {
       const { data } = await client().GET('/v1/event_types');
       expect(data?.data.map(({ type }) => type)).to.deep.equal(Object.keys(spec.webhooks));
     },
+    async reportPayment() {
+      const payment = { payment_id: 'pay_1', user_id: 'usr_1', amount: 25, currency: 'usd' };
+      const { data, response } = await client().POST('/v1/payments', {
+        body: { status: 'completed', ...payment, credits_added: 2500 },
+      });
+      expect(response.status).to.equal(201);
+      expect(data).to.include({ type: 'payment.completed', idempotency_key: 'payment.completed:pay_1' });
+    },
     async createWebhook() {
       const { data, response } = await client().POST('/v1/webhooks', { body: webhook });
       expect(response.status).to.equal(201);

@@ -1,0 +1,47 @@
+import { type Connection, type Model, Schema } from 'mongoose';
+
+/** One completed payment, kept for ever: that it is here is why it cannot be booked twice. */
+export interface PaymentDocument {
+  /** The payment's id, `pay_…`, as the host's payment processor has it. */
+  _id: string;
+  userId: string;
+  amount: number;
+  currency: string;
+  creditsAdded: number;
+  /** The `payment.completed` that tells of it. */
+  eventId: string;
+  /** The event's `created`. */
+  created: Date;
+}
+
+export type PaymentModel = Model<PaymentDocument>;
+
+const schema = new Schema<PaymentDocument>(
+  {
+    _id: String,
+    userId: { type: String, required: true },
+    amount: { type: Number, required: true },
+    currency: { type: String, required: true },
+    creditsAdded: { type: Number, required: true },
+    eventId: { type: String, required: true },
+    created: { type: Date, required: true },
+  },
+  {
+    strict: 'throw',
+    strictQuery: 'throw',
+    versionKey: false,
+    autoIndex: false,
+    autoCreate: false,
+    read: 'primary',
+    writeConcern: { w: 'majority', j: true },
+  },
+);
+
+/** The payments of one gateway: model `<prefix>Payment`, collection `<prefix>payments`. */
+export function createPaymentModel(connection: Connection, prefix: string): PaymentModel {
+  const name = `${prefix}Payment`;
+  return (
+    (connection.models[name] as PaymentModel | undefined) ??
+    connection.model<PaymentDocument>(name, schema.clone(), `${prefix}payments`)
+  );
+}

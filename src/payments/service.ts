@@ -1,0 +1,126 @@
+import type { ClientSession } from 'mongoose';
+import { GatewayError } from '../errors.ts';
+import type { EventInput, PublishedEvent } from '../events/publication.ts';
+import type { PublishOptions } from '../events/service.ts';
+import type { PaymentDocument, PaymentModel } from './model.ts';
+
+/** A payment that the host's payment processor has settled. */
+export interface CompletedPayment {
+  /** The processor's id of it, `pay_…`. */
+  readonly paymentId: string;
+  readonly userId: string;
+  /** In the major unit of the currency. */
+  readonly amount: number;
+  /** Three lower-case letters of ISO 4217. */
+  readonly currency: string;
+  readonly creditsAdded: number;
+}
+
+/** A payment that did not come about. */
+export interface FailedPayment extends Omit<CompletedPayment, 'creditsAdded'> {
+  /** Why, such as `card_declined`. */
+  readonly reason: string;
+}
+
+export interface PaymentServiceDeps {
+  readonly payments: PaymentModel;
+  readonly publish: (event: EventInput, options: PublishOptions) => Promise<PublishedEvent>;
+  /** Runs what it is given as one transaction. */
+  readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
+}
+
+export interface PaymentService {
+  /**
+   * Books a completed payment: records it for ever and publishes `payment.completed`, both or neither, once for each
+   * payment id. The same payment again answers the first event.
+   * @throws GatewayError `invalid_value`, `invalid_event_data`; `idempotency_conflict` when the id was used for another
+   *   payment; `publish_unconfirmed`: report it again, which cannot double it
+   */
+  completed(payment: CompletedPayment): Promise<PublishedEvent>;
+  /**
+   * Publishes `payment.failed`.
+   * @param options.idempotencyKey names the attempt, where one payment may fail several times.
+   *   @default the payment's id: it fails once
+   * @throws GatewayError as `publish` does
+   */
+  failed(payment: FailedPayment, options?: { readonly idempotencyKey?: string }): Promise<PublishedEvent>;
+}
+
+const duplicateKey = 11_000;
+
+function toData({ paymentId, userId, amount, currency, creditsAdded }: CompletedPayment) {
+  return { payment_id: paymentId, amount, currency, credits_added: creditsAdded, user_id: userId };
+}
+
+function completedKey(paymentId: string): string {
+  return `payment.completed:${paymentId}`;
+}
+
+/** @throws GatewayError `invalid_value` unless it is an id that can be stored and found again */
+function checkPaymentId(paymentId: unknown): asserts paymentId is string {
+  const storable = typeof paymentId === 'string' && !/[\0\p{Surrogate}]/u.test(paymentId);
+  // with what is put before it, it has to fit an idempotency key
+  if (!storable || !paymentId.startsWith('pay_') || paymentId.length < 5 || paymentId.length > 200) {
+    throw new GatewayError('invalid_value', 'paymentId: must be pay_ and 1 to 196 more characters', {
+      param: 'paymentId',
+    });
+  }
+}
+
+/** The event of a payment booked before. @throws GatewayError `idempotency_conflict` */
+function bookedBefore(stored: PaymentDocument, payment: CompletedPayment): PublishedEvent {
+  const same =
+    stored.userId === payment.userId &&
+    stored.amount === payment.amount &&
+    stored.currency === payment.currency &&
+    stored.creditsAdded === payment.creditsAdded;
+  if (!same) {
+    const message = `paymentId: '${payment.paymentId}' was booked with another account, amount, currency or credits`;
+    throw new GatewayError('idempotency_conflict', message, { param: 'paymentId' });
+  }
+  return {
+    id: stored.eventId,
+    type: 'payment.completed',
+    created: stored.created.toISOString(),
+    data: toData(payment),
+    idempotencyKey: completedKey(payment.paymentId),
+  };
+}
+
+/** Payments, which the host's payment processor makes and this package tells of. */
+export function createPaymentService({ payments, publish, transaction }: PaymentServiceDeps): PaymentService {
+  async function book(payment: CompletedPayment, session: ClientSession | undefined): Promise<PublishedEvent> {
+    const { paymentId, userId, amount, currency, creditsAdded } = payment;
+    const within = session ? { session } : {};
+    const stored = await payments.findById(paymentId, null, within).lean();
+    if (stored) return bookedBefore(stored, payment);
+    const event = { type: 'payment.completed', userId, data: toData(payment) };
+    const published = await publish(event, { idempotencyKey: completedKey(paymentId), ...within });
+    const { id: eventId, created } = published;
+    const record = { _id: paymentId, userId, amount, currency, creditsAdded, eventId, created: new Date(created) };
+    await payments.create([record], within);
+    return published;
+  }
+
+  return {
+    async completed(payment) {
+      checkPaymentId(payment.paymentId);
+      try {
+        return await transaction((session) => book(payment, session));
+      } catch (error) {
+        // somebody booked it at the same moment
+        const stored =
+          (error as { code?: unknown }).code === duplicateKey && (await payments.findById(payment.paymentId).lean());
+        if (!stored) throw error;
+        return bookedBefore(stored, payment);
+      }
+    },
+
+    async failed({ paymentId, userId, amount, currency, reason }, options = {}) {
+      checkPaymentId(paymentId);
+      const data = { payment_id: paymentId, amount, currency, user_id: userId, reason };
+      const { idempotencyKey = `payment.failed:${paymentId}` } = options;
+      return publish({ type: 'payment.failed', userId, data }, { idempotencyKey });
+    },
+  };
+}
