@@ -269,6 +269,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve usage
+         * @description Sums up what the answered model calls of your account have used, by day, model or key. Calls are counted within
+         *     about a second of their end, on the day (UTC) they began. At most 366 days and 1,000 lines.
+         */
+        get: operations["retrieveUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/api_keys": {
         parameters: {
             query?: never;
@@ -1107,6 +1128,28 @@ export interface components {
         Currency: string;
         /** @description The id of the API key; not the key itself. */
         ApiKeyId: string;
+        UsageReport: {
+            /** @description The first day, UTC. */
+            from: string;
+            /** @description The last day, UTC. */
+            to: string;
+            data: components["schemas"]["UsageLine"][];
+            /** @description Whether there are more lines than were answered; ask for fewer days then. */
+            has_more: boolean;
+        };
+        UsageLine: {
+            /** @description The day, UTC; there when usage is grouped by it. */
+            day?: string;
+            /** @description The model as it was called, `null` where calls named none; there when usage is grouped by it. */
+            model?: string | null;
+            /** @description The API key, `null` where there was none; there when usage is grouped by `key`. */
+            api_key_id?: string | null;
+            /** @description Calls that were answered. */
+            requests: number;
+            input_tokens: number;
+            output_tokens: number;
+            images: number;
+        };
         /** @description Usage reached a configured threshold. */
         UsageThresholdEvent: {
             id: components["schemas"]["EventId"];
@@ -2302,6 +2345,48 @@ export interface operations {
             413: components["responses"]["RequestTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    retrieveUsage: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The first day, UTC; 30 days before `to` when it is left out.
+                 * @example 2026-01-01
+                 */
+                from?: string;
+                /**
+                 * @description The last day, UTC; today when it is left out.
+                 * @example 2026-01-31
+                 */
+                to?: string;
+                /**
+                 * @description What lines are told apart by, separated by commas; `day` when it is left out.
+                 * @example day,model
+                 */
+                group_by?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The usage, in order of its dimensions. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };

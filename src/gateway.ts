@@ -24,7 +24,10 @@ import { longestCall } from './proxy/upstream.ts';
 import { requireReplicaSet } from './replica-set.ts';
 import { operationTable } from './router.ts';
 import { loadSpec } from './spec.ts';
-import { createUsageModel } from './usage/model.ts';
+import { createCount } from './usage/count.ts';
+import { createCounting } from './usage/counting.ts';
+import { createCounterModel, createPeriodModel, createUsageModel } from './usage/model.ts';
+import { createReport } from './usage/report.ts';
 import { createUsageService } from './usage/service.ts';
 import { readVersion } from './version.ts';
 import { createWebhookModel } from './webhooks/model.ts';
@@ -93,6 +96,8 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     events: createEventModel(connection, prefix),
     deliveries: createDeliveryModel(connection, prefix),
     usage: createUsageModel(connection, prefix),
+    counters: createCounterModel(connection, prefix),
+    periods: createPeriodModel(connection, prefix),
     payments: createPaymentModel(connection, prefix),
     rates: createRateModel(connection, prefix),
     exceeded: createExceededModel(connection, prefix),
@@ -136,6 +141,20 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     logger,
     longestCall: longestCall(options.upstreams),
   });
+  const counting = createCounting({
+    count: createCount({
+      usage: models.usage,
+      counters: models.counters,
+      periods: models.periods,
+      transaction,
+      publish: events.publish,
+      quotas: options.quotas,
+      logger,
+      batchSize: 500,
+    }),
+    interval: 500,
+    logger,
+  });
   const limits = createLimitService({
     rates: models.rates,
     exceeded: models.exceeded,
@@ -157,7 +176,14 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
   const eventRoutes = { publish: events.publish, history: createEventHistory(models.events), catalogue };
   const router = await createEdge({
     spec,
-    operations: operationTable({ models: proxy.operations, webhooks, keys, events: eventRoutes, payments }),
+    operations: operationTable({
+      models: proxy.operations,
+      webhooks,
+      keys,
+      events: eventRoutes,
+      payments,
+      usage: createReport(models.counters),
+    }),
     authenticate: options.authenticate ?? ((req) => keys.authenticate(bearerToken(req))),
     modelBodyLimit: options.modelBodyLimit,
     webhookBodyLimit: options.webhookBodyLimit,
@@ -170,6 +196,8 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     events.init(),
     deliveries.init(),
     models.usage.createIndexes(),
+    models.counters.createIndexes(),
+    models.periods.createIndexes(),
     models.payments.createCollection(),
     models.rates.createIndexes(),
     models.exceeded.createIndexes(),
@@ -180,7 +208,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
   let closing: Promise<void> | null = null;
   async function close(): Promise<void> {
     await Promise.all([deliveries.close(), proxy.close()]);
-    await Promise.all([usage.close(), limits.close(), keys.close()]);
+    await Promise.all([usage.close(), counting.close(), limits.close(), keys.close()]);
     await database.close();
   }
 
@@ -192,6 +220,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     limits: { reportExceeded: limits.reportExceeded },
     start() {
       usage.start();
+      counting.start();
       limits.start();
       return deliveries.start();
     },

@@ -16,6 +16,8 @@ export {
   type ModelCall,
   type ModelGatewayOptions,
   type ModelHooks,
+  type Quota,
+  type QuotaOptions,
   type RateLimits,
   type RateLimitsFor,
   type UpstreamOptions,

@@ -5,6 +5,7 @@ import { checkEventTypes, type EventTypeOptions } from './event-type-options.ts'
 import type { Principal } from './http/operation.ts';
 import { checkLimitOptions, type LimitOptions } from './limit-options.ts';
 import type { ModelHooks } from './model-hooks.ts';
+import { checkQuotaOptions, type QuotaOptions } from './quota-options.ts';
 import { checkUpstreams, type UpstreamOptions } from './upstream-options.ts';
 
 export type { EventTypeOptions } from './event-type-options.ts';
@@ -17,6 +18,7 @@ export type {
   OpenUsage,
   UsageRecord,
 } from './model-hooks.ts';
+export type { Quota, QuotaOptions } from './quota-options.ts';
 export type { UpstreamOptions, UpstreamTimeouts } from './upstream-options.ts';
 
 /** Where the gateway writes what an operator should see. Never given a secret, a key or a body. */
@@ -76,6 +78,8 @@ export interface ModelGatewayOptions extends ModelHooks {
   readonly managementRateLimit?: number;
   /** How much model calls may ask for, by key and by account. @default no limits */
   readonly limits?: LimitOptions;
+  /** What accounts may use in a day or month, and when `usage.threshold` tells them. @default no quotas */
+  readonly quotas?: QuotaOptions;
   /** The largest body of a model call. @default 33_554_432 (32 MiB) */
   readonly modelBodyLimit?: number;
   /** The largest body of any other call. @default 262_144 (256 KiB) */
@@ -93,7 +97,7 @@ export interface ModelGatewayOptions extends ModelHooks {
 /** The options that are functions of the host's; none has a default here. */
 const functionOptions = ['authenticate', 'onRequest', 'onResponse', 'onUsage'] as const;
 /** Parts that are off unless their option is given. */
-const partOptions = ['limits'] as const;
+const partOptions = ['limits', 'quotas'] as const;
 type OptionalOption = (typeof functionOptions)[number] | (typeof partOptions)[number];
 
 /** {@link ModelGatewayOptions}, checked, with every default filled in, frozen. */
@@ -186,6 +190,7 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   checkRetryDelays(options.retryDelays);
   checkUpstreams(options.upstreams);
   if (options.limits !== undefined) checkLimitOptions(options.limits);
+  if (options.quotas !== undefined) checkQuotaOptions(options.quotas);
   checkEventTypes(options.eventTypes);
   checkInteger(options, 'modelAttempts', 1, 20);
   checkInteger(options, 'modelRetryWait', 0, 60_000);

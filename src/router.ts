@@ -4,6 +4,8 @@ import { keyOperations } from './keys/routes.ts';
 import type { KeyService } from './keys/service.ts';
 import { paymentOperations } from './payments/routes.ts';
 import type { PaymentService } from './payments/service.ts';
+import type { ReportUsage } from './usage/report.ts';
+import { usageOperations } from './usage/routes.ts';
 import { webhookOperations } from './webhooks/routes.ts';
 import type { WebhookService } from './webhooks/service.ts';
 
@@ -13,17 +15,19 @@ export interface RouterParts {
   readonly models: OperationTable;
   readonly webhooks: WebhookService;
   readonly keys: KeyService;
+  readonly usage: ReportUsage;
   readonly events: EventRoutesDeps;
   readonly payments: PaymentService;
 }
 
 /** The one table: every operationId of openapi.yaml, and what does it. */
-export function operationTable({ models, webhooks, keys, events, payments }: RouterParts): OperationTable {
+export function operationTable({ models, webhooks, keys, events, payments, usage }: RouterParts): OperationTable {
   return {
     ...models,
     ...webhookOperations(webhooks),
     ...keyOperations(keys),
-    ...eventOperations(events),
     ...paymentOperations(payments),
+    ...usageOperations(usage),
+    ...eventOperations(events),
   };
 }

@@ -1,6 +1,7 @@
 import type { OpenUsage, UsageRecord } from '../options.ts';
 import type { UsageDocument, UsageModel } from './model.ts';
 
+type ClosedFields = Omit<UsageDocument, '_id'>;
 type Operation = Parameters<UsageModel['collection']['bulkWrite']>[0][number];
 
 /** What is still to be written of one call. */
@@ -22,8 +23,11 @@ function toOpenDocument({ id, ...usage }: OpenUsage): UsageDocument {
   };
 }
 
-function toDocument({ id, ...record }: UsageRecord): UsageDocument {
-  return { _id: id, ...record };
+/** What has ended stays as it was counted: only an open record, or none, takes what is written. */
+function closing({ id: _, ...record }: UsageRecord): object[] {
+  const closed = { $mergeObjects: ['$$ROOT', { $literal: { ...record, counted: false } satisfies ClosedFields }] };
+  const ended = { $gt: ['$ending', null] };
+  return [{ $replaceWith: { $cond: [ended, '$$ROOT', closed] } }];
 }
 
 /** Each can be done twice without harm, so that a batch whose outcome is not known is sent again. */
@@ -34,9 +38,9 @@ function toOperation([id, entry]: [string, Entry]): Operation {
     case 'open':
       return { updateOne: { filter, update: { $setOnInsert: toOpenDocument(entry.usage) }, upsert: true } };
     case 'closed':
-      return { replaceOne: { filter, replacement: toDocument(entry.record), upsert: true } };
+      return { updateOne: { filter, update: closing(entry.record), upsert: true } };
     case 'dropped':
-      return { deleteOne: { filter } };
+      return { deleteOne: { filter: { ...filter, ending: null } } };
   }
 }
 

@@ -7,9 +7,62 @@ export interface UsageDocument extends Omit<UsageRecord, 'id' | 'ending'> {
   readonly _id: string;
   /** `null` while the call is under way. */
   readonly ending: CallEnding | null;
+  /** Whether it is in the counters; absent while the call is under way. */
+  readonly counted?: boolean;
+}
+
+/** What some calls have used together. */
+export interface UsageSums {
+  requests: number;
+  inputTokens: number;
+  outputTokens: number;
+  images: number;
+}
+
+/** What an account has used on one day of one model with one key. */
+export interface CounterDocument extends UsageSums {
+  /** Account, day, model and key, as JSON. */
+  _id: string;
+  userId: string;
+  /** UTC, `2026-01-31`. */
+  day: string;
+  /** As callers call it; `null` where calls name none. */
+  model: string | null;
+  /** `null` where callers are recognised by other means. */
+  keyId: string | null;
+}
+
+/** What an account has used in one day or month, and what it has been told of it. */
+export interface PeriodDocument extends UsageSums {
+  /** Account, period and start, as JSON. */
+  _id: string;
+  userId: string;
+  period: 'daily' | 'monthly';
+  /** UTC, `2026-01-31` or `2026-01`. */
+  start: string;
+  /** The thresholds that have been published, in percent. */
+  announced?: number[];
 }
 
 export type UsageModel = Model<UsageDocument>;
+export type CounterModel = Model<CounterDocument>;
+export type PeriodModel = Model<PeriodDocument>;
+
+const strict = {
+  strict: 'throw',
+  strictQuery: 'throw',
+  versionKey: false,
+  autoIndex: false,
+  autoCreate: false,
+  writeConcern: { w: 'majority', j: true },
+} as const;
+
+const sums = {
+  requests: { type: Number, required: true },
+  inputTokens: { type: Number, required: true },
+  outputTokens: { type: Number, required: true },
+  images: { type: Number, required: true },
+} as const;
 
 const schema = new Schema<UsageDocument>(
   {
@@ -28,18 +81,37 @@ const schema = new Schema<UsageDocument>(
     startedAt: { type: Date, required: true },
     durationMs: { type: Number, required: true },
     firstByteMs: { type: Number, required: true },
+    counted: Boolean,
   },
-  {
-    strict: 'throw',
-    strictQuery: 'throw',
-    versionKey: false,
-    autoIndex: false,
-    autoCreate: false,
-    writeConcern: { w: 'majority', j: true },
-  },
+  strict,
 )
   .index({ userId: 1, startedAt: 1 }, { name: 'userPeriod' })
-  .index({ startedAt: 1 }, { name: 'open', partialFilterExpression: { ending: null } });
+  .index({ startedAt: 1 }, { name: 'open', partialFilterExpression: { ending: null } })
+  .index({ counted: 1, _id: 1 }, { name: 'uncounted', partialFilterExpression: { counted: false } });
+
+const counterSchema = new Schema<CounterDocument>(
+  {
+    _id: String,
+    userId: { type: String, required: true },
+    day: { type: String, required: true },
+    model: { type: String, default: null },
+    keyId: { type: String, default: null },
+    ...sums,
+  },
+  strict,
+).index({ userId: 1, day: 1 }, { name: 'userDay' });
+
+const periodSchema = new Schema<PeriodDocument>(
+  {
+    _id: String,
+    userId: { type: String, required: true },
+    period: { type: String, enum: ['daily', 'monthly'], required: true },
+    start: { type: String, required: true },
+    announced: [Number],
+    ...sums,
+  },
+  strict,
+);
 
 /** The usage of one gateway: model `<prefix>Usage`, collection `<prefix>usage`. Indexes are built by `createIndexes()`. */
 export function createUsageModel(connection: Connection, prefix: string): UsageModel {
@@ -48,4 +120,18 @@ export function createUsageModel(connection: Connection, prefix: string): UsageM
     (connection.models[name] as UsageModel | undefined) ??
     connection.model<UsageDocument>(name, schema.clone(), `${prefix}usage`)
   );
+}
+
+/** The counters of one gateway: model `<prefix>UsageCounter`, collection `<prefix>usage_counters`. */
+export function createCounterModel(connection: Connection, prefix: string): CounterModel {
+  const name = `${prefix}UsageCounter`;
+  const existing = connection.models[name] as CounterModel | undefined;
+  return existing ?? connection.model<CounterDocument>(name, counterSchema.clone(), `${prefix}usage_counters`);
+}
+
+/** The periods of one gateway: model `<prefix>UsagePeriod`, collection `<prefix>usage_periods`. */
+export function createPeriodModel(connection: Connection, prefix: string): PeriodModel {
+  const name = `${prefix}UsagePeriod`;
+  const existing = connection.models[name] as PeriodModel | undefined;
+  return existing ?? connection.model<PeriodDocument>(name, periodSchema.clone(), `${prefix}usage_periods`);
 }

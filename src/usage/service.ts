@@ -47,7 +47,16 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
     const before = { $subtract: ['$$NOW', longestCall + margin] };
     const { modifiedCount } = await usage.updateMany(
       { ending: null, $expr: { $lt: ['$startedAt', before] } },
-      [{ $set: { ending: 'orphaned', estimated: true, durationMs: { $subtract: ['$$NOW', '$startedAt'] } } }],
+      [
+        {
+          $set: {
+            ending: 'orphaned',
+            estimated: true,
+            durationMs: { $subtract: ['$$NOW', '$startedAt'] },
+            counted: false,
+          },
+        },
+      ],
       { updatePipeline: true },
     );
     return modifiedCount;

@@ -132,6 +132,11 @@ describe('a client generated from openapi.yaml', () => {
       expect(data).to.include({ name: 'chat server', expires_at: '2099-12-31T23:59:59.000Z' });
       expect(data?.key).to.match(/^emg_/);
     },
+    async retrieveUsage() {
+      const query = { from: '2026-01-01', to: '2026-01-31', group_by: 'day,model' };
+      const { data } = await client().GET('/v1/usage', { params: { query } });
+      expect(data).to.deep.equal({ from: '2026-01-01', to: '2026-01-31', data: [], has_more: false });
+    },
     async listApiKeys() {
       const { data } = await client().GET('/v1/api_keys', { params: { query: { limit: 1 } } });
       expect(data?.data[0]).to.include({ revoked_at: null, models: null });

@@ -71,7 +71,7 @@ describe('usage records', () => {
     service.closed(closed(call));
     await service.close();
     const { id, ...fields } = closed(call);
-    expect(await usage.find().lean()).to.deep.equal([{ _id: id, ...fields }]);
+    expect(await usage.find().lean()).to.deep.equal([{ _id: id, ...fields, counted: false }]);
   });
 
   it('are written once for a call that ends at once', async () => {
@@ -105,6 +105,22 @@ describe('usage records', () => {
     expect(await service.sweep()).to.equal(1);
     expect(await usage.findById(old.id).lean()).to.include({ ending: 'orphaned', estimated: true, inputTokens: 12 });
     expect(await usage.findById(young.id).lean()).to.include({ ending: null });
+  });
+
+  it('do not change any more when they have ended, whatever comes late', async () => {
+    const call = open(new Date(Date.now() - 120_000));
+    service.opened(call);
+    await written(1);
+    await service.sweep();
+    service.closed(closed(call));
+    const ended = open();
+    service.closed(closed(ended));
+    await written(2);
+    service.dropped(ended.id);
+    service.dropped(call.id);
+    await service.close();
+    expect(await usage.findById(call.id).lean()).to.include({ ending: 'orphaned', outputTokens: 0 });
+    expect(await usage.findById(ended.id).lean()).to.include({ ending: 'complete', outputTokens: 5 });
   });
 
   it('wait while the database refuses them', async () => {

@@ -1,0 +1,52 @@
+import type { Logger } from '../options.ts';
+import type { Count } from './count.ts';
+
+export interface CountingDeps {
+  readonly count: Count;
+  /** Milliseconds. */
+  readonly interval: number;
+  readonly logger: Logger;
+}
+
+/** Counts again and again, never twice at once. */
+export interface Counting {
+  start(): void;
+  /** Counts no more; resolves when a run under way has ended. */
+  close(): Promise<void>;
+}
+
+const duplicateKey = 11_000;
+
+export function createCounting({ count, interval, logger }: CountingDeps): Counting {
+  let timer: NodeJS.Timeout | undefined;
+  let running: Promise<void> | undefined;
+  let closed = false;
+  let failing = false;
+
+  async function run(): Promise<void> {
+    try {
+      while (!closed && (await count()) > 0);
+      failing = false;
+    } catch (error) {
+      // another process has made the same counter at the same moment: next time it is there
+      if ((error as { code?: unknown }).code === duplicateKey) return;
+      if (!failing) logger.warn('usage could not be counted and will be tried again', { reason: String(error) });
+      failing = true;
+    }
+  }
+
+  return {
+    start() {
+      timer ??= setInterval(() => {
+        running ??= run().finally(() => {
+          running = undefined;
+        });
+      }, interval).unref();
+    },
+    async close() {
+      closed = true;
+      clearInterval(timer);
+      await running;
+    },
+  };
+}

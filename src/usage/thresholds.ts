@@ -1,0 +1,37 @@
+/** A threshold that was reached, and what had been used when it was. Both in percent of the quota. */
+export interface Crossing {
+  readonly threshold: number;
+  readonly usage: number;
+}
+
+/** To two decimals. Pure. */
+function percent(used: number, quota: number): number {
+  return Math.round((used / quota) * 10_000) / 100;
+}
+
+/**
+ * Which thresholds are reached while these amounts are added one by one, each at the first amount that reaches it. One
+ * that was passed before, under another quota, is reached with the first of them. Pure.
+ * @param before what was used until then
+ * @param announced thresholds that have been told of, which are not told of again
+ */
+export function crossings(
+  before: number,
+  amounts: readonly number[],
+  quota: number,
+  thresholds: readonly number[],
+  announced: readonly number[],
+): Crossing[] {
+  const missing = new Set([...thresholds].sort((a, b) => a - b).filter((one) => !announced.includes(one)));
+  const found: Crossing[] = [];
+  let used = before;
+  for (const amount of amounts) {
+    used += amount;
+    for (const threshold of missing) {
+      if (used * 100 < threshold * quota) break;
+      missing.delete(threshold);
+      found.push({ threshold, usage: percent(used, quota) });
+    }
+  }
+  return found;
+}

@@ -1,0 +1,155 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { freshDatabase } from '../support/mongo.ts';
+import { type Ledger, openLedger } from './ledger.ts';
+
+const tokens = (monthly: number) => ({ perUser: { unit: 'tokens', monthly } }) as const;
+
+describe('usage counters', function () {
+  this.timeout(60_000);
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let ledger: Ledger;
+
+  beforeEach(async () => {
+    database = await freshDatabase();
+    ledger = await openLedger(database.connection);
+  });
+  afterEach(() => database.drop());
+
+  async function expectEven(): Promise<void> {
+    const { records, ...others } = await ledger.totals();
+    for (const [name, sums] of Object.entries(others)) expect(sums, name).to.deep.equal(records);
+  }
+
+  it('are the sums of the records that have ended, each once, by day, model, key, and month', async () => {
+    await ledger.add([
+      { inputTokens: 1, outputTokens: 2 },
+      { model: 'n', keyId: null, images: 2 },
+      { startedAt: new Date('2026-02-01T00:00:00Z'), inputTokens: 5 },
+      { userId: 'usr_2' },
+    ]);
+    const count = ledger.counter();
+    expect(await count()).to.equal(4);
+    expect(await count()).to.equal(0);
+    await ledger.add([{ inputTokens: 7 }]);
+    expect(await count()).to.equal(1);
+    await expectEven();
+    const mine = await ledger.counters.find({ userId: 'usr_1', day: '2026-01-31', model: 'm' }).lean();
+    expect(mine).to.have.length(1);
+    expect(mine[0]).to.include({ keyId: 'key_1', requests: 2, inputTokens: 8, outputTokens: 12 });
+  });
+
+  it('leave calls alone that are under way', async () => {
+    await ledger.add([{}]);
+    await ledger.usage.updateMany({}, { $set: { ending: null }, $unset: { counted: 1 } });
+    expect(await ledger.counter()()).to.equal(0);
+  });
+
+  it('count nothing twice in processes that count at the same time, and publish each threshold once', async () => {
+    await ledger.add(Array.from({ length: 300 }, (_, i) => ({ userId: `usr_${i % 3}` })));
+    const quotas = { perUser: { unit: 'requests', daily: 100, monthly: 100 }, thresholds: [50, 80, 100] } as const;
+    const processes = Array.from({ length: 4 }, () => ledger.counter(quotas, 20));
+    await Promise.all(
+      processes.map(async (count) => {
+        for (let left = 1, failures = 0; left > 0 && failures < 50; ) {
+          left = await count().catch((error) => {
+            failures += 1;
+            if (error.code !== 11_000) throw error;
+            return 1;
+          });
+        }
+      }),
+    );
+    await expectEven();
+    const published = (await ledger.published()).map((data) => `${data.user_id} ${data.period} ${data.threshold}`);
+    expect(published).to.have.length(3 * 2 * 3);
+    expect(new Set(published).size).to.equal(published.length);
+  });
+
+  it('tell of a threshold with the percentage at the crossing, once in a period', async () => {
+    const count = ledger.counter(tokens(100));
+    await ledger.add([{ id: 'use_1', inputTokens: 70, outputTokens: 5 }]);
+    await count();
+    expect(await ledger.published()).to.deep.equal([]);
+    await ledger.add([
+      { id: 'use_2', inputTokens: 6, outputTokens: 0 },
+      { id: 'use_3', inputTokens: 10, outputTokens: 0 },
+    ]);
+    await count();
+    await ledger.add([{ inputTokens: 30 }, { inputTokens: 30 }]);
+    await count();
+    expect(await ledger.published()).to.deep.equal([
+      { user_id: 'usr_1', threshold: 80, current_usage: 81, period: 'monthly' },
+      { user_id: 'usr_1', threshold: 100, current_usage: 131, period: 'monthly' },
+    ]);
+    await ledger.add([{ startedAt: new Date('2026-02-01T00:00:00Z'), inputTokens: 100, outputTokens: 0 }]);
+    await count();
+    expect(await ledger.published()).to.have.length(4);
+  });
+
+  it('undo everything when a transaction is cut off, and count it the next time', async () => {
+    await ledger.add(Array.from({ length: 10 }, () => ({})));
+    const count = ledger.counter({ perUser: { unit: 'requests', daily: 10 } });
+    const { collection } = ledger.periods;
+    const admin = database.connection.getClient().db('admin');
+    const failCommand = { configureFailPoint: 'failCommand', mode: { times: 1 } };
+    const data = {
+      failCommands: ['update'],
+      namespace: `${database.connection.name}.${collection.collectionName}`,
+      errorCode: 8000,
+    };
+    await admin.command({ ...failCommand, data });
+    expect(await count().catch(() => 'failed')).to.equal('failed');
+    expect((await ledger.totals()).counters.requests).to.equal(0);
+    expect(await ledger.published()).to.have.length(0);
+    expect(await count()).to.equal(10);
+    await expectEven();
+    expect(await ledger.published()).to.have.length(2);
+  });
+
+  it('are not held up by an account that no event can be published about', async () => {
+    await ledger.add([{ userId: 'x'.repeat(300) }, { userId: 'usr_1' }]);
+    expect(await ledger.counter({ perUser: { unit: 'requests', daily: 1 } })()).to.equal(2);
+    await expectEven();
+    expect((await ledger.published()).map(({ user_id }) => user_id)).to.deep.equal(['usr_1', 'usr_1']);
+  });
+
+  it('agree with a simple model after any interleaving of calls and counting processes', async () => {
+    const step = fc.oneof(
+      { weight: 3, arbitrary: fc.record({ user: fc.nat(1), amount: fc.nat(40), day: fc.nat(1) }) },
+      { weight: 1, arbitrary: fc.nat(1) },
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (steps) => {
+        const own = await freshDatabase();
+        try {
+          ledger = await openLedger(own.connection);
+          const quotas = { perUser: { unit: 'tokens', daily: 50 } } as const;
+          const processes = [ledger.counter(quotas, 2), ledger.counter(quotas, 3)];
+          const used = new Map<string, number>();
+          const expected = new Set<string>();
+          for (const one of steps) {
+            if (typeof one === 'number') {
+              await processes[one]?.();
+              continue;
+            }
+            const { user, amount, day } = one;
+            const startedAt = new Date(Date.UTC(2026, 0, 1 + day));
+            await ledger.add([{ userId: `usr_${user}`, inputTokens: amount, outputTokens: 0, startedAt }]);
+            const key = `${user} ${day}`;
+            used.set(key, (used.get(key) ?? 0) + amount);
+            for (const threshold of [80, 100]) {
+              if (Number(used.get(key)) * 100 >= threshold * 50) expected.add(`${key} ${threshold}`);
+            }
+          }
+          for (let left = 1; left > 0; ) left = (await processes[0]?.()) ?? 0;
+          await expectEven();
+          expect(await ledger.published()).to.have.length(expected.size);
+        } finally {
+          await own.drop();
+        }
+      }),
+      { numRuns: 12 },
+    );
+  });
+});

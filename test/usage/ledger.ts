@@ -1,0 +1,108 @@
+import type { Connection } from 'mongoose';
+import { createCatalogue } from '../../src/events/catalogue.ts';
+import { createEventModel } from '../../src/events/model.ts';
+import { createEventService } from '../../src/events/service.ts';
+import { newId } from '../../src/ids.ts';
+import type { QuotaOptions, UsageRecord } from '../../src/options.ts';
+import { loadSpec } from '../../src/spec.ts';
+import { createCount } from '../../src/usage/count.ts';
+import { createCounterModel, createPeriodModel, createUsageModel, type UsageSums } from '../../src/usage/model.ts';
+
+/** What the property and crash tests of counting look at: records, counters, and the events that were published. */
+export async function openLedger(connection: Connection) {
+  const usage = createUsageModel(connection, 'gateway_');
+  const counters = createCounterModel(connection, 'gateway_');
+  const periods = createPeriodModel(connection, 'gateway_');
+  const events = createEventModel(connection, 'gateway_');
+  const logger = { info() {}, warn() {}, error() {} };
+  const service = createEventService({
+    connection,
+    events,
+    catalogue: createCatalogue(loadSpec()),
+    subscribers: async () => ({ targets: [], skipped: [] }),
+    fanOut: async () => {},
+    logger,
+  });
+  await Promise.all([service.init(), ...[usage, counters, periods].map((model) => model.createIndexes())]);
+
+  const sums = ({ requests, inputTokens, outputTokens, images }: UsageSums) => ({
+    requests,
+    inputTokens,
+    outputTokens,
+    images,
+  });
+  const total = (all: readonly UsageSums[]): UsageSums =>
+    all.reduce<UsageSums>(
+      (sum, one) => ({
+        requests: sum.requests + one.requests,
+        inputTokens: sum.inputTokens + one.inputTokens,
+        outputTokens: sum.outputTokens + one.outputTokens,
+        images: sum.images + one.images,
+      }),
+      { requests: 0, inputTokens: 0, outputTokens: 0, images: 0 },
+    );
+
+  return {
+    usage,
+    counters,
+    periods,
+    /** One process that counts. */
+    counter: (quotas?: QuotaOptions, batchSize = 500) =>
+      createCount({
+        usage,
+        counters,
+        periods,
+        transaction: service.transaction,
+        publish: service.publish,
+        quotas,
+        logger,
+        batchSize,
+      }),
+    /** Writes records that have ended. */
+    async add(records: readonly Partial<UsageRecord>[]): Promise<void> {
+      if (records.length === 0) return;
+      await usage.insertMany(records.map((record) => toDocument(record)));
+    },
+    /** What the records, the counters by day, and the periods come to. */
+    async totals() {
+      const records = await usage.find({ ending: { $ne: null } }).lean();
+      return {
+        records: total(records.map((record) => ({ ...record, requests: 1 }))),
+        counters: total((await counters.find().lean()).map(sums)),
+        days: total((await periods.find({ period: 'daily' }).lean()).map(sums)),
+        months: total((await periods.find({ period: 'monthly' }).lean()).map(sums)),
+      };
+    },
+    /** The data of every `usage.threshold`, in order. */
+    async published(): Promise<Record<string, unknown>[]> {
+      const found = await events.find({ type: 'usage.threshold' }).sort({ _id: 1 }).lean();
+      return found.map(
+        ({ body }) => JSON.parse(Buffer.from((body as unknown as { buffer: Buffer }).buffer).toString()).data,
+      );
+    },
+  };
+}
+
+function toDocument({ id = newId('use', Date.now()), ...record }: Partial<UsageRecord>) {
+  return {
+    _id: id,
+    requestId: 'req_1',
+    userId: 'usr_1',
+    keyId: 'key_1',
+    endpoint: '/chat/completions',
+    model: 'm',
+    upstream: 'one',
+    inputTokens: 10,
+    outputTokens: 10,
+    images: 0,
+    estimated: false,
+    ending: 'complete' as const,
+    startedAt: new Date('2026-01-31T12:00:00Z'),
+    durationMs: 1,
+    firstByteMs: 1,
+    ...record,
+    counted: false,
+  };
+}
+
+export type Ledger = Awaited<ReturnType<typeof openLedger>>;
