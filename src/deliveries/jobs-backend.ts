@@ -45,8 +45,9 @@ export function createJobsBackend(mongo: MongoDb, collection: string): JobsBacke
     name: backend.name,
     repository: Object.assign(Object.create(inner), changed),
     ownsConnection: false,
-    connect: () => backend.connect(),
-    disconnect: () => backend.disconnect(),
+    // not the backend's own: it would also set up Agenda's log, in a collection without our prefix
+    connect: () => inner.connect(),
+    async disconnect() {},
     async quiesce() {
       quiet = true;
       while (under.size > 0) {
