@@ -5,7 +5,7 @@ import type { EventInput } from '../events/publication.ts';
 import type { PublishOptions } from '../events/service.ts';
 import type { Logger, Quota, QuotaOptions } from '../options.ts';
 import type { CounterModel, PeriodDocument, PeriodModel, UsageModel } from './model.ts';
-import { type Addition, counterAdditions, periodAdditions } from './sums.ts';
+import { type Addition, countedFields, counterAdditions, periodAdditions } from './sums.ts';
 import { type Crossing, crossings } from './thresholds.ts';
 
 export interface CountDeps {
@@ -24,6 +24,8 @@ export interface CountDeps {
 
 /** Adds records that have ended to the counters; resolves to how many. */
 export type Count = () => Promise<number>;
+
+const projection = Object.fromEntries(countedFields.map((field) => [field, 1]));
 
 type PeriodAddition = ReturnType<typeof periodAdditions>[number];
 
@@ -44,7 +46,8 @@ function usedOf({ requests, inputTokens, outputTokens }: PeriodDocument, unit: Q
 
 /**
  * One transaction marks a batch of records as counted, adds them up, and publishes the thresholds they reach: all of it or
- * nothing. Two processes that count the same record conflict, and the database lets one of them do it.
+ * nothing. Two processes that count the same record conflict, and the database lets one of them do it. What a process
+ * had begun when it was killed is free again when the server ends its transaction (`transactionLifetimeLimitSeconds`, 60 s).
  */
 export function createCount(deps: CountDeps): Count {
   const { quotas, publish, logger, batchSize } = deps;
@@ -102,7 +105,11 @@ export function createCount(deps: CountDeps): Count {
 
   async function countBatch(session?: ClientSession): Promise<number> {
     const within = { ...(session && { session }) };
-    const records = await usage.find({ counted: false }, within).sort({ _id: 1 }).limit(batchSize).toArray();
+    const records = await usage
+      .find({ counted: false }, { ...within, projection })
+      .sort({ _id: 1 })
+      .limit(batchSize)
+      .toArray();
     if (records.length === 0) return 0;
     const ids = records.map(({ _id }) => _id);
     await usage.updateMany({ _id: { $in: ids } }, { $set: { counted: true } }, within);
