@@ -439,6 +439,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/credits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve the credit balance
+         * @description Shows the credits that are left in your account. What calls have just used appears within a second or two. A
+         *     gateway that keeps no credits answers 404.
+         */
+        get: operations["retrieveCredits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     "usage.threshold": {
@@ -613,7 +634,7 @@ export interface components {
                  * @description The kind of error; it follows from the status.
                  * @enum {string}
                  */
-                type: "invalid_request_error" | "authentication_error" | "permission_error" | "not_found_error" | "conflict_error" | "rate_limit_error" | "server_error";
+                type: "invalid_request_error" | "authentication_error" | "insufficient_quota" | "permission_error" | "not_found_error" | "conflict_error" | "rate_limit_error" | "server_error";
                 /** @description The field, query parameter or path parameter that is wrong, such as `events[0]`; null when it is none. */
                 param: string | null;
                 code: components["schemas"]["ErrorCode"];
@@ -623,7 +644,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "invalid_json" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "webhook_not_found" | "model_not_found" | "api_key_not_found" | "event_not_found" | "webhook_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "shutting_down";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "insufficient_credits" | "invalid_json" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "webhook_not_found" | "model_not_found" | "api_key_not_found" | "event_not_found" | "webhook_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "shutting_down";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     A code never changes its meaning; there may be new ones.
@@ -1025,6 +1046,12 @@ export interface components {
             /** @description Why it failed, such as `card_declined`. */
             reason?: string;
         };
+        Credits: {
+            /** @description The credits that are left; less than 0 where more was spent than there was. */
+            credits_remaining: number;
+            /** @description `credits.low` is sent when the balance falls below it. */
+            low_threshold: number;
+        };
         WebhookCreate: {
             /**
              * @description Where deliveries are sent: an https URL without a user name or password in it,
@@ -1376,6 +1403,24 @@ export interface components {
             };
             content: {
                 "application/json": components["schemas"]["Error"];
+            };
+        };
+        /**
+         * @description The account has no credits left, where the gateway keeps credits. `x-should-retry` keeps client libraries from
+         *     trying again by themselves. The provider's own 402 comes through as it answered it.
+         */
+        InsufficientCredits: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                /**
+                 * @description `false`: only a top-up helps.
+                 * @example false
+                 */
+                "x-should-retry"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
             };
         };
         /**
@@ -1788,6 +1833,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["ModelForbidden"];
             404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -1836,6 +1882,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["ModelForbidden"];
             404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -1881,6 +1928,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["ModelForbidden"];
             404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -1926,6 +1974,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["ModelForbidden"];
             404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -1970,6 +2019,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["ModelForbidden"];
             404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -2014,6 +2064,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidModelRequest"];
             401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
             403: components["responses"]["ModelForbidden"];
             404: components["responses"]["ModelNotFound"];
             408: components["responses"]["ModelRequestTimeout"];
@@ -2684,6 +2735,42 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unconfirmed"];
+        };
+    };
+    retrieveCredits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The balance. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Credits"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            /** @description This gateway keeps no credits. */
+            404: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
         };
     };
     onUsageThreshold: {

@@ -9,6 +9,8 @@ export const errorStatus = {
   invalid_authorization: 401,
   insufficient_scope: 403,
   model_not_allowed: 403,
+  // what the account has left
+  insufficient_credits: 402,
   // the request
   invalid_json: 400,
   invalid_encoding: 400,
@@ -71,6 +73,7 @@ export interface ErrorBody {
 
 const typeOfStatus: Readonly<Record<number, string>> = {
   401: 'authentication_error',
+  402: 'insufficient_quota',
   403: 'permission_error',
   404: 'not_found_error',
   409: 'conflict_error',

@@ -1,23 +1,20 @@
 import type { ClientSession } from 'mongoose';
 import { type Database, openDatabase } from './connection.ts';
-import { createDeliveryModel } from './deliveries/model.ts';
+import { type CreditService, createCreditService } from './credits/service.ts';
 import { createDeliveryService } from './deliveries/service.ts';
 import { createCatalogue } from './events/catalogue.ts';
 import { createEventHistory } from './events/history.ts';
-import { createEventModel } from './events/model.ts';
 import { addEventTypes } from './events/own-types.ts';
 import type { EventInput, PublishedEvent } from './events/publication.ts';
 import { createEventService, type PublishOptions } from './events/service.ts';
 import { bearerToken } from './http/bearer.ts';
 import { createEdge, type Edge } from './http/edge.ts';
 import { createWriteLimit } from './http/write-limit.ts';
-import { createKeyModel } from './keys/model.ts';
 import { createKeyService, type KeyService } from './keys/service.ts';
-import { createExceededModel, createRateModel } from './limits/model.ts';
 import { createLimitService, type LimitService } from './limits/service.ts';
-import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options.ts';
+import { createModels } from './models.ts';
+import { type ModelCall, type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
-import { createPaymentModel } from './payments/model.ts';
 import { createPaymentService, type PaymentService } from './payments/service.ts';
 import { createProxy } from './proxy/proxy.ts';
 import { longestCall } from './proxy/upstream.ts';
@@ -26,11 +23,9 @@ import { operationTable } from './router.ts';
 import { loadSpec } from './spec.ts';
 import { createCount } from './usage/count.ts';
 import { createCounting } from './usage/counting.ts';
-import { createCounterModel, createPeriodModel, createUsageModel } from './usage/model.ts';
 import { createReport } from './usage/report.ts';
 import { createUsageService } from './usage/service.ts';
 import { readVersion } from './version.ts';
-import { createWebhookModel } from './webhooks/model.ts';
 import { createSealer } from './webhooks/sealing.ts';
 import { createWebhookService, type WebhookService } from './webhooks/service.ts';
 
@@ -44,6 +39,8 @@ export interface ModelGateway {
   readonly webhooks: Pick<WebhookService, 'create' | 'list' | 'get' | 'update' | 'rotateSecret' | 'remove' | 'reseal'>;
   /** Tells of calls that a limiter of the host's own has refused. */
   readonly limits: Pick<LimitService, 'reportExceeded'>;
+  /** Prepaid credits; only with the option `credits`. */
+  readonly credits?: Pick<CreditService, 'topUp' | 'balance'>;
   /** What the host's payment processor reports: `completed` and `failed`. */
   readonly payments: PaymentService;
   /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */
@@ -90,18 +87,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
   }
   const spec = addEventTypes(loadSpec(), options.eventTypes);
   const catalogue = createCatalogue(spec);
-  const models = {
-    keys: createKeyModel(connection, prefix),
-    webhooks: createWebhookModel(connection, prefix),
-    events: createEventModel(connection, prefix),
-    deliveries: createDeliveryModel(connection, prefix),
-    usage: createUsageModel(connection, prefix),
-    counters: createCounterModel(connection, prefix),
-    periods: createPeriodModel(connection, prefix),
-    payments: createPaymentModel(connection, prefix),
-    rates: createRateModel(connection, prefix),
-    exceeded: createExceededModel(connection, prefix),
-  };
+  const models = createModels(connection, prefix);
 
   const webhooks = createWebhookService({
     webhooks: models.webhooks,
@@ -135,7 +121,17 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     transaction,
     onLastUsedLost: (error) => logger.warn('the last use of API keys was not written', { reason: String(error) }),
   });
-  const payments = createPaymentService({ payments: models.payments, publish: events.publish, transaction });
+  const { publish } = events;
+  const { accounts, ledger } = models;
+  const credits =
+    options.credits &&
+    createCreditService({ accounts, ledger, publish, transaction, options: options.credits, logger });
+  const payments = createPaymentService({
+    payments: models.payments,
+    publish,
+    transaction,
+    ...(credits && { credit: credits.credit }),
+  });
   const usage = createUsageService({
     usage: models.usage,
     logger,
@@ -149,6 +145,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
       transaction,
       publish: events.publish,
       quotas: options.quotas,
+      ...(credits && { charge: credits.charge }),
       logger,
       batchSize: 500,
     }),
@@ -168,7 +165,10 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     logger,
     retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
     hooks: options,
-    gates: admit ? [({ principal }, tokens) => admit(principal, tokens)] : [],
+    gates: [
+      ...(admit ? [({ principal }: ModelCall, tokens: number) => admit(principal, tokens)] : []),
+      ...(credits ? [credits.admit] : []),
+    ],
     metering: usage,
     exposeUpstream: options.exposeUpstream,
   });
@@ -182,6 +182,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
       keys,
       events: eventRoutes,
       payments,
+      credits,
       usage: createReport(models.counters),
     }),
     authenticate: options.authenticate ?? ((req) => keys.authenticate(bearerToken(req))),
@@ -199,6 +200,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     models.counters.createIndexes(),
     models.periods.createIndexes(),
     models.payments.createCollection(),
+    credits?.init(),
     models.rates.createIndexes(),
     models.exceeded.createIndexes(),
   ]);
@@ -208,7 +210,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
   let closing: Promise<void> | null = null;
   async function close(): Promise<void> {
     await Promise.all([deliveries.close(), proxy.close()]);
-    await Promise.all([usage.close(), counting.close(), limits.close(), keys.close()]);
+    await Promise.all([usage.close(), counting.close(), limits.close(), keys.close(), credits?.close()]);
     await database.close();
   }
 
@@ -217,6 +219,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     keys: { create: keys.create, authenticate, revoke, list: keys.list, get: keys.get },
     webhooks: { create, list, get, update, rotateSecret, remove, reseal },
     payments,
+    ...(credits && { credits: { topUp: credits.topUp, balance: credits.balance } }),
     limits: { reportExceeded: limits.reportExceeded },
     start() {
       usage.start();

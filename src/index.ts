@@ -8,6 +8,7 @@ export { type Principal, type Scope, scopes } from './http/operation.ts';
 export type { ApiKey, ApiKeyInput, NewApiKey } from './keys/api-key.ts';
 export type { ExceededReport } from './limits/service.ts';
 export {
+  type CreditOptions,
   defaultRetryDelays,
   type EventTypeOptions,
   type LimitOptions,
@@ -24,6 +25,5 @@ export {
   type UpstreamTimeouts,
   type UsageRecord,
 } from './options.ts';
-export type { CompletedPayment, FailedPayment } from './payments/service.ts';
 export type { Resealed } from './webhooks/resealing.ts';
 export type { NewWebhook, SecretChange, Webhook, WebhookDetails, WebhookPatch } from './webhooks/webhook.ts';

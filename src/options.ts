@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Connection } from 'mongoose';
+import { type CreditOptions, checkCreditOptions } from './credit-options.ts';
 import { GatewayError } from './errors.ts';
 import { checkEventTypes, type EventTypeOptions } from './event-type-options.ts';
 import type { Principal } from './http/operation.ts';
@@ -8,6 +9,7 @@ import type { ModelHooks } from './model-hooks.ts';
 import { checkQuotaOptions, type QuotaOptions } from './quota-options.ts';
 import { checkUpstreams, type UpstreamOptions } from './upstream-options.ts';
 
+export type { CreditOptions } from './credit-options.ts';
 export type { EventTypeOptions } from './event-type-options.ts';
 export type { LimitOptions, RateLimits, RateLimitsFor } from './limit-options.ts';
 export type {
@@ -78,6 +80,8 @@ export interface ModelGatewayOptions extends ModelHooks {
   readonly managementRateLimit?: number;
   /** How much model calls may ask for, by key and by account. @default no limits */
   readonly limits?: LimitOptions;
+  /** Prepaid credits: every call is charged, and refused when they are used up. @default off */
+  readonly credits?: CreditOptions;
   /** What accounts may use in a day or month, and when `usage.threshold` tells them. @default no quotas */
   readonly quotas?: QuotaOptions;
   /** The largest body of a model call. @default 33_554_432 (32 MiB) */
@@ -97,7 +101,7 @@ export interface ModelGatewayOptions extends ModelHooks {
 /** The options that are functions of the host's; none has a default here. */
 const functionOptions = ['authenticate', 'onRequest', 'onResponse', 'onUsage'] as const;
 /** Parts that are off unless their option is given. */
-const partOptions = ['limits', 'quotas'] as const;
+const partOptions = ['limits', 'quotas', 'credits'] as const;
 type OptionalOption = (typeof functionOptions)[number] | (typeof partOptions)[number];
 
 /** {@link ModelGatewayOptions}, checked, with every default filled in, frozen. */
@@ -189,6 +193,7 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   }
   checkRetryDelays(options.retryDelays);
   checkUpstreams(options.upstreams);
+  if (options.credits !== undefined) checkCreditOptions(options.credits);
   if (options.limits !== undefined) checkLimitOptions(options.limits);
   if (options.quotas !== undefined) checkQuotaOptions(options.quotas);
   checkEventTypes(options.eventTypes);

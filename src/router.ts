@@ -1,3 +1,5 @@
+import { creditOperations } from './credits/routes.ts';
+import type { CreditService } from './credits/service.ts';
 import { type EventRoutesDeps, eventOperations } from './events/routes.ts';
 import type { OperationTable } from './http/operation.ts';
 import { keyOperations } from './keys/routes.ts';
@@ -18,15 +20,26 @@ export interface RouterParts {
   readonly usage: ReportUsage;
   readonly events: EventRoutesDeps;
   readonly payments: PaymentService;
+  /** `undefined` where credits are off. */
+  readonly credits: CreditService | undefined;
 }
 
 /** The one table: every operationId of openapi.yaml, and what does it. */
-export function operationTable({ models, webhooks, keys, events, payments, usage }: RouterParts): OperationTable {
+export function operationTable({
+  models,
+  webhooks,
+  keys,
+  events,
+  payments,
+  usage,
+  credits,
+}: RouterParts): OperationTable {
   return {
     ...models,
     ...webhookOperations(webhooks),
     ...keyOperations(keys),
     ...paymentOperations(payments),
+    ...creditOperations(credits),
     ...usageOperations(usage),
     ...eventOperations(events),
   };

@@ -60,6 +60,13 @@ describe('the options of a gateway', () => {
     ['quotas.perUser.daily', { quotas: { perUser: { unit: 'tokens', daily: 0 } } }, /1 or more/],
     ['quotas.thresholds', { quotas: { perUser: { unit: 'tokens' }, thresholds: [0] } }, /percentages/],
     ['authenticate', { authenticate: 'me' }, /must be a function/],
+    ['credits', { credits: true }, /must be an object/],
+    ['credits.prices', { credits: {} }, /must be an object/],
+    ['credits.prices', { credits: { prices: {} } }, /must have '\*'/],
+    ["credits.prices['*'].input", { credits: { prices: { '*': { input: -1 } } } }, /from 0 to/],
+    ["credits.prices['*'].tokens", { credits: { prices: { '*': { tokens: 1 } } } }, /input, output, image/],
+    ['credits.slice', { credits: { prices: { '*': {} }, slice: 0 } }, /must be a number/],
+    ['credits.threshold', { credits: { prices: { '*': {} }, threshold: 1 } }, /lowThreshold/],
     ['upstreams[0].baseUrl', { upstreams: [{ name: 'a', baseUrl: 'ftp://x' }] }, /http or https/],
     ['upstreams[0].name', { upstreams: [{ name: '', baseUrl: 'http://x' }] }, /non-empty/],
     [

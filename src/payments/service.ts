@@ -25,14 +25,19 @@ export interface FailedPayment extends Omit<CompletedPayment, 'creditsAdded'> {
 export interface PaymentServiceDeps {
   readonly payments: PaymentModel;
   readonly publish: (event: EventInput, options: PublishOptions) => Promise<PublishedEvent>;
+  /** Adds the credits in the same transaction, once for each payment. @default they are the host's to add */
+  readonly credit?: (
+    added: { readonly userId: string; readonly credits: number; readonly reference: string },
+    session: ClientSession | undefined,
+  ) => Promise<void>;
   /** Runs what it is given as one transaction. */
   readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
 }
 
 export interface PaymentService {
   /**
-   * Books a completed payment: records it for ever and publishes `payment.completed`, both or neither, once for each
-   * payment id. The same payment again answers the first event.
+   * Books a completed payment: records it for ever, adds its credits where credits are on, and publishes
+   * `payment.completed`, all or nothing, once for each payment id. The same payment again answers the first event.
    * @throws GatewayError `invalid_value`, `invalid_event_data`; `idempotency_conflict` when the id was used for another
    *   payment; `publish_unconfirmed`: report it again, which cannot double it
    */
@@ -88,7 +93,7 @@ function bookedBefore(stored: PaymentDocument, payment: CompletedPayment): Publi
 }
 
 /** Payments, which the host's payment processor makes and this package tells of. */
-export function createPaymentService({ payments, publish, transaction }: PaymentServiceDeps): PaymentService {
+export function createPaymentService({ payments, publish, credit, transaction }: PaymentServiceDeps): PaymentService {
   async function book(payment: CompletedPayment, session: ClientSession | undefined): Promise<PublishedEvent> {
     const { paymentId, userId, amount, currency, creditsAdded } = payment;
     const within = session ? { session } : {};
@@ -96,6 +101,7 @@ export function createPaymentService({ payments, publish, transaction }: Payment
     if (stored) return bookedBefore(stored, payment);
     const event = { type: 'payment.completed', userId, data: toData(payment) };
     const published = await publish(event, { idempotencyKey: completedKey(paymentId), ...within });
+    await credit?.({ userId, credits: creditsAdded, reference: paymentId }, session);
     const { id: eventId, created } = published;
     const record = { _id: paymentId, userId, amount, currency, creditsAdded, eventId, created: new Date(created) };
     await payments.create([record], within);

@@ -5,7 +5,7 @@ import type { EventInput } from '../events/publication.ts';
 import type { PublishOptions } from '../events/service.ts';
 import type { Logger, Quota, QuotaOptions } from '../options.ts';
 import type { CounterModel, PeriodDocument, PeriodModel, UsageModel } from './model.ts';
-import { type Addition, countedFields, counterAdditions, periodAdditions } from './sums.ts';
+import { type Addition, type CountedRecord, countedFields, counterAdditions, periodAdditions } from './sums.ts';
 import { type Crossing, crossings } from './thresholds.ts';
 
 export interface CountDeps {
@@ -17,6 +17,8 @@ export interface CountDeps {
   readonly publish: (input: EventInput, options: PublishOptions) => Promise<unknown>;
   /** `undefined`: usage is counted, and nobody is told of it. */
   readonly quotas: QuotaOptions | undefined;
+  /** Charges for records in the transaction that counts them; a record that was charged already it leaves. @default nobody is charged */
+  readonly charge?: (records: readonly CountedRecord[], session: ClientSession | undefined) => Promise<void>;
   readonly logger: Logger;
   /** The most records of one transaction. */
   readonly batchSize: number;
@@ -117,6 +119,7 @@ export function createCount(deps: CountDeps): Count {
     await counters.bulkWrite(increments(counterAdditions(records)), within);
     await periods.bulkWrite(increments(additions), within);
     await announce(additions, session);
+    await deps.charge?.(records, session);
     return records.length;
   }
 

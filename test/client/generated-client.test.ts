@@ -77,7 +77,10 @@ describe('a client generated from openapi.yaml', () => {
   before(async () => {
     upstream = await ScriptedUpstream.start();
     upstream.script = provider;
-    live = await startGateway({ upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl, apiKey: 'sk-up' }] });
+    live = await startGateway({
+      upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl, apiKey: 'sk-up' }],
+      credits: { prices: { '*': {} }, lowThreshold: 5 },
+    });
   });
 
   after(async () => {
@@ -178,6 +181,10 @@ describe('a client generated from openapi.yaml', () => {
       });
       expect(response.status).to.equal(201);
       expect(data).to.include({ type: 'payment.completed', idempotency_key: 'payment.completed:pay_1' });
+    },
+    async retrieveCredits() {
+      const { data } = await client().GET('/v1/credits');
+      expect(data).to.include({ low_threshold: 5 });
     },
     async createWebhook() {
       const { data, response } = await client().POST('/v1/webhooks', { body: webhook });

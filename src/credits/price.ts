@@ -1,0 +1,32 @@
+import { GatewayError } from '../errors.ts';
+import type { CreditOptions, UsageRecord } from '../options.ts';
+
+/** Micro-credits in a credit. Balances are whole numbers of them, so that no sum is ever rounded. */
+const micro = 1_000_000;
+
+/** @throws GatewayError `invalid_value` for what is no amount, or too much to be exact */
+export function toMicro(param: string, credits: number): number {
+  const amount = Math.round(credits * micro);
+  if (typeof credits !== 'number' || !Number.isSafeInteger(amount) || amount < 0) {
+    throw new GatewayError('invalid_value', `${param}: must be an amount of credits, 0 to 9,000,000,000`, { param });
+  }
+  return amount;
+}
+
+export function toCredits(amount: number): number {
+  return amount / micro;
+}
+
+/** What is charged for. */
+export type Charged = Pick<UsageRecord, 'inputTokens' | 'outputTokens' | 'images'> & {
+  readonly model: string | null | undefined;
+};
+
+/**
+ * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. Rounded once. Pure.
+ */
+export function costOf(prices: CreditOptions['prices'], { model, inputTokens, outputTokens, images }: Charged): number {
+  const named = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
+  const { input = 0, output = 0, image = 0 } = named ?? {};
+  return Math.round(inputTokens * input + outputTokens * output + images * image * micro);
+}

@@ -1,0 +1,31 @@
+import { durableCollection } from '../events/model.ts';
+import type { AccountModel } from './model.ts';
+
+/**
+ * Sets aside for one holder as much of a balance as is wanted and no other holder has, until the lease ends.
+ * @returns how much it is, in micro-credits
+ */
+export type SetAside = (userId: string, wanted: number) => Promise<number>;
+
+/** @param lease how long it lasts unless it is set aside again, in milliseconds by the database's clock */
+export function createSetAside(accounts: AccountModel, holder: string, lease: number): SetAside {
+  const collection = durableCollection(accounts);
+  const others = {
+    $filter: {
+      input: '$slices',
+      cond: { $and: [{ $ne: ['$$this.holder', holder] }, { $gt: ['$$this.until', '$$NOW'] }] },
+    },
+  };
+
+  return async function setAside(userId, wanted) {
+    const free = { $subtract: ['$balance', { $sum: '$slices.amount' }] };
+    const amount = { $max: [0, { $min: [wanted, free] }] };
+    const own = { holder: { $literal: holder }, amount, until: { $add: ['$$NOW', lease] } };
+    const after = await collection.findOneAndUpdate(
+      { _id: userId },
+      [{ $set: { slices: others } }, { $set: { slices: { $concatArrays: ['$slices', [own]] } } }],
+      { returnDocument: 'after', projection: { slices: 1 } },
+    );
+    return after?.slices.find((slice) => slice.holder === holder)?.amount ?? 0;
+  };
+}

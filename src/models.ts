@@ -1,0 +1,27 @@
+import type { Connection } from 'mongoose';
+import { createAccountModel, createLedgerModel } from './credits/model.ts';
+import { createDeliveryModel } from './deliveries/model.ts';
+import { createEventModel } from './events/model.ts';
+import { createKeyModel } from './keys/model.ts';
+import { createExceededModel, createRateModel } from './limits/model.ts';
+import { createPaymentModel } from './payments/model.ts';
+import { createCounterModel, createPeriodModel, createUsageModel } from './usage/model.ts';
+import { createWebhookModel } from './webhooks/model.ts';
+
+/** Every collection of one gateway, each with the prefix before its name. */
+export function createModels(connection: Connection, prefix: string) {
+  return {
+    keys: createKeyModel(connection, prefix),
+    webhooks: createWebhookModel(connection, prefix),
+    events: createEventModel(connection, prefix),
+    deliveries: createDeliveryModel(connection, prefix),
+    usage: createUsageModel(connection, prefix),
+    counters: createCounterModel(connection, prefix),
+    periods: createPeriodModel(connection, prefix),
+    payments: createPaymentModel(connection, prefix),
+    accounts: createAccountModel(connection, prefix),
+    ledger: createLedgerModel(connection, prefix),
+    rates: createRateModel(connection, prefix),
+    exceeded: createExceededModel(connection, prefix),
+  };
+}

@@ -1,0 +1,150 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import type { Connection } from 'mongoose';
+import { createAccountModel, createLedgerModel } from '../../src/credits/model.ts';
+import { createCreditService } from '../../src/credits/service.ts';
+import { startEvents, type TestEvents } from '../events/harness.ts';
+import { freshDatabase } from '../support/mongo.ts';
+
+const prices = { '*': { input: 1_000_000 } };
+
+/** A top-up or a charge of so many whole credits, by its number; the same number again must do nothing. */
+type Step = { readonly kind: 'top_up' | 'usage'; readonly number: number; readonly credits: number };
+
+const step: fc.Arbitrary<Step> = fc.record({
+  kind: fc.constantFrom('top_up' as const, 'usage' as const),
+  number: fc.integer({ min: 0, max: 12 }),
+  credits: fc.integer({ min: 0, max: 30 }),
+});
+
+/** What the ledger has to be, in the simplest way there is. */
+function simulate(steps: readonly Step[], threshold: number) {
+  const seen = new Set<string>();
+  const told: string[] = [];
+  let balance: number | undefined;
+  let low = true;
+  let depleted = true;
+  for (const { kind, number, credits } of steps) {
+    if (seen.has(`${kind}${number}`)) continue;
+    seen.add(`${kind}${number}`);
+    balance = (balance ?? 0) + (kind === 'top_up' ? credits : -credits);
+    if (!low && balance < threshold) told.push('credits.low');
+    if (!depleted && balance <= 0) told.push('credits.depleted');
+    low = balance < threshold;
+    depleted = balance <= 0;
+  }
+  return { balance: balance ?? 0, told, entries: seen.size };
+}
+
+describe('the ledger of credits', function () {
+  this.timeout(120_000);
+  let connection: Connection;
+  let drop: () => Promise<void>;
+  let events: TestEvents;
+  let users = 0;
+
+  before(async () => {
+    ({ connection, drop } = await freshDatabase());
+    events = await startEvents(connection);
+    await newService().init();
+  });
+  after(() => drop());
+
+  function newService() {
+    return createCreditService({
+      accounts: createAccountModel(connection, 'gateway_'),
+      ledger: createLedgerModel(connection, 'gateway_'),
+      publish: events.publish,
+      transaction: events.transaction,
+      options: { prices, lowThreshold: 10 },
+      logger: { info() {}, warn() {}, error() {} },
+    });
+  }
+
+  /** Does a step as the gateway does it: top-ups by reference, charges by usage record, in a transaction. */
+  async function take(service: ReturnType<typeof newService>, userId: string, { kind, number, credits }: Step) {
+    if (kind === 'top_up') return service.topUp({ userId, credits, reference: `${userId}-${number}` });
+    const record = {
+      _id: `use_${userId}_${number}`,
+      userId,
+      model: 'm',
+      inputTokens: credits,
+      outputTokens: 0,
+      images: 0,
+    };
+    return events.transaction((session) => service.charge([record], session));
+  }
+
+  async function stateOf(userId: string) {
+    const entries = await createLedgerModel(connection, 'gateway_').find({ userId }).lean();
+    const published = await events.events.find({ userId }).sort({ _id: 1 }).lean();
+    return {
+      sum: entries.reduce((sum, { amount }) => sum + amount, 0) / 1_000_000,
+      entries: entries.length,
+      told: published.map(({ type }) => type),
+    };
+  }
+
+  it('is what a simple model says, whatever comes in whatever order and however often', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 12 }), async (steps) => {
+        const userId = `usr_${users++}`;
+        const service = newService();
+        for (const one of steps) await take(service, userId, one);
+        const expected = simulate(steps, 10);
+        const { sum, entries, told } = await stateOf(userId);
+        expect({ balance: sum, entries }).to.deep.equal({ balance: expected.balance, entries: expected.entries });
+        expect(told.toSorted()).to.deep.equal(expected.told.toSorted());
+        expect((await service.balance(userId)).creditsRemaining).to.equal(expected.balance);
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  it('adds up when many processes book at the same moment, and tells of each fall once', async () => {
+    const services = Array.from({ length: 4 }, newService);
+    const userId = `usr_${users++}`;
+    await take(newService(), userId, { kind: 'top_up', number: 0, credits: 20 });
+    const charges = Array.from({ length: 12 }, (_, number): Step => ({ kind: 'usage', number, credits: 2 }));
+    await Promise.all(services.map((service) => Promise.all(charges.map((charge) => take(service, userId, charge)))));
+    const { sum, entries, told } = await stateOf(userId);
+    expect({ sum, entries }).to.deep.equal({ sum: -4, entries: 13 });
+    expect(told).to.deep.equal(['credits.low', 'credits.depleted']);
+    expect((await newService().balance(userId)).creditsRemaining).to.equal(-4);
+  });
+
+  it('tells of a fall again only after the balance rose above', async () => {
+    const service = newService();
+    const userId = `usr_${users++}`;
+    const steps: [Step['kind'], number][] = [
+      ['top_up', 12],
+      ['usage', 5],
+      ['usage', 1],
+      ['top_up', 3],
+      ['top_up', 5],
+      ['usage', 8],
+    ];
+    for (const [number, [kind, credits]] of steps.entries()) await take(service, userId, { kind, number, credits });
+    const stored = await events.events.find({ userId }).sort({ _id: 1 }).lean();
+    const sent = stored.map(({ body }) => JSON.parse(String(body)).data);
+    expect(sent).to.deep.equal([
+      { user_id: userId, credits_remaining: 7, threshold: 10 },
+      { user_id: userId, credits_remaining: 6, threshold: 10 },
+    ]);
+  });
+
+  for (const [param, change] of [
+    ['userId', { userId: '' }],
+    ['reference', { reference: '' }],
+    ['reference', { reference: { $ne: null } }],
+    ['credits', { credits: -1 }],
+  ] as const) {
+    it(`takes no top-up with ${JSON.stringify(change)}`, async () => {
+      const topUp = { ...{ userId: 'usr_1', credits: 1, reference: 'r' }, ...change } as never;
+      const error = await newService()
+        .topUp(topUp)
+        .catch((thrown) => thrown);
+      expect(error).to.include({ code: 'invalid_value', param });
+    });
+  }
+});

@@ -1,0 +1,179 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { Connection } from 'mongoose';
+import OpenAI from 'openai';
+import { type LiveGateway, listen, newSecretKey, startGateway } from '../support/gateway.ts';
+import { freshDatabase } from '../support/mongo.ts';
+import { json, ScriptedUpstream } from '../support/upstream.ts';
+
+/** A call costs 2 credits. */
+const answer = {
+  id: 'c',
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'yes' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+};
+const credits = {
+  prices: { '*': { input: 1_000_000, output: 1_000_000 }, free: {} },
+  expectedOutputTokens: 1,
+  lowThreshold: 5,
+  slice: 4,
+  agreeInterval: 20,
+};
+const question = { model: 'm', messages: [{ role: 'user' as const, content: 'Well?' }] };
+
+describe('an account with prepaid credits', function () {
+  this.timeout(60_000);
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let connection: Connection;
+  let upstream: ScriptedUpstream;
+  let live: LiveGateway;
+  let other: LiveGateway;
+
+  before(async () => {
+    database = await freshDatabase();
+    ({ connection } = database);
+    upstream = await ScriptedUpstream.start();
+    upstream.script = json(200, answer);
+    const options = {
+      mongo: database.uri,
+      secretKeys: [newSecretKey()],
+      upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl }],
+      credits,
+    };
+    live = await startGateway(options);
+    other = await startGateway(options);
+  });
+  after(async () => {
+    await live.close();
+    await other.close();
+    await upstream.close();
+    await database.drop();
+  });
+
+  const clientOf = (apiKey: string, url = live.url) => new OpenAI({ apiKey, baseURL: `${url}/v1` });
+  const ledger = (userId: string) => connection.collection('gateway_credit_ledger').find({ userId }).toArray();
+
+  async function eventually<T>(look: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
+    for (let tries = 0; ; tries += 1) {
+      const value = await look();
+      if (holds(value) || tries > 400) return value;
+      await sleep(25);
+    }
+  }
+
+  it('calls until they are used up, is told once of each fall, then refused before the upstream is called', async () => {
+    const received: { type: string; data: object }[] = [];
+    const receiver = await listen(async (req, res) => {
+      let text = '';
+      for await (const chunk of req) text += chunk;
+      received.push(JSON.parse(text));
+      res.end();
+    });
+    const events = ['credits.low', 'credits.depleted', 'payment.completed'];
+    await live.call('POST', '/v1/webhooks', { url: receiver.url, events, secret: '12345678' });
+    const payment = { paymentId: 'pay_1', userId: 'usr_1', amount: 10, currency: 'usd', creditsAdded: 10 };
+    await live.gateway.payments.completed(payment);
+    await other.gateway.payments.completed(payment);
+    expect((await live.call('GET', '/v1/credits')).body).to.deep.equal({ credits_remaining: 10, low_threshold: 5 });
+
+    const client = clientOf(live.key);
+    let refusal: unknown;
+    for (let i = 0; i < 30 && !refusal; i += 1) {
+      await client.chat.completions.create(question).catch((error) => {
+        refusal = error;
+      });
+      await sleep(60);
+    }
+    expect(refusal).to.be.instanceOf(OpenAI.APIError);
+    expect(refusal).to.include({ status: 402, code: 'insufficient_credits', type: 'insufficient_quota' });
+    expect((refusal as InstanceType<typeof OpenAI.APIError>).headers?.get('x-should-retry')).to.equal('false');
+    const calls = upstream.requests.length;
+    await client.chat.completions.create(question).catch(() => {});
+    expect(upstream.requests).to.have.length(calls);
+    expect((await client.chat.completions.create({ ...question, model: 'free' })).choices).to.have.length(1);
+
+    await eventually(
+      async () => received.length,
+      (count) => count >= 3,
+    );
+    await sleep(100);
+    expect(received.map(({ type }) => type).toSorted()).to.deep.equal([
+      'credits.depleted',
+      'credits.low',
+      'payment.completed',
+    ]);
+    const low = received.find(({ type }) => type === 'credits.low')?.data;
+    expect(low).to.include({ user_id: 'usr_1', threshold: 5 });
+    const entries = await eventually(
+      () => ledger('usr_1'),
+      (found) => found.length === calls + 2,
+    );
+    expect(entries.filter(({ kind }) => kind === 'usage')).to.have.length(calls + 1);
+    const remaining = (await live.call('GET', '/v1/credits')).body.credits_remaining;
+    expect(remaining).to.equal(10 - 2 * calls);
+    // the one call that overdraws, and the estimate it was let through with
+    expect(remaining).to.be.within(-4, 0);
+
+    await live.gateway.credits?.topUp({ userId: 'usr_1', credits: 20, reference: 'gift' });
+    expect((await client.chat.completions.create(question)).choices).to.have.length(1);
+    await receiver.close();
+  });
+
+  it('is charged for each call once, over two processes at the same time, and overdraws by no more than was set aside', async () => {
+    await live.gateway.credits?.topUp({ userId: 'usr_2', credits: 60, reference: 'usr_2' });
+    const { key } = await live.gateway.keys.create({ userId: 'usr_2' });
+    const before = upstream.requests.length;
+    async function spend(url: string): Promise<void> {
+      const client = clientOf(key, url);
+      for (let i = 0; i < 25; i += 1) await client.chat.completions.create(question).catch(() => sleep(10));
+    }
+    await Promise.all([live.url, other.url, live.url, other.url].map(spend));
+    const calls = upstream.requests.length - before;
+    const entries = await eventually(
+      () => ledger('usr_2'),
+      (found) => found.length === calls + 1,
+    );
+    expect(entries).to.have.length(calls + 1);
+    const sum = entries.reduce((total, { amount }) => total + amount, 0) / 1_000_000;
+    expect(sum).to.equal(60 - 2 * calls);
+    const { creditsRemaining } = (await live.gateway.credits?.balance('usr_2')) ?? {};
+    expect(creditsRemaining).to.equal(sum);
+    expect(sum).to.be.within(-2 * (credits.slice + 12), 0);
+    const usage = await connection.collection('gateway_usage').countDocuments({ userId: 'usr_2', counted: true });
+    expect(usage).to.equal(calls);
+  });
+
+  it('costs no look into the database before the upstream is called', async () => {
+    await live.gateway.credits?.topUp({ userId: 'usr_3', credits: 100, reference: 'usr_3' });
+    const { key } = await live.gateway.keys.create({ userId: 'usr_3' });
+    const client = clientOf(key);
+    await client.chat.completions.create(question);
+    const paused = connection.db?.admin();
+    await paused?.command({
+      configureFailPoint: 'failCommand',
+      mode: { times: 1_000 },
+      data: {
+        failCommands: ['findAndModify'],
+        blockConnection: true,
+        blockTimeMS: 300,
+        namespace: `${connection.name}.gateway_credit_accounts`,
+      },
+    });
+    const started = performance.now();
+    await client.chat.completions.create(question);
+    const took = performance.now() - started;
+    await paused?.command({ configureFailPoint: 'failCommand', mode: 'off' });
+    expect(took).to.be.below(250);
+  });
+
+  it('is one that a gateway without the option does not have', async () => {
+    const without = await startGateway();
+    const { status, body } = await without.call('GET', '/v1/credits');
+    expect([status, body.error.code]).to.deep.equal([404, 'not_found']);
+    expect(without.gateway.credits).to.equal(undefined);
+    await without.close();
+  });
+});
