@@ -14,7 +14,7 @@ import { BenchUpstream } from './upstream.ts';
 const quick = process.argv.includes('--quick');
 const rounds = quick ? 3 : 5;
 const seconds = quick ? 2 : 5;
-const names = ['pipe', 'express', 'gateway'] as const;
+const names = ['pipe', 'express', 'gateway', 'accounting'] as const;
 type Name = (typeof names)[number];
 
 interface Server extends Target {
@@ -73,15 +73,18 @@ const longQuestion = {
 
 async function measureRequests(servers: Record<Name, Server>, upstream: BenchUpstream): Promise<void> {
   const rates = {} as Record<Name, number>;
+  const costs = {} as Record<Name, number>;
   for (const name of names) {
     const server = servers[name];
     const request = chatRequest(server, question);
     const { result, cpu } = await costOf(server, () => saturate(server, request, 64, seconds * 1_000));
     rates[name] = result.count / result.seconds;
     note(`relay_${name}_requests`, '1/s', rates[name]);
-    note(`relay_${name}_cpu_per_request`, 'µs', cpu / result.count);
+    costs[name] = cpu / result.count;
+    note(`relay_${name}_cpu_per_request`, 'µs', costs[name]);
   }
   note('relay_gateway_share_of_express', 'ratio', rates.gateway / rates.express);
+  note('relay_accounting_added_cpu_per_request', 'µs', costs.accounting - costs.gateway);
 
   const direct = { port: upstream.port, key: 'none' };
   const alone = async (target: Target) =>

@@ -57,21 +57,41 @@ function bareExpress() {
   return http.createServer(app);
 }
 
+/** Limits that are never reached, shared with other processes; quotas whose thresholds are. */
+const accounting = {
+  limits: {
+    perKey: { requestsPerMinute: 1e9, tokensPerMinute: 1e12 },
+    perUser: { requestsPerMinute: 1e9 },
+    shared: true,
+  },
+  quotas: { perUser: { unit: 'tokens', daily: 1e6, monthly: 1e7 } },
+};
+
 /** The product, as a host mounts it: keys in MongoDB, validation, routing over two upstreams, metering. */
-async function gateway() {
+async function gateway(options) {
   const { createModelGateway } = await import('../../../dist/index.js');
   const secretKeys = [`k1:${Buffer.alloc(32, 7).toString('base64')}`];
   const upstreams = [
     { name: 'one', baseUrl: `${origin}/v1`, apiKey: 'upstream', models: ['bench-*'] },
     { name: 'two', baseUrl: `${origin}/v1`, apiKey: 'upstream', models: ['other-*'] },
   ];
-  const product = await createModelGateway({ mongo, secretKeys, upstreams });
+  const product = await createModelGateway({
+    mongo,
+    secretKeys,
+    upstreams,
+    collectionPrefix: `${variant}_`,
+    ...options,
+  });
+  // what a process that counts does beside its calls belongs to their cost
+  if (options) await product.start();
   const { key } = await product.keys.create({ userId: 'usr_bench', name: 'bench' });
   return { server: http.createServer(express().use(product.router)), key, close: () => product.close() };
 }
 
-const started =
-  variant === 'gateway' ? await gateway() : { server: variant === 'pipe' ? barePipe() : bareExpress(), key: 'none' };
+const variants = { gateway: () => gateway(), accounting: () => gateway(accounting) };
+const started = variants[variant]
+  ? await variants[variant]()
+  : { server: variant === 'pipe' ? barePipe() : bareExpress(), key: 'none' };
 started.server.listen(0, '127.0.0.1');
 await once(started.server, 'listening');
 
