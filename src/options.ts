@@ -53,7 +53,8 @@ export interface ModelGatewayOptions extends ModelHooks {
   /** Whether the name of the upstream that answered goes down as `x-gateway-upstream`. @default false */
   readonly exposeUpstream?: boolean;
   /**
-   * Says whose request it is, before any body is read; `null` answers 401.
+   * Says whose request it is, before any body is read; `null` answers 401. A principal without `scopes` may do what an
+   * account's owner may: `models`, `webhooks` and `keys`.
    * @default the gateway's own API keys, sent as `Authorization: Bearer …`
    */
   readonly authenticate?: (req: IncomingMessage) => Principal | null | Promise<Principal | null>;

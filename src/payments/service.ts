@@ -66,8 +66,8 @@ function checkPaymentId(paymentId: unknown): asserts paymentId is string {
   const storable = typeof paymentId === 'string' && !/[\0\p{Surrogate}]/u.test(paymentId);
   // with what is put before it, it has to fit an idempotency key
   if (!storable || !paymentId.startsWith('pay_') || paymentId.length < 5 || paymentId.length > 200) {
-    throw new GatewayError('invalid_value', 'paymentId: must be pay_ and 1 to 196 more characters', {
-      param: 'paymentId',
+    throw new GatewayError('invalid_value', 'payment_id: must be pay_ and 1 to 196 more characters', {
+      param: 'payment_id',
     });
   }
 }
@@ -80,8 +80,8 @@ function bookedBefore(stored: PaymentDocument, payment: CompletedPayment): Publi
     stored.currency === payment.currency &&
     stored.creditsAdded === payment.creditsAdded;
   if (!same) {
-    const message = `paymentId: '${payment.paymentId}' was booked with another account, amount, currency or credits`;
-    throw new GatewayError('idempotency_conflict', message, { param: 'paymentId' });
+    const message = `payment_id: '${payment.paymentId}' was booked with another account, amount, currency or credits`;
+    throw new GatewayError('idempotency_conflict', message, { param: 'payment_id' });
   }
   return {
     id: stored.eventId,

@@ -58,7 +58,7 @@ describe('payments', () => {
       const service = newService();
       await service.completed(payment);
       const { code, param } = await rejection(service.completed({ ...payment, ...change }));
-      expect([code, param]).to.deep.equal(['idempotency_conflict', 'paymentId']);
+      expect([code, param]).to.deep.equal(['idempotency_conflict', 'payment_id']);
       expect(await published()).to.have.length(1);
     });
   }
@@ -92,7 +92,7 @@ describe('payments', () => {
   for (const paymentId of ['', 'pay_', 'ch_1', `pay_${'x'.repeat(197)}`, 'pay_\0', { $ne: null }, null]) {
     it(`are refused with the id ${JSON.stringify(paymentId).slice(0, 20)}`, async () => {
       const { code, param } = await rejection(newService().completed({ ...payment, paymentId: paymentId as string }));
-      expect([code, param]).to.deep.equal(['invalid_value', 'paymentId']);
+      expect([code, param]).to.deep.equal(['invalid_value', 'payment_id']);
     });
   }
 
@@ -124,7 +124,7 @@ describe('payments over HTTP', () => {
   });
 
   const refused: [object, number, string, string][] = [
-    [{ ...completed, amount: 1 }, 409, 'idempotency_conflict', 'paymentId'],
+    [{ ...completed, amount: 1 }, 409, 'idempotency_conflict', 'payment_id'],
     [{ ...completed, credits_added: undefined }, 400, 'missing_required_parameter', 'credits_added'],
     [{ ...completed, credits_added: -1 }, 400, 'invalid_value', 'credits_added'],
     [{ ...completed, reason: 'none' }, 400, 'unknown_parameter', 'reason'],
