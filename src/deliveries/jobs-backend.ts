@@ -14,10 +14,11 @@ export interface JobsBackend extends AgendaBackend {
 }
 
 /**
- * Agenda's own MongoDB backend, but for two things. Only jobs that are due are locked: Agenda also locks those due
+ * Agenda's own MongoDB backend, but for three things. Only jobs that are due are locked: Agenda also locks those due
  * within its polling interval and sets a timer for each; they fill the places of jobs that are due, and one whose
- * timer fires a millisecond early is not looked at again before the next poll. And it can be waited for: Agenda's
- * `stop` leaves behind what it was just locking or saving.
+ * timer fires a millisecond early is not looked at again before the next poll. It can be waited for: Agenda's
+ * `stop` leaves behind what it was just locking or saving. And an unlock that fails ends there: Agenda does not look at
+ * what comes of one, so a rejection would end the process; the lock lapses by itself.
  */
 export function createJobsBackend(mongo: MongoDb, collection: string): JobsBackend {
   // it would build its index in the background, and a failure there would end the process
@@ -32,13 +33,14 @@ export function createJobsBackend(mongo: MongoDb, collection: string): JobsBacke
     return work;
   }
 
-  const changed: Pick<JobRepository, 'getNextJobToRun' | 'saveJobState' | 'removeJobs'> = {
+  const changed: Pick<JobRepository, 'getNextJobToRun' | 'saveJobState' | 'removeJobs' | 'unlockJob'> = {
     async getNextJobToRun(name, _nextScanAt, lockDeadline, now, options) {
       if (quiet) return undefined;
       return watched(inner.getNextJobToRun(name, new Date(), lockDeadline, now, options));
     },
     saveJobState: (job, options) => watched(inner.saveJobState(job, options)),
     removeJobs: (options) => watched(inner.removeJobs(options)),
+    unlockJob: (job) => watched(inner.unlockJob(job).catch(() => {})),
   };
 
   return {

@@ -1,0 +1,41 @@
+import { expect } from 'chai';
+import mongoose, { type Connection } from 'mongoose';
+import { createJobsBackend } from '../../src/deliveries/jobs-backend.ts';
+import { freshUri } from '../support/mongo.ts';
+
+describe('the storage of jobs', () => {
+  const appName = `jobs-${process.pid}`;
+  let connection: Connection;
+
+  before(async () => {
+    connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
+  });
+  after(async () => {
+    await connection.dropDatabase();
+    await connection.close();
+  });
+
+  it('never rejects an unlock, which Agenda would let end the process', async () => {
+    const db = connection.getClient().db(connection.name);
+    const { repository } = createJobsBackend(db, 'jobs');
+    await repository.connect();
+    const job = { _id: new mongoose.Types.ObjectId(), name: 'delivery attempt', lockedAt: new Date() };
+    await db.collection('jobs').insertOne({ ...job, nextRunAt: new Date() });
+    const failing = (mode: 'off' | 'alwaysOn') =>
+      connection
+        .getClient()
+        .db('admin')
+        .command({
+          configureFailPoint: 'failCommand',
+          mode,
+          data: { appName, failCommands: ['update'], errorCode: 11_602 },
+        });
+    await failing('alwaysOn');
+    try {
+      await repository.unlockJob(job as unknown as Parameters<typeof repository.unlockJob>[0]);
+    } finally {
+      await failing('off');
+    }
+    expect((await db.collection('jobs').findOne({ _id: job._id }))?.lockedAt).to.deep.equal(job.lockedAt);
+  });
+});
