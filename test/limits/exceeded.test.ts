@@ -11,7 +11,7 @@ interface Published {
   readonly idempotencyKey: string;
 }
 
-const window = 200;
+const window = 400;
 
 describe('refused calls', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
