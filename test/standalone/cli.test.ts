@@ -127,14 +127,16 @@ describe('the command line', function () {
     expect((await publish('--data', '{payment}')).stderr).to.include('data: is no JSON');
   });
 
-  it('makes keys that work until they are revoked', async () => {
-    const created = await run(['keys', 'create', '--user', 'usr_2', '--name', 'laptop'], { DATA_DIR: dataDir });
+  it('makes keys that work for what they are said to be for, until they are revoked', async () => {
+    const created = await run(['keys', 'create', '--user', 'usr_2', '--name', 'laptop', '--scope', 'webhooks'], {
+      DATA_DIR: dataDir,
+    });
     const [, id = '', made = ''] = /^Key id: (key_\S+)\nAPI key: (\S+)$/.exec(created.stdout) ?? [];
     const status = async () =>
       (await fetch(`${baseUrl}/webhooks`, { headers: { authorization: `Bearer ${made}` } })).status;
     expect(await status()).to.equal(200);
     const listed = await run(['keys', 'list', '--user', 'usr_2'], { DATA_DIR: dataDir });
-    expect(listed.stdout).to.match(new RegExp(`^${id} .*active  laptop$`));
+    expect(listed.stdout).to.match(new RegExp(`^${id} .*  webhooks  active  laptop$`));
     expect((await run(['keys', 'revoke', id], { DATA_DIR: dataDir })).code).to.equal(0);
     // another process may take a revoked key for a second
     for (const deadline = Date.now() + 3_000; (await status()) === 200 && Date.now() < deadline; );

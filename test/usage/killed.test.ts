@@ -21,7 +21,7 @@ const script = fileURLToPath(new URL('./counting-process.ts', import.meta.url));
 describe('processes that count usage', function () {
   this.timeout(60_000);
 
-  it('count nothing twice and lose nothing when they are killed anywhere, and tell of a threshold once', async () => {
+  it('count and charge nothing twice and lose nothing when they are killed anywhere, and tell of it once', async () => {
     const database = await freshDatabase();
     const { connection } = database;
     const uri = new URL(database.uri);
@@ -37,6 +37,9 @@ describe('processes that count usage', function () {
     try {
       const users = 2;
       const records = 2_000;
+      for (const userId of ['usr_0', 'usr_1']) {
+        await ledger.credits.topUp({ userId, credits: 0.001, reference: userId });
+      }
       const children = await Promise.all([start(), start(), start()]);
       for (let added = 0; added < records; added += 100) {
         await ledger.add(
@@ -60,6 +63,9 @@ describe('processes that count usage', function () {
       for (const [name, sums] of Object.entries(others)) expect(sums, name).to.deep.equal(recorded);
       const published = (await ledger.published()).map(({ user_id, threshold }) => `${user_id} ${threshold}`);
       expect(published.sort()).to.deep.equal(['usr_0 100', 'usr_0 80', 'usr_1 100', 'usr_1 80']);
+      const told = ['usr_0', 'usr_1'].flatMap((userId) => [`${userId} credits.depleted`, `${userId} credits.low`]);
+      const balance = 2_000 - recorded.inputTokens;
+      expect(await ledger.charged()).to.deep.equal({ entries: records, sum: balance, balances: balance, told });
     } finally {
       for (const child of started) child.kill('SIGKILL');
       await database.drop();

@@ -1,4 +1,6 @@
 import type { Connection } from 'mongoose';
+import { createAccountModel, createLedgerModel } from '../../src/credits/model.ts';
+import { createCreditService } from '../../src/credits/service.ts';
 import { createCatalogue } from '../../src/events/catalogue.ts';
 import { createEventModel } from '../../src/events/model.ts';
 import { createEventService } from '../../src/events/service.ts';
@@ -24,6 +26,17 @@ export async function openLedger(connection: Connection) {
     logger,
   });
   await Promise.all([service.init(), ...[usage, counters, periods].map((model) => model.createIndexes())]);
+
+  const credits = createCreditService({
+    accounts: createAccountModel(connection, 'gateway_'),
+    ledger: createLedgerModel(connection, 'gateway_'),
+    publish: service.publish,
+    transaction: service.transaction,
+    // a token of input costs a micro-credit
+    options: { prices: { '*': { input: 1 } }, lowThreshold: 0.0005 },
+    logger,
+  });
+  await credits.init();
 
   const sums = ({ requests, inputTokens, outputTokens, images }: UsageSums) => ({
     requests,
@@ -54,6 +67,7 @@ export async function openLedger(connection: Connection) {
         periods,
         transaction: service.transaction,
         publish: service.publish,
+        charge: credits.charge,
         quotas,
         logger,
         batchSize,
@@ -62,6 +76,19 @@ export async function openLedger(connection: Connection) {
     async add(records: readonly Partial<UsageRecord>[]): Promise<void> {
       if (records.length === 0) return;
       await usage.insertMany(records.map((record) => toDocument(record)));
+    },
+    credits,
+    /** What the credit ledger and the balances come to, in micro-credits, and what accounts were told of it. */
+    async charged() {
+      const entries = await createLedgerModel(connection, 'gateway_').find().lean();
+      const accounts = await createAccountModel(connection, 'gateway_').find().lean();
+      const told = await events.find({ type: /^credits/ }).lean();
+      return {
+        entries: entries.filter(({ kind }) => kind === 'usage').length,
+        sum: entries.reduce((sum, { amount }) => sum + amount, 0),
+        balances: accounts.reduce((sum, { balance }) => sum + balance, 0),
+        told: told.map(({ userId, type }) => `${userId} ${type}`).sort(),
+      };
     },
     /** What the records, the counters by day, and the periods come to. */
     async totals() {
