@@ -1,5 +1,6 @@
 import type { ClientSession } from 'mongoose';
 import { type Database, openDatabase } from './connection.ts';
+import { costOf } from './credits/price.ts';
 import { type CreditService, createCreditService } from './credits/service.ts';
 import { createDeliveryService } from './deliveries/service.ts';
 import { createCatalogue } from './events/catalogue.ts';
@@ -137,6 +138,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     logger,
     longestCall: longestCall(options.upstreams),
   });
+  const prices = options.credits?.prices;
   const counting = createCounting({
     count: createCount({
       usage: models.usage,
@@ -146,6 +148,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
       publish: events.publish,
       quotas: options.quotas,
       ...(credits && { charge: credits.charge }),
+      ...(prices && { cost: (record) => costOf(prices, record) }),
       logger,
       batchSize: 500,
     }),

@@ -196,7 +196,7 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   checkUpstreams(options.upstreams);
   if (options.credits !== undefined) checkCreditOptions(options.credits);
   if (options.limits !== undefined) checkLimitOptions(options.limits);
-  if (options.quotas !== undefined) checkQuotaOptions(options.quotas);
+  if (options.quotas !== undefined) checkQuotaOptions(options.quotas, options.credits !== undefined);
   checkEventTypes(options.eventTypes);
   checkInteger(options, 'modelAttempts', 1, 20);
   checkInteger(options, 'modelRetryWait', 0, 60_000);

@@ -2,8 +2,8 @@ import { GatewayError } from './errors.ts';
 
 /** What an account may use; it is told when it reaches a part of it, and never refused a call for it. */
 export interface Quota {
-  /** What is counted: tokens (input and output together), or answered requests. */
-  readonly unit: 'tokens' | 'requests';
+  /** What is counted: tokens (input and output together), answered requests, or credits by the prices of the option `credits`. */
+  readonly unit: 'tokens' | 'requests' | 'credits';
   /** In a day, UTC. @default no quota */
   readonly daily?: number;
   /** In a calendar month, UTC. @default no quota */
@@ -28,11 +28,15 @@ function checkKeys(param: string, given: object, allowed: readonly string[]): vo
   }
 }
 
-function checkQuota(quota: Quota): void {
+function checkQuota(quota: Quota, hasPrices: boolean): void {
   const param = 'quotas.perUser';
   if (typeof quota !== 'object' || quota === null) refuse(param, 'must be a quota, or a function that gives some');
   checkKeys(param, quota, ['unit', 'daily', 'monthly']);
-  if (quota.unit !== 'tokens' && quota.unit !== 'requests') refuse(`${param}.unit`, "must be 'tokens' or 'requests'");
+  if (!['tokens', 'requests', 'credits'].includes(quota.unit)) {
+    refuse(`${param}.unit`, "must be 'tokens', 'requests' or 'credits'");
+  }
+  if (quota.unit === 'credits' && !hasPrices)
+    refuse(`${param}.unit`, "'credits' needs the option credits, for its prices");
   for (const period of ['daily', 'monthly'] as const) {
     const limit = quota[period];
     if (limit === undefined || (Number.isSafeInteger(limit) && limit > 0)) continue;
@@ -42,12 +46,13 @@ function checkQuota(quota: Quota): void {
 
 /**
  * Checks the option `quotas`.
+ * @param hasPrices whether there is the option `credits`
  * @throws GatewayError `invalid_options`, naming the option
  */
-export function checkQuotaOptions(quotas: QuotaOptions): void {
+export function checkQuotaOptions(quotas: QuotaOptions, hasPrices: boolean): void {
   if (typeof quotas !== 'object' || quotas === null) refuse('quotas', 'must be an object');
   checkKeys('quotas', quotas, ['perUser', 'thresholds']);
-  if (typeof quotas.perUser !== 'function') checkQuota(quotas.perUser);
+  if (typeof quotas.perUser !== 'function') checkQuota(quotas.perUser, hasPrices);
   const { thresholds = [80] } = quotas;
   const valid = (one: unknown) => typeof one === 'number' && Number.isFinite(one) && one > 0;
   if (!Array.isArray(thresholds) || thresholds.length > 20 || !thresholds.every(valid)) {

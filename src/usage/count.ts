@@ -19,6 +19,8 @@ export interface CountDeps {
   readonly quotas: QuotaOptions | undefined;
   /** Charges for records in the transaction that counts them; a record that was charged already it leaves. @default nobody is charged */
   readonly charge?: (records: readonly CountedRecord[], session: ClientSession | undefined) => Promise<void>;
+  /** What a record costs, in micro-credits; quotas of credits count it. @default nothing */
+  readonly cost?: (record: CountedRecord) => number;
   readonly logger: Logger;
   /** The most records of one transaction. */
   readonly batchSize: number;
@@ -38,12 +40,16 @@ function increments<Key extends { _id: string }>(additions: readonly Addition<Ke
   }));
 }
 
-function amountsOf({ records }: PeriodAddition, unit: Quota['unit']): number[] {
-  return records.map(({ inputTokens, outputTokens }) => (unit === 'requests' ? 1 : inputTokens + outputTokens));
+const microCredits = 1_000_000;
+
+/** A quota in what is counted: micro-credits for credits. Pure. */
+function countedLimit(limit: number, unit: Quota['unit']): number {
+  return unit === 'credits' ? limit * microCredits : limit;
 }
 
-function usedOf({ requests, inputTokens, outputTokens }: PeriodDocument, unit: Quota['unit']): number {
-  return unit === 'requests' ? requests : inputTokens + outputTokens;
+function usedOf(period: PeriodDocument, unit: Quota['unit']): number {
+  if (unit === 'requests') return period.requests;
+  return unit === 'credits' ? (period.microCredits ?? 0) : period.inputTokens + period.outputTokens;
 }
 
 /**
@@ -52,7 +58,7 @@ function usedOf({ requests, inputTokens, outputTokens }: PeriodDocument, unit: Q
  * had begun when it was killed is free again when the server ends its transaction (`transactionLifetimeLimitSeconds`, 60 s).
  */
 export function createCount(deps: CountDeps): Count {
-  const { quotas, publish, logger, batchSize } = deps;
+  const { quotas, publish, cost = () => 0, logger, batchSize } = deps;
   const usage = durableCollection(deps.usage);
   const counters = durableCollection(deps.counters);
   const periods = durableCollection(deps.periods);
@@ -82,13 +88,24 @@ export function createCount(deps: CountDeps): Count {
     }
   }
 
+  function amountOf(record: CountedRecord, unit: Quota['unit']): number {
+    if (unit === 'requests') return 1;
+    return unit === 'credits' ? cost(record) : record.inputTokens + record.outputTokens;
+  }
+
+  /** What is added to a day or month, its cost with it. */
+  function priced(addition: PeriodAddition): PeriodAddition {
+    const spent = addition.records.reduce((sum, record) => sum + cost(record), 0);
+    return { ...addition, sums: { ...addition.sums, ...(spent > 0 && { microCredits: spent }) } };
+  }
+
   function crossed(addition: PeriodAddition, after: PeriodDocument): Crossing[] {
     const quota = quotaOf(after.userId);
     const limit = quota?.[after.period];
     if (!quota || limit === undefined) return [];
-    const amounts = amountsOf(addition, quota.unit);
+    const amounts = addition.records.map((record) => amountOf(record, quota.unit));
     const before = usedOf(after, quota.unit) - amounts.reduce((sum, amount) => sum + amount, 0);
-    return crossings(before, amounts, limit, thresholds, after.announced ?? []);
+    return crossings(before, amounts, countedLimit(limit, quota.unit), thresholds, after.announced ?? []);
   }
 
   async function announce(additions: readonly PeriodAddition[], session?: ClientSession): Promise<void> {
@@ -117,7 +134,7 @@ export function createCount(deps: CountDeps): Count {
     await usage.updateMany({ _id: { $in: ids } }, { $set: { counted: true } }, within);
     const additions = periodAdditions(records);
     await counters.bulkWrite(increments(counterAdditions(records)), within);
-    await periods.bulkWrite(increments(additions), within);
+    await periods.bulkWrite(increments(additions.map(priced)), within);
     await announce(additions, session);
     await deps.charge?.(records, session);
     return records.length;

@@ -40,6 +40,8 @@ export interface PeriodDocument extends UsageSums {
   period: 'daily' | 'monthly';
   /** UTC, `2026-01-31` or `2026-01`. */
   start: string;
+  /** What it cost; absent where nothing has a price. */
+  microCredits?: number;
   /** The thresholds that have been published, in percent. */
   announced?: number[];
 }
@@ -107,6 +109,7 @@ const periodSchema = new Schema<PeriodDocument>(
     userId: { type: String, required: true },
     period: { type: String, enum: ['daily', 'monthly'], required: true },
     start: { type: String, required: true },
+    microCredits: Number,
     announced: [Number],
     ...sums,
   },

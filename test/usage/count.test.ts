@@ -87,6 +87,17 @@ describe('usage counters', function () {
     expect(await ledger.published()).to.have.length(4);
   });
 
+  it('measure a quota of credits by what the records cost', async () => {
+    const count = ledger.counter({ perUser: { unit: 'credits', daily: 1 } });
+    await ledger.add([{ inputTokens: 700, outputTokens: 0 }]);
+    await count();
+    expect(await ledger.published()).to.deep.equal([]);
+    await ledger.add([{ inputTokens: 120, outputTokens: 5 }]);
+    await count();
+    const told = { user_id: 'usr_1', threshold: 80, current_usage: 82.5, period: 'daily' };
+    expect(await ledger.published()).to.deep.equal([told]);
+  });
+
   it('undo everything when a transaction is cut off, and count it the next time', async () => {
     await ledger.add(Array.from({ length: 10 }, () => ({})));
     const count = ledger.counter({ perUser: { unit: 'requests', daily: 10 } });

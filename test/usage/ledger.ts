@@ -69,6 +69,8 @@ export async function openLedger(connection: Connection) {
         publish: service.publish,
         charge: credits.charge,
         quotas,
+        // a thousandth of a credit a token
+        cost: ({ inputTokens, outputTokens }) => (inputTokens + outputTokens) * 1_000,
         logger,
         batchSize,
       }),
