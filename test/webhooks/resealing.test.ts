@@ -59,7 +59,8 @@ describe('secrets under more than one key', () => {
   });
 
   it('keep what is changed while they are resealed', async () => {
-    const { service: before } = await serviceWith(k1);
+    // every gateway knows the new key before any seals with it, as the README has it
+    const { service: before } = await serviceWith(k1, k2);
     const { service } = await serviceWith(k2, k1);
     const ids = await Promise.all(Array.from({ length: 40 }, async () => (await before.create('usr_1', valid)).id));
     const rotations = ids.map((id) => before.rotateSecret('usr_1', id, { secret: 'changed meanwhile' }));
