@@ -1,10 +1,12 @@
 import type { Connection } from 'mongoose';
 import { createAccountModel, createLedgerModel } from './credits/model.ts';
 import { createDeliveryModel } from './deliveries/model.ts';
-import { createEventModel } from './events/model.ts';
+import { createEventModel, createOwnerModel } from './events/model.ts';
+import { createHealthModel, createTallyModel } from './health/model.ts';
 import { createKeyModel } from './keys/model.ts';
 import { createExceededModel, createRateModel } from './limits/model.ts';
 import { createPaymentModel } from './payments/model.ts';
+import { createRecoveryModel } from './recoveries/model.ts';
 import { createCounterModel, createPeriodModel, createUsageModel } from './usage/model.ts';
 import { createWebhookModel } from './webhooks/model.ts';
 
@@ -14,7 +16,11 @@ export function createModels(connection: Connection, prefix: string) {
     keys: createKeyModel(connection, prefix),
     webhooks: createWebhookModel(connection, prefix),
     events: createEventModel(connection, prefix),
+    owners: createOwnerModel(connection, prefix),
     deliveries: createDeliveryModel(connection, prefix),
+    recoveries: createRecoveryModel(connection, prefix),
+    tallies: createTallyModel(connection, prefix),
+    health: createHealthModel(connection, prefix),
     usage: createUsageModel(connection, prefix),
     counters: createCounterModel(connection, prefix),
     periods: createPeriodModel(connection, prefix),

@@ -1,0 +1,63 @@
+import type { Connection } from 'mongoose';
+
+/**
+ * The database's clock, which decides what is due, for documents that are inserted: an insert cannot say `$$NOW`. Read
+ * now and then, and carried on by this process's monotonic clock in between, so that a wrong clock here changes nothing.
+ * Where the two cannot agree, the time told is a little in the database's past: nothing is due later for it.
+ */
+export interface DatabaseClock {
+  now(): Promise<Date>;
+}
+
+/** A reading is carried on for so long. Milliseconds. */
+const validFor = 10_000;
+/** One that is older is replaced while it still serves. Milliseconds. */
+const freshFor = 5_000;
+/** By so much the clocks of this machine may drift apart until a reading counts as void: it was suspended, or set. Milliseconds. */
+const driftLimit = 500;
+
+interface Reading {
+  /** The server's clock, when it answered. */
+  readonly time: number;
+  /** This process's clocks, when the answer had come. */
+  readonly monotonic: number;
+  readonly wall: number;
+}
+
+export function createDatabaseClock(connection: Connection): DatabaseClock {
+  const admin = connection.getClient().db('admin', { readPreference: 'primary' });
+  let reading: Reading | null = null;
+  let reads: Promise<Reading> | null = null;
+
+  async function read(): Promise<Reading> {
+    const { localTime } = (await admin.command({ hello: 1 })) as { localTime: Date };
+    return { time: localTime.getTime(), monotonic: performance.now(), wall: Date.now() };
+  }
+
+  function readOnce(): Promise<Reading> {
+    reads ??= read()
+      .then((made) => {
+        reading = made;
+        return made;
+      })
+      .finally(() => {
+        reads = null;
+      });
+    return reads;
+  }
+
+  function usable({ monotonic, wall }: Reading): boolean {
+    const age = performance.now() - monotonic;
+    return age < validFor && Math.abs(Date.now() - wall - age) < driftLimit;
+  }
+
+  return {
+    async now() {
+      const used = reading !== null && usable(reading) ? reading : await readOnce();
+      const age = performance.now() - used.monotonic;
+      // what fails here is read again when it is needed
+      if (age > freshFor) readOnce().catch(() => {});
+      return new Date(Math.floor(used.time + age));
+    },
+  };
+}

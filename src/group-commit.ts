@@ -1,0 +1,62 @@
+/**
+ * Group commit: what many callers want to write at the same moment goes to the database as one bulk operation, for a
+ * round trip costs more than the document in it. Nobody waits for company: a group is whatever was handed in during
+ * one turn of the event loop, or while the groups before it were on their way.
+ */
+export interface Group<Item, Result> {
+  /** Resolves with what the write made of this item; rejects when the write of its whole group failed. */
+  add(item: Item): Promise<Result>;
+}
+
+export interface GroupOptions<Item, Result> {
+  /** Writes a group; its results stand in the order of the items. */
+  readonly write: (items: readonly Item[]) => Promise<readonly Result[]>;
+  /** Items in one group. */
+  readonly most: number;
+  /** Groups on their way at the same time. @default 1 */
+  readonly atOnce?: number;
+}
+
+interface Waiting<Item, Result> {
+  readonly item: Item;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Gathers items into groups. */
+export function createGroup<Item, Result>(options: GroupOptions<Item, Result>): Group<Item, Result> {
+  const { write, most, atOnce = 1 } = options;
+  const waiting: Waiting<Item, Result>[] = [];
+  let writing = 0;
+  let scheduled = false;
+
+  async function writeGroup(group: readonly Waiting<Item, Result>[]): Promise<void> {
+    writing += 1;
+    try {
+      const results = await write(group.map(({ item }) => item));
+      group.forEach(({ resolve }, i) => {
+        resolve(results[i] as Result);
+      });
+    } catch (error) {
+      for (const { reject } of group) reject(error);
+    }
+    writing -= 1;
+    writeNext();
+  }
+
+  function writeNext(): void {
+    scheduled = false;
+    while (waiting.length > 0 && writing < atOnce) void writeGroup(waiting.splice(0, most));
+  }
+
+  return {
+    add(item) {
+      return new Promise((resolve, reject) => {
+        waiting.push({ item, resolve, reject });
+        if (scheduled || writing >= atOnce) return;
+        scheduled = true;
+        setImmediate(writeNext);
+      });
+    },
+  };
+}

@@ -1,0 +1,73 @@
+import { expect } from 'chai';
+import { createGroup } from '../src/group-commit.ts';
+
+describe('A group commit', () => {
+  /** A group whose writes end when the test says so. */
+  function start(choices: { most?: number; atOnce?: number } = {}) {
+    const writes: { items: readonly number[]; end: () => void; fail: (error: Error) => void }[] = [];
+    const group = createGroup<number, string>({
+      write: (items) =>
+        new Promise((resolve, reject) => {
+          writes.push({ items, end: () => resolve(items.map((item) => `result ${item}`)), fail: reject });
+        }),
+      most: 100,
+      ...choices,
+    });
+    return { group, writes, groups: () => writes.map(({ items }) => items) };
+  }
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+  it('writes what comes in one turn at once, and gives each caller its own result', async () => {
+    const { group, writes, groups } = start();
+    const results = Promise.all([group.add(1), group.add(2), group.add(3)]);
+    await turn();
+    writes[0]?.end();
+
+    expect(await results).to.deep.equal(['result 1', 'result 2', 'result 3']);
+    expect(groups()).to.deep.equal([[1, 2, 3]]);
+  });
+
+  it('gathers what comes while a write is on its way', async () => {
+    const { group, writes, groups } = start();
+    const first = group.add(1);
+    await turn();
+    const others = [group.add(2), group.add(3)];
+    await turn();
+    expect(groups()).to.deep.equal([[1]]);
+    writes[0]?.end();
+    await first;
+    await turn();
+    writes[1]?.end();
+    await Promise.all(others);
+
+    expect(groups()).to.deep.equal([[1], [2, 3]]);
+  });
+
+  it('keeps groups to their size, and no more of them on their way than allowed', async () => {
+    const { group, writes, groups } = start({ most: 2, atOnce: 2 });
+    const all = [1, 2, 3, 4, 5].map((item) => group.add(item));
+    await turn();
+    expect(groups()).to.deep.equal([
+      [1, 2],
+      [3, 4],
+    ]);
+    writes[1]?.end();
+    await all[3];
+    writes[0]?.end();
+    writes[2]?.end();
+    await Promise.all(all);
+
+    expect(groups()[2]).to.deep.equal([5]);
+  });
+
+  it('fails the callers of one group when its write fails, and goes on with the next', async () => {
+    const { group, writes } = start({ most: 2 });
+    const outcomes = Promise.allSettled([1, 2, 3].map((item) => group.add(item)));
+    await turn();
+    writes[0]?.fail(new Error('no primary'));
+    await turn();
+    writes[1]?.end();
+
+    expect((await outcomes).map(({ status }) => status)).to.deep.equal(['rejected', 'rejected', 'fulfilled']);
+  });
+});
