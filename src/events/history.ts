@@ -1,6 +1,7 @@
+import { durableCollection } from '../collection.ts';
 import { GatewayError } from '../errors.ts';
 import { checkUserId, isId } from '../ids.ts';
-import { durableCollection, type EventDocument, type EventModel } from './model.ts';
+import type { EventDocument, EventModel } from './model.ts';
 
 /** An event as its account sees it afterwards. */
 export interface PastEvent {
@@ -12,11 +13,41 @@ export interface PastEvent {
   readonly data: unknown;
   /** Whether it was a test event. */
   readonly test: boolean;
+  /** How it stands with all of its deliveries; `none` where it had nowhere to go. */
+  readonly state: EventState;
+  /** How many of its deliveries are in each state. */
+  readonly deliveries: Readonly<Record<DeliveredState, number>>;
+  /** Webhooks that were subscribed to it but not active. */
+  readonly skipped: number;
+}
+
+type DeliveredState = 'pending' | 'delivered' | 'failed' | 'canceled';
+export type EventState = DeliveredState | 'none';
+
+/** How an event stands, as its deliveries tell. */
+export type EventStanding = Pick<PastEvent, 'state' | 'deliveries'>;
+
+/** Which events, by how they stand. */
+export interface StandingPage {
+  readonly state: DeliveredState;
+  readonly type?: string;
+  /** The id of the event that the page follows. */
+  readonly after?: string;
+  readonly limit: number;
+}
+
+/** How events stand, asked of those who deliver them. */
+export interface EventStandings {
+  /** By id; an event without a delivery is not among them. */
+  of(eventIds: readonly string[]): Promise<ReadonlyMap<string, EventStanding>>;
+  /** Ids of an account's events that stand so, newest first. */
+  list(userId: string, page: StandingPage): Promise<string[]>;
 }
 
 /** Which events, and which page of them. */
 export interface EventPage {
   readonly type?: string;
+  readonly state?: EventState;
   /** 1 to 100. @default 100 */
   readonly limit?: number;
   /** The id that the page follows; it need not exist any more. */
@@ -45,33 +76,60 @@ function checkPage(limit: number, after: string | undefined): void {
   }
 }
 
-type Stored = Pick<EventDocument, '_id' | 'body' | 'test'>;
+type Stored = Pick<EventDocument, '_id' | 'body' | 'test' | 'targets' | 'skipped' | 'fanOut'>;
 
-const shownFields = { body: 1, test: 1 } as const;
+const shownFields = { body: 1, test: 1, targets: 1, skipped: 1, fanOut: 1 } as const;
 
-/** What was sent is what is shown. */
-function toPastEvent({ body, test }: Stored): PastEvent {
-  return { ...JSON.parse(body.toString('utf8')), test };
+/** Without a delivery an event waits for its fan-out, or had nowhere to go. */
+function unsent({ targets, fanOut }: Stored): EventStanding {
+  const pending = fanOut === 'pending' ? targets.length : 0;
+  return { state: pending > 0 ? 'pending' : 'none', deliveries: { pending, delivered: 0, failed: 0, canceled: 0 } };
 }
 
-export function createEventHistory(model: EventModel): EventHistory {
+/** What was sent is what is shown. */
+function toPastEvent(event: Stored, standing = unsent(event)): PastEvent {
+  const { body, test, skipped } = event;
+  return { ...JSON.parse(body.toString('utf8')), test, ...standing, skipped: skipped.length };
+}
+
+export function createEventHistory(model: EventModel, standings: EventStandings): EventHistory {
   const collection = durableCollection(model);
 
+  async function show(events: readonly Stored[]): Promise<PastEvent[]> {
+    const known = await standings.of(events.map(({ _id }) => _id));
+    return events.map((event) => toPastEvent(event, known.get(event._id)));
+  }
+
+  /** What a page is made of, one event more than it shows. */
+  async function filterFor(userId: string, { type, state, after, limit = pageLimit }: EventPage) {
+    if (state !== undefined && state !== 'none') {
+      const page = {
+        state,
+        limit: limit + 1,
+        ...(type !== undefined && { type }),
+        ...(after !== undefined && { after }),
+      };
+      return { userId, _id: { $in: await standings.list(userId, page) } };
+    }
+    return {
+      userId,
+      ...(type !== undefined && { type: { $eq: type } }),
+      ...(state === 'none' && { targets: { $eq: [] } }),
+      ...(after !== undefined && { _id: { $lt: after } }),
+    };
+  }
+
   return {
-    async list(userId, { type, limit = pageLimit, after } = {}) {
+    async list(userId, page = {}) {
+      const { limit = pageLimit, after } = page;
       checkUserId(userId);
       checkPage(limit, after);
-      const filter = {
-        userId,
-        ...(type !== undefined && { type: { $eq: type } }),
-        ...(after !== undefined && { _id: { $lt: after } }),
-      };
       const found = await collection
-        .find<Stored>(filter, { projection: shownFields })
+        .find<Stored>(await filterFor(userId, page), { projection: shownFields })
         .sort({ _id: -1 })
         .limit(limit + 1)
         .toArray();
-      return { events: found.slice(0, limit).map(toPastEvent), hasMore: found.length > limit };
+      return { events: await show(found.slice(0, limit)), hasMore: found.length > limit };
     },
 
     async get(userId, id) {
@@ -79,8 +137,9 @@ export function createEventHistory(model: EventModel): EventHistory {
       const found = isId('evt', id)
         ? await collection.findOne<Stored>({ _id: id, userId }, { projection: shownFields })
         : null;
-      if (!found) throw new GatewayError('event_not_found', `No event ${id} in this account`, { param: 'id' });
-      return toPastEvent(found);
+      const [event] = found ? await show([found]) : [];
+      if (!event) throw new GatewayError('event_not_found', `No event ${id} in this account`, { param: 'id' });
+      return event;
     },
   };
 }

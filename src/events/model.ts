@@ -1,4 +1,5 @@
 import { type Connection, type Model, type mongo, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../collection.ts';
 
 /** One published event: the outbox entry. Once it is written, it cannot be lost. */
 export interface EventDocument {
@@ -32,25 +33,6 @@ export interface EventDocument {
 
 export type EventModel = Model<EventDocument>;
 
-/** A driver collection; mongoose's documents stay off the hot path. */
-export type Collection<T extends mongo.Document> = mongo.Collection<T>;
-
-/**
- * The collection behind a model, with every read from the primary and every write acknowledged by a majority and
- * journaled, whatever the host's connection says: one acknowledged write lost is one event lost.
- */
-export function durableCollection<T extends mongo.Document>(model: Model<T>): Collection<T> {
-  return model.db
-    .getClient()
-    .db(model.db.name)
-    .collection<T>(model.collection.collectionName, {
-      writeConcern: { w: 'majority', journal: true },
-      readPreference: 'primary',
-      promoteBuffers: true,
-      ignoreUndefined: true,
-    });
-}
-
 const schema = new Schema<EventDocument>(
   {
     _id: String,
@@ -68,17 +50,40 @@ const schema = new Schema<EventDocument>(
     deliveryKey: { type: Buffer, required: true },
     expiresAt: Date,
   },
-  { strict: 'throw', strictQuery: 'throw', versionKey: false, autoIndex: false, autoCreate: false },
+  durableSchema,
 )
   .index({ userId: 1, idempotencyKey: 1 }, { name: 'idempotency', unique: true })
   .index({ userId: 1, _id: -1 }, { name: 'userEvents' })
   .index({ userId: 1, type: 1, _id: -1 }, { name: 'userTypeEvents' })
+  .index({ userId: 1, _id: -1 }, { name: 'userUnheard', partialFilterExpression: { targets: { $eq: [] } } })
+  .index({ skipped: 1, _id: 1 }, { name: 'skipped', partialFilterExpression: { 'skipped.0': { $exists: true } } })
   .index({ acceptedAt: 1 }, { name: 'fanOutPending', partialFilterExpression: { fanOut: 'pending' } })
   .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
 
+/** A process, and the sessions that it runs transactions in. */
+export interface OwnerDocument {
+  /** `wrk_…` */
+  _id: string;
+  /** Ids of server sessions. */
+  sessions: mongo.Binary[];
+  /** By the database's clock; renewed as long as the process lives and has transactions. */
+  until: Date;
+}
+
+export type OwnerModel = Model<OwnerDocument>;
+
+const ownerSchema = new Schema<OwnerDocument>(
+  { _id: String, sessions: { type: Schema.Types.Mixed, required: true }, until: { type: Date, required: true } },
+  // lost in a failover, it is written again at the next renewal; and a failover ends transactions by itself
+  { ...durableSchema, writeConcern: { w: 1 } },
+).index({ until: 1 }, { name: 'expiry', expireAfterSeconds: 3_600 });
+
+/** Who has transactions open: model `<prefix>TransactionOwner`, collection `<prefix>transaction_owners`. */
+export function createOwnerModel(connection: Connection, prefix: string): OwnerModel {
+  return modelOf(connection, `${prefix}TransactionOwner`, ownerSchema, `${prefix}transaction_owners`);
+}
+
 /** The events of one gateway: model `<prefix>Event`, collection `<prefix>events`. Indexes are built by `createIndexes()`. */
 export function createEventModel(connection: Connection, prefix: string): EventModel {
-  const name = `${prefix}Event`;
-  const existing = connection.models[name] as EventModel | undefined;
-  return existing ?? connection.model<EventDocument>(name, schema.clone(), `${prefix}events`);
+  return modelOf(connection, `${prefix}Event`, schema, `${prefix}events`);
 }

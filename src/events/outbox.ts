@@ -1,29 +1,41 @@
 import type { ClientSession } from 'mongoose';
+import { durableCollection } from '../collection.ts';
+import { createDatabaseClock, type DatabaseClock } from '../database-clock.ts';
+import { createGroup } from '../group-commit.ts';
 import { firstId } from '../ids.ts';
-import { durableCollection, type EventDocument, type EventModel } from './model.ts';
+import { createInsertEvent } from './insert-events.ts';
+import type { EventDocument, EventModel } from './model.ts';
 
-/** An event as it is kept, without its body. */
-export type StoredEvent = Omit<EventDocument, 'body'>;
+/** An event as it is kept. Its body is there where it was just written, and not where it was read. */
+export type StoredEvent = Omit<EventDocument, 'body'> & Partial<Pick<EventDocument, 'body'>>;
 
 /** An event about to be written; the database adds the time it was accepted. */
 export type NewEvent = Omit<EventDocument, 'acceptedAt' | 'fanOut' | 'expiresAt'>;
 
+/** What `$unionWith` takes. */
+export interface PartOfQuery {
+  readonly coll: string;
+  readonly pipeline: readonly object[];
+}
+
 /** The durable record of events, and of whose fan-out is still to be done. */
 export interface Outbox {
   init(): Promise<void>;
-  /** Writes the event, or finds the one that already has its user and idempotency key. One write, majority and journal. */
+  /** Writes the event, or finds the one that already has its user and idempotency key. Majority and journal. */
   store(event: NewEvent, session?: ClientSession): Promise<StoredEvent>;
   /** The bytes to send; `null` when the event is gone. */
   body(id: string): Promise<Buffer | null>;
   markFannedOut(id: string): Promise<void>;
-  /** Events accepted at least `olderThan` ms ago whose fan-out is not done, oldest first. */
-  unfinished(limit: number, olderThan: number): Promise<StoredEvent[]>;
+  /** Events accepted at least `olderThan` ms ago whose fan-out is not done, oldest first: part of a query that looks at more. */
+  unfinished(limit: number, olderThan: number): PartOfQuery;
   /** Ids of events older than `before` (ms since 1970) that have not been told to expire, after `after`, oldest first. */
   kept(before: number, after: string, limit: number): Promise<string[]>;
   expire(ids: readonly string[]): Promise<void>;
 }
 
 const withoutBody = { body: 0 } as const;
+/** Events read or marked at once. */
+const groupSize = 200;
 const duplicateKey = 11_000;
 
 function isDuplicateKey(error: unknown): boolean {
@@ -32,14 +44,36 @@ function isDuplicateKey(error: unknown): boolean {
 
 /** Inserts `event` stamped with the server's time unless the filter found one: the stage must not change what is there. */
 function insertOnly(event: NewEvent) {
-  const fields = Object.entries({ ...event, fanOut: 'pending' }).map(([name, value]) => [name, { $literal: value }]);
+  const fanOut = event.targets.length === 0 ? 'done' : 'pending';
+  const fields = Object.entries({ ...event, fanOut }).map(([name, value]) => [name, { $literal: value }]);
   const inserted = { ...Object.fromEntries(fields), acceptedAt: '$$NOW' };
   return [{ $replaceWith: { $cond: [{ $eq: [{ $type: '$_id' }, 'missing'] }, inserted, '$$ROOT'] } }];
 }
 
-/** The outbox kept in `events`. */
-export function createOutbox(events: EventModel): Outbox {
+/** The outbox kept in `events`; what is asked of it at the same moment is asked of the database at once. */
+export function createOutbox(events: EventModel, clock: DatabaseClock = createDatabaseClock(events.db)): Outbox {
   const collection = durableCollection(events);
+  const insertEvent = createInsertEvent(collection, clock);
+
+  const bodies = createGroup<string, Buffer | null>({
+    most: groupSize,
+    atOnce: 2,
+    async write(ids) {
+      const found = await collection.find({ _id: { $in: [...new Set(ids)] } }, { projection: { body: 1 } }).toArray();
+      const byId = new Map(found.map(({ _id, body }) => [_id, body]));
+      return ids.map((id) => byId.get(id) ?? null);
+    },
+  });
+
+  const marks = createGroup<string, void>({
+    most: groupSize,
+    async write(ids) {
+      // a mark that is lost costs another fan-out, which adds nothing: it waits for no majority
+      const options = { writeConcern: { w: 1 } };
+      await collection.updateMany({ _id: { $in: [...ids] } }, { $set: { fanOut: 'done' } }, options);
+      return [];
+    },
+  });
 
   async function upsert(event: NewEvent, session?: ClientSession): Promise<StoredEvent> {
     const { userId, idempotencyKey } = event;
@@ -57,30 +91,29 @@ export function createOutbox(events: EventModel): Outbox {
       await events.createIndexes();
     },
     async store(event, session) {
+      // a duplicate key would abort the caller's whole transaction
+      if (session?.inTransaction()) return upsert(event, session);
       try {
-        return await upsert(event, session);
+        return await insertEvent(event);
       } catch (error) {
-        // two upserts of one new key at once: the loser finds the winner's event when it looks again
-        if (isDuplicateKey(error) && !session?.inTransaction()) return upsert(event, session);
+        // the upsert that changes nothing also waits until a majority has the event that was there
+        if (isDuplicateKey(error)) return upsert(event);
         throw error;
       }
     },
-    async body(id) {
-      const found = await collection.findOne({ _id: id }, { projection: { body: 1 } });
-      return found?.body ?? null;
-    },
-    async markFannedOut(id) {
-      await collection.updateOne({ _id: id }, { $set: { fanOut: 'done' } });
-    },
-    async unfinished(limit, olderThan) {
-      return collection
-        .find(
-          { fanOut: 'pending', $expr: { $lte: ['$acceptedAt', { $subtract: ['$$NOW', olderThan] }] } },
-          { projection: withoutBody },
-        )
-        .sort({ acceptedAt: 1 })
-        .limit(limit)
-        .toArray();
+    body: bodies.add,
+    markFannedOut: marks.add,
+    unfinished(limit, olderThan) {
+      const isOld = { $lte: ['$acceptedAt', { $subtract: ['$$NOW', olderThan] }] };
+      return {
+        coll: collection.collectionName,
+        pipeline: [
+          { $match: { fanOut: 'pending', $expr: isOld } },
+          { $sort: { acceptedAt: 1 } },
+          { $limit: limit },
+          { $project: withoutBody },
+        ],
+      };
     },
     async kept(before, after, limit) {
       const found = await collection

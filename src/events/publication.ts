@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { Envelope } from './envelope.ts';
 import type { NewEvent } from './outbox.ts';
@@ -21,6 +22,14 @@ export interface PublishedEvent {
   readonly created: string;
   readonly data: unknown;
   readonly idempotencyKey: string;
+}
+
+/** How an event is published. */
+export interface PublishOptions {
+  /** The caller's session: in a transaction, the event is published exactly when the transaction commits. */
+  readonly session?: ClientSession;
+  /** Publishing again with the same key and content returns the first event. @default one is made and returned */
+  readonly idempotencyKey?: string;
 }
 
 /** Which webhooks an event goes to. */

@@ -1,7 +1,7 @@
 import type { components } from '../api.d.ts';
 import type { Call, OperationTable } from '../http/operation.ts';
 import type { Catalogue } from './catalogue.ts';
-import type { EventHistory, PastEvent } from './history.ts';
+import type { EventHistory, EventState, PastEvent } from './history.ts';
 import type { EventService } from './service.ts';
 
 type Schemas = components['schemas'];
@@ -33,9 +33,10 @@ export function eventOperations({ publish, history, catalogue }: EventRoutesDeps
       },
     },
     listEvents: {
-      async handle({ principal, query: { type, limit, after } }) {
+      async handle({ principal, query: { type, state, limit, after } }) {
         const { events, hasMore } = await history.list(principal.userId, {
           ...(type !== undefined && { type: String(type) }),
+          ...(state !== undefined && { state: state as EventState }),
           ...(limit !== undefined && { limit: Number(limit) }),
           ...(after !== undefined && { after: String(after) }),
         });

@@ -3,29 +3,33 @@ import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options.ts';
 import type { Catalogue } from './catalogue.ts';
 import { createEnvelope } from './envelope.ts';
-import type { EventModel } from './model.ts';
+import type { EventModel, OwnerModel } from './model.ts';
+import { createOpenTransactions } from './open-transactions.ts';
 import { createOutbox, type NewEvent, type StoredEvent } from './outbox.ts';
-import { type Audience, checkText, type EventInput, type PublishedEvent, toNewEvent } from './publication.ts';
+import {
+  type Audience,
+  checkText,
+  type EventInput,
+  type PublishedEvent,
+  type PublishOptions,
+  toNewEvent,
+} from './publication.ts';
 import { createTransactions } from './transactions.ts';
 import { isUncertain, publishUnconfirmed } from './unconfirmed.ts';
 import { createMajorityCheck } from './write-concern.ts';
 
-/** How an event is published. */
-export interface PublishOptions {
-  /** The caller's session: in a transaction, the event is published exactly when the transaction commits. */
-  readonly session?: ClientSession;
-  /** Publishing again with the same key and content returns the first event. @default one is made and returned */
-  readonly idempotencyKey?: string;
-}
-
 export interface EventServiceDeps {
   readonly connection: Connection;
   readonly events: EventModel;
+  /** Who has transactions open. */
+  readonly owners: OwnerModel;
   readonly catalogue: Pick<Catalogue, 'validate' | 'example'>;
   readonly subscribers: (userId: string, type: string, session?: ClientSession) => Promise<Audience>;
   /** Makes the event's deliveries. Doing it twice does nothing the second time. */
   readonly fanOut: (event: StoredEvent) => Promise<void>;
   readonly logger: Logger;
+  /** How long the transactions of a process that has died may be in the way. Milliseconds. @default 5_000 */
+  readonly transactionLease?: number;
 }
 
 export interface EventService {
@@ -44,14 +48,17 @@ export interface EventService {
    * deliveries of what it published right after the commit.
    */
   transaction<T>(fn: (session: ClientSession) => Promise<T>): Promise<T>;
+  /** To be called when no more transactions are run. */
+  close(): Promise<void>;
 }
 
 /** What this package can do with events: publish them, alone or with a caller's own writes. */
 export function createEventService(deps: EventServiceDeps): EventService {
-  const { catalogue, subscribers, fanOut, logger } = deps;
+  const { catalogue, subscribers, fanOut, owners, logger, transactionLease: lease } = deps;
   const outbox = createOutbox(deps.events);
   const requireMajority = createMajorityCheck(deps.connection);
-  const transactions = createTransactions(deps.connection, startDeliveries);
+  const open = createOpenTransactions({ owners, logger, ...(lease !== undefined && { lease }) });
+  const transactions = createTransactions(deps.connection, open, startDeliveries);
 
   /** The event is safe by now: should this fail, a worker's sweep takes over. */
   async function startDeliveries(event: StoredEvent): Promise<void> {
@@ -91,7 +98,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
 
   return {
     async init() {
-      await outbox.init();
+      await Promise.all([outbox.init(), owners.createIndexes()]);
     },
     async publish({ type, userId, data }, { session, idempotencyKey } = {}) {
       checkText('userId', userId);
@@ -110,5 +117,6 @@ export function createEventService(deps: EventServiceDeps): EventService {
       return record(toNewEvent(createEnvelope(type, data, Date.now()), userId, audience, { test: true }), data);
     },
     transaction: transactions.run,
+    close: open.close,
   };
 }

@@ -1,5 +1,6 @@
 import type { ClientSession, Connection } from 'mongoose';
 import { GatewayError } from '../errors.ts';
+import type { OpenTransactions } from './open-transactions.ts';
 import type { StoredEvent } from './outbox.ts';
 import { isUncertain } from './unconfirmed.ts';
 
@@ -24,6 +25,7 @@ function commitUnconfirmed(events: readonly StoredEvent[], cause: unknown): Gate
 /** Transactions of our own: a driver's session does not say when it commits, so only these can wake the workers at once. */
 export function createTransactions(
   connection: Connection,
+  open: Pick<OpenTransactions, 'enter' | 'leave' | 'endAbandoned'>,
   startDeliveries: (event: StoredEvent) => Promise<void>,
 ): Transactions {
   const published = new WeakMap<ClientSession, StoredEvent[]>();
@@ -31,9 +33,14 @@ export function createTransactions(
   return {
     async run(fn) {
       const session = await connection.startSession();
+      let isFirst = true;
       try {
-        const result = await session.withTransaction(() => {
-          // the database may ask for another run: what the one before published is undone with it
+        await open.enter(session);
+        const result = await session.withTransaction(async () => {
+          // the database asks for another run where somebody else has written: who may be dead
+          if (!isFirst) await open.endAbandoned();
+          isFirst = false;
+          // what the run before published is undone with it
           published.set(session, []);
           return fn(session);
         }, durable);
@@ -47,6 +54,7 @@ export function createTransactions(
         if (events.length > 0 && (unknown || isUncertain(error))) throw commitUnconfirmed(events, error);
         throw error;
       } finally {
+        open.leave();
         await session.endSession();
       }
     },

@@ -2,7 +2,10 @@ import { GatewayError } from '../errors.ts';
 
 interface DriverError {
   name?: unknown;
+  code?: unknown;
   errorLabelSet?: ReadonlySet<string>;
+  /** Of a bulk operation. */
+  result?: { getWriteConcernError?(): unknown };
 }
 
 /** The driver's errors after which nobody knows whether the write took place. */
@@ -12,7 +15,13 @@ const uncertain =
 /** Whether a write that failed so may nevertheless have been made, after the driver's own retry. */
 export function isUncertain(error: unknown): boolean {
   const { name, errorLabelSet } = error as DriverError;
-  return (typeof name === 'string' && uncertain.test(name)) || errorLabelSet?.has('RetryableWriteError') === true;
+  if ((typeof name === 'string' && uncertain.test(name)) || errorLabelSet?.has('RetryableWriteError')) return true;
+  return name === 'MongoBulkWriteError' && isUncertainBulk(error as DriverError);
+}
+
+/** A bulk operation wraps what went wrong: errors of the server have a code, those on the way to it have none. */
+function isUncertainBulk({ code, result }: DriverError): boolean {
+  return code === undefined || result?.getWriteConcernError?.() !== undefined;
 }
 
 /** What to tell the publisher then: everything needed to publish again without doubling. */

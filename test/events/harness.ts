@@ -1,6 +1,6 @@
 import type { Connection } from 'mongoose';
 import { createCatalogue } from '../../src/events/catalogue.ts';
-import { createEventModel } from '../../src/events/model.ts';
+import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import type { StoredEvent } from '../../src/events/outbox.ts';
 import { createEventService } from '../../src/events/service.ts';
 import { loadSpec } from '../../src/spec.ts';
@@ -11,19 +11,24 @@ export const payment = {
   data: { payment_id: 'pay_1', amount: 20, currency: 'usd', credits_added: 2000, user_id: 'usr_1' },
 } as const;
 
-/** The event service alone: what it would fan out is written down. */
-export async function startEvents(connection: Connection) {
+/**
+ * The event service alone: what it would fan out is written down.
+ * @param transactionLease milliseconds
+ */
+export async function startEvents(connection: Connection, transactionLease = 500) {
   const fannedOut: string[] = [];
   const events = createEventModel(connection, 'gateway_');
   const service = createEventService({
     connection,
     events,
+    owners: createOwnerModel(connection, 'gateway_'),
     catalogue: createCatalogue(loadSpec()),
     subscribers: async () => ({ targets: ['wh_1'], skipped: ['wh_2'] }),
     async fanOut(event: StoredEvent) {
       fannedOut.push(event._id);
     },
     logger: { info() {}, warn() {}, error() {} },
+    transactionLease,
   });
   await service.init();
   return { ...service, events, fannedOut, stored: () => events.find().sort({ _id: 1 }).lean() };

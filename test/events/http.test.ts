@@ -35,7 +35,16 @@ describe('events over HTTP', () => {
     const { key } = await live.gateway.keys.create({ userId: 'usr_2' });
     const own = await fetch(`${live.url}/v1/events/${body.id}`, { headers: { authorization: `Bearer ${key}` } });
     const { id, created } = body;
-    expect(await own.json()).to.deep.equal({ id, type: 'credits.low', created, data: low, test: false });
+    expect(await own.json()).to.deep.equal({
+      id,
+      type: 'credits.low',
+      created,
+      data: low,
+      test: false,
+      state: 'none',
+      deliveries: { pending: 0, delivered: 0, failed: 0, canceled: 0 },
+      skipped: 0,
+    });
   });
 
   it('are published once under one Idempotency-Key, which is refused for another', async () => {

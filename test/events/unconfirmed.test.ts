@@ -20,7 +20,7 @@ describe('publish, when the database does not confirm the write', () => {
   afterEach(() => failing('off', {}));
 
   function failing(mode: 'off' | { times: number }, data: object) {
-    const failCommands = ['findAndModify'];
+    const failCommands = ['insert', 'findAndModify'];
     return connection
       .getClient()
       .db('admin')
