@@ -1,6 +1,7 @@
 import type { Logger } from '../options.ts';
 import type { AttemptResult, Claim, Claims, Next } from './claims.ts';
 import { deliveryHeaders } from './headers.ts';
+import type { Bell, Prepare, ReadyAttempt } from './intake.ts';
 import type { Leases } from './leases.ts';
 import type { CancelReason, DeliveryDocument } from './model.ts';
 import { failureOf, type SendResult } from './outcome.ts';
@@ -34,17 +35,31 @@ export interface AttemptDeps {
   readonly sendWithin: number;
   readonly retryDelays: readonly number[];
   readonly userAgent: string;
+  /** Rings for the next attempt in so many milliseconds. */
+  readonly ring: (bell: Bell, wait: number) => void;
   readonly logger: Logger;
 }
 
-/** What the bell for the next attempt needs. */
-export interface NextAttempt {
-  readonly attempt: number;
-  readonly retryIn: number;
+/** A claim that its delivery is being stored with. */
+export interface BornClaim {
+  readonly claim: Claim;
+  /** The event's bytes. */
+  readonly body: Buffer;
+  /** Resolves with whether it was stored so; rejects when nobody knows. */
+  readonly stored: Promise<boolean>;
 }
 
-/** Makes one attempt if it is due and free: says when the next one is due, that the delivery has ended, or that it could not be claimed. */
-export type MakeAttempt = (deliveryId: string, attempt: number) => Promise<NextAttempt | 'ended' | 'unclaimed'>;
+/** Makes one attempt if it is due and free, beside the shares of the webhooks. */
+export type MakeAttempt = (deliveryId: string, attempt: number) => Promise<void>;
+
+/** Attempts on their way to being sent. Nothing here rejects: what goes wrong is left to a later claim. */
+export interface Attempts {
+  readonly make: MakeAttempt;
+  /** Claims the attempt if it is due and free. */
+  readonly prepare: Prepare;
+  /** The same for a delivery that is claimed from its birth. */
+  prepareBorn(born: BornClaim): Promise<ReadyAttempt | null>;
+}
 
 function reasonToCancel({ test, type }: DeliveryDocument, receiver: Receiver): CancelReason | null {
   if (!receiver.active) return 'webhook_inactive';
@@ -57,9 +72,13 @@ function toResult(sent: SendResult): AttemptResult {
   return { durationMs, response, ...(status !== undefined && { status }), ...(code !== null && { code }) };
 }
 
+function bellOf({ _id, webhookId, attempt }: DeliveryDocument): Bell {
+  return { deliveryId: _id, webhookId, attempt };
+}
+
 /** The life of one attempt: claim, judge, sign, send, record. */
-export function createMakeAttempt(deps: AttemptDeps): MakeAttempt {
-  const { claims, leases, logger } = deps;
+export function createAttempts(deps: AttemptDeps): Attempts {
+  const { claims, leases, logger, ring } = deps;
 
   function following({ attempt, maxAttempts }: DeliveryDocument, failed: boolean): Next {
     if (!failed) return { state: 'delivered' };
@@ -67,50 +86,117 @@ export function createMakeAttempt(deps: AttemptDeps): MakeAttempt {
   }
 
   /** What was sent is recorded however long the database takes: an attempt forgotten is an attempt made twice. */
-  async function record(claim: Claim, result: AttemptResult): Promise<NextAttempt | 'ended'> {
-    const { attempt } = claim.delivery;
-    const next = following(claim.delivery, result.code !== undefined);
+  async function record(claim: Claim, result: AttemptResult): Promise<void> {
+    const { delivery } = claim;
+    const next = following(delivery, result.code !== undefined);
     const kept = await persist(() => claims.finish(claim, result, next), logger);
-    return kept && 'retryIn' in next ? { attempt: attempt + 1, retryIn: next.retryIn } : 'ended';
+    if (kept && 'retryIn' in next) ring({ ...bellOf(delivery), attempt: delivery.attempt + 1 }, next.retryIn);
   }
 
-  async function cancel(claim: Claim, reason: CancelReason): Promise<'ended'> {
-    await claims.cancel(claim, reason);
-    return 'ended';
+  /** The gateway itself could not make the attempt: it is neither counted nor lost. */
+  async function postpone(claim: Claim, reason: unknown): Promise<void> {
+    const bell = bellOf(claim.delivery);
+    logger.error('an attempt could not be made', { ...bell, reason: String(reason) });
+    await claims.release(claim, retryOwnFailureIn);
+    ring(bell, retryOwnFailureIn);
   }
 
-  async function deliver(claim: Claim, sendBy: number): Promise<NextAttempt | 'ended'> {
-    const { delivery, startedAt } = claim;
-    if (delivery.starts > startLimit) return record(claim, { code: 'worker_crashed', durationMs: 0, response: '' });
-
-    const { eventId, webhookId, test } = delivery;
-    const [receiver, body] = await Promise.all([deps.forDelivery(webhookId), deps.body(eventId)]);
-    if (!receiver) return cancel(claim, 'webhook_deleted');
-    if (!body) return cancel(claim, 'event_deleted');
-    const reason = reasonToCancel(delivery, receiver);
-    if (reason) return cancel(claim, reason);
-
-    const { userAgent } = deps;
-    // the database stalled: the lease may have lapsed, and the attempt been made elsewhere
-    if (performance.now() > sendBy) throw new Error('claiming took too long to be sure of the lease');
-    const secrets = secretsInUse(receiver, startedAt);
-    const headers = deliveryHeaders({ eventId, body, secrets, startedAt, test, userAgent });
-    return record(claim, toResult(await deps.send({ url: receiver.url, headers, body })));
+  /** Does the last thing with a claim. When that fails too, the lease lapses, and a sweep finds the attempt. */
+  async function end(claim: Claim, last: () => Promise<unknown>): Promise<null> {
+    try {
+      await last();
+    } catch (error) {
+      logger.warn('an attempt was left to the next sweep', { ...bellOf(claim.delivery), reason: String(error) });
+    } finally {
+      leases.drop(claim);
+    }
+    return null;
   }
 
-  return async function makeAttempt(deliveryId, attempt) {
+  function ready(claim: Claim, sendBy: number, receiver: Receiver, body: Buffer): ReadyAttempt {
+    const { eventId, test } = claim.delivery;
+    const { startedAt } = claim;
+
+    async function post(): Promise<AttemptResult> {
+      // the database stalled: the lease may have lapsed, and the attempt been made elsewhere
+      if (performance.now() > sendBy) throw new Error('claiming took too long to be sure of the lease');
+      const secrets = secretsInUse(receiver, startedAt);
+      const headers = deliveryHeaders({ eventId, body, secrets, startedAt, test, userAgent: deps.userAgent });
+      return toResult(await deps.send({ url: receiver.url, headers, body }));
+    }
+
+    return {
+      async send() {
+        const last = await post().then(
+          (result) => () => record(claim, result),
+          (error) => () => postpone(claim, error),
+        );
+        return () => end(claim, last).then(() => {});
+      },
+      giveBack: () => end(claim, () => claims.release(claim, 0)).then(() => {}),
+    };
+  }
+
+  async function judged(claim: Claim, sendBy: number, reading: Promise<[Receiver | null, Buffer | null]>) {
+    const { delivery } = claim;
+    if (delivery.starts > startLimit) {
+      const crashed = { code: 'worker_crashed', durationMs: 0, response: '' };
+      return end(claim, () => record(claim, crashed));
+    }
+    try {
+      const [receiver, body] = await reading;
+      if (!receiver) return end(claim, () => claims.cancel(claim, 'webhook_deleted'));
+      if (!body) return end(claim, () => claims.cancel(claim, 'event_deleted'));
+      const reason = reasonToCancel(delivery, receiver);
+      if (reason) return end(claim, () => claims.cancel(claim, reason));
+      return ready(claim, sendBy, receiver, body);
+    } catch (error) {
+      return end(claim, () => postpone(claim, error));
+    }
+  }
+
+  /** `null` when there is nothing to be sent. */
+  async function claimed(deliveryId: string, attempt: number): Promise<ReadyAttempt | null | 'unclaimed'> {
     const sendBy = performance.now() + deps.sendWithin;
     const claim = await claims.claim(deliveryId, attempt);
     if (!claim) return 'unclaimed';
     leases.hold(claim);
-    try {
-      return await deliver(claim, sendBy);
-    } catch (error) {
-      logger.error('an attempt could not be made', { deliveryId, attempt, reason: String(error) });
-      await claims.release(claim, retryOwnFailureIn);
-      return { attempt, retryIn: retryOwnFailureIn };
-    } finally {
-      leases.drop(claim);
-    }
+    const { webhookId, eventId } = claim.delivery;
+    return judged(claim, sendBy, Promise.all([deps.forDelivery(webhookId), deps.body(eventId)]));
+  }
+
+  return {
+    async make(deliveryId, attempt) {
+      const made = await claimed(deliveryId, attempt);
+      if (made === null || made === 'unclaimed') return;
+      const finish = await made.send();
+      await finish();
+    },
+    async prepare(bell) {
+      try {
+        const made = await claimed(bell.deliveryId, bell.attempt);
+        if (made !== 'unclaimed') return made;
+        // a job that rang early, by a clock that runs ahead, rings again when the attempt is due
+        const wait = await claims.dueIn(bell.deliveryId, bell.attempt);
+        if (wait !== null) ring(bell, wait);
+      } catch (error) {
+        logger.warn('an attempt was left to the next sweep', { ...bell, reason: String(error) });
+      }
+      return null;
+    },
+    async prepareBorn({ claim, body, stored }) {
+      const sendBy = performance.now() + deps.sendWithin;
+      const reading = deps.forDelivery(claim.delivery.webhookId);
+      // awaited below, if at all
+      reading.catch(() => {});
+      try {
+        if (!(await stored)) return null;
+      } catch {
+        // whoever stores it says what went wrong; if it was stored after all, the lease lapses
+        return null;
+      }
+      leases.hold(claim);
+      return judged(claim, sendBy, Promise.all([reading, body]));
+    },
   };
 }

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { durableCollection } from '../events/model.ts';
+import { durableCollection } from '../collection.ts';
+import { createGroup } from '../group-commit.ts';
 import type { AttemptRecord, CancelReason, DeliveryDocument, DeliveryModel } from './model.ts';
 
 /** The right to make one attempt, until the lease lapses. */
 export interface Claim {
   readonly delivery: DeliveryDocument;
-  /** Fences every write about the attempt: a worker that lost its lease changes nothing. */
+  /** With the delivery's id it fences every write about the attempt: a worker that lost its lease changes nothing. */
   readonly token: string;
   /** When the attempt was claimed, by the database's clock. */
   readonly startedAt: Date;
@@ -18,17 +19,19 @@ export type Next = { readonly state: 'delivered' | 'failed' } | { readonly retry
 export type AttemptResult = Omit<AttemptRecord, 'number' | 'startedAt'>;
 
 /**
- * Everything that changes a delivery once it exists. Each call stands for itself, so that calls made at the same
- * moment can be grouped into one write behind this interface.
+ * Everything that changes a delivery once it exists. Each call stands for itself; behind this interface, calls made at
+ * the same moment become one write, judged by the database's clock document by document.
  */
 export interface Claims {
   /** Takes the attempt if it is due and nobody has it, else `null`. */
   claim(deliveryId: string, attempt: number): Promise<Claim | null>;
+  /** A delivery that is about to be stored, as claimed from its birth: the right holds if storing it succeeds. */
+  born(delivery: DeliveryDocument, now: Date): Claim;
   /** Milliseconds until the attempt is due; `null` when somebody has it or it was made. */
   dueIn(deliveryId: string, attempt: number): Promise<number | null>;
   /** Extends the leases that are still held. */
   renew(claims: readonly Claim[]): Promise<void>;
-  /** Records the attempt and what follows; `false` when the claim was lost. */
+  /** Records the attempt and what follows; `false` when the claim was lost. Doing it again does nothing, and says `true` again. */
   finish(claim: Claim, result: AttemptResult, next: Next): Promise<boolean>;
   /** Ends the delivery without an attempt; `false` when the claim was lost. */
   cancel(claim: Claim, reason: CancelReason): Promise<boolean>;
@@ -47,79 +50,154 @@ export interface ClaimsDeps {
   readonly retention: number;
 }
 
+interface Wanted {
+  readonly deliveryId: string;
+  readonly attempt: number;
+}
+
+/** A write to a claimed delivery, fenced by its token. */
+interface Change {
+  readonly claim: Claim;
+  readonly set: Readonly<Record<string, unknown>>;
+  /** Whether the delivery shows that this change was made, though its lease is gone. */
+  readonly isMade: (delivery: DeliveryDocument) => boolean;
+}
+
+/** Claims or changes in one write. */
+const most = 200;
+const atOnce = 2;
+
 const inMs = (ms: number) => ({ $add: ['$$NOW', ms] });
 
-/** Claims, one write each, judged by the database's clock. */
+/** One condition for any number of attempts: an id and its number belong together. */
+function whichOf(wanted: readonly Wanted[]) {
+  const numbers = [...new Set(wanted.map(({ attempt }) => attempt))];
+  const idsOf = (number: number) => wanted.filter(({ attempt }) => attempt === number).map((one) => one.deliveryId);
+  return { $or: numbers.map((attempt) => ({ _id: { $in: idsOf(attempt) }, attempt })) };
+}
+
+/** Claims, judged by the database's clock, in grouped writes. */
 export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps): Claims {
   const collection = durableCollection(deliveries);
-  const held = ({ delivery, token }: Claim) => ({ _id: delivery._id, 'lease.token': token });
   const ended = { endedAt: '$$NOW', expiresAt: inMs(retention), claimableAt: '$$REMOVE' };
+  const unheld = { lease: null, starts: 0 };
 
   function following(next: Next) {
     if ('state' in next) return { state: next.state, ...ended };
     return { attempt: { $add: ['$attempt', 1] }, dueAt: inMs(next.retryIn), claimableAt: inMs(next.retryIn) };
   }
 
-  return {
-    async claim(deliveryId, attempt) {
+  async function take(wanted: readonly Wanted[], token: string): Promise<void> {
+    await collection.updateMany({ state: 'pending', ...whichOf(wanted), $expr: { $lte: ['$claimableAt', '$$NOW'] } }, [
+      {
+        $set: {
+          lease: { owner, token, startedAt: '$$NOW' },
+          claimableAt: inMs(lease),
+          starts: { $add: ['$starts', 1] },
+        },
+      },
+    ]);
+  }
+
+  const taking = createGroup<Wanted, Claim | null>({
+    most,
+    atOnce,
+    async write(wanted) {
       const token = randomUUID();
-      const delivery = await collection.findOneAndUpdate(
-        { _id: deliveryId, state: 'pending', attempt, $expr: { $lte: ['$claimableAt', '$$NOW'] } },
-        [
-          {
-            $set: {
-              lease: { owner, token, startedAt: '$$NOW' },
-              claimableAt: inMs(lease),
-              starts: { $add: ['$starts', 1] },
-            },
-          },
-        ],
-        { returnDocument: 'after' },
-      );
-      return delivery?.lease ? { delivery, token, startedAt: delivery.lease.startedAt } : null;
+      // the driver does not repeat an update of many; what was taken under this token already is not taken again
+      await take(wanted, token).catch(() => take(wanted, token));
+      const ids = [...new Set(wanted.map(({ deliveryId }) => deliveryId))];
+      const taken = await collection.find({ _id: { $in: ids }, 'lease.token': token }).toArray();
+      const byId = new Map(taken.map((delivery) => [delivery._id, delivery]));
+      return wanted.map(({ deliveryId }) => {
+        const delivery = byId.get(deliveryId);
+        // asked for twice, it is given once
+        byId.delete(deliveryId);
+        return delivery?.lease ? { delivery, token, startedAt: delivery.lease.startedAt } : null;
+      });
     },
-    async dueIn(deliveryId, attempt) {
-      const [found] = await collection
-        .aggregate<{ wait: number }>([
-          { $match: { _id: deliveryId, state: 'pending', attempt, lease: null } },
-          { $project: { wait: { $max: [0, { $subtract: ['$claimableAt', '$$NOW'] }] } } },
+  });
+
+  const waits = createGroup<Wanted, number | null>({
+    most,
+    async write(wanted) {
+      const found = await collection
+        .aggregate<{ _id: string; attempt: number; wait: number }>([
+          { $match: { _id: { $in: wanted.map(({ deliveryId }) => deliveryId) }, state: 'pending', lease: null } },
+          { $project: { attempt: 1, wait: { $max: [0, { $subtract: ['$claimableAt', '$$NOW'] }] } } },
         ])
         .toArray();
-      return found?.wait ?? null;
+      const byId = new Map(found.map((one) => [one._id, one]));
+      return wanted.map(({ deliveryId, attempt }) => {
+        const one = byId.get(deliveryId);
+        return one?.attempt === attempt ? one.wait : null;
+      });
     },
+  });
+
+  const changing = createGroup<Change, boolean>({
+    most,
+    atOnce,
+    async write(changes) {
+      const writes = changes.map(({ claim, set }) => ({
+        updateOne: { filter: { _id: claim.delivery._id, 'lease.token': claim.token }, update: [{ $set: set }] },
+      }));
+      const { matchedCount } = await collection.bulkWrite(writes, { ordered: false });
+      if (matchedCount === changes.length) return changes.map(() => true);
+      const ids = changes.map(({ claim }) => claim.delivery._id);
+      const found = await collection.find({ _id: { $in: ids } }).toArray();
+      const byId = new Map(found.map((delivery) => [delivery._id, delivery]));
+      return changes.map(({ claim, isMade }) => {
+        const delivery = byId.get(claim.delivery._id);
+        return delivery !== undefined && isMade(delivery);
+      });
+    },
+  });
+
+  return {
+    claim: (deliveryId, attempt) => taking.add({ deliveryId, attempt }),
+    born(delivery, now) {
+      const token = randomUUID();
+      const claimableAt = new Date(now.getTime() + lease);
+      return {
+        delivery: { ...delivery, lease: { owner, token, startedAt: now }, claimableAt, starts: 1 },
+        token,
+        startedAt: now,
+      };
+    },
+    dueIn: (deliveryId, attempt) => waits.add({ deliveryId, attempt }),
     async renew(claims) {
       await collection.updateMany(
         {
           _id: { $in: claims.map(({ delivery }) => delivery._id) },
-          'lease.token': { $in: claims.map(({ token }) => token) },
+          'lease.token': { $in: [...new Set(claims.map(({ token }) => token))] },
         },
         [{ $set: { claimableAt: inMs(lease) } }],
       );
     },
-    async finish(claim, result, next) {
-      const record = { number: claim.delivery.attempt, startedAt: claim.startedAt, ...result };
-      const { matchedCount } = await collection.updateOne(held(claim), [
-        {
-          $set: {
-            attempts: { $concatArrays: ['$attempts', [{ $literal: record }]] },
-            lease: null,
-            starts: 0,
-            ...following(next),
-          },
-        },
-      ]);
-      return matchedCount === 1;
+    finish(claim, result, next) {
+      const { startedAt, delivery } = claim;
+      const record = { number: delivery.attempt, startedAt, ...result };
+      const attempts = { $concatArrays: ['$attempts', [{ $literal: record }]] };
+      return changing.add({
+        claim,
+        set: { attempts, ...unheld, ...following(next) },
+        isMade: (found) =>
+          found.attempts.some((one) => one.number === record.number && Number(one.startedAt) === Number(startedAt)),
+      });
     },
-    async cancel(claim, reason) {
-      const { matchedCount } = await collection.updateOne(held(claim), [
-        { $set: { state: 'canceled', reason, lease: null, starts: 0, ...ended } },
-      ]);
-      return matchedCount === 1;
+    cancel(claim, reason) {
+      return changing.add({
+        claim,
+        set: { state: 'canceled', reason, ...unheld, ...ended },
+        // nobody waits for the answer
+        isMade: () => false,
+      });
     },
     async release(claim, wait) {
-      await collection.updateOne(held(claim), [
-        { $set: { lease: null, starts: { $subtract: ['$starts', 1] }, claimableAt: inMs(wait) } },
-      ]);
+      const starts = { $subtract: ['$starts', 1] };
+      const set = { lease: null, starts, claimableAt: inMs(wait) };
+      await changing.add({ claim, set, isMade: () => true });
     },
   };
 }

@@ -1,23 +1,37 @@
-import { durableCollection } from '../events/model.ts';
+import { durableCollection } from '../collection.ts';
+import type { DatabaseClock } from '../database-clock.ts';
 import type { Outbox, StoredEvent } from '../events/outbox.ts';
+import { createGroup } from '../group-commit.ts';
 import { derivedId } from '../ids.ts';
+import type { BornClaim } from './attempt.ts';
+import type { Claims } from './claims.ts';
 import type { Bell } from './intake.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
 import { attemptsAllowed } from './schedule.ts';
 
-/** Deliveries written at once: a fan-out of any size stays small in memory and on the wire. */
-const batchSize = 1_000;
+/** Deliveries of one event made at once: a fan-out of any size stays small in memory. */
+const batchSize = 500;
+/** Deliveries in one write. */
+const most = 500;
 
 export interface FanOutDeps {
   readonly deliveries: DeliveryModel;
   readonly outbox: Pick<Outbox, 'markFannedOut'>;
+  readonly claims: Pick<Claims, 'born'>;
+  readonly clock: DatabaseClock;
   readonly retryDelays: readonly number[];
-  /** Rings for the first attempts. Nobody waits for it: a bell that is lost is made up for by the sweep. */
+  /** Whether this process could make a first attempt of this webhook at once. */
+  readonly hasRoom: (webhookId: string) => boolean;
+  /** Makes it, as soon as it is stored. */
+  readonly handOver: (born: BornClaim) => void;
+  /** Rings for the first attempts of the others. Nobody waits for it: a bell that is lost is made up for by the sweep. */
   readonly ring: (bells: readonly Bell[]) => void;
+  /** Takes what is still to be done when the deliveries are there. */
+  readonly later: (work: Promise<void>) => void;
 }
 
 /** The delivery of an event to one of its webhooks, due at once. The same every time it is made. */
-function firstDelivery(event: StoredEvent, webhookId: string, maxAttempts: number): DeliveryDocument {
+export function firstDelivery(event: StoredEvent, webhookId: string, maxAttempts: number): DeliveryDocument {
   const { _id: eventId, userId, type, test, created, acceptedAt, deliveryKey } = event;
   return {
     _id: derivedId('dlv', created.getTime(), deliveryKey, eventId, webhookId),
@@ -38,33 +52,89 @@ function firstDelivery(event: StoredEvent, webhookId: string, maxAttempts: numbe
   };
 }
 
-function onlyDuplicates(error: unknown): boolean {
-  const { writeErrors } = error as { writeErrors?: unknown };
-  const all = (Array.isArray(writeErrors) ? writeErrors : [writeErrors]) as { code?: unknown }[];
-  return all.length > 0 && all.every((one) => one?.code === 11_000);
+/** The places in a group of those that were there already. @throws the error when anything else went wrong */
+function duplicatesIn(error: unknown): Set<number> {
+  const { writeErrors, result } = error as {
+    writeErrors?: readonly { readonly index: number; readonly code: unknown }[];
+    result?: { getWriteConcernError?(): unknown };
+  };
+  const unconfirmed = result?.getWriteConcernError?.() !== undefined;
+  if (!writeErrors || writeErrors.length === 0 || unconfirmed) throw error;
+  if (writeErrors.some(({ code }) => code !== 11_000)) throw error;
+  return new Set(writeErrors.map(({ index }) => index));
 }
 
-/** Makes one delivery for each target of an event. Doing it again, or in two processes at once, adds nothing. */
-export function createFanOut({ deliveries, outbox, retryDelays, ring }: FanOutDeps) {
-  const collection = durableCollection(deliveries);
+/**
+ * Makes one delivery for each target of an event. Doing it again, or in two processes at once, adds nothing. Where this
+ * process has room for the first attempt, the delivery is stored as claimed already, and the attempt is made from what
+ * is in memory as soon as it is stored: that saves a claim, and the time that it takes.
+ */
+export function createFanOut(deps: FanOutDeps) {
+  const { outbox, claims, clock, retryDelays } = deps;
+  const collection = durableCollection(deps.deliveries);
+  /** Those that this process is at, which a sweep of its own finds too. */
+  const under = new Map<string, Promise<void>>();
 
-  async function insertMissing(batch: readonly DeliveryDocument[]): Promise<void> {
-    try {
-      await collection.insertMany([...batch], { ordered: false });
-    } catch (error) {
-      if (!onlyDuplicates(error)) throw error;
+  /** Resolves with whether the delivery is new. */
+  const inserts = createGroup<DeliveryDocument, boolean>({
+    most,
+    atOnce: 2,
+    async write(documents) {
+      try {
+        await collection.insertMany([...documents], { ordered: false });
+        return documents.map(() => true);
+      } catch (error) {
+        const duplicates = duplicatesIn(error);
+        return documents.map((_, i) => !duplicates.has(i));
+      }
+    },
+  });
+
+  /** Resolves with a bell, when the delivery waits for somebody to claim it. */
+  async function insert(delivery: DeliveryDocument, body: Buffer | undefined, now: Date): Promise<Bell[]> {
+    const { _id: deliveryId, webhookId, attempt } = delivery;
+    if (!body || !deps.hasRoom(webhookId)) {
+      await inserts.add(delivery);
+      return [{ deliveryId, webhookId, attempt }];
+    }
+    const claim = claims.born(delivery, now);
+    const stored = inserts.add(claim.delivery);
+    deps.handOver({ claim, body, stored });
+    await stored;
+    return [];
+  }
+
+  async function make(event: StoredEvent): Promise<void> {
+    const maxAttempts = attemptsAllowed(retryDelays, event.test);
+    for (let i = 0; i < event.targets.length; i += batchSize) {
+      const now = await clock.now();
+      const batch = event.targets.slice(i, i + batchSize).map((target) => firstDelivery(event, target, maxAttempts));
+      const bells = await Promise.all(batch.map((delivery) => insert(delivery, event.body, now)));
+      deps.ring(bells.flat());
     }
   }
 
-  return async function fanOut(event: StoredEvent): Promise<void> {
-    const maxAttempts = attemptsAllowed(retryDelays, event.test);
-    const bells: Bell[] = [];
-    for (let i = 0; i < event.targets.length; i += batchSize) {
-      const batch = event.targets.slice(i, i + batchSize).map((target) => firstDelivery(event, target, maxAttempts));
-      await insertMissing(batch);
-      bells.push(...batch.map(({ _id, webhookId, attempt }) => ({ deliveryId: _id, webhookId, attempt })));
-    }
-    ring(bells);
-    await outbox.markFannedOut(event._id);
+  /** A mark that fails is made up for by another fan-out, which adds nothing. */
+  function mark(id: string): void {
+    const marked = outbox
+      .markFannedOut(id)
+      .catch(() => {})
+      .then(() => void under.delete(id));
+    deps.later(marked);
+  }
+
+  return function fanOut(event: StoredEvent): Promise<void> {
+    const id = event._id;
+    const begun = under.get(id);
+    if (begun) return begun;
+    const made = make(event).then(
+      () => mark(id),
+      (error) => {
+        under.delete(id);
+        throw error;
+      },
+    );
+    under.set(id, made);
+    return made;
   };
 }

@@ -1,15 +1,32 @@
 import { signBody, standardWebhookSignature } from './signature.ts';
 import type { SecretsInUse } from './signing-secrets.ts';
 
-/** What the headers of one POST are made from. */
-export interface DeliveryHeaderInput {
+/** What the headers that anybody may see are made from. */
+export interface ShownHeaderInput {
   readonly eventId: string;
-  readonly body: Buffer;
-  readonly secrets: SecretsInUse;
   /** When the attempt started, by the database's clock: receivers compare it with theirs. */
   readonly startedAt: Date;
   readonly test: boolean;
   readonly userAgent: string;
+}
+
+/** What the headers of one POST are made from. */
+export interface DeliveryHeaderInput extends ShownHeaderInput {
+  readonly body: Buffer;
+  readonly secrets: SecretsInUse;
+}
+
+const seconds = (moment: Date) => Math.floor(moment.getTime() / 1000);
+
+/** The headers of a delivery but its signatures. They follow from the attempt, so they are not stored with it. */
+export function shownHeaders({ eventId, startedAt, test, userAgent }: ShownHeaderInput): Record<string, string> {
+  return {
+    'content-type': 'application/json',
+    'user-agent': userAgent,
+    'webhook-id': eventId,
+    'webhook-timestamp': String(seconds(startedAt)),
+    ...(test && { 'x-service-test': 'true' }),
+  };
 }
 
 /**
@@ -17,17 +34,13 @@ export interface DeliveryHeaderInput {
  * (https://github.com/standard-webhooks/standard-webhooks, spec 1.0.0) for receivers that want replay protection.
  */
 export function deliveryHeaders(input: DeliveryHeaderInput): Record<string, string> {
-  const { eventId, body, secrets, startedAt, test, userAgent } = input;
-  const seconds = Math.floor(startedAt.getTime() / 1000);
+  const { eventId, body, secrets, startedAt } = input;
+  const signatures = secrets.standard.map((secret) =>
+    standardWebhookSignature(eventId, seconds(startedAt), body, secret),
+  );
   return {
-    'content-type': 'application/json',
-    'user-agent': userAgent,
+    ...shownHeaders(input),
     'x-service-signature': signBody(body, secrets.service),
-    'webhook-id': eventId,
-    'webhook-timestamp': String(seconds),
-    'webhook-signature': secrets.standard
-      .map((secret) => standardWebhookSignature(eventId, seconds, body, secret))
-      .join(' '),
-    ...(test && { 'x-service-test': 'true' }),
+    'webhook-signature': signatures.join(' '),
   };
 }

@@ -1,3 +1,5 @@
+import { createLane, type Lane } from './lane.ts';
+
 /** What starts an attempt. Only the claim decides whether it is really due. */
 export interface Bell {
   readonly deliveryId: string;
@@ -5,101 +7,158 @@ export interface Bell {
   readonly attempt: number;
 }
 
-export interface IntakeDeps {
-  /** Attempts in flight at once. */
-  readonly concurrency: number;
-  /** Attempts in flight at once to one webhook, so that one that hangs cannot take them all. */
-  readonly perWebhook: number;
-  /** Bells kept for later, for each webhook; what comes beyond is left to the sweep. */
-  readonly waitingPerWebhook: number;
-  /** Makes the attempt. Never rejects. */
-  readonly run: (bell: Bell) => Promise<void>;
-  /** Called when an attempt has ended and nothing waits that could be started. */
-  readonly onSpace: () => void;
+/** An attempt that is claimed, with all that sending it takes. */
+export interface ReadyAttempt {
+  /** Makes the request; resolves when it has ended, with what is left to do without a place. Never rejects. */
+  send(): Promise<() => Promise<void>>;
+  /** Leaves the attempt to whoever claims it next. Never rejects. */
+  giveBack(): Promise<void>;
 }
 
-/** Which attempts run in this process, and which wait for a place. */
+/** Claims an attempt and reads what it takes; `null` when there is nothing to send. Never rejects. */
+export type Prepare = (bell: Bell) => Promise<ReadyAttempt | null>;
+
+export interface IntakeDeps {
+  /** Requests under way at once. */
+  readonly concurrency: number;
+  /** Requests under way at once to one webhook, so that one that hangs cannot take them all. */
+  readonly perWebhook: number;
+  /** How long a claimed attempt waits for a place until it is given back. Milliseconds. */
+  readonly patience: number;
+  /** Called when there may be room for another attempt of this webhook. */
+  readonly onRoom: (webhookId: string) => void;
+}
+
+/** Which attempts are held by this process, and which of them have a place. */
 export interface Intake {
-  /** Starts the attempt, or keeps it until there is a place; `false` when too many wait already. */
-  offer(bell: Bell): boolean;
-  /** Webhooks that have all their places in use. */
-  full(): string[];
-  /** Whether another attempt could be started at once. */
-  hasSpace(): boolean;
-  /** Starts nothing more; resolves when what runs has ended. */
+  /**
+   * Has the attempt prepared at once and sent as soon as there is a place; `null` where there is no room for it. Resolves,
+   * when that is known, with whether there is something to send; `false` also for what is held already.
+   */
+  offer(bell: Bell, prepare: Prepare): Promise<boolean> | null;
+  /** How many more attempts of this webhook would be taken. */
+  room(webhookId: string): number;
+  /** How many more of whatever webhook. */
+  roomInAll(): number;
+  /** Starts nothing more; resolves when everything that was held has been recorded or given back. */
   close(): Promise<void>;
 }
 
+/** Attempts held in all, in multiples of those under way: claimed ahead, or waiting to be recorded. */
+const heldLimit = 10;
+
+interface Waiting {
+  readonly ready: ReadyAttempt;
+  readonly done: () => void;
+  readonly impatience: NodeJS.Timeout;
+}
+
 /** A fair share of the places for each webhook. */
-export function createIntake({ concurrency, perWebhook, waitingPerWebhook, run, onSpace }: IntakeDeps): Intake {
-  const running = new Map<string, Promise<void>>();
-  const runningFor = new Map<string, number>();
+export function createIntake({ concurrency, perWebhook, patience, onRoom }: IntakeDeps): Intake {
+  const held = new Map<string, Promise<void>>();
+  const lanes = new Map<string, Lane>();
   /** By webhook, the one served longest ago first. */
-  const waiting = new Map<string, Map<string, Bell>>();
+  const waiting = new Map<string, Set<Waiting>>();
+  let sending = 0;
   let closed = false;
 
-  const hasSpace = () => !closed && running.size < concurrency;
-  const isFull = (webhookId: string) => (runningFor.get(webhookId) ?? 0) >= perWebhook;
-
-  function count(webhookId: string, change: 1 | -1): void {
-    const now = (runningFor.get(webhookId) ?? 0) + change;
-    if (now === 0) runningFor.delete(webhookId);
-    else runningFor.set(webhookId, now);
+  function laneOf(webhookId: string): Lane {
+    const lane = lanes.get(webhookId) ?? createLane(perWebhook);
+    lanes.set(webhookId, lane);
+    return lane;
   }
 
-  function start(bell: Bell): void {
-    count(bell.webhookId, 1);
-    const ended = run(bell).finally(() => {
-      running.delete(bell.deliveryId);
-      count(bell.webhookId, -1);
-      startWaiting();
+  /** The attempt needs no place any more; a webhook without attempts is forgotten. */
+  function vacate(webhookId: string, lane: Lane): void {
+    lane.held -= 1;
+    if (lane.held === 0) lanes.delete(webhookId);
+    sendWaiting();
+    onRoom(webhookId);
+  }
+
+  const roomInAll = () => (closed ? 0 : Math.max(0, concurrency * heldLimit - held.size));
+  const room = (webhookId: string) => Math.min(roomInAll(), laneOf(webhookId).room());
+
+  const hasPlace = (lane: Lane) => sending < concurrency && lane.sending < perWebhook;
+
+  async function send(webhookId: string, lane: Lane, ready: ReadyAttempt, done: () => void): Promise<void> {
+    const started = performance.now();
+    lane.sending += 1;
+    sending += 1;
+    const finish = await ready.send();
+    lane.sending -= 1;
+    sending -= 1;
+    lane.ended(performance.now() - started);
+    vacate(webhookId, lane);
+    await finish();
+    done();
+  }
+
+  function wait(webhookId: string, lane: Lane, ready: ReadyAttempt, done: () => void): void {
+    const queue = waiting.get(webhookId) ?? new Set<Waiting>();
+    const impatience = setTimeout(() => {
+      lane.stuck();
+      leave(webhookId, queue, entry);
+    }, patience);
+    const entry = { ready, done, impatience };
+    waiting.set(webhookId, queue.add(entry));
+  }
+
+  function leave(webhookId: string, queue: Set<Waiting>, entry: Waiting): void {
+    remove(webhookId, queue, entry);
+    void entry.ready.giveBack().then(() => {
+      vacate(webhookId, laneOf(webhookId));
+      entry.done();
     });
-    running.set(bell.deliveryId, ended);
   }
 
-  function keep(bell: Bell): boolean {
-    const queue = waiting.get(bell.webhookId) ?? new Map<string, Bell>();
-    if (queue.has(bell.deliveryId)) return true;
-    if (queue.size >= waitingPerWebhook) return false;
-    waiting.set(bell.webhookId, queue.set(bell.deliveryId, bell));
-    return true;
+  function remove(webhookId: string, queue: Set<Waiting>, entry: Waiting): void {
+    clearTimeout(entry.impatience);
+    queue.delete(entry);
+    waiting.delete(webhookId);
+    if (queue.size > 0) waiting.set(webhookId, queue);
   }
 
-  function takeNext(): Bell | undefined {
+  function sendWaiting(): void {
     for (const [webhookId, queue] of waiting) {
-      if (isFull(webhookId)) continue;
-      const [bell] = queue.values();
-      if (!bell) continue;
-      queue.delete(bell.deliveryId);
-      waiting.delete(webhookId);
-      if (queue.size > 0) waiting.set(webhookId, queue);
-      return bell;
+      if (sending >= concurrency) return;
+      const lane = laneOf(webhookId);
+      const [entry] = queue;
+      if (!entry || !hasPlace(lane)) continue;
+      remove(webhookId, queue, entry);
+      void send(webhookId, lane, entry.ready, entry.done);
     }
-    return undefined;
   }
 
-  function startWaiting(): void {
-    while (hasSpace()) {
-      const bell = takeNext();
-      if (!bell) break;
-      start(bell);
+  async function pass(webhookId: string, lane: Lane, preparing: Promise<ReadyAttempt | null>): Promise<void> {
+    const ready = await preparing;
+    if (ready === null || closed) {
+      await ready?.giveBack();
+      vacate(webhookId, lane);
+      return;
     }
-    if (hasSpace()) onSpace();
+    if (hasPlace(lane)) await new Promise<void>((done) => void send(webhookId, lane, ready, done));
+    else await new Promise<void>((done) => wait(webhookId, lane, ready, done));
   }
 
   return {
-    offer(bell) {
-      if (closed || running.has(bell.deliveryId)) return true;
-      if (!hasSpace() || isFull(bell.webhookId)) return keep(bell);
-      start(bell);
-      return true;
+    room,
+    roomInAll,
+    offer(bell, prepare) {
+      const { deliveryId, webhookId } = bell;
+      if (closed || held.has(deliveryId)) return Promise.resolve(false);
+      if (room(webhookId) === 0) return null;
+      const lane = laneOf(webhookId);
+      lane.held += 1;
+      const preparing = prepare(bell);
+      const ended = pass(webhookId, lane, preparing).finally(() => held.delete(deliveryId));
+      held.set(deliveryId, ended);
+      return preparing.then((ready) => ready !== null);
     },
-    full: () => [...runningFor.keys()].filter(isFull),
-    hasSpace,
     async close() {
       closed = true;
-      waiting.clear();
-      await Promise.all(running.values());
+      for (const [webhookId, queue] of [...waiting]) for (const entry of queue) leave(webhookId, queue, entry);
+      await Promise.all(held.values());
     },
   };
 }

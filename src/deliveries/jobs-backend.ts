@@ -1,5 +1,13 @@
 import { MongoBackend } from '@agendajs/mongo-backend';
-import type { AgendaBackend, JobRepository } from 'agenda';
+import type { AgendaBackend, JobParameters, JobRepository } from 'agenda';
+import { createJobsStore, type JobsDb, type JobsStore, toStoredJob } from './jobs-store.ts';
+
+/** Agenda's storage, and a way to know that Agenda has stopped using it. */
+export interface JobsBackend extends AgendaBackend {
+  readonly store: JobsStore;
+  /** Locks no more jobs; resolves when what Agenda had begun with the others is done. */
+  quiesce(): Promise<void>;
+}
 
 type MongoDb = ConstructorParameters<typeof MongoBackend>[0] extends infer Config
   ? Config extends { mongo: infer Db }
@@ -7,23 +15,24 @@ type MongoDb = ConstructorParameters<typeof MongoBackend>[0] extends infer Confi
     : never
   : never;
 
-/** Agenda's storage, and a way to know that Agenda has stopped using it. */
-export interface JobsBackend extends AgendaBackend {
-  /** Locks no more jobs; resolves when what Agenda had begun with the others is done. */
-  quiesce(): Promise<void>;
-}
+type Changed = 'getNextJobToRun' | 'saveJob' | 'saveJobState' | 'removeJobs' | 'unlockJob';
+
+/** Whether the job is about to be removed, or has just been started: then there is nothing worth saving. */
+const isPassing = ({ nextRunAt, failedAt }: JobParameters) => !nextRunAt && !failedAt;
 
 /**
- * Agenda's own MongoDB backend, but for three things. Only jobs that are due are locked: Agenda also locks those due
- * within its polling interval and sets a timer for each; they fill the places of jobs that are due, and one whose
- * timer fires a millisecond early is not looked at again before the next poll. It can be waited for: Agenda's
- * `stop` leaves behind what it was just locking or saving. And an unlock that fails ends there: Agenda does not look at
- * what comes of one, so a rejection would end the process; the lock lapses by itself.
+ * Agenda's own MongoDB backend, but for what Agenda does with jobs one by one: they are inserted, locked and removed many
+ * at a time, and nothing is saved at their start and end, for the delivery says all of it. Only jobs that are due are
+ * locked: Agenda also locks those due within its polling interval and sets a timer for each; they fill the places of
+ * jobs that are due, and one whose timer fires a millisecond early is not looked at again before the next poll. It can
+ * be waited for: Agenda's `stop` leaves behind what it was just locking or removing. And an unlock that fails ends there:
+ * Agenda does not look at what comes of one, so a rejection would end the process; the lock lapses by itself.
  */
-export function createJobsBackend(mongo: MongoDb, collection: string): JobsBackend {
+export function createJobsBackend(db: JobsDb, collection: string): JobsBackend {
   // it would build its index in the background, and a failure there would end the process
-  const backend = new MongoBackend({ mongo, collection, ensureIndex: false });
+  const backend = new MongoBackend({ mongo: db as MongoDb, collection, ensureIndex: false });
   const inner: JobRepository = backend.repository;
+  const store = createJobsStore(db, collection, inner);
   const under = new Set<Promise<unknown>>();
   let quiet = false;
 
@@ -33,18 +42,29 @@ export function createJobsBackend(mongo: MongoDb, collection: string): JobsBacke
     return work;
   }
 
-  const changed: Pick<JobRepository, 'getNextJobToRun' | 'saveJobState' | 'removeJobs' | 'unlockJob'> = {
-    async getNextJobToRun(name, _nextScanAt, lockDeadline, now, options) {
+  const changed: Pick<JobRepository, Changed> = {
+    async getNextJobToRun(name, _nextScanAt, lockDeadline, _now, options) {
       if (quiet) return undefined;
-      return watched(inner.getNextJobToRun(name, new Date(), lockDeadline, now, options));
+      return watched(store.lockNext(name, options?.lastModifiedBy ?? '', lockDeadline));
     },
-    saveJobState: (job, options) => watched(inner.saveJobState(job, options)),
-    removeJobs: (options) => watched(inner.removeJobs(options)),
+    async saveJob<DATA>(job: JobParameters<DATA>, options: { lastModifiedBy?: string } | undefined) {
+      const isPlain = !job._id && !job.unique && job.type !== 'single';
+      if (!isPlain) return watched(inner.saveJob(job, options));
+      const saved = store.insert(toStoredJob(job, options?.lastModifiedBy ?? ''));
+      return watched(saved as Promise<JobParameters<DATA>>);
+    },
+    saveJobState: (job, options) => (isPassing(job) ? Promise.resolve() : watched(inner.saveJobState(job, options))),
+    removeJobs({ id, ...others }) {
+      const isSingle = id !== undefined && Object.values(others).every((value) => value === undefined);
+      if (!isSingle) return watched(inner.removeJobs({ ...(id !== undefined && { id }), ...others }));
+      return watched(store.remove(String(id)).then(() => 1));
+    },
     unlockJob: (job) => watched(inner.unlockJob(job).catch(() => {})),
   };
 
   return {
     name: backend.name,
+    store,
     repository: Object.assign(Object.create(inner), changed),
     ownsConnection: false,
     // not the backend's own: it would also set up Agenda's log, in a collection without our prefix

@@ -4,6 +4,7 @@ import type { Logger } from '../options.ts';
 import { createAlarms } from './alarms.ts';
 import type { Bell } from './intake.ts';
 import { createJobsBackend } from './jobs-backend.ts';
+import { toStoredJob } from './jobs-store.ts';
 
 const jobName = 'delivery attempt';
 
@@ -11,17 +12,17 @@ const jobName = 'delivery attempt';
  * A job is done as soon as it has rung, so its lock need not last. Agenda also keeps a timer of half that time
  * for every job it ran, which keeps a process that wants to exit waiting. Milliseconds.
  */
-const lockLifetime = 2_000;
+const lockLifetime = 5_000;
 /** Jobs run at the same time. A job only rings, so this bounds round trips, not attempts. */
 const runAtOnce = 50;
 /** Jobs locked at the same time. What is beyond it waits for the next look, whatever becomes free in between. */
 const lockLimit = 1_000;
-/** How often Agenda looks for jobs of other processes. Its own are told to it at once. Milliseconds. */
-const processEvery = 2_000;
+/** How often Agenda looks for jobs of other processes, which a sweep finds sooner. Its own are told to it at once. Milliseconds. */
+const processEvery = 5_000;
 /** Jobs of this process due within so long are started on time; later ones by the next look. Milliseconds. */
 const alarmHorizon = 30_000;
 /** Jobs of one fan-out that are inserted at the same time. */
-const insertsAtOnce = 20;
+const insertsAtOnce = 500;
 
 export interface JobsDeps {
   readonly connection: Connection;
@@ -34,12 +35,17 @@ export interface JobsDeps {
   readonly logger: Logger;
 }
 
-/** One Agenda job per attempt. Losing them all loses nothing: the sweep reads the deliveries themselves. */
+/**
+ * One Agenda job for each attempt that waits, until it begins; what begins at once has nothing to wait for. Losing them all loses nothing:
+ * the sweep reads the deliveries themselves.
+ */
 export interface Jobs {
   /** Builds the indexes. To be awaited before anything else. */
   init(): Promise<void>;
   /** Rings the bells in so many milliseconds, in whichever process comes first. Logs what fails. */
   schedule(bells: readonly Bell[], wait: number): Promise<void>;
+  /** An attempt has begun without its job having rung: the job has nothing to wait for any more. Never rejects. */
+  begun(bell: Bell): Promise<void>;
   /** Starts running jobs in this process. */
   start(): Promise<void>;
   /** Takes no more jobs. */
@@ -98,9 +104,11 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
     notified.catch((error: unknown) => logger.warn('agenda', { reason: String(error) }));
   }
 
-  async function insert(bell: Bell, at: Date): Promise<void> {
+  /** As `agenda.schedule` stores a job, without what it does for each one besides. */
+  async function insert(bell: Bell, nextRunAt: Date): Promise<void> {
+    const job = { name: jobName, data: bell, type: 'normal', priority: 0, nextRunAt } as const;
     try {
-      await agenda?.schedule(at, jobName, bell);
+      await backend.store.insert(toStoredJob(job, owner));
     } catch (error) {
       if (isDuplicateKey(error)) return;
       logger.warn('a job was not stored; the sweep will start the attempt', { ...bell, reason: String(error) });
@@ -118,7 +126,12 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
       for (let i = 0; i < bells.length && !stopped; i += insertsAtOnce) {
         await Promise.all(bells.slice(i, i + insertsAtOnce).map((bell) => insert(bell, at)));
       }
-      if (wait > 0 && wait < alarmHorizon && channel.state === 'connected') alarms.set(at.getTime(), look);
+      if (channel.state === 'connected' && wait < alarmHorizon) alarms.set(at.getTime(), look);
+    },
+    async begun(bell) {
+      await backend.store.removeFor(bell).catch((error: unknown) => {
+        logger.warn('a job that nobody needs was not removed, and will ring in vain', { reason: String(error) });
+      });
     },
     async start() {
       await agenda?.start();

@@ -1,4 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../collection.ts';
 
 /** Where a delivery stands. Only `pending` ones are ever attempted. */
 export type DeliveryState = 'pending' | 'delivered' | 'failed' | 'canceled';
@@ -8,8 +9,10 @@ export type CancelReason = 'webhook_deleted' | 'webhook_inactive' | 'unsubscribe
 
 /** One attempt that was made, as it is shown to the receiver's owner. */
 export interface AttemptRecord {
-  /** 1 to 6. */
-  number: number;
+  /** 1 to 6; absent when somebody asked for the attempt. */
+  number?: number;
+  /** Whether somebody asked for it: it counts for nothing but its success. */
+  manual?: true;
   /** By the database's clock. */
   startedAt: Date;
   durationMs: number;
@@ -28,6 +31,17 @@ export interface Lease {
   /** Random, new with every claim: only who holds it may finish the attempt. */
   token: string;
   startedAt: Date;
+}
+
+/** The right to make one attempt that somebody asked for, beside the schedule. */
+export interface ManualLease {
+  /** Who makes it, for people who look. */
+  owner: string;
+  /** Random, new with every claim. */
+  token: string;
+  startedAt: Date;
+  /** By the database's clock; in the past means that whoever has it died. */
+  until: Date;
 }
 
 /** One event on its way to one webhook. This document decides everything; jobs are only bells. */
@@ -51,6 +65,10 @@ export interface DeliveryDocument {
   /** `dueAt` while unclaimed, the lease's end while claimed: in the past means whoever asks may claim. Gone when ended. */
   claimableAt?: Date;
   lease: Lease | null;
+  /** There while a manual attempt is made; `claimableAt` is moved out of its way. */
+  manual?: ManualLease;
+  /** The recovery that has last sent it again: none does so twice. */
+  recoveredBy?: string;
   attempts: AttemptRecord[];
   createdAt: Date;
   endedAt?: Date;
@@ -61,7 +79,8 @@ export type DeliveryModel = Model<DeliveryDocument>;
 
 const attempt = new Schema<AttemptRecord>(
   {
-    number: { type: Number, required: true },
+    number: Number,
+    manual: Boolean,
     startedAt: { type: Date, required: true },
     durationMs: { type: Number, required: true },
     status: Number,
@@ -76,6 +95,16 @@ const lease = new Schema<Lease>(
     owner: { type: String, required: true },
     token: { type: String, required: true },
     startedAt: { type: Date, required: true },
+  },
+  { _id: false, strict: 'throw' },
+);
+
+const manualLease = new Schema<ManualLease>(
+  {
+    owner: { type: String, required: true },
+    token: { type: String, required: true },
+    startedAt: { type: Date, required: true },
+    until: { type: Date, required: true },
   },
   { _id: false, strict: 'throw' },
 );
@@ -96,20 +125,24 @@ const schema = new Schema<DeliveryDocument>(
     dueAt: { type: Date, required: true },
     claimableAt: Date,
     lease: { type: lease, default: null },
+    manual: manualLease,
+    recoveredBy: String,
     attempts: [attempt],
     createdAt: { type: Date, required: true },
     endedAt: Date,
     expiresAt: Date,
   },
-  { strict: 'throw', strictQuery: 'throw', versionKey: false, autoIndex: false, autoCreate: false },
+  durableSchema,
 )
-  .index({ claimableAt: 1 }, { name: 'claimable', partialFilterExpression: { state: 'pending' } })
-  .index({ eventId: 1 }, { name: 'event' })
+  .index({ eventId: 1, _id: -1 }, { name: 'eventDeliveries' })
+  .index({ userId: 1, type: 1, state: 1, _id: -1 }, { name: 'ofUser' })
+  .index({ webhookId: 1, type: 1, state: 1, _id: -1 }, { name: 'ofWebhook' })
+  // two indexes of what is due, in time and by webhook, whose conditions differ so that no query can mistake them
+  .index({ claimableAt: 1, webhookId: 1 }, { name: 'due', partialFilterExpression: { claimableAt: { $exists: true } } })
+  .index({ webhookId: 1, claimableAt: 1 }, { name: 'dueOfWebhook', partialFilterExpression: { state: 'pending' } })
   .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
 
 /** The deliveries of one gateway: model `<prefix>Delivery`, collection `<prefix>deliveries`. Indexes are built by `createIndexes()`. */
 export function createDeliveryModel(connection: Connection, prefix: string): DeliveryModel {
-  const name = `${prefix}Delivery`;
-  const existing = connection.models[name] as DeliveryModel | undefined;
-  return existing ?? connection.model<DeliveryDocument>(name, schema.clone(), `${prefix}deliveries`);
+  return modelOf(connection, `${prefix}Delivery`, schema, `${prefix}deliveries`);
 }

@@ -1,4 +1,4 @@
-import { durableCollection } from '../events/model.ts';
+import { durableCollection } from '../collection.ts';
 import type { Outbox } from '../events/outbox.ts';
 import type { DeliveryModel } from './model.ts';
 

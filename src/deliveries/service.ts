@@ -1,27 +1,41 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
-import { durableCollection, type EventModel } from '../events/model.ts';
+import { durableCollection } from '../collection.ts';
+import { createDatabaseClock } from '../database-clock.ts';
+import type { EventStandings } from '../events/history.ts';
+import type { EventModel } from '../events/model.ts';
 import { createOutbox, type StoredEvent } from '../events/outbox.ts';
 import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options.ts';
-import { createMakeAttempt, type Receiver } from './attempt.ts';
+import { createAttempts, type Receiver } from './attempt.ts';
 import { createBackground } from './background.ts';
+import type { DeliverySurroundings } from './body.ts';
 import { createClaims } from './claims.ts';
 import { type ClientOptions, createDeliveryClients } from './clients.ts';
+import { createDue } from './due.ts';
 import { eventState } from './event-state.ts';
 import { createFanOut } from './fan-out.ts';
+import { createDeliveryHistory, type DeliveryHistory, type ShownDelivery } from './history.ts';
+import type { Bell } from './intake.ts';
 import { createJobs } from './jobs.ts';
 import { createLeases } from './leases.ts';
+import { createMakeManualAttempt } from './manual-attempt.ts';
+import { createManualClaims } from './manual-claims.ts';
 import type { DeliveryDocument, DeliveryModel, DeliveryState } from './model.ts';
+import { type OnAttempt, observed } from './observed.ts';
+import { createFindRecoverable, type FindRecoverable } from './recoverable.ts';
+import { createResend, type Resend } from './resend.ts';
 import { createRetention } from './retention.ts';
 import { createSend } from './send.ts';
-import { createFindClaimable } from './sweep.ts';
+import { createSendAgain, type SendAgain } from './send-again.ts';
+import { createEventStandings } from './standings.ts';
+import { createWatch } from './watch.ts';
 import { createWorker } from './worker.ts';
 
 /** A dead worker's attempts are free after this long. Milliseconds. */
-const lease = 9_000;
+const lease = 4_500;
 /** Milliseconds. Two renewals may fail before a lease lapses. */
-const renewInterval = 3_000;
+const renewInterval = 1_250;
 const day = 86_400_000;
 
 export interface DeliveryServiceDeps {
@@ -38,13 +52,16 @@ export interface DeliveryServiceDeps {
     | 'retryDelays'
     | 'attemptTimeout'
     | 'concurrency'
+    | 'concurrencyPerWebhook'
     | 'retentionDays'
     | 'sweepInterval'
-    | 'fanOutInterval'
+    | 'changeStreams'
     | 'logger'
   >;
   /** `express-model-gateway/<version>`. */
   readonly userAgent: string;
+  /** Told of every attempt of this process that has been recorded. @default nobody is */
+  readonly onAttempt?: OnAttempt;
 }
 
 export interface DeliveryService {
@@ -56,6 +73,19 @@ export interface DeliveryService {
   ofEvent(eventId: string): Promise<DeliveryDocument[]>;
   /** How the event stands as a whole: failed as soon as one delivery has failed. */
   stateOfEvent(eventId: string): Promise<DeliveryState>;
+  /** How events stand, as their deliveries tell. */
+  readonly standings: EventStandings;
+  readonly history: DeliveryHistory;
+  /** What is sent, where to, and how. */
+  surroundings(delivery: ShownDelivery): Promise<DeliverySurroundings>;
+  /** Makes one more attempt now. */
+  readonly resend: Resend;
+  /** Makes a scheduled attempt in this process if it is due and free. Never rejects. */
+  attempt(bell: Bell): Promise<void>;
+  /** What can be sent again for a recovery … */
+  readonly recoverable: FindRecoverable;
+  /** … and sends it. */
+  readonly again: SendAgain;
   /** Makes attempts in this process from now on. */
   start(): Promise<void>;
   /** Starts no more attempts, waits for those in flight, gives everything back. At most 35 s; may be called again. */
@@ -65,13 +95,19 @@ export interface DeliveryService {
 /** Everything about deliveries, joined. */
 export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryService {
   const { connection, deliveries, forDelivery, userAgent, options } = deps;
-  const { retryDelays, concurrency, logger } = options;
+  const { retryDelays, concurrency, concurrencyPerWebhook, logger } = options;
   const owner = newId('wrk', Date.now());
-  const outbox = createOutbox(deps.events);
+  const clock = createDatabaseClock(connection);
+  const outbox = createOutbox(deps.events, clock);
   const clients = createDeliveryClients(deps.clients);
   const background = createBackground();
   const retention = options.retentionDays * day;
-  const claims = createClaims({ deliveries, owner, lease, retention });
+  const { onAttempt = () => {} } = deps;
+  const claims = observed(createClaims({ deliveries, owner, lease, retention }), onAttempt);
+  const manualClaims = createManualClaims({ deliveries, owner, lease, retention });
+  const send = createSend(clients, options.attemptTimeout);
+  const { body } = outbox;
+  const history = createDeliveryHistory(deliveries);
 
   const jobs = createJobs({
     connection,
@@ -80,37 +116,66 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     onBell: (bell) => worker.onBell(bell),
     logger,
   });
+  const ring = (bells: readonly Bell[], wait: number) => background.add(jobs.schedule(bells, wait));
   const fanOut = createFanOut({
     deliveries,
     outbox,
+    claims,
+    clock,
     retryDelays,
-    ring: (bells) => background.add(jobs.schedule(bells, 0)),
+    hasRoom: (webhookId) => worker.hasRoom(webhookId),
+    handOver: (born) => worker.handOver(born),
+    ring(bells) {
+      for (const { webhookId } of bells) worker.onDue(webhookId);
+      if (bells.length > 0) ring(bells, 0);
+    },
+    later: background.add,
   });
-  const makeAttempt = createMakeAttempt({
+  const attempts = createAttempts({
     claims,
     leases: createLeases(claims, renewInterval, logger),
-    send: createSend(clients, options.attemptTimeout),
+    send,
     forDelivery,
-    body: outbox.body,
+    body,
     sendWithin: lease - renewInterval,
     retryDelays,
+    ring: (bell, wait) => ring([bell], wait),
     userAgent,
     logger,
   });
   const worker = createWorker({
     concurrency,
+    concurrencyPerWebhook,
     sweepInterval: options.sweepInterval,
-    fanOutInterval: options.fanOutInterval,
-    makeAttempt,
-    claims,
-    findClaimable: createFindClaimable(deliveries),
+    attempts,
+    due: createDue(deliveries),
+    ...(options.changeStreams && {
+      watch: createWatch({ deliveries, onDue: (webhookId) => worker.onDue(webhookId), logger }),
+    }),
     fanOut,
     outbox,
     expireEvents: createRetention(deliveries, outbox, retention),
     jobs,
-    background,
     logger,
   });
+
+  const makeManualAttempt = createMakeManualAttempt({
+    claims: manualClaims,
+    leases: createLeases(manualClaims, renewInterval, logger),
+    send,
+    forDelivery,
+    body,
+    onAttempt,
+    userAgent,
+    logger,
+  });
+
+  /** Outside the intake: it is asked for, and bounded by who asks. */
+  async function attempt(bell: Bell): Promise<void> {
+    const ready = await attempts.prepare(bell);
+    const finish = await ready?.send();
+    await finish?.();
+  }
 
   async function ofEvent(eventId: string): Promise<DeliveryDocument[]> {
     return durableCollection(deliveries).find({ eventId }).sort({ _id: 1 }).toArray();
@@ -130,6 +195,23 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     fanOut,
     ofEvent,
     stateOfEvent: async (eventId) => eventState(await ofEvent(eventId)),
+    standings: createEventStandings(deliveries),
+    history,
+    async surroundings({ webhookId, eventId }) {
+      const [webhook, bytes] = await Promise.all([forDelivery(webhookId), body(eventId)]);
+      return { url: webhook?.url ?? null, body: bytes, userAgent, retryDelays };
+    },
+    resend: createResend({ claims: manualClaims, attempt: makeManualAttempt, history, background, logger }),
+    attempt,
+    recoverable: createFindRecoverable(deliveries, deps.events),
+    again: createSendAgain({
+      deliveries,
+      events: deps.events,
+      claims: manualClaims,
+      attempt: makeManualAttempt,
+      attemptScheduled: attempt,
+      retryDelays,
+    }),
     start: worker.start,
     close() {
       closing ??= close();

@@ -1,18 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Outbox, StoredEvent } from '../events/outbox.ts';
 import type { Logger } from '../options.ts';
-import type { MakeAttempt } from './attempt.ts';
-import type { Background } from './background.ts';
-import type { Claims } from './claims.ts';
+import type { Attempts, BornClaim } from './attempt.ts';
+import { createBacklog } from './backlog.ts';
+import type { Due, DuePlace } from './due.ts';
 import { type Bell, createIntake } from './intake.ts';
 import type { Jobs } from './jobs.ts';
 import { createPeriodic } from './periodic.ts';
-import type { FindClaimable } from './sweep.ts';
+import type { Watch } from './watch.ts';
 
-/** Attempts in flight to one webhook, in one process. */
-const perWebhook = 10;
+/** How long a claimed attempt may wait for a place. Milliseconds. */
+const patience = 1_000;
+/** Deliveries that one look at what is due goes through. */
+const lookBatch = 1_000;
 /** Events that their publisher may still be fanning out are left to it for so long. Milliseconds. */
-const fanOutGrace = 100;
+const fanOutGrace = 50;
 /** Events taken up by one look. */
 const fanOutBatch = 100;
 /** How often it is looked for events that have outlived the retention. Milliseconds. */
@@ -23,16 +25,16 @@ const closeDeadline = 33_000;
 /** Durations are milliseconds. */
 export interface WorkerDeps {
   readonly concurrency: number;
+  readonly concurrencyPerWebhook: number;
   readonly sweepInterval: number;
-  readonly fanOutInterval: number;
-  readonly makeAttempt: MakeAttempt;
-  readonly claims: Pick<Claims, 'dueIn'>;
-  readonly findClaimable: FindClaimable;
+  readonly attempts: Attempts;
+  readonly due: Due;
+  /** Hears of deliveries sooner than a sweep finds them. */
+  readonly watch?: Watch;
   readonly fanOut: (event: StoredEvent) => Promise<void>;
   readonly outbox: Pick<Outbox, 'unfinished'>;
   readonly expireEvents: () => Promise<void>;
   readonly jobs: Jobs;
-  readonly background: Background;
   readonly logger: Logger;
 }
 
@@ -40,78 +42,83 @@ export interface WorkerDeps {
 export interface Worker {
   /** Called when a job rings. */
   onBell(bell: Bell): void;
+  /** Something of this webhook is due. */
+  onDue(webhookId: string): void;
+  /** Whether a delivery to this webhook would be made at once, if it were claimed from its birth. */
+  hasRoom(webhookId: string): boolean;
+  /** Makes it, to be called where there was room. */
+  handOver(born: BornClaim): void;
   start(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Joins what starts attempts (jobs and sweeps) with what bounds them. */
+/** Joins what starts attempts (publishing here, jobs and sweeps) with what bounds them. */
 export function createWorker(deps: WorkerDeps): Worker {
-  const { concurrency, jobs, logger, background } = deps;
-  const batch = concurrency * 4;
-  let moreDue = false;
+  const { attempts, due, jobs, logger } = deps;
+  let started = false;
+  let lookedTo: DuePlace | null = null;
 
-  function ringAgain(bell: Bell, wait: number): void {
-    background.add(jobs.schedule([bell], wait));
-  }
-
-  /** A job that rang early, by a clock that runs ahead, rings again when the attempt is due. */
-  async function rearm(bell: Bell): Promise<void> {
-    const wait = await deps.claims.dueIn(bell.deliveryId, bell.attempt);
-    if (wait !== null) ringAgain(bell, wait);
-  }
-
-  async function run(bell: Bell): Promise<void> {
-    try {
-      const next = await deps.makeAttempt(bell.deliveryId, bell.attempt);
-      if (next === 'unclaimed') await rearm(bell);
-      else if (next !== 'ended') ringAgain({ ...bell, attempt: next.attempt }, next.retryIn);
-    } catch (error) {
-      moreDue = false;
-      logger.warn('an attempt was left to the next sweep', { deliveryId: bell.deliveryId, reason: String(error) });
-    }
+  /** The job of an attempt that was found before it rang would ring in vain. */
+  async function claim(bell: Bell): Promise<boolean> {
+    const claimed = (await intake.offer(bell, attempts.prepare)) ?? false;
+    if (claimed) void jobs.begun(bell);
+    return claimed;
   }
 
   const intake = createIntake({
-    concurrency,
-    perWebhook,
-    waitingPerWebhook: 2 * perWebhook,
-    run,
-    onSpace() {
-      if (moreDue) sweep.hurry();
-    },
+    concurrency: deps.concurrency,
+    perWebhook: deps.concurrencyPerWebhook,
+    patience,
+    onRoom: (webhookId) => backlog.draw(webhookId),
+  });
+  const backlog = createBacklog({
+    due,
+    room: intake.room,
+    roomInAll: intake.roomInAll,
+    claim,
+    onError: (error) => logger.warn('what is due was not claimed; the next sweep will', { reason: String(error) }),
   });
 
-  /** What finds no place is found again by a sweep as soon as there is one. */
-  function take(bell: Bell): void {
-    if (!intake.offer(bell)) moreDue = true;
-  }
-
-  async function startClaimable(): Promise<void> {
-    if (!intake.hasSpace()) return;
-    const found = await deps.findClaimable(batch, intake.full());
-    moreDue = found.length === batch;
-    for (const bell of found) take(bell);
-  }
-
-  async function finishFanOuts(): Promise<void> {
-    const events = await deps.outbox.unfinished(fanOutBatch, fanOutGrace);
+  /** All that is due, if it is not too much; else page after page, so that no look costs more for a long backlog. */
+  async function lookAround(): Promise<void> {
+    const unfinished = deps.outbox.unfinished(fanOutBatch, fanOutGrace);
+    const { webhookIds, next, events } = await due.look(lookedTo, lookBatch, unfinished);
+    lookedTo = next;
+    for (const webhookId of webhookIds) backlog.add(webhookId);
     await Promise.all(events.map(deps.fanOut));
-    if (events.length === fanOutBatch) fanOuts.hurry();
+    if (next || events.length === fanOutBatch) sweep.hurry();
   }
 
-  const sweep = createPeriodic('the sweep', deps.sweepInterval, startClaimable, logger);
-  const fanOuts = createPeriodic('finishing fan-outs', deps.fanOutInterval, finishFanOuts, logger);
+  const sweep = createPeriodic('the sweep', deps.sweepInterval, lookAround, logger);
   const retention = createPeriodic('expiring events', retentionInterval, deps.expireEvents, logger);
-  const periodics = [sweep, fanOuts, retention];
+  const periodics = [sweep, retention];
 
   return {
-    onBell: take,
+    onBell(bell) {
+      if (intake.offer(bell, attempts.prepare) === null) backlog.add(bell.webhookId);
+    },
+    onDue(webhookId) {
+      if (started) backlog.add(webhookId);
+    },
+    hasRoom: (webhookId) => started && intake.room(webhookId) > 0,
+    handOver(born) {
+      const { _id: deliveryId, webhookId, attempt } = born.claim.delivery;
+      void intake.offer({ deliveryId, webhookId, attempt }, () => attempts.prepareBorn(born));
+    },
     async start() {
+      started = true;
       for (const periodic of periodics) periodic.start();
+      deps.watch?.start();
       await jobs.start();
     },
     async close() {
-      await Promise.all([jobs.stop(), ...periodics.map((periodic) => periodic.stop())]);
+      started = false;
+      await Promise.all([
+        jobs.stop(),
+        backlog.close(),
+        deps.watch?.close(),
+        ...periodics.map((periodic) => periodic.stop()),
+      ]);
       await Promise.race([intake.close(), sleep(closeDeadline, undefined, { ref: false })]);
       await jobs.release();
     },

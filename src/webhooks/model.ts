@@ -1,4 +1,5 @@
 import mongoose, { type Connection, type Model, Schema } from 'mongoose';
+import { durableCollection, durableSchema, modelOf } from '../collection.ts';
 
 /** A secret that was replaced and signs beside the new one until `endsAt`, as it is stored. */
 export interface StoredRotation {
@@ -7,6 +8,13 @@ export interface StoredRotation {
   /** By the database's clock. */
   endsAt: Date;
   serviceSignature: 'new' | 'previous';
+}
+
+/** That the gateway has set a webhook inactive. */
+export interface StoredDisabling {
+  /** By the database's clock. */
+  at: Date;
+  reason: 'gone' | 'failing';
 }
 
 /** One registered webhook, as it is stored. */
@@ -20,6 +28,10 @@ export interface WebhookDocument {
   url: string;
   events: string[];
   active: boolean;
+  /** When it was last set active after it had not been; absent while it always was. */
+  enabledAt?: Date;
+  /** There until its owner sets it active again. */
+  disabled?: StoredDisabling;
   /** Sealed; bound to this document and field. */
   secret: string;
   rotation?: StoredRotation;
@@ -39,8 +51,10 @@ const rotation = new Schema<StoredRotation>(
   { _id: false, strict: 'throw' },
 );
 
-/** A pause must be seen at once and survive a failover, whatever the host's connection says. */
-const durable = { w: 'majority', j: true } as const;
+const disabling = new Schema<StoredDisabling>(
+  { at: { type: Date, required: true }, reason: { type: String, enum: ['gone', 'failing'], required: true } },
+  { _id: false, strict: 'throw' },
+);
 
 const schema = new Schema<WebhookDocument>(
   {
@@ -50,20 +64,14 @@ const schema = new Schema<WebhookDocument>(
     url: { type: String, required: true },
     events: { type: [String], required: true },
     active: { type: Boolean, required: true },
+    enabledAt: Date,
+    disabled: disabling,
     secret: { type: String, required: true },
     rotation,
     sealedWith: { type: [String], required: true },
     createdAt: { type: Date, required: true },
   },
-  {
-    strict: 'throw',
-    strictQuery: 'throw',
-    versionKey: false,
-    autoIndex: false,
-    autoCreate: false,
-    read: 'primary',
-    writeConcern: durable,
-  },
+  durableSchema,
 )
   .index({ userId: 1, slot: 1 }, { name: 'slot', unique: true })
   .index({ userId: 1, _id: 1 }, { name: 'userWebhooks' })
@@ -72,11 +80,7 @@ const schema = new Schema<WebhookDocument>(
 
 /** The webhooks of one gateway: model `<prefix>Webhook`, collection `<prefix>webhooks`. Indexes are built by `createIndexes()`. */
 export function createWebhookModel(connection: Connection, prefix: string): WebhookModel {
-  const name = `${prefix}Webhook`;
-  return (
-    (connection.models[name] as WebhookModel | undefined) ??
-    connection.model<WebhookDocument>(name, schema.clone(), `${prefix}webhooks`)
-  );
+  return modelOf(connection, `${prefix}Webhook`, schema, `${prefix}webhooks`);
 }
 
 /** Matches the ids that follow one; marked as ours, for a host may have switched `sanitizeFilter` on for its whole connection. */
@@ -93,11 +97,8 @@ export async function changeByPipeline(
   filter: Partial<Pick<WebhookDocument, '_id' | 'userId' | 'secret'>>,
   set: Readonly<Record<string, unknown>>,
 ): Promise<WebhookDocument | null> {
-  const changed = await webhooks.collection.findOneAndUpdate(filter as object, [{ $set: set }], {
-    returnDocument: 'after',
-    writeConcern: durable,
-  });
-  return changed as unknown as WebhookDocument | null;
+  const change = [{ $set: set }];
+  return durableCollection(webhooks).findOneAndUpdate(filter, change, { returnDocument: 'after' });
 }
 
 /** Forgets every previous secret whose overlap has ended. */
@@ -105,7 +106,5 @@ export async function dropEndedRotations(webhooks: WebhookModel): Promise<void> 
   const ended = { rotation: { $exists: true }, $expr: { $lte: ['$rotation.endsAt', '$$NOW'] } };
   // what is left is sealed with one key, whose id stands in the sealed text
   const sealedWith = [{ $arrayElemAt: [{ $split: ['$secret', '.'] }, 1] }];
-  await webhooks.collection.updateMany(ended, [{ $set: { rotation: '$$REMOVE', sealedWith } }], {
-    writeConcern: durable,
-  });
+  await durableCollection(webhooks).updateMany(ended, [{ $set: { rotation: '$$REMOVE', sealedWith } }]);
 }

@@ -14,12 +14,17 @@ function toBody(webhook: Webhook): Schemas['Webhook'] {
   return { ...toSummary(webhook), created_at: webhook.createdAt.toISOString() };
 }
 
-function toDetailsBody({ rotation, ...webhook }: WebhookDetails): Schemas['WebhookDetails'] {
+function toDetailsBody(
+  { rotation, disabled, ...webhook }: WebhookDetails,
+  health: Schemas['WebhookHealth'],
+): Schemas['WebhookDetails'] {
   const { endsAt, serviceSignature } = rotation ?? {};
   return {
     ...toBody(webhook),
     secret_rotation:
       endsAt && serviceSignature ? { ends_at: endsAt.toISOString(), service_signature: serviceSignature } : null,
+    disabled: disabled && { at: disabled.at.toISOString(), reason: disabled.reason },
+    health,
   };
 }
 
@@ -28,8 +33,14 @@ function idOf({ params }: Call): string {
   return params.id ?? '';
 }
 
+export interface WebhookRoutesDeps {
+  readonly service: WebhookService;
+  /** How a webhook fares, by the attempts made to it. */
+  readonly health: (webhookId: string) => Promise<Schemas['WebhookHealth']>;
+}
+
 /** The operations on an account's webhooks. */
-export function webhookOperations(service: WebhookService): OperationTable {
+export function webhookOperations({ service, health }: WebhookRoutesDeps): OperationTable {
   return {
     createWebhook: {
       async handle(call: Call<Schemas['WebhookCreate']>) {
@@ -54,7 +65,7 @@ export function webhookOperations(service: WebhookService): OperationTable {
     retrieveWebhook: {
       async handle(call) {
         const webhook = await service.get(call.principal.userId, idOf(call));
-        return { status: 200, body: toDetailsBody(webhook) };
+        return { status: 200, body: toDetailsBody(webhook, await health(webhook.id)) };
       },
     },
     updateWebhook: {
@@ -71,7 +82,7 @@ export function webhookOperations(service: WebhookService): OperationTable {
           ...(overlap_seconds !== undefined && { overlapSeconds: overlap_seconds }),
           ...(service_signature !== undefined && { serviceSignature: service_signature }),
         });
-        return { status: 200, body: toDetailsBody(webhook) };
+        return { status: 200, body: toDetailsBody(webhook, await health(webhook.id)) };
       },
     },
     deleteWebhook: {

@@ -17,17 +17,36 @@ export interface Secrets {
   open(webhook: Sealed): { readonly secret: string; readonly rotation: SecretRotation | null };
 }
 
+/** Secrets kept open, so that a busy webhook's is not opened again for every delivery. */
+const keptOpen = 1_000;
+
+/** Opens sealed texts, each only once as long as it is in use. */
+function createOpener(sealer: Sealer): Sealer['open'] {
+  /** The one used longest ago first. */
+  const opened = new Map<string, string>();
+  return function open(sealed, place) {
+    const key = `${place} ${sealed}`;
+    const plain = opened.get(key) ?? sealer.open(sealed, place);
+    opened.delete(key);
+    opened.set(key, plain);
+    const [oldest] = opened.keys();
+    if (opened.size > keptOpen && oldest !== undefined) opened.delete(oldest);
+    return plain;
+  };
+}
+
 /** How one collection's secrets are sealed and opened. */
 export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
   const place = (id: string, field: SecretField) => `${webhooks.collection.collectionName}:${id}:${field}`;
+  const openOnce = createOpener(sealer);
   return {
     newestKeyId: sealer.newestKeyId,
     seal: (id, field, secret) => sealer.seal(secret, place(id, field)),
     open({ _id, secret, rotation }) {
       return {
-        secret: sealer.open(secret, place(_id, 'secret')),
+        secret: openOnce(secret, place(_id, 'secret')),
         rotation: rotation
-          ? { ...rotation, previousSecret: sealer.open(rotation.previousSecret, place(_id, 'previousSecret')) }
+          ? { ...rotation, previousSecret: openOnce(rotation.previousSecret, place(_id, 'previousSecret')) }
           : null,
       };
     },

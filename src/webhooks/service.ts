@@ -1,7 +1,9 @@
 import type { ClientSession } from 'mongoose';
 import { checkUserId, isId, newId } from '../ids.ts';
+import { createDisabling, type Disabling, ownersChoice } from './disabling.ts';
 import { checkEvents, checkPage, checkSecret, pageLimit, toChanges } from './fields.ts';
-import { idsAfter, type WebhookDocument, type WebhookModel } from './model.ts';
+import { createLookUps } from './look-ups.ts';
+import { changeByPipeline, idsAfter, type WebhookDocument, type WebhookModel } from './model.ts';
 import { createReseal, type Resealed } from './resealing.ts';
 import { createRotateSecret, liveRotation, type RotateSecret } from './rotation.ts';
 import type { Sealer } from './sealing.ts';
@@ -21,6 +23,11 @@ import {
   webhookNotFound,
 } from './webhook.ts';
 
+/** Values for a pipeline, where a text may look like an expression. */
+function literals(values: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { $literal: value }]));
+}
+
 export interface WebhookServiceDeps {
   readonly webhooks: WebhookModel;
   readonly sealer: Sealer;
@@ -32,7 +39,7 @@ export interface WebhookServiceDeps {
 }
 
 /** An account's webhooks. Another account's webhook is as unknown as one that does not exist. */
-export interface WebhookService {
+export interface WebhookService extends Disabling {
   /**
    * Builds the indexes, then makes sure that every stored secret has its key.
    * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
@@ -81,6 +88,7 @@ export interface WebhookService {
 export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
   const { webhooks, sealer, catalogueTypes, rules, maxWebhooks } = deps;
   const secrets = createSecrets(webhooks, sealer);
+  const lookUps = createLookUps(webhooks);
 
   return {
     async init() {
@@ -128,9 +136,11 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       checkUserId(userId);
       const changes = toChanges(patch, catalogueTypes);
       if (!isId('wh', id)) throw webhookNotFound(id);
-      const updated = await webhooks
-        .findOneAndUpdate({ _id: id, userId }, { $set: changes }, { returnDocument: 'after' })
-        .lean();
+      const updated = await changeByPipeline(
+        webhooks,
+        { _id: id, userId },
+        { ...literals(changes), ...ownersChoice(changes.active) },
+      );
       if (!updated) throw webhookNotFound(id);
       return toWebhook(updated);
     },
@@ -147,20 +157,17 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
     async subscribers(userId, type, session) {
       checkUserId(userId);
       if (!catalogueTypes.has(type)) return { targets: [], skipped: [] };
-      const found = await webhooks
-        .find({ userId, events: type }, { _id: 1, active: 1 }, session ? { session } : {})
-        .sort({ _id: 1 })
-        .lean();
-      const idsOf = (state: boolean) => found.filter(({ active }) => active === state).map(({ _id }) => _id);
-      return { targets: idsOf(true), skipped: idsOf(false) };
+      return lookUps.subscribers({ userId, type }, session);
     },
 
     async forDelivery(id) {
-      const found = isId('wh', id) ? await webhooks.findById(id).lean() : null;
+      const found = isId('wh', id) ? await lookUps.byId(id) : null;
       if (!found) return null;
       const { createdAt: _, ...webhook } = toWebhook(found);
       return { ...webhook, ...secrets.open(found) };
     },
+
+    ...createDisabling(webhooks),
 
     reseal: createReseal(webhooks, secrets),
   };

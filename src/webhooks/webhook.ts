@@ -17,8 +17,10 @@ export interface Webhook {
 /** Which of two secrets `x-service-signature` is made with while both are good. */
 export type ServiceSignature = 'new' | 'previous';
 
-/** A webhook, and how far its secret's rotation has come. */
+/** A webhook, whether it was disabled, and how far its secret's rotation has come. */
 export interface WebhookDetails extends Webhook {
+  /** That the gateway has set it inactive; `null` when it has not, or its owner has set it active again. */
+  readonly disabled: { readonly at: Date; readonly reason: 'gone' | 'failing' } | null;
   /** The rotation under way; `null` when there is none, or its overlap has ended. */
   readonly rotation: { readonly endsAt: Date; readonly serviceSignature: ServiceSignature } | null;
 }
@@ -82,7 +84,11 @@ export function toWebhook({ _id, userId, url, events, active, createdAt }: Webho
 
 export function toDetails({ rotation, ...webhook }: WebhookDocument): WebhookDetails {
   const { endsAt, serviceSignature } = rotation ?? {};
-  return { ...toWebhook(webhook), rotation: endsAt && serviceSignature ? { endsAt, serviceSignature } : null };
+  return {
+    ...toWebhook(webhook),
+    disabled: webhook.disabled ?? null,
+    rotation: endsAt && serviceSignature ? { endsAt, serviceSignature } : null,
+  };
 }
 
 /** The same answer for an unknown id, a malformed one and another account's. */

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { createClaims } from '../../src/deliveries/claims.ts';
+import { createDue } from '../../src/deliveries/due.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../src/deliveries/model.ts';
-import { createFindClaimable } from '../../src/deliveries/sweep.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
 const maxAttempts = 3;
@@ -28,11 +28,6 @@ function delivery(_id: string, more: Partial<DeliveryDocument> = {}): DeliveryDo
     createdAt: past,
     ...more,
   };
-}
-
-/** The names of the stages of the winning plan, from the top down. */
-function stages(plan: { stage: string; inputStage?: never; indexName?: string } | undefined): string[] {
-  return plan ? [plan.indexName ?? plan.stage, ...stages(plan.inputStage)] : [];
 }
 
 describe('Claims', () => {
@@ -96,21 +91,6 @@ describe('Claims', () => {
     expect(found).to.deep.include({ state: 'pending', attempt: 2, starts: 0, lease: null });
     expect(found?.dueAt).to.deep.equal(found?.claimableAt);
     expect(Number(found?.dueAt) - Number(found?.attempts[0]?.startedAt)).to.be.within(60_050, 61_000);
-  });
-
-  it('are found by index alone, with no sort and no scan, however much waits for later', async () => {
-    const later = new Date(Date.now() + 3_600_000);
-    const waiting = Array.from({ length: 2_000 }, (_, i) => delivery(`dlv_w${i}`, { claimableAt: later }));
-    await deliveries.insertMany([...waiting, delivery('dlv_1'), delivery('dlv_2')]);
-    const explained = await deliveries.collection
-      .find({ state: 'pending', $expr: { $lte: ['$claimableAt', '$$NOW'] } })
-      .sort({ claimableAt: 1 })
-      .limit(50)
-      .explain('executionStats');
-
-    expect(stages(explained.queryPlanner.winningPlan)).to.deep.equal(['LIMIT', 'FETCH', 'claimable']);
-    expect(explained.executionStats.totalKeysExamined).to.be.at.most(3);
-    expect(await createFindClaimable(deliveries)(50, [])).to.have.length(2);
   });
 
   type Step = {
@@ -206,7 +186,7 @@ describe('Claims', () => {
       }
       await compare(id, model);
     }
-    const claimable = await createFindClaimable(deliveries)(10, []);
+    const claimable = await createDue(deliveries).ofWebhooks(new Map([['wh_1', 10]]));
     expect(claimable.map(({ deliveryId }) => deliveryId).sort()).to.deep.equal(
       ids.filter((_, i) => models[i]?.state === 'pending' && models[i]?.claimable),
     );

@@ -3,7 +3,7 @@ import type { Receiver } from '../../src/deliveries/attempt.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
 import { createCatalogue } from '../../src/events/catalogue.ts';
-import { createEventModel } from '../../src/events/model.ts';
+import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import { createEventService } from '../../src/events/service.ts';
 import { loadSpec } from '../../src/spec.ts';
 
@@ -44,8 +44,9 @@ export interface GatewayChoices {
   readonly retryDelays?: readonly number[];
   readonly attemptTimeout?: number;
   readonly concurrency?: number;
+  readonly concurrencyPerWebhook?: number;
   readonly sweepInterval?: number;
-  readonly fanOutInterval?: number;
+  readonly changeStreams?: boolean;
   readonly retentionDays?: number;
   readonly logger?: typeof quiet;
 }
@@ -60,8 +61,9 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
     retryDelays: [20, 20, 20, 20, 20],
     attemptTimeout: 5_000,
     concurrency: 50,
-    sweepInterval: 2_000,
-    fanOutInterval: 300,
+    concurrencyPerWebhook: 10,
+    sweepInterval: 375,
+    changeStreams: false,
     retentionDays: 30,
     logger: quiet,
     ...choices,
@@ -78,6 +80,7 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
   const eventService = createEventService({
     connection,
     events,
+    owners: createOwnerModel(connection, prefix),
     catalogue: createCatalogue(loadSpec()),
     subscribers: webhooks.subscribers,
     fanOut: deliveryService.fanOut,

@@ -1,85 +1,135 @@
 import { expect } from 'chai';
-import { type Bell, createIntake } from '../../src/deliveries/intake.ts';
+import { type Bell, createIntake, type ReadyAttempt } from '../../src/deliveries/intake.ts';
 
 describe('The intake of attempts', () => {
   /** An intake whose attempts end when the test says so. */
   function start(choices = {}) {
-    const started: string[] = [];
+    const prepared: string[] = [];
+    const sent: string[] = [];
+    const givenBack: string[] = [];
+    const recorded: string[] = [];
     const ends = new Map<string, () => void>();
-    let spaces = 0;
+    const rooms: string[] = [];
     const intake = createIntake({
       concurrency: 4,
       perWebhook: 2,
-      waitingPerWebhook: 3,
-      run: ({ deliveryId }) => {
-        started.push(deliveryId);
-        return new Promise<void>((resolve) => ends.set(deliveryId, resolve));
-      },
-      onSpace: () => {
-        spaces += 1;
-      },
+      patience: 10_000,
+      onRoom: (webhookId) => rooms.push(webhookId),
       ...choices,
     });
+    async function prepare({ deliveryId }: Bell): Promise<ReadyAttempt> {
+      prepared.push(deliveryId);
+      return {
+        async send() {
+          sent.push(deliveryId);
+          await new Promise<void>((resolve) => ends.set(deliveryId, resolve));
+          return async () => {
+            recorded.push(deliveryId);
+          };
+        },
+        async giveBack() {
+          givenBack.push(deliveryId);
+        },
+      };
+    }
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
     const bell = (deliveryId: string): Bell => ({ deliveryId, webhookId: deliveryId.slice(0, 1), attempt: 1 });
     return {
       intake,
-      started,
-      spaces: () => spaces,
-      offer: (...ids: string[]) => ids.map((id) => intake.offer(bell(id))),
+      prepared,
+      sent,
+      givenBack,
+      recorded,
+      rooms,
+      bell,
+      /** Which of them were taken. */
+      async offer(...ids: string[]): Promise<string[]> {
+        const taken = ids.map((id) => intake.offer(bell(id), prepare));
+        await turn();
+        return ids.filter((_, i) => taken[i] !== null);
+      },
       async end(id: string) {
         ends.get(id)?.();
-        await new Promise((resolve) => setImmediate(resolve));
+        await turn();
       },
     };
   }
 
-  it('gives no webhook more than its share, and the others the rest', () => {
-    const { offer, started, intake } = start();
-    offer('a1', 'a2', 'a3', 'b1', 'c1', 'd1');
+  it('sends no more at once to a webhook than its share, and gives the others the rest', async () => {
+    const { offer, sent } = start();
+    await offer('a1', 'a2', 'a3', 'b1', 'c1', 'd1');
 
-    expect(started).to.deep.equal(['a1', 'a2', 'b1', 'c1']);
-    expect(intake.full()).to.deep.equal(['a']);
-    expect(intake.hasSpace()).to.equal(false);
+    expect(sent).to.deep.equal(['a1', 'a2', 'b1', 'c1']);
   });
 
-  it('starts what waits as places come free, one webhook after the other', async () => {
-    const { offer, started, end } = start({ concurrency: 1 });
-    offer('a1', 'a2', 'a3', 'b1', 'c1');
-    for (const id of ['a1', 'a2', 'b1', 'c1']) await end(id);
+  it('holds what is claimed ahead until a place comes free, one webhook after the other', async () => {
+    const { offer, sent, end } = start({ concurrency: 2, perWebhook: 1 });
+    await offer('a1', 'b1', 'a2', 'b2', 'c1');
+    for (const id of ['a1', 'b1', 'a2']) await end(id);
 
-    expect(started).to.deep.equal(['a1', 'a2', 'b1', 'c1', 'a3']);
+    expect(sent).to.deep.equal(['a1', 'b1', 'a2', 'b2', 'c1']);
   });
 
-  it('never has the same delivery twice', () => {
-    const { offer, started } = start();
-    offer('a1', 'a1', 'a2', 'a3', 'a3');
+  it('takes no more of a webhook than it has places and is claimed ahead for, and says when there is room', async () => {
+    const { offer, rooms, end, intake } = start();
+    expect(await offer('a1', 'a2', 'a3', 'a4', 'a5')).to.deep.equal(['a1', 'a2', 'a3', 'a4']);
+    expect(intake.room('a')).to.equal(0);
+    expect(intake.room('b')).to.equal(4);
+    await end('a1');
 
-    expect(started).to.deep.equal(['a1', 'a2']);
+    expect(rooms).to.deep.equal(['a']);
+    expect(intake.room('a')).to.be.at.least(1);
   });
 
-  it('says when too many wait, and when there is space again', async () => {
-    const { offer, end, spaces } = start({ concurrency: 1 });
-    expect(offer('a1', 'a2', 'a3', 'a4', 'a5')).to.deep.equal([true, true, true, true, false]);
-    for (const id of ['a1', 'a2', 'a3']) await end(id);
-    expect(spaces()).to.equal(0);
-    await end('a4');
+  it('never has the same delivery twice', async () => {
+    const { offer, prepared, sent } = start();
+    await offer('a1', 'a1', 'a2', 'a3', 'a3');
 
-    expect(spaces()).to.equal(1);
+    expect(prepared).to.deep.equal(['a1', 'a2', 'a3']);
+    expect(sent).to.deep.equal(['a1', 'a2']);
   });
 
-  it('starts nothing more once it closes, and waits for what runs', async () => {
-    const { intake, offer, started, end } = start({ concurrency: 1 });
-    offer('a1', 'b1');
+  it('records an attempt when its place is free already', async () => {
+    const { offer, end, sent, recorded } = start({ concurrency: 1, perWebhook: 1 });
+    await offer('a1', 'b1');
+    await end('a1');
+
+    expect([sent, recorded]).to.deep.equal([['a1', 'b1'], ['a1']]);
+  });
+
+  it('gives back what finds no place in time, and claims nothing ahead for that webhook any more', async () => {
+    const { offer, givenBack, sent, intake, end } = start({ patience: 20 });
+    await offer('a1', 'a2', 'a3');
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    expect(givenBack).to.deep.equal(['a3']);
+    expect(intake.room('a')).to.equal(0);
+    await end('a1');
+
+    expect(intake.room('a'), 'a place, and hardly more').to.be.within(1, 2);
+    expect(sent).to.deep.equal(['a1', 'a2']);
+  });
+
+  it('frees the room of an attempt that turned out to be nobody’s to make', async () => {
+    const { intake, bell, rooms } = start();
+    expect(await intake.offer(bell('a1'), async () => null)).to.equal(false);
+    await new Promise((resolve) => setImmediate(resolve));
+
+    expect(rooms).to.deep.equal(['a']);
+    expect(intake.room('a')).to.equal(4);
+  });
+
+  it('starts nothing more once it closes, gives back what waits, and waits for what is under way', async () => {
+    const { intake, offer, sent, givenBack, recorded, end } = start({ concurrency: 1 });
+    await offer('a1', 'b1');
     let closed = false;
     const closing = intake.close().then(() => {
       closed = true;
     });
-    offer('c1');
-    await new Promise((resolve) => setImmediate(resolve));
+    await offer('c1');
     expect(closed).to.equal(false);
     await end('a1');
     await closing;
 
-    expect(started).to.deep.equal(['a1']);
+    expect([sent, givenBack, recorded]).to.deep.equal([['a1'], ['b1'], ['a1']]);
   });
 });

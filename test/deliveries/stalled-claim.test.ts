@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { createMakeAttempt } from '../../src/deliveries/attempt.ts';
+import { createAttempts } from '../../src/deliveries/attempt.ts';
 import type { Claim, Claims } from '../../src/deliveries/claims.ts';
 import type { DeliveryDocument } from '../../src/deliveries/model.ts';
 import { fakeWebhooks, quiet } from './gateway.ts';
@@ -26,7 +26,7 @@ describe('An attempt whose claim was answered late', () => {
         done.push('released');
       },
     } as Partial<Claims> as Claims;
-    const attempt = createMakeAttempt({
+    const { make } = createAttempts({
       claims,
       leases: { hold() {}, drop() {} },
       async send() {
@@ -38,9 +38,10 @@ describe('An attempt whose claim was answered late', () => {
       sendWithin,
       retryDelays: [],
       userAgent: 'test',
+      ring() {},
       logger: quiet,
     });
-    await attempt('dlv_1', 1);
+    await make('dlv_1', 1);
     return done;
   }
 

@@ -31,15 +31,15 @@ describe('Workers', () => {
   it('never make the same attempt twice, however many there are', async () => {
     receiver.answers(500);
     const [first, second, third] = [
-      await gateway({ sweepInterval: 20 }),
-      await gateway({ sweepInterval: 20 }),
-      await gateway({ sweepInterval: 20 }),
+      await gateway({ sweepInterval: 100 }),
+      await gateway({ sweepInterval: 100 }),
+      await gateway({ sweepInterval: 100 }),
     ];
-    const events = await Promise.all(Array.from({ length: 20 }, () => first.publish(payment)));
+    const events = await Promise.all(Array.from({ length: 10 }, () => first.publish(payment)));
     await Promise.all([first.start(), second.start(), third.start()]);
     const deliveries = await Promise.all(events.map(({ id }) => first.delivery(id, ended)));
 
-    expect(receiver.received).to.have.length(20 * 6);
+    expect(receiver.received).to.have.length(10 * 6);
     for (const { attempts } of deliveries) {
       expect(attempts.map(({ number }) => number)).to.deep.equal([1, 2, 3, 4, 5, 6]);
     }
@@ -76,7 +76,7 @@ describe('Workers', () => {
   });
 
   it('finish a fan-out that the publisher did not live to make', async () => {
-    const worker = await gateway({ fanOutInterval: 50 });
+    const worker = await gateway({ sweepInterval: 50 });
     const { id } = await worker.publish(payment);
     await worker.deliveries.deleteMany({ eventId: id });
     await worker.events.updateOne({ _id: id }, { fanOut: 'pending' });
@@ -100,7 +100,7 @@ describe('Workers', () => {
   });
 
   it('reach the receiver at once after the commit of a gateway transaction, and never after an abort', async () => {
-    const worker = await gateway({ fanOutInterval: 2_000 });
+    const worker = await gateway({ sweepInterval: 2_000 });
     await worker.start();
     const aborted = worker.transaction(async (session) => {
       await worker.publish(payment, { session });

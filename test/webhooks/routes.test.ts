@@ -4,6 +4,13 @@ import { webhookOperations } from '../../src/webhooks/routes.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { valid, webhookService } from './support.ts';
 
+const health = async () => ({
+  state: 'idle' as const,
+  failing_since: null,
+  last_success_at: null,
+  last_failure: null,
+});
+
 describe('the webhook operations', () => {
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let call: (operationId: string, given?: Partial<Call>) => Promise<Reply>;
@@ -11,7 +18,7 @@ describe('the webhook operations', () => {
   before(async () => {
     database = await watchedDatabase();
     const { service } = await webhookService(database.connection);
-    const operations = webhookOperations(service);
+    const operations = webhookOperations({ service, health });
     call = (operationId, given = {}) =>
       (operations[operationId] as DataOperation).handle({
         requestId: 'req_1',
@@ -23,7 +30,7 @@ describe('the webhook operations', () => {
         rawBody: Buffer.alloc(0),
         signal: new AbortController().signal,
         ...given,
-      });
+      } as Call);
   });
   after(() => database.drop());
 
@@ -64,7 +71,7 @@ describe('the webhook operations', () => {
 
   it('are the four of interface.md, and two more', async () => {
     const { service } = await webhookService(database.connection);
-    expect(Object.keys(webhookOperations(service)).sort()).to.deep.equal([
+    expect(Object.keys(webhookOperations({ service, health })).sort()).to.deep.equal([
       'createWebhook',
       'deleteWebhook',
       'listWebhooks',

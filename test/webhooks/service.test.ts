@@ -209,7 +209,7 @@ describe('webhooks', () => {
       expect(await service.update(userId, created.id, { events: ['usage.threshold'], active: true })).to.deep.equal(
         changed,
       );
-      expect(await service.get(userId, created.id)).to.deep.equal({ ...changed, rotation: null });
+      expect(await service.get(userId, created.id)).to.deep.equal({ ...changed, rotation: null, disabled: null });
       expect((await service.forDelivery(created.id))?.secret).to.equal(valid.secret);
     });
 

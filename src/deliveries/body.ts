@@ -1,0 +1,96 @@
+import type { components } from '../api.d.ts';
+import { adviceFor, type FailureCode } from './failures.ts';
+import { shownHeaders } from './headers.ts';
+import type { ListedDelivery, ShownDelivery } from './history.ts';
+import type { AttemptRecord } from './model.ts';
+import { delayAfter } from './schedule.ts';
+
+type Schemas = components['schemas'];
+
+const byStart = (a: Pick<AttemptRecord, 'startedAt'>, b: Pick<AttemptRecord, 'startedAt'>) =>
+  a.startedAt.getTime() - b.startedAt.getTime();
+
+/** A delivery as the API lists it. */
+export function toSummaryBody(delivery: ListedDelivery): Schemas['DeliverySummary'] {
+  const { _id, eventId, webhookId, type, test, state, reason, maxAttempts, dueAt, createdAt, endedAt } = delivery;
+  const last = [...delivery.attempts].sort(byStart).at(-1);
+  return {
+    id: _id,
+    event_id: eventId,
+    webhook_id: webhookId,
+    type,
+    test,
+    state,
+    reason: reason ?? null,
+    attempts_made: delivery.attempts.filter(({ manual }) => !manual).length,
+    max_attempts: maxAttempts,
+    next_attempt_at: state === 'pending' ? dueAt.toISOString() : null,
+    in_flight: delivery.inFlight,
+    last_status: last?.status ?? null,
+    last_code: (last?.code as FailureCode | undefined) ?? null,
+    created_at: createdAt.toISOString(),
+    ended_at: state === 'pending' ? null : (endedAt?.toISOString() ?? null),
+  };
+}
+
+/** A failure in words, and what to do about it. */
+export function explain(code: string): string {
+  const { meaning, remedy } = adviceFor(code as FailureCode);
+  return `${meaning} ${remedy}`;
+}
+
+function toAttemptBody(
+  attempt: AttemptRecord,
+  { eventId, test }: ShownDelivery,
+  userAgent: string,
+): Schemas['DeliveryAttempt'] {
+  const { number, startedAt, durationMs, status, code, response } = attempt;
+  return {
+    number: number ?? null,
+    manual: attempt.manual === true,
+    started_at: startedAt.toISOString(),
+    duration_ms: durationMs,
+    status: status ?? null,
+    code: (code as FailureCode | undefined) ?? null,
+    explanation: code === undefined ? null : explain(code),
+    request_headers: shownHeaders({ eventId, startedAt, test, userAgent }),
+    response: response ?? '',
+  };
+}
+
+/** The attempts to come, if each fails the moment it is made. */
+function scheduleOf(delivery: ShownDelivery, retryDelays: readonly number[]): Schemas['ScheduledAttempt'][] {
+  if (delivery.state !== 'pending') return [];
+  const made = delivery.attempts.filter(({ manual }) => !manual).length;
+  const schedule: Schemas['ScheduledAttempt'][] = [];
+  let due = delivery.dueAt.getTime();
+  for (let number = made + 1; number <= delivery.maxAttempts; number += 1) {
+    schedule.push({ number, due_at: new Date(due).toISOString() });
+    due += delayAfter(number, retryDelays);
+  }
+  return schedule;
+}
+
+/** What a delivery's page needs beside the delivery. */
+export interface DeliverySurroundings {
+  /** The webhook's present URL; `null` when it is gone. */
+  readonly url: string | null;
+  /** `null` when the event is gone. */
+  readonly body: Buffer | null;
+  readonly userAgent: string;
+  readonly retryDelays: readonly number[];
+}
+
+/** A delivery as the API shows it by itself. */
+export function toDetailsBody(
+  delivery: ShownDelivery,
+  { url, body, userAgent, retryDelays }: DeliverySurroundings,
+): Schemas['DeliveryDetails'] {
+  return {
+    ...toSummaryBody(delivery),
+    url,
+    body: body?.toString('utf8') ?? '',
+    attempts: [...delivery.attempts].sort(byStart).map((attempt) => toAttemptBody(attempt, delivery, userAgent)),
+    schedule: scheduleOf(delivery, retryDelays),
+  };
+}

@@ -1,0 +1,105 @@
+import { durableCollection } from '../collection.ts';
+import type { PartOfQuery, StoredEvent } from '../events/outbox.ts';
+import type { Bell } from './intake.ts';
+import type { DeliveryDocument, DeliveryModel } from './model.ts';
+
+/** A place in the order in which attempts become due. */
+export interface DuePlace {
+  readonly claimableAt: Date;
+  readonly webhookId: string;
+}
+
+/** Webhooks that have something due, the place after which there may be more, and events that wait for their fan-out. */
+export interface DuePage {
+  readonly webhookIds: readonly string[];
+  /** `null` when this was the end. */
+  readonly next: DuePlace | null;
+  readonly events: readonly StoredEvent[];
+}
+
+/**
+ * What may be claimed: attempts that are due and free, and those whose worker let its lease lapse. Each look is an index
+ * range by the database's clock, whatever waits for later. Claims are looked for by webhook, and that is what keeps them
+ * fair: however much is due for one webhook, what is due for another is found with as little effort.
+ */
+export interface Due {
+  /**
+   * Which webhooks have something due, longest due first, and in the same round trip which events have no deliveries
+   * yet. One page looks at no more than so many deliveries.
+   */
+  look(after: DuePlace | null, limit: number, events: PartOfQuery): Promise<DuePage>;
+  /** So many attempts of each webhook, longest due first. */
+  ofWebhooks(shares: ReadonlyMap<string, number>): Promise<Bell[]>;
+}
+
+interface Group {
+  readonly _id: string;
+  readonly claimableAt: Date;
+  readonly count: number;
+}
+
+type Found = Pick<DeliveryDocument, '_id' | 'webhookId' | 'attempt'>;
+
+const isDue = { $lte: ['$claimableAt', '$$NOW'] } as const;
+const beginning: DuePlace = { claimableAt: new Date(0), webhookId: '' };
+
+/** By the index `due`: only pending deliveries have the field, and so there is nothing else to ask. */
+export function dueWebhooksPipeline({ claimableAt, webhookId }: DuePlace, limit: number) {
+  return [
+    {
+      $match: {
+        claimableAt: { $gte: claimableAt },
+        $or: [{ claimableAt: { $gt: claimableAt } }, { webhookId: { $gt: webhookId } }],
+        $expr: isDue,
+      },
+    },
+    { $sort: { claimableAt: 1, webhookId: 1 } },
+    { $limit: limit },
+    { $group: { _id: '$webhookId', claimableAt: { $last: '$claimableAt' }, count: { $sum: 1 } } },
+  ];
+}
+
+/** By the index `dueOfWebhook`. */
+export function dueOfWebhookPipeline(webhookId: string, limit: number) {
+  return [
+    { $match: { webhookId, state: 'pending', $expr: isDue } },
+    { $sort: { claimableAt: 1 } },
+    { $limit: limit },
+    { $project: { webhookId: 1, attempt: 1 } },
+  ];
+}
+
+function isLater(a: DuePlace, b: DuePlace): boolean {
+  const difference = a.claimableAt.getTime() - b.claimableAt.getTime();
+  return difference > 0 || (difference === 0 && a.webhookId > b.webhookId);
+}
+
+export function createDue(deliveries: DeliveryModel): Due {
+  const collection = durableCollection(deliveries);
+  const coll = collection.collectionName;
+
+  return {
+    async look(after, limit, { coll, pipeline }) {
+      const beside = { $unionWith: { coll, pipeline: [...pipeline, { $project: { _id: 0, event: '$$ROOT' } }] } };
+      const found = await collection
+        .aggregate<Group | { event: StoredEvent }>([...dueWebhooksPipeline(after ?? beginning, limit), beside])
+        .toArray();
+      const groups = found.filter((one) => 'count' in one);
+      const seen = groups.reduce((sum, { count }) => sum + count, 0);
+      const places = groups.map(({ _id: webhookId, claimableAt }) => ({ webhookId, claimableAt }));
+      const last = places.reduce((a, b) => (isLater(b, a) ? b : a), beginning);
+      return {
+        webhookIds: groups.map(({ _id }) => _id),
+        next: seen === limit ? last : null,
+        events: found.flatMap((one) => ('event' in one ? [one.event] : [])),
+      };
+    },
+    async ofWebhooks(shares) {
+      const [first, ...others] = [...shares].map(([webhookId, share]) => dueOfWebhookPipeline(webhookId, share));
+      if (!first) return [];
+      const unions = others.map((pipeline) => ({ $unionWith: { coll, pipeline } }));
+      const found = await collection.aggregate<Found>([...first, ...unions]).toArray();
+      return found.map(({ _id, webhookId, attempt }) => ({ deliveryId: _id, webhookId, attempt }));
+    },
+  };
+}

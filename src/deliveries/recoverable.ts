@@ -1,0 +1,77 @@
+import { durableCollection } from '../collection.ts';
+import type { EventModel } from '../events/model.ts';
+import { firstId } from '../ids.ts';
+import type { DeliveryModel } from './model.ts';
+import { createPresentTypes } from './present-types.ts';
+
+/** What can be recovered: deliveries by their state, and events that an inactive webhook missed. */
+export type RecoverableState = 'failed' | 'canceled' | 'skipped';
+
+/** What of a webhook is to be sent again. */
+export interface Recoverable {
+  readonly userId: string;
+  readonly webhookId: string;
+  readonly states: readonly RecoverableState[];
+  /** Of events published at this moment or later … */
+  readonly since: Date;
+  /** … and before this one. */
+  readonly until: Date;
+}
+
+/** Finds what a webhook has missed; by index, oldest first. Test events are nothing to miss. */
+export interface FindRecoverable {
+  /** How much there is, at most so much. */
+  count(wanted: Recoverable, atMost: number): Promise<number>;
+  /** Ids of deliveries that ended without success. */
+  deliveries(wanted: Recoverable, after: string | null, limit: number): Promise<string[]>;
+  /** Ids of events that were not sent. */
+  events(wanted: Recoverable, after: string | null, limit: number): Promise<string[]>;
+}
+
+const idOnly = { _id: 1 } as const;
+
+function idsBetween(prefix: 'dlv' | 'evt', { since, until }: Recoverable, after: string | null) {
+  const before = firstId(prefix, until.getTime());
+  return after === null ? { $gte: firstId(prefix, since.getTime()), $lt: before } : { $gt: after, $lt: before };
+}
+
+export function createFindRecoverable(deliveryModel: DeliveryModel, eventModel: EventModel): FindRecoverable {
+  const deliveries = durableCollection(deliveryModel);
+  const events = durableCollection(eventModel);
+  const presentTypes = createPresentTypes(deliveryModel);
+
+  async function endedFilter(wanted: Recoverable, after: string | null) {
+    const { userId, webhookId } = wanted;
+    const states = wanted.states.filter((state) => state !== 'skipped');
+    const type = { $in: await presentTypes({ webhookId }) };
+    return { webhookId, type, state: { $in: states }, _id: idsBetween('dlv', wanted, after), userId, test: false };
+  }
+
+  function skippedFilter(wanted: Recoverable, after: string | null) {
+    const { userId, webhookId } = wanted;
+    // the second condition is what lets the partial index be used
+    return { skipped: webhookId, 'skipped.0': { $exists: true }, _id: idsBetween('evt', wanted, after), userId };
+  }
+
+  return {
+    async count(wanted, limit) {
+      const ended = deliveries.countDocuments(await endedFilter(wanted, null), { limit, hint: 'ofWebhook' });
+      const missed = wanted.states.includes('skipped')
+        ? events.countDocuments(skippedFilter(wanted, null), { limit, hint: 'skipped' })
+        : 0;
+      return Math.min((await ended) + (await missed), limit);
+    },
+    async deliveries(wanted, after, limit) {
+      const options = { projection: idOnly, hint: 'ofWebhook' };
+      const filter = await endedFilter(wanted, after);
+      const found = await deliveries.find(filter, options).sort({ _id: 1 }).limit(limit).toArray();
+      return found.map(({ _id }) => _id);
+    },
+    async events(wanted, after, limit) {
+      if (!wanted.states.includes('skipped')) return [];
+      const options = { projection: idOnly, hint: 'skipped' };
+      const found = await events.find(skippedFilter(wanted, after), options).sort({ _id: 1 }).limit(limit).toArray();
+      return found.map(({ _id }) => _id);
+    },
+  };
+}

@@ -1,0 +1,60 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { GatewayError } from '../errors.ts';
+import { checkUserId, isId } from '../ids.ts';
+import type { Logger } from '../options.ts';
+import type { Background } from './background.ts';
+import { type DeliveryHistory, deliveryNotFound, type ShownDelivery } from './history.ts';
+import type { MakeManualAttempt } from './manual-attempt.ts';
+import type { ManualClaims } from './manual-claims.ts';
+
+/** How long an answer waits for the outcome of an attempt: longer than any attempt takes. Milliseconds. */
+export const outcomeWait = 35_000;
+
+/** A delivery, and whether the attempt that was asked for has ended. */
+export interface Outcome {
+  readonly delivery: ShownDelivery;
+  readonly ended: boolean;
+}
+
+export interface ResendDeps {
+  readonly claims: ManualClaims;
+  readonly attempt: MakeManualAttempt;
+  readonly history: Pick<DeliveryHistory, 'get'>;
+  readonly background: Background;
+  readonly logger: Logger;
+  /** How long the answer waits for the outcome. Milliseconds. @default 35_000 */
+  readonly wait?: number;
+}
+
+/**
+ * Makes one more attempt now and waits for what comes of it.
+ * @throws GatewayError `delivery_not_found`, `attempt_in_flight`, `webhook_deleted`, `webhook_inactive`, `event_deleted`
+ */
+export type Resend = (userId: string, deliveryId: string) => Promise<Outcome>;
+
+export function createResend(deps: ResendDeps): Resend {
+  const { claims, attempt, history, background, logger, wait = outcomeWait } = deps;
+  return async function resend(userId, deliveryId) {
+    checkUserId(userId);
+    if (!isId('dlv', deliveryId)) throw deliveryNotFound(deliveryId);
+    const claim = await claims.claim(userId, deliveryId);
+    if (!claim) {
+      await history.get(userId, deliveryId);
+      const reason = 'An attempt of this delivery is in flight; try again when it has ended';
+      throw new GatewayError('attempt_in_flight', reason);
+    }
+    const made = attempt(claim);
+    // it goes on when nobody waits for it any more
+    background.add(
+      made.then(
+        () => {},
+        (error: unknown) => {
+          if (error instanceof GatewayError) return;
+          logger.error('a manual attempt could not be made', { deliveryId, reason: String(error) });
+        },
+      ),
+    );
+    const ended = await Promise.race([made.then(() => true), sleep(wait, false, { ref: false })]);
+    return { delivery: await history.get(userId, deliveryId), ended };
+  };
+}

@@ -1,0 +1,66 @@
+import type { components } from '../api.d.ts';
+import type { Call, OperationTable, Reply } from '../http/operation.ts';
+import { type DeliverySurroundings, toDetailsBody, toSummaryBody } from './body.ts';
+import type { DeliveryHistory, DeliveryPage, ShownDelivery } from './history.ts';
+import type { Outcome, Resend } from './resend.ts';
+import type { SendTest } from './test-event.ts';
+
+type Schemas = components['schemas'];
+
+export interface DeliveryRoutesDeps {
+  readonly history: DeliveryHistory;
+  /** What is sent, where to, and how. */
+  readonly surroundings: (delivery: ShownDelivery) => Promise<DeliverySurroundings>;
+  readonly resend: Resend;
+  readonly sendTest: SendTest;
+}
+
+function toPage(query: Call['query']): DeliveryPage {
+  const { webhook_id, event_id, type, state, since, until, limit, after } = query;
+  return {
+    ...(webhook_id !== undefined && { webhookId: String(webhook_id) }),
+    ...(event_id !== undefined && { eventId: String(event_id) }),
+    ...(type !== undefined && { type: String(type) }),
+    ...(state !== undefined && { state: state as Schemas['DeliveryState'] }),
+    ...(since !== undefined && { since: new Date(String(since)) }),
+    ...(until !== undefined && { until: new Date(String(until)) }),
+    ...(limit !== undefined && { limit: Number(limit) }),
+    ...(after !== undefined && { after: String(after) }),
+  };
+}
+
+/** The operations on an account's deliveries. */
+export function deliveryOperations(deps: DeliveryRoutesDeps): OperationTable {
+  async function show(delivery: ShownDelivery): Promise<Schemas['DeliveryDetails']> {
+    return toDetailsBody(delivery, await deps.surroundings(delivery));
+  }
+
+  async function answer({ delivery, ended }: Outcome): Promise<Reply> {
+    return { status: ended ? 200 : 202, body: await show(delivery) };
+  }
+
+  return {
+    listDeliveries: {
+      async handle({ principal, query }) {
+        const { deliveries, hasMore } = await deps.history.list(principal.userId, toPage(query));
+        const body = { data: deliveries.map(toSummaryBody), has_more: hasMore };
+        return { status: 200, body: body satisfies Schemas['DeliveryList'] };
+      },
+    },
+    retrieveDelivery: {
+      async handle({ principal, params: { id = '' } }) {
+        return { status: 200, body: await show(await deps.history.get(principal.userId, id)) };
+      },
+    },
+    resendDelivery: {
+      async handle({ principal, params: { id = '' } }) {
+        return answer(await deps.resend(principal.userId, id));
+      },
+    },
+    testWebhook: {
+      async handle({ principal, params: { id = '' }, body }: Call<Schemas['WebhookTest']>) {
+        return answer(await deps.sendTest(principal.userId, id, body.type));
+      },
+    },
+  };
+}

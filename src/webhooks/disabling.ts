@@ -1,0 +1,39 @@
+import { durableCollection } from '../collection.ts';
+import type { StoredDisabling, WebhookModel } from './model.ts';
+import { toWebhook, type Webhook } from './webhook.ts';
+
+/** Sets webhooks inactive without their owners' doing. */
+export interface Disabling {
+  /** The webhook if it is active, and has been all the time since; else `null`. */
+  activeSince(id: string, since: Date): Promise<Webhook | null>;
+  /** Sets it inactive on the same condition; `false` when it was not met any more. */
+  disable(id: string, reason: StoredDisabling['reason'], since: Date): Promise<boolean>;
+}
+
+/** What setting `active` by its owner changes beside it: a webhook starts afresh when it is set active again. */
+export function ownersChoice(active: boolean | undefined): Readonly<Record<string, unknown>> {
+  if (active !== true) return {};
+  return { disabled: '$$REMOVE', enabledAt: { $cond: ['$active', '$enabledAt', '$$NOW'] } };
+}
+
+export function createDisabling(webhooks: WebhookModel): Disabling {
+  const collection = durableCollection(webhooks);
+  const filterFor = (id: string, since: Date) => ({
+    _id: id,
+    active: true,
+    $or: [{ enabledAt: { $exists: false } }, { enabledAt: { $lte: since } }],
+  });
+
+  return {
+    async activeSince(id, since) {
+      const found = await collection.findOne(filterFor(id, since));
+      return found && toWebhook(found);
+    },
+    async disable(id, reason, since) {
+      const { matchedCount } = await collection.updateOne(filterFor(id, since), [
+        { $set: { active: false, disabled: { at: '$$NOW', reason } } },
+      ]);
+      return matchedCount === 1;
+    },
+  };
+}

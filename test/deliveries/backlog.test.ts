@@ -1,0 +1,122 @@
+import { expect } from 'chai';
+import { createBacklog } from '../../src/deliveries/backlog.ts';
+import type { Bell } from '../../src/deliveries/intake.ts';
+
+describe('The backlog', () => {
+  /** A backlog over deliveries in memory; what is claimed is held until the test lets it go. */
+  function start(due: Record<string, number>, places: number, inAll = 1_000) {
+    const left = new Map(Object.entries(due));
+    const held = new Map<string, number>();
+    const looks: Record<string, number>[] = [];
+    const claimed: string[] = [];
+    const errors: unknown[] = [];
+    let broken = false;
+    const room = (webhookId: string) => places - (held.get(webhookId) ?? 0);
+    const backlog = createBacklog({
+      due: {
+        async ofWebhooks(shares) {
+          if (broken) throw new Error('no primary');
+          looks.push(Object.fromEntries(shares));
+          return [...shares].flatMap(([webhookId, share]) =>
+            Array.from({ length: Math.min(share, left.get(webhookId) ?? 0) }, (_, n): Bell => {
+              return { deliveryId: `${webhookId}-${(left.get(webhookId) ?? 0) - n}`, webhookId, attempt: 1 };
+            }),
+          );
+        },
+      },
+      room,
+      roomInAll: () => inAll - [...held.values()].reduce((a, b) => a + b, 0),
+      async claim({ webhookId, deliveryId }) {
+        if (room(webhookId) <= 0) return false;
+        held.set(webhookId, (held.get(webhookId) ?? 0) + 1);
+        left.set(webhookId, (left.get(webhookId) ?? 0) - 1);
+        claimed.push(deliveryId);
+        return true;
+      },
+      onError: (error) => errors.push(error),
+    });
+    return {
+      backlog,
+      looks,
+      errors,
+      claimed: () => claimed.map((id) => id.split('-')[0]),
+      free(webhookId: string, count: number) {
+        held.set(webhookId, (held.get(webhookId) ?? 0) - count);
+        backlog.draw(webhookId);
+      },
+      breaks(now: boolean) {
+        broken = now;
+      },
+      settle: () => new Promise((resolve) => setTimeout(resolve, 5)),
+    };
+  }
+
+  it('claims for each webhook what it has room for, however much one of them has due', async () => {
+    const { backlog, claimed, looks, settle } = start({ hanging: 10_000, healthy: 3 }, 2);
+    backlog.add('hanging');
+    backlog.add('healthy');
+    await settle();
+
+    expect(claimed().sort()).to.deep.equal(['hanging', 'hanging', 'healthy', 'healthy']);
+    expect(looks.length).to.be.below(3);
+  });
+
+  it('goes on as places come free, and asks no more of a webhook that has nothing left', async () => {
+    const { backlog, claimed, looks, free, settle } = start({ a: 3 }, 2);
+    backlog.add('a');
+    await settle();
+    free('a', 2);
+    await settle();
+    expect(claimed()).to.have.length(3);
+    const before = looks.length;
+    free('a', 1);
+    await settle();
+
+    expect(looks).to.have.length(before);
+  });
+
+  it('serves in turn where there is room for few', async () => {
+    const { backlog, looks, free, settle } = start({ a: 5, b: 5, c: 5 }, 2, 2);
+    for (const webhookId of ['a', 'b', 'c']) backlog.add(webhookId);
+    await settle();
+    free('a', 2);
+    await settle();
+    free('b', 2);
+    await settle();
+
+    expect(looks).to.deep.equal([{ a: 2 }, { b: 2 }, { c: 2 }]);
+  });
+
+  it('asks again for a webhook of which more became due while it was looked for', async () => {
+    const { backlog, looks, settle } = start({ a: 1 }, 5);
+    backlog.add('a');
+    backlog.add('a');
+    await settle();
+    backlog.add('a');
+    await settle();
+
+    expect(looks.length).to.be.within(2, 6);
+  });
+
+  it('tells what went wrong, and begins again with the next sweep', async () => {
+    const { backlog, claimed, errors, breaks, settle } = start({ a: 1 }, 5);
+    breaks(true);
+    backlog.add('a');
+    await settle();
+    expect(errors).to.have.length(1);
+    breaks(false);
+    backlog.add('a');
+    await settle();
+
+    expect(claimed()).to.deep.equal(['a']);
+  });
+
+  it('claims nothing more once it is closed', async () => {
+    const { backlog, claimed, settle } = start({ a: 1 }, 5);
+    await backlog.close();
+    backlog.add('a');
+    await settle();
+
+    expect(claimed()).to.deep.equal([]);
+  });
+});

@@ -1,0 +1,74 @@
+import mongoose, { type Connection } from 'mongoose';
+import type { DeliveryDocument } from '../../src/deliveries/model.ts';
+import type { ModelGatewayOptions } from '../../src/index.ts';
+import { type LiveGateway, startGateway } from '../support/gateway.ts';
+import { freshUri } from '../support/mongo.ts';
+
+export const secret = 'a secret of the receiver';
+export const low = {
+  type: 'credits.low',
+  userId: 'usr_1',
+  data: { user_id: 'usr_1', credits_remaining: 5, threshold: 10 },
+};
+
+/** A gateway that is called as customers do, and its database. */
+export interface Scene extends LiveGateway {
+  readonly connection: Connection;
+  /** The deliveries as they are stored. */
+  readonly stored: mongoose.mongo.Collection<DeliveryDocument>;
+  /** Registers a webhook of `usr_1` for `credits.low`. */
+  webhook(url: string): Promise<string>;
+  /** Publishes an event and waits until its one delivery `holds`. */
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for
+  published(holds: (delivery: any) => boolean): Promise<any>;
+  /** The delivery, as soon as it `holds`. */
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for
+  delivery(id: string, holds?: (delivery: any) => boolean, within?: number): Promise<any>;
+}
+
+/** Asks again and again until the answer `holds`. */
+export async function eventually<T>(ask: () => Promise<T>, holds: (answer: T) => boolean, within = 10_000): Promise<T> {
+  const until = performance.now() + within;
+  for (;;) {
+    const answer = await ask();
+    if (holds(answer)) return answer;
+    if (performance.now() > until) throw new Error(`it stayed ${JSON.stringify(answer)}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+export async function startScene(options: Partial<ModelGatewayOptions> = {}): Promise<Scene> {
+  const connection = await mongoose.createConnection(freshUri()).asPromise();
+  const live = await startGateway({
+    mongo: connection,
+    sweepInterval: 50,
+    managementRateLimit: 1_000_000,
+    ...options,
+  });
+  const delivery: Scene['delivery'] = (id, holds = () => true, within = 10_000) =>
+    eventually(async () => (await live.call('GET', `/v1/deliveries/${id}`)).body, holds, within);
+
+  return {
+    ...live,
+    connection,
+    stored: connection.collection<DeliveryDocument>('gateway_deliveries'),
+    async webhook(url) {
+      const { body } = await live.call('POST', '/v1/webhooks', { url, events: ['credits.low'], secret });
+      return body.id;
+    },
+    async published(holds) {
+      const { id } = await live.gateway.publish(low);
+      const list = await eventually(
+        async () => (await live.call('GET', `/v1/deliveries?event_id=${id}`)).body.data,
+        (data) => data.length > 0,
+      );
+      return delivery(list[0].id, holds);
+    },
+    delivery,
+    async close() {
+      await live.close();
+      await connection.dropDatabase();
+      await connection.close();
+    },
+  };
+}

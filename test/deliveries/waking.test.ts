@@ -1,0 +1,86 @@
+import { EventEmitter } from 'node:events';
+import { expect } from 'chai';
+import type { DeliveryModel } from '../../src/deliveries/model.ts';
+import { createWatch } from '../../src/deliveries/watch.ts';
+import { freshDatabase } from '../support/mongo.ts';
+import { type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
+import { startReceiver, type TestReceiver } from './receiver.ts';
+
+describe('What a process without workers publishes', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let webhooks: FakeWebhooks;
+  let receiver: TestReceiver;
+  let publisher: TestGateway;
+  let worker: TestGateway;
+
+  async function open(choices: object): Promise<void> {
+    publisher = await startGateway(database.connection, webhooks);
+    worker = await startGateway(database.connection, webhooks, choices);
+    await worker.start();
+    // the stream is open by then
+    await new Promise((resolve) => setTimeout(resolve, 300));
+  }
+
+  /** Milliseconds from publishing to the receiver, three times in a row. */
+  async function waits(): Promise<number[]> {
+    const found: number[] = [];
+    for (let i = 1; i <= 3; i += 1) {
+      await publisher.publish(payment);
+      const published = performance.now();
+      const requests = await receiver.count(i);
+      found.push((requests.at(-1)?.at ?? Number.POSITIVE_INFINITY) - published);
+    }
+    return found;
+  }
+
+  beforeEach(async () => {
+    database = await freshDatabase();
+    webhooks = fakeWebhooks();
+    receiver = await startReceiver();
+    webhooks.add(receiver.url);
+  });
+  afterEach(async () => {
+    await Promise.all([publisher.close(), worker.close()]);
+    await receiver.stop();
+    await database.drop();
+  });
+
+  it('is found by another process within a second', async () => {
+    await open({});
+
+    expect(Math.max(...(await waits()))).to.be.below(1_000);
+  });
+
+  it('is heard of at once by change streams, long before a sweep would find it', async () => {
+    await open({ changeStreams: true, sweepInterval: 2_000 });
+
+    expect(Math.max(...(await waits()))).to.be.below(500);
+  });
+});
+
+describe('Change streams, where there are none', () => {
+  it('are given up with one clear warning, and opened again after any other error', async () => {
+    const warnings: string[] = [];
+    const streams: (EventEmitter & { close(): Promise<void> })[] = [];
+    const collection = {
+      watch() {
+        const stream = Object.assign(new EventEmitter(), { async close() {} });
+        streams.push(stream);
+        return stream;
+      },
+    };
+    const db = { name: 'x', getClient: () => ({ db: () => ({ collection: () => collection }) }) };
+    const deliveries = { db, collection: { collectionName: 'x' } } as unknown as DeliveryModel;
+    const logger = { info() {}, error() {}, warn: (message: string) => void warnings.push(message) };
+    const watch = createWatch({ deliveries, onDue() {}, logger });
+    watch.start();
+    streams[0]?.emit('error', Object.assign(new Error('broken'), { code: 1 }));
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    streams[1]?.emit('error', Object.assign(new Error('standalone'), { code: 40_573 }));
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await watch.close();
+
+    expect(streams).to.have.length(2);
+    expect(warnings.at(-1)).to.match(/^changeStreams: there are none here/);
+  });
+});
