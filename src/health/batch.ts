@@ -1,0 +1,79 @@
+import { bucketOf } from './histogram.ts';
+import type { Failure } from './model.ts';
+
+/** An attempt that has been recorded. */
+export interface MadeAttempt {
+  readonly webhookId: string;
+  readonly deliveryId: string;
+  /** When it ended, by the database's clock. */
+  readonly at: Date;
+  readonly durationMs: number;
+  /** Absent when the receiver did not answer. */
+  readonly status?: number;
+  /** Why it failed; absent when it succeeded. */
+  readonly code?: string;
+}
+
+/** One webhook's attempts of one hour. */
+export interface Hour {
+  succeeded: number;
+  failed: number;
+  readonly durations: Map<number, number>;
+}
+
+/** What has become of one webhook's attempts since the last flush. */
+export interface Batch {
+  /** By the hour's start, in milliseconds. */
+  readonly hours: Map<number, Hour>;
+  lastSuccessAt: Date | null;
+  lastFailure: Failure | null;
+  /** The first failure after the last success. */
+  failingSince: Date | null;
+  /** Failures after the last success. */
+  failures: number;
+}
+
+const hourLength = 3_600_000;
+
+/** When the hour of a moment began, in milliseconds. */
+export function hourOf(moment: number): number {
+  return Math.floor(moment / hourLength) * hourLength;
+}
+
+export function newBatch(): Batch {
+  return { hours: new Map(), lastSuccessAt: null, lastFailure: null, failingSince: null, failures: 0 };
+}
+
+function addToHour({ hours }: Batch, { at, durationMs, code }: MadeAttempt): void {
+  const start = hourOf(at.getTime());
+  const hour = hours.get(start) ?? { succeeded: 0, failed: 0, durations: new Map<number, number>() };
+  hours.set(start, hour);
+  if (code === undefined) hour.succeeded += 1;
+  else hour.failed += 1;
+  const bucket = bucketOf(durationMs);
+  hour.durations.set(bucket, (hour.durations.get(bucket) ?? 0) + 1);
+}
+
+function addFailure(batch: Batch, { at, deliveryId, status }: MadeAttempt, code: string): void {
+  if (!batch.lastFailure || batch.lastFailure.at <= at) {
+    batch.lastFailure = { at, deliveryId, ...(status !== undefined && { status }), code };
+  }
+  if (batch.lastSuccessAt && batch.lastSuccessAt >= at) return;
+  batch.failures += 1;
+  if (!batch.failingSince || batch.failingSince > at) batch.failingSince = at;
+}
+
+/** Adds an attempt; they come about in the order they ended. */
+export function addAttempt(batch: Batch, attempt: MadeAttempt): void {
+  addToHour(batch, attempt);
+  if (attempt.code === undefined) addSuccess(batch, attempt);
+  else addFailure(batch, attempt, attempt.code);
+}
+
+function addSuccess(batch: Batch, attempt: MadeAttempt): void {
+  if (batch.lastSuccessAt && batch.lastSuccessAt >= attempt.at) return;
+  batch.lastSuccessAt = attempt.at;
+  if (batch.failingSince && batch.failingSince > attempt.at) return;
+  batch.failingSince = null;
+  batch.failures = 0;
+}

@@ -1,0 +1,38 @@
+/** Each bucket is so much wider than the one before: what is read out of one is right within 10 percent. */
+const growth = 1.2;
+
+/** How many there were of each duration: by bucket. */
+export type Durations = Readonly<Record<string, number>>;
+
+/** The bucket a duration falls into. */
+export function bucketOf(ms: number): number {
+  return Math.floor(Math.log(Math.max(0, ms) + 1) / Math.log(growth));
+}
+
+/** The middle of a bucket, in whole milliseconds. */
+function durationOf(bucket: number): number {
+  return Math.round(growth ** (bucket + 0.5) - 1);
+}
+
+/** Several histograms as one. */
+export function merged(all: readonly Durations[]): Durations {
+  const sum: Record<string, number> = {};
+  for (const durations of all) {
+    for (const [bucket, count] of Object.entries(durations)) sum[bucket] = (sum[bucket] ?? 0) + count;
+  }
+  return sum;
+}
+
+/** What this part of all durations is at most, in milliseconds; `null` where there are none. @param part 0 to 1 */
+export function percentile(durations: Durations, part: number): number | null {
+  const buckets = Object.entries(durations)
+    .map(([bucket, count]) => ({ bucket: Number(bucket), count }))
+    .sort((a, b) => a.bucket - b.bucket);
+  const wanted = part * buckets.reduce((total, { count }) => total + count, 0);
+  let seen = 0;
+  for (const { bucket, count } of buckets) {
+    seen += count;
+    if (seen >= wanted) return durationOf(bucket);
+  }
+  return null;
+}
