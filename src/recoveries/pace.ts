@@ -1,0 +1,18 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Resolves when the next step may be made; `false` when there is to be none any more. */
+export type Pace = () => Promise<boolean>;
+
+/** Lets so many steps be made in a second, evenly, whoever waits for them; what was not used is not made up for. */
+export function createPace(perSecond: number, signal: AbortSignal): Pace {
+  const interval = 1_000 / perSecond;
+  let next = performance.now();
+  return async function pace() {
+    const now = performance.now();
+    next = Math.max(next, now - interval);
+    const wait = next - now;
+    next += interval;
+    if (wait > 0) await sleep(wait, undefined, { signal }).catch(() => {});
+    return !signal.aborted;
+  };
+}
