@@ -36,7 +36,10 @@ export interface UsageRecord {
   readonly model: string | null;
   /** The upstream that answered. */
   readonly upstream: string;
+  /** Cached ones included. */
   readonly inputTokens: number;
+  /** Those of the input that the provider had in its cache, by its own word. */
+  readonly cachedInputTokens: number;
   readonly outputTokens: number;
   readonly images: number;
   /** Whether the tokens are an estimate, because the upstream reported none or the answer broke off. */

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options.ts';
 import type { Spec } from '../spec.ts';
-import { clientSignal } from './client-signal.ts';
+import { Departure } from './departure.ts';
 import { answerError } from './errors.ts';
 import { createMatcher, type Match } from './match.ts';
 import type { OperationTable, Principal } from './operation.ts';
@@ -49,6 +49,10 @@ function requireRoute(found: Match<Route>): Extract<Match<Route>, { kind: 'route
   }
 }
 
+function isPending<T>(value: T | Promise<T>): value is Promise<T> {
+  return typeof (value as Promise<T> | null)?.then === 'function';
+}
+
 /**
  * Makes the one piece of Express middleware that every request to the API goes through.
  * What is not ours goes on to the host untouched; what is ours is answered here, errors too.
@@ -68,20 +72,22 @@ export async function createEdge(deps: EdgeDependencies): Promise<Edge> {
 
   async function answer(req: IncomingMessage, res: ServerResponse, found: Match<Route>): Promise<void> {
     const id = requestId(req, res);
-    const signal = clientSignal(res);
+    const departure = new Departure(res);
     res.setHeader('x-request-id', id);
     try {
       const { route, params } = requireRoute(found);
-      const principal = await authenticate(req);
+      const recognised = authenticate(req);
+      // a body is cheapest to read when listening to it begins in the turn that its request came in
+      const principal = isPending(recognised) ? await recognised : recognised;
       if (!principal)
         throw new GatewayError('invalid_api_key', 'This API key is not known, has expired or has been revoked');
       requireScope(principal, route.scope);
       if (isWrite(route)) await deps.limitWrites?.(principal.userId);
-      const call = await readCall(req, route, { requestId: id, principal, params, signal });
+      const call = await readCall(req, route, { requestId: id, principal, params, departure });
       if ('relay' in route.operation) await route.operation.relay(call, res);
       else sendReply(req, res, await route.operation.handle(call));
     } catch (error) {
-      if (!signal.aborted) answerError(req, res, error, { requestId: id, logger });
+      if (!departure.hasLeft) answerError(req, res, error, { requestId: id, logger });
     }
   }
 

@@ -1,9 +1,11 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type { Departure } from './departure.ts';
 
 /**
  * What an API key may be used for; none of them includes another. `x-scope` in openapi.yaml says which one an operation needs.
  * `models`: model calls and what they cost. `webhooks`: the account's webhooks and events. `keys`: its API keys.
- * `events:publish`: events and payments of any account, for the services of the operator. `admin`: the operator's own tools.
+ * `events:publish`: events and payments of any account, for the services of the operator. `admin`: acts for any account,
+ * with its keys and its credits.
  */
 export const scopes = Object.freeze(['models', 'webhooks', 'events:publish', 'keys', 'admin'] as const);
 
@@ -34,12 +36,19 @@ export interface Call<Body = unknown> {
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, unknown>>;
   readonly headers: IncomingHttpHeaders;
-  /** The body parsed once; `undefined` where there is none. Never what a relay sends on. */
+  /**
+   * The body parsed once; `undefined` where there is none. Never what a relay sends on: long strings may be cut out of
+   * what it looks at.
+   */
   readonly body: Body;
   /** The body exactly as it came; empty where there is none. */
   readonly rawBody: Buffer;
-  /** Aborts when the client has left. */
+  /** Where in it the strings stand that were cut out of `body`: start → end, quotes included. */
+  readonly longStrings: ReadonlyMap<number, number> | undefined;
+  /** Aborts when the client has left. Made when it is first asked for. */
   readonly signal: AbortSignal;
+  /** The same for a relay, which does without a signal. */
+  readonly departure: Departure;
 }
 
 /** What an operation answers; `body` goes out as JSON. */

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { GatewayError } from '../errors.ts';
+import { withoutLongStrings } from './long-strings.ts';
 
 /** How deep JSON may nest. Enough for any real body; far below where BSON (200) and recursion give up. */
 const maxDepth = 100;
@@ -46,4 +47,33 @@ export function parseJson(bytes: Buffer): { text: string; value: unknown } {
   }
   checkDepth(value);
   return { text, value };
+}
+
+/** A body of fewer bytes is parsed whole in less time than its long strings are found in. */
+const shortBody = 2 * 1024;
+
+/** JSON that was looked at without its long strings. */
+export interface LookedAt {
+  /** What it parses to; strings of more than 256 bytes may be cut to `…`. */
+  readonly value: unknown;
+  /** Where the strings stand that were cut: start → end, quotes included. */
+  readonly longStrings?: ReadonlyMap<number, number>;
+}
+
+/**
+ * Does for a body that is only looked at and goes on as it came what {@link parseJson} does for others.
+ * @throws GatewayError the same
+ */
+export function lookAtJson(bytes: Buffer): LookedAt {
+  const shortened = bytes.length > shortBody && isUtf8(bytes) ? withoutLongStrings(bytes) : undefined;
+  if (!shortened?.longStrings.size) return { value: parseJson(bytes).value };
+  let value: unknown;
+  try {
+    value = JSON.parse(shortened.text);
+  } catch {
+    // only the whole text tells where it goes wrong
+    return { value: parseJson(bytes).value };
+  }
+  checkDepth(value);
+  return { value, longStrings: shortened.longStrings };
 }

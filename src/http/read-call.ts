@@ -1,21 +1,15 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from '../options.ts';
 import type { Spec } from '../spec.ts';
-import type { Call, Principal } from './operation.ts';
+import { type Caller, CheckedCall } from './checked-call.ts';
+import type { Call } from './operation.ts';
+import { createPlainlyValid } from './plainly-valid.ts';
 import { checkKnown, parseQuery } from './query.ts';
 import type { BodyLimits } from './read-body.ts';
 import { takeBody } from './request-body.ts';
 import { isRelayed, type Route } from './routes.ts';
 import { checkStorable } from './storable.ts';
 import { createValidator } from './validate.ts';
-
-/** What is known of a call before anything of it is read. */
-export interface Caller {
-  readonly requestId: string;
-  readonly principal: Principal;
-  readonly params: Readonly<Record<string, string>>;
-  readonly signal: AbortSignal;
-}
 
 /** Reads, parses and validates the rest of a request. */
 export type ReadCall = (req: IncomingMessage, route: Route, caller: Caller) => Promise<Call>;
@@ -40,10 +34,9 @@ function isUploadOnly({ mediaTypes }: Route): boolean {
  */
 export async function createCallReader(deps: CallReaderDependencies): Promise<ReadCall> {
   const { spec, routes, logger } = deps;
-  const validateRelayed = await createValidator(
-    spec,
-    routes.filter((route) => isRelayed(route) && !isUploadOnly(route)),
-  );
+  const relayedRoutes = routes.filter((route) => isRelayed(route) && !isUploadOnly(route));
+  const isPlainlyValid = createPlainlyValid(spec, relayedRoutes);
+  const validateRelayed = await createValidator(spec, relayedRoutes);
   const others = routes.filter((route) => !isRelayed(route));
   const validateOthers = await createValidator(spec, others);
 
@@ -59,18 +52,19 @@ export async function createCallReader(deps: CallReaderDependencies): Promise<Re
   return async function readCall(req, route, caller) {
     const relayed = isRelayed(route);
     const limits = relayed ? deps.relayedLimits : deps.otherLimits;
-    const { raw, text, value } = await takeBody(req, route, limits, onReserialised);
+    const body = await takeBody(req, route, limits, onReserialised);
+    const { raw, text, value } = body;
+    const { params } = caller;
+    const { headers } = req;
     const query = parseQuery(req.url ?? '');
-    const candidate = { params: caller.params, headers: req.headers, body: value };
-    const isUpload = text === undefined && raw.length > 0;
 
     if (!relayed) {
       if (text !== undefined) checkStorable(text, value);
       checkKnown(query, route.query);
-      await validateOthers(route, { ...candidate, query });
-    } else if (!isUpload) {
-      await validateRelayed(route, { ...candidate, query: {} });
+      await validateOthers(route, { params, headers, body: value, query });
+    } else if ((value !== undefined || raw.length === 0) && !isPlainlyValid(route, value)) {
+      await validateRelayed(route, { params, headers, body: value, query: {} });
     }
-    return { ...caller, query, headers: req.headers, body: value, rawBody: raw };
+    return new CheckedCall(caller, query, headers, body);
   };
 }

@@ -2,19 +2,21 @@ import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import { keptBody } from './kept-body.ts';
 import { bodyMediaType } from './media-type.ts';
-import { checkDepth, parseJson } from './parse-json.ts';
+import { checkDepth, lookAtJson, parseJson } from './parse-json.ts';
 import { type BodyLimits, checkSize, readBody } from './read-body.ts';
-import type { Route } from './routes.ts';
+import { isRelayed, type Route } from './routes.ts';
 import { announcesBody } from './unread-body.ts';
 
 /** A body as an operation gets it. */
 export interface RequestBody {
   /** The bytes, decompressed; empty where there is no body. */
   readonly raw: Buffer;
-  /** The same as text, for JSON alone. */
+  /** The same as text, for JSON that is not relayed. */
   readonly text?: string;
-  /** What the text parses to. */
+  /** What it parses to, for JSON; without the long strings of what is relayed. */
   readonly value?: unknown;
+  /** Where these stand: start → end, quotes included. */
+  readonly longStrings?: ReadonlyMap<number, number>;
 }
 
 const noBody: RequestBody = Object.freeze({ raw: Buffer.alloc(0) });
@@ -67,5 +69,11 @@ export async function takeBody(
   checkSize(raw.length, limits);
   if (!takesBody) return noBody;
   if (raw.length === 0) return missing();
-  return mediaType === 'application/json' ? { raw, ...parseJson(raw) } : { raw };
+  if (mediaType !== 'application/json') return { raw };
+  if (isRelayed(route)) {
+    const { value, longStrings } = lookAtJson(raw);
+    return longStrings ? { raw, value, longStrings } : { raw, value };
+  }
+  const { text, value } = parseJson(raw);
+  return { raw, text, value };
 }

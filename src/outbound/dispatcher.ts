@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { Agent, buildConnector, type Dispatcher } from 'undici';
+import { Agent, buildConnector, type Dispatcher, errors } from 'undici';
 import { type AllowAddress, guardedLookup, judgeLiteral } from './guard.ts';
 import { createResolver, type ResolveHost } from './resolve.ts';
 import { skipContinue } from './skip-continue.ts';
@@ -35,13 +35,24 @@ function markReuse(socket: Socket, hasContinued: () => boolean): void {
   });
 }
 
-function prepared(connect: Connector): Connector {
-  return (options, callback) =>
+/** undici looks at its own limit about once a second: it ends what is still being made, this one who waits for it. */
+function prepared(connect: Connector, timeout: number): Connector {
+  return (options, callback) => {
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      callback(new errors.ConnectTimeoutError('the connection was not made in time'), null);
+    }, timeout);
     connect(options, (...[error, socket]) => {
-      if (error !== null) return callback(error, null);
-      markReuse(socket, skipContinue(socket));
-      callback(null, socket);
+      clearTimeout(timer);
+      if (late) socket?.destroy();
+      else if (error !== null) callback(error, null);
+      else {
+        markReuse(socket, skipContinue(socket));
+        callback(null, socket);
+      }
     });
+  };
 }
 
 /** A `lookup` hook is never asked about literal addresses; these are judged before connecting. */
@@ -72,7 +83,7 @@ export function createDispatcher(options: DispatcherOptions = {}): Dispatcher {
     ...(allowAddress && { lookup: guardedLookup(allowAddress, resolve) }),
   });
   return new Agent({
-    connect: prepared(allowAddress ? judgingLiterals(connect, allowAddress) : connect),
+    connect: prepared(allowAddress ? judgingLiterals(connect, allowAddress) : connect, connectTimeout),
     ...(connections !== undefined && { connections }),
     ...(keepAlive > 0 ? { keepAliveTimeout: keepAlive, keepAliveMaxTimeout: keepAlive } : { pipelining: 0 }),
     // time limits are the callers': undici's own are checked once a second

@@ -15,20 +15,27 @@ const bufferLimit = 64 * 1024;
 
 /**
  * The body of one response: pushed to a sink without a stream between, held back when the sink is full.
- * Either {@link flowTo} or {@link toReadable} is called, once; a body nobody wants is destroyed.
+ * One of {@link takeWhole}, {@link flowTo} and {@link toReadable} takes it, once; a body nobody wants is destroyed.
  */
 export class ResponseBody {
   #controller: Dispatcher.DispatchController;
-  #onSettled: () => void;
   #sink: BodySink | null = null;
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #outcome: 'end' | OutboundError | null = null;
   #destroyed = false;
 
-  constructor(controller: Dispatcher.DispatchController, onSettled: () => void) {
+  constructor(controller: Dispatcher.DispatchController) {
     this.#controller = controller;
-    this.#onSettled = onSettled;
+  }
+
+  /** All of it, when all of it has come already, as short bodies have that came with their heads; otherwise `undefined`. */
+  takeWhole(): Buffer | undefined {
+    if (this.#outcome !== 'end' || this.#sink || this.#destroyed) return undefined;
+    this.#destroyed = true;
+    const chunks = this.#waiting;
+    this.#waiting = [];
+    return chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
   }
 
   /** Sends everything that has come and will come to `sink`. */
@@ -89,7 +96,6 @@ export class ResponseBody {
   settle(outcome: 'end' | OutboundError): void {
     if (this.#outcome !== null) return;
     this.#outcome = outcome;
-    this.#onSettled();
     if (this.#sink) this.#tell(this.#sink, outcome);
   }
 

@@ -4,13 +4,18 @@ const continueHead = /^HTTP\/1\.[01] 100(?: [^\r\n]*)?\r\n(?:[^\r\n]+\r\n)*\r\n/
 /** What a 100 may be long. Bytes. */
 const lookAhead = 1_024;
 
+/** Where the first digit of a status stands, and that of a 100. */
+const statusAt = 'HTTP/1.1 '.length;
+const one = 0x31;
+
 function lengthOfContinues(chunk: Buffer): number {
   let length = 0;
-  for (;;) {
+  while (chunk[length + statusAt] === one) {
     const head = continueHead.exec(chunk.toString('latin1', length, length + lookAhead));
     if (!head) return length;
     length += head[0].length;
   }
+  return length;
 }
 
 /**
@@ -26,11 +31,13 @@ export function skipContinue(socket: Socket): () => boolean {
   socket.read = (size?: number) => {
     const chunk: Buffer | null = read(size);
     // an answer starts with the first bytes after those of a request
-    if (chunk === null || socket.bytesWritten === answered) return chunk;
+    if (chunk === null) return chunk;
+    const written = socket.bytesWritten;
+    if (written === answered) return chunk;
     const skipped = lengthOfContinues(chunk);
-    if (skipped > 0) continued = socket.bytesWritten;
+    if (skipped > 0) continued = written;
     if (skipped === chunk.length) return null;
-    answered = socket.bytesWritten;
+    answered = written;
     return skipped === 0 ? chunk : chunk.subarray(skipped);
   };
   return () => socket.bytesWritten === continued;

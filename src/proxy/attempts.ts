@@ -1,16 +1,15 @@
-import type { HttpResponse } from '../outbound/client.ts';
+import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { isBroken } from './breaker.ts';
 import { type Cutoff, pause } from './cutoff.ts';
 import { failure, failureOf } from './failure.ts';
-import type { HeaderValues } from './headers.ts';
 import { isRetryable, type Outcome, type RetryBudget, waitBefore } from './retry.ts';
 import type { Upstream } from './upstream.ts';
 
 /** An upstream's answer, whatever its status, its body still on its way. */
 export interface Answer {
   readonly upstream: Upstream;
-  readonly response: HttpResponse;
+  readonly response: OutboundResponse;
 }
 
 /** What tries are limited by. */
@@ -21,11 +20,11 @@ export interface RetryPolicy {
   readonly budget: RetryBudget;
 }
 
-type Ask = (upstream: Upstream) => Promise<HttpResponse>;
-type Try = { readonly upstream: Upstream; readonly response?: HttpResponse; readonly error?: OutboundError };
+type Ask = (upstream: Upstream) => Promise<OutboundResponse>;
+type Try = { readonly upstream: Upstream; readonly response?: OutboundResponse; readonly error?: OutboundError };
 
 function outcomeOf({ response, error }: Try): Outcome {
-  return response ? { status: response.status, headers: response.headers as HeaderValues } : (error as OutboundError);
+  return response ?? (error as OutboundError);
 }
 
 function conclude({ upstream, response, error }: Try): Answer {
@@ -56,29 +55,34 @@ export async function askInTurn(
   cutoff: Cutoff,
 ): Promise<Answer> {
   const candidates = [...order];
+  // another upstream is asked at once, the same one again only after a while; by `performance.now()`
+  const readyAt = candidates.map(() => 0);
   let tries = 0;
+  let paid = true;
   let waited = 0;
   let last: Try | undefined;
-  let next = 0;
   while (candidates.length > 0) {
-    next %= candidates.length;
+    const ready = Math.min(...readyAt);
+    const next = readyAt.indexOf(ready);
+    const wait = Math.max(0, ready - performance.now());
+    if (waited + wait > policy.maxWait || !(paid || policy.budget.spend())) break;
+    paid = true;
+    if (wait > 0) await pause(wait, cutoff);
+    if (last && cutoff.aborted) throw failure('upstream_timeout');
+    waited += wait;
     const tried = await tryOne(candidates[next] as Upstream, ask);
     if (!tried) {
       candidates.splice(next, 1);
+      readyAt.splice(next, 1);
       continue;
     }
     tries += 1;
-    next += 1;
+    paid = false;
     last?.response?.data.destroy();
     last = tried;
     const outcome = outcomeOf(tried);
     if (cutoff.aborted || !isRetryable(outcome) || tries >= policy.attempts) break;
-    // another upstream is asked at once, the same one again only after a while
-    const wait = next < candidates.length ? 0 : waitBefore(outcome, tries, Date.now(), Math.random);
-    if (waited + wait > policy.maxWait || !policy.budget.spend()) break;
-    waited += wait;
-    await pause(wait, cutoff);
-    if (cutoff.aborted) throw failure('upstream_timeout');
+    readyAt[next] = performance.now() + waitBefore(outcome, tries, Date.now(), Math.random);
   }
   if (last) return conclude(last);
   throw failure('upstream_unreachable');

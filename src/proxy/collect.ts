@@ -10,14 +10,16 @@ export interface Collected {
 /**
  * Holds a body until it is whole or larger than the limit, so that one that breaks off or is not what it says can still be
  * answered with an error. Rejects with the body's OutboundError.
+ * @param onProgress told of every chunk
  */
-export function collect(body: ResponseBody, limit: number): Promise<Collected> {
+export function collect(body: ResponseBody, limit: number, onProgress?: () => void): Promise<Collected> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
     let length = 0;
     const joined = (): Buffer => (parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts));
     body.flowTo({
       onChunk(chunk) {
+        onProgress?.();
         parts.push(chunk);
         length += chunk.length;
         if (length <= limit) return true;

@@ -1,74 +1,92 @@
-/** The most that a timer can wait. Milliseconds. */
-const longest = 2 ** 31 - 1;
+import type { Call } from '../http/operation.ts';
+import type { Abortable } from '../outbound/exchange.ts';
+
+/** How long the timer of a call sleeps at most before it looks again. Milliseconds. */
+const longestNap = 60_000;
 
 type Listener = () => void;
 
 /**
- * What ends a call early: the client leaving, a time limit, the gateway closing. Has the part of AbortSignal that axios
- * and its adapter use, at a fraction of the cost of combining real ones.
+ * What ends a call early: the client leaving, a time limit, the gateway closing. Has the part of AbortSignal that
+ * outgoing requests use, at a fraction of the cost of combining real ones, and one timer for all limits, which is left alone
+ * as they move: when it fires it looks what is due.
  */
-export class Cutoff {
+export class Cutoff implements Abortable {
   aborted = false;
   reason: unknown;
-  #listeners = new Set<Listener>();
-  #client: AbortSignal;
-  #total: NodeJS.Timeout;
-  #progress: NodeJS.Timeout | undefined;
+  readonly #departure: Call['departure'];
+  readonly #listeners: Listener[] = [];
+  /** When the whole call must have ended, by `performance.now()`. */
+  readonly #end: number;
+  /** When something must have come. */
+  #due = Number.POSITIVE_INFINITY;
+  #within = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #firesAt = Number.POSITIVE_INFINITY;
 
   /** @param total milliseconds for the whole call */
-  constructor(client: AbortSignal, total: number) {
-    this.#client = client;
-    this.#total = setTimeout(this.#onTimeout, Math.min(total, longest));
-    if (client.aborted) this.#onClient();
-    else client.addEventListener('abort', this.#onClient);
+  constructor(departure: Call['departure'], total: number) {
+    this.#departure = departure;
+    this.#end = performance.now() + total;
+    this.#arm();
+    departure.tell(() => this.abort(new DOMException('the client left', 'AbortError')));
   }
 
   /** Whether it was the client who ended the call. */
   get clientLeft(): boolean {
-    return this.#client.aborted;
+    return this.#departure.hasLeft;
   }
 
   abort(reason: unknown): void {
     if (this.aborted) return;
     this.aborted = true;
     this.reason = reason;
-    for (const listener of this.#listeners) listener();
+    for (const listener of [...this.#listeners]) listener();
   }
 
   addEventListener(_type: string, listener: Listener): void {
-    this.#listeners.add(listener);
+    this.#listeners.push(listener);
   }
 
   removeEventListener(_type: string, listener: Listener): void {
-    this.#listeners.delete(listener);
+    const at = this.#listeners.indexOf(listener);
+    if (at !== -1) this.#listeners.splice(at, 1);
   }
 
   /** Something must come within so many milliseconds, from now and again after each {@link progress}. */
   expect(within: number): void {
-    clearTimeout(this.#progress);
-    this.#progress = setTimeout(this.#onTimeout, Math.min(within, longest));
+    this.#within = within;
+    this.progress();
+    if (this.#due < this.#firesAt) this.#arm();
   }
 
   progress(): void {
-    this.#progress?.refresh();
+    this.#due = performance.now() + this.#within;
   }
 
   /** Nothing is expected for now; only the total limit runs on. */
   rest(): void {
-    clearTimeout(this.#progress);
-    this.#progress = undefined;
+    this.#due = Number.POSITIVE_INFINITY;
   }
 
   /** The call is over. */
   release(): void {
-    clearTimeout(this.#total);
-    clearTimeout(this.#progress);
-    this.#client.removeEventListener('abort', this.#onClient);
-    this.#listeners.clear();
+    clearTimeout(this.#timer);
+    this.#departure.tell(undefined);
   }
 
-  #onTimeout = (): void => this.abort(new DOMException('the upstream took too long', 'TimeoutError'));
-  #onClient = (): void => this.abort(new DOMException('the client left', 'AbortError'));
+  #arm(): void {
+    clearTimeout(this.#timer);
+    const now = performance.now();
+    const nap = Math.min(longestNap, Math.max(1, Math.ceil(Math.min(this.#due, this.#end) - now)));
+    this.#firesAt = now + nap;
+    this.#timer = setTimeout(this.#look, nap);
+  }
+
+  #look = (): void => {
+    if (performance.now() < Math.min(this.#due, this.#end)) this.#arm();
+    else this.abort(new DOMException('the upstream took too long', 'TimeoutError'));
+  };
 }
 
 /** Waits, unless the call is cut off first; then resolves early. */

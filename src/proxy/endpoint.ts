@@ -16,7 +16,7 @@ export interface Endpoint {
   readonly answersImages: boolean;
 }
 
-const readJson = (call: Call): ModelBody => readModelBody(call.rawBody);
+const readJson = ({ rawBody, longStrings }: Call): ModelBody => readModelBody(rawBody, longStrings);
 
 const readForm = (call: Call): ModelBody => readMultipartBody(call.rawBody, call.headers['content-type'] ?? '');
 

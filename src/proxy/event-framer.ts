@@ -17,6 +17,14 @@ export interface EventFilter {
 export const keepAll: EventFilter = { mayDrop: () => false, keeps: () => true };
 
 const eventEnd = Buffer.from('\n\n');
+const closeBracket = 0x5d;
+
+/** What ends a stream of OpenAI's, at the end of some bytes. */
+const doneAtEnd = /(?:^|[\r\n])data: ?\[DONE\][\r\n]{0,4}$/;
+
+function endsInDone(bytes: Buffer): boolean {
+  return doneAtEnd.test(bytes.toString('latin1', Math.max(0, bytes.length - 24)));
+}
 
 /**
  * Cuts a stream of server-sent events where one may end (WHATWG HTML, 9.2.6), without changing a byte: an event is
@@ -37,6 +45,7 @@ export class EventFramer {
   #droppedLast = false;
   /** Whole events so far. */
   events = 0;
+  #done = false;
 
   constructor(filter: EventFilter) {
     this.#filter = filter;
@@ -45,6 +54,11 @@ export class EventFramer {
   /** Whether what was passed on ends inside an event. */
   get insideEvent(): boolean {
     return this.#passing;
+  }
+
+  /** Whether `[DONE]` has come: then the answer is whole, whatever becomes of the connection. */
+  get done(): boolean {
+    return this.#done || this.#held.some(endsInDone);
   }
 
   /** Takes the next bytes as they came, however they are cut. @returns what is to be passed on */
@@ -100,6 +114,7 @@ export class EventFramer {
     const isWhole = length > 2 && chunk[length - 1] === lf && chunk[length - 2] === lf && chunk[0] !== colon;
     if (!isWhole || chunk[0] === lf || chunk.includes(cr) || this.#filter.mayDrop(chunk)) return false;
     for (let at = chunk.indexOf(eventEnd); at !== -1; at = chunk.indexOf(eventEnd, at + 2)) this.events += 1;
+    if (chunk[length - 3] === closeBracket && endsInDone(chunk)) this.#done = true;
     return true;
   }
 
@@ -125,6 +140,7 @@ export class EventFramer {
     this.#heldBytes = 0;
     this.#droppedLast = !this.#filter.keeps(event);
     if (!this.#droppedLast) out.push(event);
+    if (event.length < 64 && endsInDone(event)) this.#done = true;
   }
 
   #hold(rest: Buffer, out: Buffer[]): void {

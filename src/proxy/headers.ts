@@ -1,11 +1,12 @@
-import type { IncomingHttpHeaders } from 'node:http';
-import type { Upstream } from './upstream.ts';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 
 /** Response headers as they were parsed: lower-case names. */
 export type HeaderValues = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** What of a caller's request an upstream may see. Never `authorization`, `cookie`, an address or a proxy's header. */
 const sentUp = ['accept', 'content-type', 'idempotency-key', 'openai-beta', 'user-agent'] as const;
+
+const requestIdName = 'x-request-id';
 
 /** What of an upstream's answer a caller may see: OpenAI's documented headers, nothing about the upstream's account. */
 const sentDown = [
@@ -18,53 +19,67 @@ const sentDown = [
   'x-should-retry',
 ] as const;
 
-/**
- * The headers a request goes up with. The upstream's own headers, its key among them, win. Pure.
- * @param given the caller's
- */
-export function headersUp(
-  given: IncomingHttpHeaders,
-  { headers: own, forwardHeaders }: Pick<Upstream, 'headers' | 'forwardHeaders'>,
-  requestId: string,
-): Record<string, string> {
-  const headers: Record<string, string> = {};
-  for (const name of sentUp) {
-    const value = given[name];
-    if (typeof value === 'string') headers[name] = value;
-  }
-  for (const name of forwardHeaders) {
-    const value = given[name];
-    if (value !== undefined) headers[name] = String(value);
-  }
-  // what comes compressed could be neither metered nor repaired, and holds streams back
-  headers['accept-encoding'] = 'identity';
-  headers['x-request-id'] = requestId;
-  return Object.assign(headers, own);
+/** What goes up to one upstream, told apart once: see {@link headersUp}. */
+export interface HeaderPlan {
+  /** Names of the caller's that pass. */
+  readonly passed: readonly string[];
+  /** Names and values in turn that are the same for every request. */
+  readonly fixed: readonly string[];
+  /** Whether it is told the id of the request. */
+  readonly requestId: boolean;
 }
 
-/** The headers an answer comes down with, but for its length. Pure. */
-export function headersDown(given: HeaderValues): Record<string, string> {
-  const headers: Record<string, string> = {};
+/**
+ * Plans the headers of an upstream's requests. Its own, its key among them, win over everything else. Pure.
+ * @param own lower-case names
+ * @param forwarded further names of the caller's that it gets to see, in lower case
+ */
+export function planHeaders(own: Readonly<Record<string, string>>, forwarded: readonly string[]): HeaderPlan {
+  // what comes compressed could be neither metered nor repaired, and holds streams back
+  const fixed: Record<string, string> = { 'accept-encoding': 'identity', ...own };
+  const passed = [...new Set([...sentUp, ...forwarded])].filter(
+    (name) => !Object.hasOwn(fixed, name) && name !== requestIdName,
+  );
+  return { passed, fixed: Object.entries(fixed).flat(), requestId: !Object.hasOwn(own, requestIdName) };
+}
+
+/**
+ * The headers a request goes up with, names and values in turn. Pure.
+ * @param given the caller's
+ */
+export function headersUp(given: IncomingHttpHeaders, plan: HeaderPlan, requestId: string): string[] {
+  const lines = [...plan.fixed];
+  for (const name of plan.passed) {
+    const value = given[name];
+    if (value !== undefined) lines.push(name, String(value));
+  }
+  if (plan.requestId) lines.push(requestIdName, requestId);
+  return lines;
+}
+
+/** Sets the headers an answer comes down with, but for its length. */
+export function setHeadersDown(res: ServerResponse, given: HeaderValues): void {
   for (const name of sentDown) {
     const value = given[name];
-    if (typeof value === 'string') headers[name] = value;
+    if (typeof value === 'string') res.setHeader(name, value);
   }
   if (isEventStream(given)) {
     // so that neither a host's `compression()` nor a proxy such as nginx holds a stream back
-    headers['cache-control'] = 'no-cache, no-transform';
-    headers['x-accel-buffering'] = 'no';
+    res.setHeader('cache-control', 'no-cache, no-transform');
+    res.setHeader('x-accel-buffering', 'no');
   }
-  return headers;
 }
 
 /** Whether an answer is server-sent events. Pure. */
 export function isEventStream(headers: HeaderValues): boolean {
-  return /^text\/event-stream\b/i.test(String(headers['content-type'] ?? ''));
+  const type = headers['content-type'];
+  return type !== undefined && /^text\/event-stream\b/i.test(String(type));
 }
 
 /** Whether an answer came encoded all the same, and so can only be passed on. Pure. */
 export function isEncoded(headers: HeaderValues): boolean {
-  return !/^(identity)?$/i.test(String(headers['content-encoding'] ?? ''));
+  const encoding = headers['content-encoding'];
+  return encoding !== undefined && !/^(identity)?$/i.test(String(encoding));
 }
 
 /** Whether a caller takes an answer that is encoded (RFC 9110, section 12.5.3). Pure. */

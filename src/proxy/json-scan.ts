@@ -52,14 +52,17 @@ function skipString(bytes: Buffer, start: number): number {
   return bytes.length;
 }
 
+/** Start → end of strings whose ends need not be looked for. */
+type KnownStrings = ReadonlyMap<number, number> | undefined;
+
 /** The index after the value that starts at `start`. */
-function skipValue(bytes: Buffer, start: number): number {
-  if (bytes[start] === quote) return skipString(bytes, start);
+function skipValue(bytes: Buffer, start: number, known: KnownStrings): number {
+  if (bytes[start] === quote) return known?.get(start) ?? skipString(bytes, start);
   let depth = 0;
   for (let i = start; i < bytes.length; i += 1) {
     const byte = bytes[i];
     if (byte === quote) {
-      i = skipString(bytes, i) - 1;
+      i = (known?.get(i) ?? skipString(bytes, i)) - 1;
     } else if (byte === openBrace || byte === openBracket) {
       depth += 1;
     } else if (byte === closeBrace || byte === closeBracket) {
@@ -83,6 +86,7 @@ function keyText(bytes: Buffer, start: number, end: number): string {
  * Finds the values of some keys of the JSON object that starts at or after `from`, and nothing else of it: what is
  * not asked for is skipped over, so that it can go on as it came. Pure.
  * @param bytes valid JSON
+ * @param known start → end of strings whose ends need not be looked for
  * @throws GatewayError `duplicate_parameter` when one of the keys stands there twice, however it is escaped: another
  * reader might take the other value than the one that was checked
  */
@@ -90,16 +94,17 @@ export function findValues<Key extends string>(
   bytes: Buffer,
   keys: readonly Key[],
   from = 0,
+  known?: KnownStrings,
 ): Partial<Record<Key, Span>> {
   const found: Partial<Record<Key, Span>> = {};
   let i = skipSpace(bytes, from);
   if (bytes[i] !== openBrace) return found;
   i = skipSpace(bytes, i + 1);
   while (i < bytes.length && bytes[i] === quote) {
-    const keyEnd = skipString(bytes, i);
+    const keyEnd = known?.get(i) ?? skipString(bytes, i);
     const key = keyText(bytes, i, keyEnd) as Key;
     const start = skipSpace(bytes, skipSpace(bytes, keyEnd) + 1);
-    const end = skipValue(bytes, start);
+    const end = skipValue(bytes, start, known);
     if (keys.includes(key)) {
       if (found[key]) throw new GatewayError('duplicate_parameter', `'${key}' is given twice`, { param: key });
       found[key] = { start, end };

@@ -24,11 +24,22 @@ export function usedBy(
   { reported, images, events, bytes }: Pick<Gauge, 'reported' | 'bytes' | 'images' | 'events'>,
   estimatedInput: number,
   ending: CallEnding,
-): Pick<UsageRecord, 'inputTokens' | 'outputTokens' | 'images' | 'estimated'> {
-  if (reported) return { ...reported, images, estimated: false };
+): Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images' | 'estimated'> {
+  if (reported) {
+    const { inputTokens, cachedInputTokens, outputTokens } = reported;
+    return { inputTokens, cachedInputTokens, outputTokens, images, estimated: false };
+  }
   // images are counted, and many providers give them no tokens
-  if (images > 0 && ending === 'complete') return { inputTokens: 0, outputTokens: 0, images, estimated: false };
+  if (images > 0 && ending === 'complete') {
+    return { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images, estimated: false };
+  }
   // a stream has about one token an event
   const outputTokens = events > 0 ? events : Math.ceil(bytes / bytesPerToken);
-  return { inputTokens: estimatedInput, outputTokens: images > 0 ? 0 : outputTokens, images, estimated: true };
+  return {
+    inputTokens: estimatedInput,
+    cachedInputTokens: 0,
+    outputTokens: images > 0 ? 0 : outputTokens,
+    images,
+    estimated: true,
+  };
 }

@@ -44,10 +44,11 @@ function asksForUsage(bytes: Buffer, options: Span | undefined): boolean {
 
 /**
  * Reads what routing and metering need from a JSON body, from the bytes that go up. Pure.
+ * @param longStrings start → end of strings that are known to stand there
  * @throws GatewayError `duplicate_parameter`
  */
-export function readModelBody(bytes: Buffer): ModelBody {
-  const found = findValues(bytes, readKeys);
+export function readModelBody(bytes: Buffer, longStrings?: ReadonlyMap<number, number>): ModelBody {
+  const found = findValues(bytes, readKeys, 0, longStrings);
   const model = found.model && valueAt(bytes, found.model);
   const stream = found.stream !== undefined && valueAt(bytes, found.stream) === true;
   const wantsUsage = asksForUsage(bytes, found.stream_options);

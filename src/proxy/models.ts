@@ -32,10 +32,12 @@ function readList(bytes: Buffer): Model[] {
 
 /** An upstream's own list; empty where it has none to give. Rejects with an OutboundError. */
 async function fetchList(upstream: Upstream): Promise<Model[]> {
-  const response = await upstream.http.request({
+  const response = await upstream.http.send({
     method: 'GET',
-    url: `${upstream.baseUrl}/models`,
-    headers: headersUp({ accept: 'application/json' }, upstream, 'req_models'),
+    origin: upstream.origin,
+    path: `${upstream.basePath}/models`,
+    headers: headersUp({ accept: 'application/json' }, upstream.headers, 'req_models'),
+    body: null,
     signal: AbortSignal.timeout(listTimeout),
   });
   const { status } = response;
@@ -67,17 +69,24 @@ function merged(lists: readonly (readonly Model[])[]): Model[] {
 
 /** The models of all upstreams, merged and kept for a minute. */
 export interface ModelList {
-  /** @throws GatewayError when no upstream could be asked */
+  /**
+   * The list that is kept. Once it is old it is asked for anew; until that is there callers still get the old one, so that
+   * an upstream that hangs keeps nobody waiting who could be answered.
+   * @throws GatewayError when no upstream could be asked
+   */
   all(): Promise<readonly Model[]>;
 }
 
+/** @param lifetime how long a list is good for, in milliseconds */
 export function createModelList(
   upstreams: readonly Upstream[],
   logger: Logger,
   lifetime: number = defaultLifetime,
 ): ModelList {
   const byPriority = [...upstreams].sort((a, b) => a.priority - b.priority);
-  let kept: { readonly until: number; readonly models: Promise<readonly Model[]> } | undefined;
+  let kept: readonly Model[] | undefined;
+  let freshUntil = 0;
+  let asking: Promise<readonly Model[]> | undefined;
 
   async function ask(): Promise<readonly Model[]> {
     const answers = await Promise.allSettled(
@@ -91,17 +100,31 @@ export function createModelList(
       logger.warn('an upstream is left out of the list of models', { upstream: byPriority[i]?.name, code: error.code });
       return [];
     });
-    if (failures.length > 0 && kept) kept = { ...kept, until: Date.now() + lifetime / 10 };
+    freshUntil = Date.now() + (failures.length > 0 ? lifetime / 10 : lifetime);
     if (failures[0] && failures.length === upstreams.length) throw failureOf(failures[0]);
     return merged(lists);
   }
 
+  async function refresh(): Promise<readonly Model[]> {
+    try {
+      kept = await ask();
+      return kept;
+    } catch (error) {
+      kept = undefined;
+      throw error;
+    } finally {
+      asking = undefined;
+    }
+  }
+
   return {
-    all() {
-      if (!kept || kept.until < Date.now()) {
-        kept = { until: Date.now() + lifetime, models: ask() };
-      }
-      return kept.models;
+    async all() {
+      if (kept && Date.now() < freshUntil) return kept;
+      asking ??= refresh();
+      if (!kept) return asking;
+      // told by its log lines, and by the next call
+      asking.catch(() => undefined);
+      return kept;
     },
   };
 }

@@ -3,7 +3,7 @@ import { GatewayError } from '../errors.ts';
 import type { Call } from '../http/operation.ts';
 import { newId } from '../ids.ts';
 import type { CallEnding, ModelCall, OpenUsage, UsageRecord } from '../options.ts';
-import type { HttpResponse } from '../outbound/client.ts';
+import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { requireAllowedModel } from './allowed-models.ts';
 import { type Answer, askInTurn, type RetryPolicy } from './attempts.ts';
@@ -13,7 +13,7 @@ import type { Endpoint } from './endpoint.ts';
 import { failure, failureOf } from './failure.ts';
 import { type Gate, openGates, type Pass } from './gate.ts';
 import { Gauge } from './gauge.ts';
-import { acceptsEncoding, type HeaderValues, headersDown, headersUp, isEncoded } from './headers.ts';
+import { acceptsEncoding, headersUp, isEncoded } from './headers.ts';
 import { estimateInput, type Metering, usedBy } from './metering.ts';
 import { bodyFor, type ModelBody } from './model-body.ts';
 import { sendDown } from './send-down.ts';
@@ -41,8 +41,7 @@ export type Relay = (endpoint: Endpoint, call: Call, res: ServerResponse) => Pro
 
 /** Refuses answers that are about the gateway's own standing with the upstream, or that a caller could not read. */
 function refuse({ response }: Answer, call: Call): void {
-  const { status } = response;
-  const headers = response.headers as HeaderValues;
+  const { status, headers } = response;
   const unreadable = isEncoded(headers) && !acceptsEncoding(call.headers, String(headers['content-encoding']));
   if (status === 401 || status === 403) {
     response.data.destroy();
@@ -59,8 +58,8 @@ class RelayedCall {
   readonly #startedAt = Date.now();
   readonly #started = performance.now();
   #firstByteMs = 0;
-  /** The upstream that the call was last sent to. */
-  #asked: Upstream | undefined;
+  /** The upstream that is at work on the call: it was sent there and has not failed. */
+  #working: Upstream | undefined;
 
   constructor(
     readonly deps: RelayDependencies,
@@ -87,45 +86,54 @@ class RelayedCall {
       refuse(answer, this.call);
       answered = response.status < 300;
       const gauge = this.#gauge();
-      const ending = await this.#send(answer, gauge, res);
+      const sent = this.#send(answer, gauge, res);
+      const ending = sent instanceof Promise ? await sent : sent;
       if (answered) this.#closeUsage(usage, upstream, gauge, ending);
       else this.#dropUsage(usage);
     } catch (error) {
       // what a client asked for and did not wait for has been worked on all the same
-      if (this.cutoff.clientLeft && this.#asked) this.#closeUsage(usage, this.#asked, this.#gauge(), 'client_left');
+      if (this.cutoff.clientLeft && this.#working) this.#closeUsage(usage, this.#working, this.#gauge(), 'client_left');
       else this.#dropUsage(usage);
       throw error;
     }
   }
 
-  #ask = async (upstream: Upstream): Promise<HttpResponse> => {
+  #ask = async (upstream: Upstream): Promise<OutboundResponse> => {
     const { call, endpoint, body, cutoff, model } = this;
-    this.#asked = upstream;
     const upstreamModel = model === undefined ? undefined : nameAt(upstream, model);
-    cutoff.expect(upstream.timeouts.connect + upstream.timeouts.firstByte);
     try {
-      return await upstream.http.request({
+      const response = await upstream.http.send({
         method: 'POST',
-        url: upstream.baseUrl + endpoint.path,
-        headers: headersUp(call.headers, upstream, call.requestId),
-        data: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
+        origin: upstream.origin,
+        path: upstream.basePath + endpoint.path,
+        headers: headersUp(call.headers, upstream.headers, call.requestId),
+        body: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
         signal: cutoff,
+        // until then the connection has a limit of its own
+        onSend: () => {
+          this.#working = upstream;
+          cutoff.expect(upstream.timeouts.firstByte);
+        },
       });
+      if (response.status >= 300) this.#working = undefined;
+      return response;
+    } catch (error) {
+      if (!cutoff.aborted) this.#working = undefined;
+      throw error;
     } finally {
       cutoff.rest();
     }
   };
 
-  #send({ upstream, response }: Answer, gauge: Gauge, res: ServerResponse): Promise<CallEnding> {
-    const headers = headersDown(response.headers as HeaderValues);
-    if (this.deps.exposeUpstream) headers['x-gateway-upstream'] = upstream.name;
+  #send({ upstream, response }: Answer, gauge: Gauge, res: ServerResponse): CallEnding | Promise<CallEnding> {
     return sendDown({
+      shownUpstream: this.deps.exposeUpstream ? upstream.name : undefined,
       response,
-      headers,
       res,
       cutoff: this.cutoff,
       betweenChunks: upstream.timeouts.betweenChunks,
       gauge,
+      endsInDone: this.endpoint.streamsUsage,
       dropsUsageChunk: this.endpoint.streamsUsage && upstream.includeUsage && !this.body.wantsUsage,
       repairsVectors: this.endpoint.answersVectors && this.body.wantsBase64 && response.status < 300,
     });
@@ -152,11 +160,23 @@ class RelayedCall {
   }
 
   #closeUsage(open: OpenUsage, upstream: Upstream, gauge: Gauge, ending: CallEnding): void {
+    const used = usedBy(gauge, open.inputTokens, ending);
+    // every field by name: a copied object that gets further fields has a hidden class of its own, for every call anew
     const record: UsageRecord = {
-      ...open,
-      ...usedBy(gauge, open.inputTokens, ending),
+      id: open.id,
+      requestId: open.requestId,
+      userId: open.userId,
+      keyId: open.keyId,
+      endpoint: open.endpoint,
+      model: open.model,
       upstream: upstream.name,
+      inputTokens: used.inputTokens,
+      cachedInputTokens: used.cachedInputTokens,
+      outputTokens: used.outputTokens,
+      images: used.images,
+      estimated: used.estimated,
       ending,
+      startedAt: open.startedAt,
       durationMs: performance.now() - this.#started,
       firstByteMs: this.#firstByteMs,
     };
@@ -175,17 +195,11 @@ function notFound(model: string | undefined): GatewayError {
   return new GatewayError('model_not_found', message, { param: 'model' });
 }
 
-interface Routed {
-  readonly model: string | undefined;
-  readonly order: readonly [Upstream, ...Upstream[]];
-}
-
-async function route({ hooks, upstreams }: RelayDependencies, call: ModelCall): Promise<Routed> {
-  const hooked = await hooks?.onRequest(call);
-  const model = hooked?.model ?? call.model;
+/** The upstreams that a model's calls go to, in turn. @throws GatewayError `model_not_found` */
+function route(upstreams: readonly Upstream[], model: string | undefined): readonly [Upstream, ...Upstream[]] {
   const [first, ...others] = choose(upstreams, model, Math.random);
   if (!first) throw notFound(model);
-  return { model, order: [first, ...others] };
+  return [first, ...others];
 }
 
 /** Makes the one function every model endpoint comes down to. It throws a GatewayError as long as nothing was sent down. */
@@ -196,13 +210,18 @@ export function createRelay(deps: RelayDependencies): Relay {
     const { requestId, principal } = call;
     const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
     const passes = openGates(deps.gates, info, estimateInput(body.bytes.length), res);
-    const { model, order } = await route(deps, info).catch((error) => {
+    let { model } = body;
+    let order: readonly [Upstream, ...Upstream[]];
+    try {
+      if (deps.hooks) model = (await deps.hooks.onRequest(info))?.model ?? model;
+      order = route(deps.upstreams, model);
+    } catch (error) {
       for (const pass of passes) pass.dropped();
       throw error;
-    });
+    }
 
     deps.retry.budget.earn();
-    const cutoff = new Cutoff(call.signal, order[0].timeouts.total);
+    const cutoff = new Cutoff(call.departure, order[0].timeouts.total);
     try {
       await new RelayedCall(deps, endpoint, call, body, model, order, cutoff, info, passes).run(res);
     } catch (error) {

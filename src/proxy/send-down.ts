@@ -1,28 +1,33 @@
 import type { ServerResponse } from 'node:http';
 import type { CallEnding } from '../options.ts';
-import type { HttpResponse } from '../outbound/client.ts';
+import type { OutboundResponse } from '../outbound/exchange.ts';
 import { collect } from './collect.ts';
 import type { Cutoff } from './cutoff.ts';
 import { EmbeddingRepair } from './embedding-repair.ts';
 import { type EventFilter, EventFramer, keepAll } from './event-framer.ts';
 import { errorEvent, failure, failureOf } from './failure.ts';
 import type { Gauge } from './gauge.ts';
-import { type HeaderValues, isEncoded, isEventStream } from './headers.ts';
+import { isEncoded, isEventStream, setHeadersDown } from './headers.ts';
 import { type Course, transfer } from './transfer.ts';
 import { holdsUsage, isUsageChunk } from './usage-chunk.ts';
 
 /** The largest answer that is held until it is whole. Bytes. */
 const holdLimit = 256 * 1024;
 
+/** The largest answer that is joined with its head. Bytes. */
+const joinedLimit = 16 * 1024;
+
 /** One answer on its way down, and what has to happen to it. */
 export interface Descent {
-  readonly response: HttpResponse;
-  /** The head it goes down with, but for its length. */
-  readonly headers: Record<string, string>;
+  readonly response: OutboundResponse;
+  /** The name of the upstream, if it is sent down. */
+  readonly shownUpstream: string | undefined;
   readonly res: ServerResponse;
   readonly cutoff: Cutoff;
   readonly betweenChunks: number;
   readonly gauge: Gauge;
+  /** Whether a whole stream ends in `[DONE]`. */
+  readonly endsInDone: boolean;
   /** Whether the usage chunk at a stream's end is taken out, because the caller did not ask for it. */
   readonly dropsUsageChunk: boolean;
   /** Whether vectors of numbers become base64. */
@@ -34,56 +39,81 @@ const withoutUsageChunk: EventFilter = { mayDrop: holdsUsage, keeps: (event) => 
 /** Half a JSON body must not look whole: the connection is cut, so that the client sees a failed transfer. */
 const cut = (res: ServerResponse): void => void res.destroy();
 
-/** Sends a stream of events down as it comes; it ends in an error event when it breaks off, and then without `[DONE]`. */
+function writeHead({ response, res, shownUpstream }: Descent, length?: number | string): void {
+  setHeadersDown(res, response.headers);
+  if (shownUpstream !== undefined) res.setHeader('x-gateway-upstream', shownUpstream);
+  if (length !== undefined) res.setHeader('content-length', length);
+  res.writeHead(response.status);
+}
+
+/** Whether a body says where it ends (RFC 9112, section 6.3); otherwise it ends with its connection, and so does half of it. */
+function isDelimited(headers: OutboundResponse['headers']): boolean {
+  return headers['content-length'] !== undefined || /\bchunked\b/i.test(String(headers['transfer-encoding'] ?? ''));
+}
+
+/**
+ * Sends a stream of events down as it comes; it ends in an error event when it breaks off, and then without `[DONE]`. What
+ * comes after `[DONE]` changes nothing: the client has it all.
+ */
 async function sendEvents(descent: Descent): Promise<CallEnding> {
-  const { response, headers, res, cutoff, betweenChunks, gauge, dropsUsageChunk } = descent;
+  const { response, res, cutoff, betweenChunks, gauge, dropsUsageChunk, endsInDone } = descent;
   const framer = new EventFramer(dropsUsageChunk ? withoutUsageChunk : keepAll);
   const course: Course = {
     stage: framer,
     tap: gauge,
+    isWhole: () => framer.done || !endsInDone || isDelimited(response.headers),
     breakOff(_res, error) {
+      if (framer.done) {
+        res.end();
+        return;
+      }
       const event = errorEvent(failureOf(error));
       res.end(framer.insideEvent ? `\n\n${event}` : event);
     },
   };
-  res.writeHead(response.status, headers);
+  writeHead(descent);
   const ended = transfer(response.data, res, cutoff, betweenChunks, course);
   res.flushHeaders();
   const ending = await ended;
   gauge.events = framer.events;
-  return ending;
+  return framer.done ? 'complete' : ending;
 }
 
 /** Sends a body down as it comes, which is too large to be held or cannot be read. */
-function sendLarge({ response, headers, res, cutoff, betweenChunks, gauge, repairsVectors }: Descent, first: Buffer) {
+function sendLarge(descent: Descent, first: Buffer): Promise<CallEnding> {
+  const { response, res, cutoff, betweenChunks, gauge, repairsVectors } = descent;
   const stage = repairsVectors ? new EmbeddingRepair() : undefined;
-  const length = (response.headers as HeaderValues)['content-length'];
-  if (!stage && typeof length === 'string') headers['content-length'] = length;
+  const length = response.headers['content-length'];
   const parts = stage ? stage.push(first) : [first];
   gauge.read(first);
   const course: Course = { ...(stage && { stage }), tap: gauge, breakOff: cut };
-  res.writeHead(response.status, headers);
+  writeHead(descent, stage || typeof length !== 'string' ? undefined : length);
   for (const part of parts) res.write(part);
   return transfer(response.data, res, cutoff, betweenChunks, course);
 }
 
-/** Sends a body down that is whole, and JSON. */
-function sendWhole({ response, headers, res, gauge, repairsVectors }: Descent, bytes: Buffer): CallEnding {
+/** @param text the bytes, each as one character */
+function sendWhole(descent: Descent, bytes: Buffer, text: string): CallEnding {
+  const { res, gauge, repairsVectors } = descent;
   gauge.read(bytes);
-  let body = bytes;
   if (repairsVectors) {
     const repair = new EmbeddingRepair();
-    body = Buffer.concat([...repair.push(bytes), ...repair.end()]);
+    const repaired = Buffer.concat([...repair.push(bytes), ...repair.end()]);
+    writeHead(descent, repaired.length);
+    res.end(repaired);
+    return 'complete';
   }
-  headers['content-length'] = String(body.length);
-  res.writeHead(response.status, headers);
-  res.end(body);
+  writeHead(descent, bytes.length);
+  // as text it goes out with the head in one piece
+  if (bytes.length <= joinedLimit) res.end(text, 'latin1');
+  else res.end(bytes);
   return 'complete';
 }
 
-function isJson(bytes: Buffer): boolean {
+/** @param text bytes, each as one character: those beyond ASCII stand in strings alone, whatever they mean there */
+function isJson(text: string): boolean {
   try {
-    JSON.parse(bytes.toString('utf8'));
+    JSON.parse(text);
     return true;
   } catch {
     return false;
@@ -95,20 +125,33 @@ function beginsAsJson(bytes: Buffer): boolean {
   return /^\s*[[{]/.test(bytes.toString('latin1', 0, 64));
 }
 
-/** Sends an answer down; resolves to how that ended. Rejects with a GatewayError or OutboundError as long as nothing has been sent. */
-export async function sendDown(descent: Descent): Promise<CallEnding> {
-  const { response, cutoff, betweenChunks } = descent;
-  const upstreamHeaders = response.headers as HeaderValues;
-  if (isEncoded(upstreamHeaders)) return sendLarge({ ...descent, repairsVectors: false }, Buffer.alloc(0));
-  if (isEventStream(upstreamHeaders) && response.status < 300) return sendEvents(descent);
-
-  cutoff.expect(betweenChunks);
-  const { bytes, whole } = await collect(response.data, holdLimit);
-  if (whole ? isJson(bytes) : beginsAsJson(bytes)) {
-    return whole ? sendWhole(descent, bytes) : sendLarge(descent, bytes);
+/** Sends down what can be held, or begins to send what turned out too large for that. */
+function sendHeld(descent: Descent, bytes: Buffer, whole: boolean): CallEnding | Promise<CallEnding> {
+  const { response } = descent;
+  if (whole) {
+    const text = bytes.toString('latin1');
+    if (isJson(text)) return sendWhole(descent, bytes, text);
+  } else if (beginsAsJson(bytes)) {
+    return sendLarge(descent, bytes);
   }
   response.data.destroy();
   // a client's own retries would not help where the request was refused
   const details = response.status >= 500 || response.status < 400 ? {} : { headers: { 'x-should-retry': 'false' } };
   throw failure('upstream_invalid_response', details);
+}
+
+/**
+ * Sends an answer down; what comes of it is how that ended. Throws or rejects with a GatewayError or OutboundError as long
+ * as nothing has been sent.
+ */
+export function sendDown(descent: Descent): CallEnding | Promise<CallEnding> {
+  const { response, cutoff, betweenChunks } = descent;
+  if (isEncoded(response.headers)) return sendLarge({ ...descent, repairsVectors: false }, Buffer.alloc(0));
+  if (isEventStream(response.headers) && response.status < 300) return sendEvents(descent);
+
+  const bytes = response.data.takeWhole();
+  if (bytes) return sendHeld(descent, bytes, true);
+  cutoff.expect(betweenChunks);
+  const held = collect(response.data, holdLimit, () => cutoff.progress());
+  return held.then((collected) => sendHeld(descent, collected.bytes, collected.whole));
 }

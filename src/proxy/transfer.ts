@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { CallEnding } from '../options.ts';
-import { classify } from '../outbound/classify.ts';
+import { classify, outboundError } from '../outbound/classify.ts';
 import type { OutboundError } from '../outbound/outbound-error.ts';
 import type { BodySink, ResponseBody } from '../outbound/response-body.ts';
 import type { Cutoff } from './cutoff.ts';
@@ -21,6 +21,8 @@ export interface Tap {
 export interface Course {
   readonly stage?: Stage;
   readonly tap?: Tap;
+  /** Whether a body is all there that ended without saying how long it would be. @default it is */
+  isWhole?(): boolean;
   /** Ends an answer whose head has been sent and whose body broke off. */
   breakOff(res: ServerResponse, error: OutboundError): void;
 }
@@ -63,6 +65,10 @@ class Transfer implements BodySink {
   }
 
   onEnd(): void {
+    if (this.#course.isWhole?.() === false) {
+      this.onError(outboundError('reset'));
+      return;
+    }
     for (const part of this.#course.stage?.end() ?? []) this.#res.write(part);
     this.#res.end();
     this.#finish('complete');

@@ -1,18 +1,19 @@
-import type { Axios } from 'axios';
 import type { UpstreamOptions, UpstreamTimeouts } from '../options.ts';
-import { createHttpClient } from '../outbound/client.ts';
+import { createHttpClient, type HttpClient } from '../outbound/client.ts';
 import { createDispatcher } from '../outbound/dispatcher.ts';
+import { splitUrl } from '../outbound/url.ts';
 import { type Breaker, createBreaker } from './breaker.ts';
+import { type HeaderPlan, planHeaders } from './headers.ts';
 
 /** One provider, as the relay needs it. */
 export interface Upstream {
   readonly name: string;
-  /** Without a slash at the end. */
-  readonly baseUrl: string;
-  /** Sent with every request to it; its key among them. Lower-case names. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** Further headers of the caller's that it gets to see, in lower case. */
-  readonly forwardHeaders: readonly string[];
+  /** `https://api.example.com` */
+  readonly origin: string;
+  /** Where its API starts there, without a slash at the end: `/v1`. */
+  readonly basePath: string;
+  /** Its key is among them. */
+  readonly headers: HeaderPlan;
   /** The models it serves, as they were configured. */
   readonly models: readonly string[];
   readonly aliases: Readonly<Record<string, string>>;
@@ -22,7 +23,7 @@ export interface Upstream {
   readonly includeUsage: boolean;
   /** Whether it serves what a caller calls so. */
   serves(model: string): boolean;
-  readonly http: Axios;
+  readonly http: HttpClient;
   readonly breaker: Breaker;
   /** Ends its connections; calls in flight break off. */
   close(): Promise<void>;
@@ -51,14 +52,17 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const pattern = models.length > 0 ? modelPattern(models) : /$^/;
   // each has connections and a breaker of its own: a slow one holds nobody else up
   const dispatcher = createDispatcher({ connectTimeout: timeouts.connect });
+  const { origin, path } = splitUrl(`${options.baseUrl.replace(/\/+$/, '')}/`);
+  const own = {
+    ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
+    ...lowerCaseNames(options.headers ?? {}),
+  };
+  const forwarded = (options.forwardHeaders ?? []).map((name) => name.toLowerCase());
   return {
     name: options.name,
-    baseUrl: options.baseUrl.replace(/\/+$/, ''),
-    headers: {
-      ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
-      ...lowerCaseNames(options.headers ?? {}),
-    },
-    forwardHeaders: (options.forwardHeaders ?? []).map((name) => name.toLowerCase()),
+    origin,
+    basePath: path.slice(0, -1),
+    headers: planHeaders(own, forwarded),
     models,
     aliases,
     weight: options.weight ?? 1,

@@ -1,6 +1,9 @@
 /** What an upstream says a call has used. */
 export interface ReportedUsage {
+  /** Cached ones included. */
   readonly inputTokens: number;
+  /** Those of the input that the provider had in its cache. */
+  readonly cachedInputTokens: number;
   readonly outputTokens: number;
 }
 
@@ -37,11 +40,19 @@ function count(...values: unknown[]): number {
   return typeof found === 'number' ? found : 0;
 }
 
+function cachedIn(details: unknown): number {
+  return typeof details === 'object' && details !== null
+    ? count((details as Record<string, unknown>).cached_tokens)
+    : 0;
+}
+
 function toUsage(text: string): ReportedUsage | undefined {
   try {
     const usage = JSON.parse(text) as Record<string, unknown>;
+    const inputTokens = count(usage.prompt_tokens, usage.input_tokens);
     return {
-      inputTokens: count(usage.prompt_tokens, usage.input_tokens),
+      inputTokens,
+      cachedInputTokens: Math.min(inputTokens, cachedIn(usage.prompt_tokens_details ?? usage.input_tokens_details)),
       outputTokens: count(usage.completion_tokens, usage.output_tokens),
     };
   } catch {

@@ -139,6 +139,8 @@ describe('bytes through the relay', () => {
       const asking = ask.replace('true', 'true,"stream_options":{"include_usage":true}');
       expect((await post(metered, asking)).bytes.toString()).to.equal(around[0] + usage + around[1]);
       expect((await post(plain, ask)).bytes.toString()).to.equal(around[0] + usage + around[1]);
+      // the switch of this upstream is off
+      expect(upstream.last.body.toString()).to.equal(ask);
     });
 
     const bodies: [string, Buffer][] = [

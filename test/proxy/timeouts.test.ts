@@ -1,0 +1,98 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import { expect } from 'chai';
+import type { UpstreamTimeouts } from '../../src/options.ts';
+import { callerKey, type ModelServer, startModelServer } from '../support/model-server.ts';
+import { chunks, hang, json, type Script, ScriptedUpstream, stall } from '../support/upstream.ts';
+
+const jsonHeaders = { 'content-type': 'application/json' };
+
+describe('the time limits of an upstream', () => {
+  let upstream: ScriptedUpstream;
+  let server: ModelServer | undefined;
+
+  beforeEach(async () => {
+    upstream = await ScriptedUpstream.start();
+  });
+
+  afterEach(async () => {
+    await server?.close();
+    server = undefined;
+    await upstream.close();
+  });
+
+  /** One call under one limit, the others as they are by default. */
+  async function ask(timeouts: UpstreamTimeouts, script: Script, stream = false, baseUrl = upstream.baseUrl) {
+    upstream.script = script;
+    server = await startModelServer({ upstreams: [{ name: 'one', baseUrl, timeouts }] });
+    const started = performance.now();
+    const response = await fetch(`${server.baseUrl}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${callerKey}`, ...jsonHeaders },
+      body: JSON.stringify({ model: 'm', stream, messages: [{ role: 'user', content: 'Hi' }] }),
+    });
+    const text = await response.text();
+    return { status: response.status, text, took: performance.now() - started };
+  }
+
+  it('for the connection counts the TLS handshake, and lets it be tried again', async () => {
+    const sockets = new Set<Socket>();
+    const mute: Server = createServer((socket) => sockets.add(socket.on('error', () => {})));
+    await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
+    try {
+      const baseUrl = `https://127.0.0.1:${(mute.address() as { port: number }).port}/v1`;
+      const { status, text, took } = await ask({ connect: 100 }, hang, false, baseUrl);
+      expect([status, JSON.parse(text).error.code]).to.deep.equal([504, 'upstream_timeout']);
+      expect(sockets.size).to.equal(3);
+      expect(took).to.be.within(300, 3_000);
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      mute.close();
+    }
+  });
+
+  it('for the first byte counts from the moment the request is sent', async () => {
+    const { status, text, took } = await ask({ firstByte: 100 }, hang);
+    expect([status, JSON.parse(text).error.code]).to.deep.equal([504, 'upstream_timeout']);
+    expect(took).to.be.within(99, 3_000);
+    expect(upstream.requests).to.have.lengthOf(1);
+    expect(await upstream.last.closed).to.equal(false);
+  });
+
+  it('for the first byte is over with the head, however long the body takes', async () => {
+    const parts = ['{"a"', ':', '1}'];
+    expect((await ask({ firstByte: 200 }, chunks(parts, jsonHeaders, 120))).text).to.equal('{"a":1}');
+  });
+
+  for (const [what, headers, stream] of [
+    ['a stream', {}, true],
+    ['a body', jsonHeaders, false],
+  ] as const) {
+    const parts = stream ? Array(5).fill('data: {"a":1}\n\n') : ['{"a":', '[', '1', ']', '}'];
+
+    it(`between chunks starts anew with every chunk of ${what}`, async () => {
+      const { status, text } = await ask({ betweenChunks: 200 }, chunks(parts, headers, 100), stream);
+      expect([status, text]).to.deep.equal([200, parts.join('')]);
+    });
+
+    it(`between chunks ends ${what} that stalls`, async () => {
+      const { text, took } = await ask({ betweenChunks: 100 }, stall(parts[0], headers), stream);
+      expect(text).to.include('upstream_timeout');
+      expect(took).to.be.within(99, 3_000);
+    });
+  }
+
+  it('for the whole call ends a stream that goes on and on', async () => {
+    const endless = Array(1_000).fill('data: {"a":1}\n\n');
+    const { text, took } = await ask({ total: 300 }, chunks(endless, {}, 20), true);
+    expect(text)
+      .to.match(/^data: \{"a":1\}\n\n/)
+      .and.to.match(/upstream_timeout[^\n]*\n\n$/);
+    expect(took).to.be.within(299, 3_000);
+  });
+
+  it('for the whole call ends the wait for a retry', async () => {
+    const { status, text, took } = await ask({ total: 200 }, json(429, {}, { 'retry-after-ms': '1500' }));
+    expect([status, JSON.parse(text).error.code]).to.deep.equal([504, 'upstream_timeout']);
+    expect(took).to.be.within(199, 1_400);
+  });
+});
