@@ -4,6 +4,8 @@ import { GatewayError } from './errors.ts';
 export interface ModelPrice {
   /** A million tokens of input. @default 0 */
   readonly input?: number;
+  /** A million tokens of input that the provider had in its cache. @default the price of input */
+  readonly cachedInput?: number;
   /** A million tokens of output. @default 0 */
   readonly output?: number;
   /** One image. @default 0 */
@@ -14,12 +16,14 @@ export interface ModelPrice {
 export interface CreditOptions {
   /** Prices by model, as callers name it. `'*'` is the price of every other one and of calls that name none; required. */
   readonly prices: Readonly<Record<string, ModelPrice>>;
+  /** Credits that every account begins with. @default 0 */
+  readonly initialBalance?: number;
   /** `credits.low` is published when a balance falls below so many credits. @default 0 (never) */
   readonly lowThreshold?: number;
   /**
    * Credits that each process sets aside of a balance in use, so that no call waits for the database. An account can
    * overspend by as much in each process that has just met it, and by what its last call costs beyond the rest; a burst
-   * of calls at one process that costs more is refused until more is set aside. @default 10
+   * of calls at one process that costs more is told 429 until more is set aside. @default 10
    */
   readonly slice?: number;
   /** Tokens of output that a call is expected to need while it is under way. @default 1_000 */
@@ -28,8 +32,8 @@ export interface CreditOptions {
   readonly agreeInterval?: number;
 }
 
-const known = ['prices', 'lowThreshold', 'slice', 'expectedOutputTokens', 'agreeInterval'];
-const knownPrices = ['input', 'output', 'image'];
+const known = ['prices', 'initialBalance', 'lowThreshold', 'slice', 'expectedOutputTokens', 'agreeInterval'];
+const knownPrices = ['input', 'cachedInput', 'output', 'image'];
 /** Beyond it a number would no longer be exact in micro-credits. */
 const most = 1_000_000_000;
 
@@ -66,6 +70,7 @@ export function checkCreditOptions(credits: CreditOptions): void {
     checkKeys(param, price, knownPrices);
     for (const [name, value] of Object.entries(price)) checkNumber(`${param}.${name}`, value, 0, most);
   }
+  checkNumber('credits.initialBalance', credits.initialBalance, 0, most);
   checkNumber('credits.lowThreshold', credits.lowThreshold, 0, most);
   checkNumber('credits.slice', credits.slice, 0.000_001, most);
   checkNumber('credits.expectedOutputTokens', credits.expectedOutputTokens, 0, most);

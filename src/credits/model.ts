@@ -1,4 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../collection.ts';
 
 /** What one process has set aside of a balance. */
 export interface StoredSlice {
@@ -20,14 +21,16 @@ export interface AccountDocument {
   /** Whether it is zero or less, and the account has been told. */
   depleted: boolean;
   slices: StoredSlice[];
+  /** Counts the transactions that charged it. */
+  turn?: number;
 }
 
 /** One entry of the ledger. It is never changed and never removed. */
 export interface LedgerDocument {
-  /** What it is for: the id of a usage record, or the reference of a top-up. Each is booked once. */
+  /** What it is for: the id of a usage record, a payment's, the reference of a top-up. Each is booked once. */
   _id: string;
   userId: string;
-  kind: 'usage' | 'top_up';
+  kind: 'usage' | 'top_up' | 'payment' | 'initial';
   /** Micro-credits, a whole number; less than zero for what was spent. */
   amount: number;
   at: Date;
@@ -35,16 +38,6 @@ export interface LedgerDocument {
 
 export type AccountModel = Model<AccountDocument>;
 export type LedgerModel = Model<LedgerDocument>;
-
-const strict = {
-  strict: 'throw',
-  strictQuery: 'throw',
-  versionKey: false,
-  autoIndex: false,
-  autoCreate: false,
-  read: 'primary',
-  writeConcern: { w: 'majority', j: true },
-} as const;
 
 const slice = new Schema<StoredSlice>(
   { holder: { type: String, required: true }, amount: { type: Number, required: true }, until: Date },
@@ -58,35 +51,28 @@ const accountSchema = new Schema<AccountDocument>(
     low: { type: Boolean, required: true },
     depleted: { type: Boolean, required: true },
     slices: [slice],
+    turn: Number,
   },
-  strict,
+  durableSchema,
 );
 
 const ledgerSchema = new Schema<LedgerDocument>(
   {
     _id: String,
     userId: { type: String, required: true },
-    kind: { type: String, enum: ['usage', 'top_up'], required: true },
+    kind: { type: String, enum: ['usage', 'top_up', 'payment', 'initial'], required: true },
     amount: { type: Number, required: true },
     at: { type: Date, required: true },
   },
-  strict,
+  durableSchema,
 ).index({ userId: 1, at: 1 }, { name: 'userLedger' });
 
 /** The balances of one gateway: model `<prefix>CreditAccount`, collection `<prefix>credit_accounts`. */
 export function createAccountModel(connection: Connection, prefix: string): AccountModel {
-  const name = `${prefix}CreditAccount`;
-  return (
-    (connection.models[name] as AccountModel | undefined) ??
-    connection.model<AccountDocument>(name, accountSchema.clone(), `${prefix}credit_accounts`)
-  );
+  return modelOf(connection, `${prefix}CreditAccount`, accountSchema, `${prefix}credit_accounts`);
 }
 
 /** The ledger of one gateway: model `<prefix>CreditEntry`, collection `<prefix>credit_ledger`. */
 export function createLedgerModel(connection: Connection, prefix: string): LedgerModel {
-  const name = `${prefix}CreditEntry`;
-  return (
-    (connection.models[name] as LedgerModel | undefined) ??
-    connection.model<LedgerDocument>(name, ledgerSchema.clone(), `${prefix}credit_ledger`)
-  );
+  return modelOf(connection, `${prefix}CreditEntry`, ledgerSchema, `${prefix}credit_ledger`);
 }

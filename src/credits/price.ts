@@ -18,15 +18,17 @@ export function toCredits(amount: number): number {
 }
 
 /** What is charged for. */
-export type Charged = Pick<UsageRecord, 'inputTokens' | 'outputTokens' | 'images'> & {
+export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images'> & {
   readonly model: string | null | undefined;
 };
 
 /**
  * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. Rounded once. Pure.
  */
-export function costOf(prices: CreditOptions['prices'], { model, inputTokens, outputTokens, images }: Charged): number {
+export function costOf(prices: CreditOptions['prices'], charged: Charged): number {
+  const { model, inputTokens, cachedInputTokens, outputTokens, images } = charged;
   const named = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
-  const { input = 0, output = 0, image = 0 } = named ?? {};
-  return Math.round(inputTokens * input + outputTokens * output + images * image * micro);
+  const { input = 0, cachedInput = input, output = 0, image = 0 } = named ?? {};
+  const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
+  return Math.round(ofInput + outputTokens * output + images * image * micro);
 }

@@ -1,12 +1,18 @@
+import type { SetAsideOf } from './slices.ts';
+
 /** What this process may let one account spend, and what of it is spoken for. Micro-credits, whole numbers. */
 export class Purse {
   /** What may be spoken for at once. */
   #ceiling: number;
+  /** What may be spoken for before more should be set aside: half of what was left of the ceiling. */
+  #mark = 0;
   /** Estimates of the calls under way. */
   #held = 0;
   /** What ended calls cost that is not known to be booked, by usage record. */
   readonly #unbooked = new Map<string, number>();
   #unbookedSum = 0;
+  /** What the account has left at most, with what it has spent here; unknown until it was agreed on. */
+  #left = Number.POSITIVE_INFINITY;
 
   /** @param credit what may be spent before it is known what there is */
   constructor(credit: number) {
@@ -24,7 +30,12 @@ export class Purse {
 
   /** Whether so much is spoken for that more should be set aside. */
   get isRunningLow(): boolean {
-    return this.spokenFor * 2 >= this.#ceiling;
+    return this.spokenFor >= this.#mark;
+  }
+
+  /** Whether the account has nothing left for certain, whoever may have set aside what of it. */
+  get isEmpty(): boolean {
+    return this.#left <= 0;
   }
 
   /** @returns whether there was anything left to begin a call with; its estimate may overdraw that */
@@ -44,18 +55,24 @@ export class Purse {
     this.#held -= estimate;
     this.#unbooked.set(id, cost);
     this.#unbookedSum += cost;
+    this.#left -= cost;
   }
 
-  /** These show in the balance. */
-  settle(ids: readonly string[]): void {
-    for (const id of ids) {
-      this.#unbookedSum -= this.#unbooked.get(id) ?? 0;
-      this.#unbooked.delete(id);
-    }
+  /** What of it these ended calls are. */
+  costOf(ids: readonly string[]): number {
+    return ids.reduce((sum, id) => sum + (this.#unbooked.get(id) ?? 0), 0);
   }
 
-  /** What was set aside for this process. */
-  allow(ceiling: number): void {
+  /**
+   * @param own what was set aside for this process, and of what balance
+   * @param booked ended calls that show in that balance
+   * @param later those that may, for they were booked at the same time
+   */
+  allow({ amount: ceiling, balance }: SetAsideOf, booked: readonly string[], later: readonly string[] = []): void {
+    this.#unbookedSum -= this.costOf(booked);
+    for (const id of booked) this.#unbooked.delete(id);
     this.#ceiling = ceiling;
+    this.#left = balance - (this.#unbookedSum - this.costOf(later));
+    this.#mark = (this.spokenFor + ceiling) / 2;
   }
 }

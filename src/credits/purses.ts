@@ -1,11 +1,12 @@
 import type { Logger } from '../options.ts';
 import type { Ledger } from './ledger.ts';
 import { Purse } from './purse.ts';
-import type { SetAside } from './slices.ts';
+import type { SetAsideOf } from './slices.ts';
 
 export interface PursesDeps {
   readonly ledger: Pick<Ledger, 'booked'>;
-  readonly setAside: SetAside;
+  /** Sets aside so many micro-credits of a balance, or what there is of them. */
+  readonly setAside: (userId: string, wanted: number) => Promise<SetAsideOf>;
   /** Micro-credits. */
   readonly slice: number;
   /** How often it is agreed with the other processes what each may spend. Milliseconds. */
@@ -26,14 +27,24 @@ export interface Purses {
 interface Kept {
   readonly purse: Purse;
   touchedAt: number;
+  /** When it was last begun to agree on it. */
+  agreedAt: number;
   agreeing: Promise<void> | undefined;
+  /** Until it may be agreed on again. */
+  waiting: NodeJS.Timeout | undefined;
 }
 
+/**
+ * How long one account is left alone after it was agreed on, whatever is asked for. Each time writes its balance, and those
+ * who charge it get through between two such writes only. Milliseconds.
+ */
+const shortestGap = 50;
 /** How long a purse that nobody touches is kept. Milliseconds. */
 const idleTime = 600_000;
 
 export function createPurses({ ledger, setAside, slice, interval, logger }: PursesDeps): Purses {
   const kept = new Map<string, Kept>();
+  const gap = Math.min(shortestGap, interval);
   let closed = false;
   let timer: NodeJS.Timeout | undefined;
 
@@ -41,18 +52,37 @@ export function createPurses({ ledger, setAside, slice, interval, logger }: Purs
     const ids = purse.unbooked;
     // first what shows in the balance, then the balance: nothing is counted twice to the account's favour
     const booked = ids.length > 0 ? await ledger.booked(ids) : [];
-    const spokenFor = purse.spokenFor;
-    purse.allow(await setAside(userId, spokenFor + Math.max(slice, spokenFor)));
-    purse.settle(booked);
+    const spokenFor = purse.spokenFor - purse.costOf(booked);
+    const wanted = spokenFor + Math.max(slice, spokenFor);
+    const own = await setAside(userId, wanted);
+    // where it is about to be used up, nobody may be told so because a charge was seen on both sides
+    const later = own.amount < wanted ? await ledger.booked(purse.unbooked) : [];
+    purse.allow(own, booked, later);
   }
 
   function start(userId: string, one: Kept): Promise<void> {
+    clearTimeout(one.waiting);
+    one.waiting = undefined;
+    if (!one.agreeing) one.agreedAt = performance.now();
     one.agreeing ??= agree(userId, one)
       .catch((error) => logger.warn('what an account may spend could not be agreed on', { reason: String(error) }))
       .finally(() => {
         one.agreeing = undefined;
       });
     return one.agreeing;
+  }
+
+  function startLate(userId: string, one: Kept): void {
+    if (!closed) void start(userId, one);
+  }
+
+  /** What nobody here will spend is the other processes' at once. */
+  async function giveBack(userId: string, { purse, agreeing, waiting }: Kept): Promise<void> {
+    clearTimeout(waiting);
+    await agreeing;
+    await setAside(userId, purse.spokenFor).catch((error) =>
+      logger.warn('what was set aside of an account is kept until its lease ends', { reason: String(error) }),
+    );
   }
 
   function tick(): void {
@@ -67,7 +97,13 @@ export function createPurses({ ledger, setAside, slice, interval, logger }: Purs
   function keep(userId: string): Kept {
     const present = kept.get(userId);
     if (present) return present;
-    const one: Kept = { purse: new Purse(slice), touchedAt: performance.now(), agreeing: undefined };
+    const one: Kept = {
+      purse: new Purse(slice),
+      touchedAt: performance.now(),
+      agreedAt: Number.NEGATIVE_INFINITY,
+      agreeing: undefined,
+      waiting: undefined,
+    };
     kept.set(userId, one);
     timer ??= setInterval(tick, interval).unref();
     return one;
@@ -78,7 +114,10 @@ export function createPurses({ ledger, setAside, slice, interval, logger }: Purs
     touch(userId) {
       const one = keep(userId);
       one.touchedAt = performance.now();
-      if (!closed) void start(userId, one);
+      if (closed) return;
+      const wait = one.agreedAt + gap - one.touchedAt;
+      if (wait <= 0) void start(userId, one);
+      else one.waiting ??= setTimeout(startLate, wait, userId, one).unref();
     },
     async refresh(userId) {
       const one = kept.get(userId);
@@ -89,7 +128,7 @@ export function createPurses({ ledger, setAside, slice, interval, logger }: Purs
     async close() {
       closed = true;
       clearInterval(timer);
-      await Promise.all([...kept.values()].map(({ agreeing }) => agreeing));
+      await Promise.all([...kept].map(([userId, one]) => giveBack(userId, one)));
     },
   };
 }

@@ -1,11 +1,18 @@
-import { durableCollection } from '../events/model.ts';
+import { durableCollection } from '../collection.ts';
 import type { AccountModel } from './model.ts';
+
+/** What was set aside for a holder, and of what. Micro-credits. */
+export interface SetAsideOf {
+  readonly amount: number;
+  /** The whole balance, with what other holders have of it. */
+  readonly balance: number;
+}
 
 /**
  * Sets aside for one holder as much of a balance as is wanted and no other holder has, until the lease ends.
- * @returns how much it is, in micro-credits
+ * @returns `null` where there is no such account
  */
-export type SetAside = (userId: string, wanted: number) => Promise<number>;
+export type SetAside = (userId: string, wanted: number) => Promise<SetAsideOf | null>;
 
 /** @param lease how long it lasts unless it is set aside again, in milliseconds by the database's clock */
 export function createSetAside(accounts: AccountModel, holder: string, lease: number): SetAside {
@@ -24,8 +31,10 @@ export function createSetAside(accounts: AccountModel, holder: string, lease: nu
     const after = await collection.findOneAndUpdate(
       { _id: userId },
       [{ $set: { slices: others } }, { $set: { slices: { $concatArrays: ['$slices', [own]] } } }],
-      { returnDocument: 'after', projection: { slices: 1 } },
+      { returnDocument: 'after', projection: { slices: 1, balance: 1 } },
     );
-    return after?.slices.find((slice) => slice.holder === holder)?.amount ?? 0;
+    if (!after) return null;
+    const { slices, balance } = after;
+    return { amount: slices.find((slice) => slice.holder === holder)?.amount ?? 0, balance };
   };
 }

@@ -1,4 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../collection.ts';
 
 /** What the processes have let through of one key or account in one minute. */
 export interface RateDocument {
@@ -32,15 +33,6 @@ export interface ExceededDocument {
 export type RateModel = Model<RateDocument>;
 export type ExceededModel = Model<ExceededDocument>;
 
-const strict = {
-  strict: 'throw',
-  strictQuery: 'throw',
-  versionKey: false,
-  autoIndex: false,
-  autoCreate: false,
-  read: 'primary',
-} as const;
-
 const rateSchema = new Schema<RateDocument>(
   {
     _id: String,
@@ -48,7 +40,7 @@ const rateSchema = new Schema<RateDocument>(
     expiresAt: { type: Date, required: true },
   },
   // lost in a failover, it is written again at the next exchange
-  { ...strict, writeConcern: { w: 1 } },
+  { ...durableSchema, writeConcern: { w: 1 } },
 ).index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
 
 const exceededSchema = new Schema<ExceededDocument>(
@@ -63,21 +55,17 @@ const exceededSchema = new Schema<ExceededDocument>(
     state: { type: String, enum: ['open', 'closed', 'published'], required: true },
     expiresAt: Date,
   },
-  { ...strict, writeConcern: { w: 'majority', j: true } },
+  durableSchema,
 )
   .index({ state: 1, windowEnd: 1 }, { name: 'due', partialFilterExpression: { state: { $in: ['open', 'closed'] } } })
   .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
 
 /** The shared rates of one gateway: model `<prefix>Rate`, collection `<prefix>rates`. */
 export function createRateModel(connection: Connection, prefix: string): RateModel {
-  const name = `${prefix}Rate`;
-  const existing = connection.models[name] as RateModel | undefined;
-  return existing ?? connection.model<RateDocument>(name, rateSchema.clone(), `${prefix}rates`);
+  return modelOf(connection, `${prefix}Rate`, rateSchema, `${prefix}rates`);
 }
 
 /** The refusals of one gateway: model `<prefix>Exceeded`, collection `<prefix>exceeded`. */
 export function createExceededModel(connection: Connection, prefix: string): ExceededModel {
-  const name = `${prefix}Exceeded`;
-  const existing = connection.models[name] as ExceededModel | undefined;
-  return existing ?? connection.model<ExceededDocument>(name, exceededSchema.clone(), `${prefix}exceeded`);
+  return modelOf(connection, `${prefix}Exceeded`, exceededSchema, `${prefix}exceeded`);
 }

@@ -1,4 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../collection.ts';
 
 /** One completed payment, kept for ever: that it is here is why it cannot be booked twice. */
 export interface PaymentDocument {
@@ -26,22 +27,10 @@ const schema = new Schema<PaymentDocument>(
     eventId: { type: String, required: true },
     created: { type: Date, required: true },
   },
-  {
-    strict: 'throw',
-    strictQuery: 'throw',
-    versionKey: false,
-    autoIndex: false,
-    autoCreate: false,
-    read: 'primary',
-    writeConcern: { w: 'majority', j: true },
-  },
+  durableSchema,
 );
 
 /** The payments of one gateway: model `<prefix>Payment`, collection `<prefix>payments`. */
 export function createPaymentModel(connection: Connection, prefix: string): PaymentModel {
-  const name = `${prefix}Payment`;
-  return (
-    (connection.models[name] as PaymentModel | undefined) ??
-    connection.model<PaymentDocument>(name, schema.clone(), `${prefix}payments`)
-  );
+  return modelOf(connection, `${prefix}Payment`, schema, `${prefix}payments`);
 }

@@ -1,7 +1,6 @@
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
-import type { EventInput, PublishedEvent } from '../events/publication.ts';
-import type { PublishOptions } from '../events/service.ts';
+import type { EventInput, PublishedEvent, PublishOptions } from '../events/publication.ts';
 import type { PaymentDocument, PaymentModel } from './model.ts';
 
 /** A payment that the host's payment processor has settled. */
@@ -27,7 +26,7 @@ export interface PaymentServiceDeps {
   readonly publish: (event: EventInput, options: PublishOptions) => Promise<PublishedEvent>;
   /** Adds the credits in the same transaction, once for each payment. @default they are the host's to add */
   readonly credit?: (
-    added: { readonly userId: string; readonly credits: number; readonly reference: string },
+    paid: { readonly userId: string; readonly credits: number; readonly paymentId: string },
     session: ClientSession | undefined,
   ) => Promise<void>;
   /** Runs what it is given as one transaction. */
@@ -101,7 +100,7 @@ export function createPaymentService({ payments, publish, credit, transaction }:
     if (stored) return bookedBefore(stored, payment);
     const event = { type: 'payment.completed', userId, data: toData(payment) };
     const published = await publish(event, { idempotencyKey: completedKey(paymentId), ...within });
-    await credit?.({ userId, credits: creditsAdded, reference: paymentId }, session);
+    await credit?.({ userId, credits: creditsAdded, paymentId }, session);
     const { id: eventId, created } = published;
     const record = { _id: paymentId, userId, amount, currency, creditsAdded, eventId, created: new Date(created) };
     await payments.create([record], within);
@@ -111,14 +110,13 @@ export function createPaymentService({ payments, publish, credit, transaction }:
   return {
     async completed(payment) {
       checkPaymentId(payment.paymentId);
-      try {
-        return await transaction((session) => book(payment, session));
-      } catch (error) {
-        // somebody booked it at the same moment
-        const stored =
-          (error as { code?: unknown }).code === duplicateKey && (await payments.findById(payment.paymentId).lean());
-        if (!stored) throw error;
-        return bookedBefore(stored, payment);
+      for (let left = 3; ; left -= 1) {
+        try {
+          return await transaction((session) => book(payment, session));
+        } catch (error) {
+          // somebody booked it, or opened the account's balance, at the same moment: now it is there
+          if ((error as { code?: unknown }).code !== duplicateKey || left === 0) throw error;
+        }
       }
     },
 

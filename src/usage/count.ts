@@ -1,8 +1,7 @@
 import type { ClientSession } from 'mongoose';
+import { durableCollection } from '../collection.ts';
 import { GatewayError } from '../errors.ts';
-import { durableCollection } from '../events/model.ts';
-import type { EventInput } from '../events/publication.ts';
-import type { PublishOptions } from '../events/service.ts';
+import type { EventInput, PublishOptions } from '../events/publication.ts';
 import type { Logger, Quota, QuotaOptions } from '../options.ts';
 import type { CounterModel, PeriodDocument, PeriodModel, UsageModel } from './model.ts';
 import { type Addition, type CountedRecord, countedFields, counterAdditions, periodAdditions } from './sums.ts';
@@ -55,7 +54,7 @@ function usedOf(period: PeriodDocument, unit: Quota['unit']): number {
 /**
  * One transaction marks a batch of records as counted, adds them up, and publishes the thresholds they reach: all of it or
  * nothing. Two processes that count the same record conflict, and the database lets one of them do it. What a process
- * had begun when it was killed is free again when the server ends its transaction (`transactionLifetimeLimitSeconds`, 60 s).
+ * had begun when it was killed is free again when another has ended its transaction.
  */
 export function createCount(deps: CountDeps): Count {
   const { quotas, publish, cost = () => 0, logger, batchSize } = deps;
@@ -130,13 +129,14 @@ export function createCount(deps: CountDeps): Count {
       .limit(batchSize)
       .toArray();
     if (records.length === 0) return 0;
+    // first, for balances are written by others too, and whoever comes after them has to begin again
+    await deps.charge?.(records, session);
     const ids = records.map(({ _id }) => _id);
     await usage.updateMany({ _id: { $in: ids } }, { $set: { counted: true } }, within);
     const additions = periodAdditions(records);
     await counters.bulkWrite(increments(counterAdditions(records)), within);
     await periods.bulkWrite(increments(additions.map(priced)), within);
     await announce(additions, session);
-    await deps.charge?.(records, session);
     return records.length;
   }
 

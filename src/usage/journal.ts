@@ -1,25 +1,50 @@
+import { durableCollection } from '../collection.ts';
 import type { OpenUsage, UsageRecord } from '../options.ts';
 import type { UsageDocument, UsageModel } from './model.ts';
 
 type ClosedFields = Omit<UsageDocument, '_id'>;
-type Operation = Parameters<UsageModel['collection']['bulkWrite']>[0][number];
+type Operation = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['bulkWrite']>[0][number];
 
 /** What is still to be written of one call. */
 type Entry =
   | { readonly kind: 'open'; readonly usage: OpenUsage }
-  | { readonly kind: 'closed'; readonly record: UsageRecord }
+  | { readonly kind: 'closed'; readonly record: UsageRecord; readonly unopened: boolean }
   | { readonly kind: 'dropped' };
 
 function toOpenDocument({ id, ...usage }: OpenUsage): UsageDocument {
   return {
     _id: id,
     ...usage,
+    cachedInputTokens: 0,
     outputTokens: 0,
     images: 0,
     estimated: true,
     ending: null,
     durationMs: 0,
     firstByteMs: 0,
+  };
+}
+
+/** Field by field, for nearly every call has one made: a copied object that gets further fields costs many times as much. */
+function toClosedDocument(record: UsageRecord): UsageDocument {
+  return {
+    _id: record.id,
+    requestId: record.requestId,
+    userId: record.userId,
+    keyId: record.keyId,
+    endpoint: record.endpoint,
+    model: record.model,
+    upstream: record.upstream,
+    inputTokens: record.inputTokens,
+    cachedInputTokens: record.cachedInputTokens,
+    outputTokens: record.outputTokens,
+    images: record.images,
+    estimated: record.estimated,
+    ending: record.ending,
+    startedAt: record.startedAt,
+    durationMs: record.durationMs,
+    firstByteMs: record.firstByteMs,
+    counted: false,
   };
 }
 
@@ -30,10 +55,16 @@ function closing({ id: _, ...record }: UsageRecord): object[] {
   return [{ $replaceWith: { $cond: [ended, '$$ROOT', closed] } }];
 }
 
+/** What nobody can have written before is inserted, which costs the database and this process least. */
+function toInsertion(entry: Entry): Operation | undefined {
+  if (entry.kind === 'open') return { insertOne: { document: toOpenDocument(entry.usage) } };
+  if (entry.kind === 'closed' && entry.unopened) return { insertOne: { document: toClosedDocument(entry.record) } };
+  return undefined;
+}
+
 /** Each can be done twice without harm, so that a batch whose outcome is not known is sent again. */
-function toOperation([id, entry]: [string, Entry]): Operation {
-  // biome-ignore lint/suspicious/noExplicitAny: the driver's type of ids is ObjectId unless told otherwise
-  const filter = { _id: id } as any;
+function toRepeatable(id: string, entry: Entry): Operation {
+  const filter = { _id: id };
   switch (entry.kind) {
     case 'open':
       return { updateOne: { filter, update: { $setOnInsert: toOpenDocument(entry.usage) }, upsert: true } };
@@ -49,11 +80,13 @@ function toOperation([id, entry]: [string, Entry]): Operation {
  * A call that ends before its open record was written is written once.
  */
 export class UsageJournal {
-  readonly #usage: UsageModel;
+  readonly #usage: ReturnType<typeof durableCollection<UsageDocument>>;
   readonly #interval: number;
   readonly #limit: number;
   readonly #onFailure: (error: unknown, lost: number) => void;
   #pending = new Map<string, Entry>();
+  /** What was sent, and may have been written although the database did not say so. */
+  #unsure = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
 
@@ -62,7 +95,7 @@ export class UsageJournal {
    * @param limit the most records that wait while the database is away; the oldest are lost beyond
    */
   constructor(usage: UsageModel, interval: number, limit: number, onFailure: (error: unknown, lost: number) => void) {
-    this.#usage = usage;
+    this.#usage = durableCollection(usage);
     this.#interval = interval;
     this.#limit = limit;
     this.#onFailure = onFailure;
@@ -74,14 +107,15 @@ export class UsageJournal {
   }
 
   close(record: UsageRecord): void {
-    this.#pending.set(record.id, { kind: 'closed', record });
+    const unopened = this.#pending.get(record.id)?.kind === 'open';
+    this.#pending.set(record.id, { kind: 'closed', record, unopened });
     this.#schedule();
   }
 
   /** Forgets a call that was not answered. */
   drop(id: string): void {
     // never written: nothing to take back
-    if (this.#pending.delete(id)) return;
+    if (this.#pending.delete(id) && !this.#unsure.has(id)) return;
     this.#pending.set(id, { kind: 'dropped' });
     this.#schedule();
   }
@@ -106,10 +140,21 @@ export class UsageJournal {
     const batch = this.#pending;
     this.#pending = new Map();
     try {
-      await this.#usage.collection.bulkWrite([...batch].map(toOperation), { ordered: false });
+      await this.#usage.bulkWrite(this.#toOperations(batch), { ordered: false });
+      this.#unsure = new Set();
     } catch (error) {
+      this.#unsure = new Set(batch.keys());
       this.#onFailure(error, this.#takeBack(batch));
     }
+  }
+
+  #toOperations(batch: Map<string, Entry>): Operation[] {
+    const operations: Operation[] = [];
+    for (const [id, entry] of batch) {
+      const insertion = this.#unsure.has(id) ? undefined : toInsertion(entry);
+      operations.push(insertion ?? toRepeatable(id, entry));
+    }
+    return operations;
   }
 
   /** Puts a batch that failed before what has come since. @returns how many records had to be given up */

@@ -1,4 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../collection.ts';
 import type { CallEnding, UsageRecord } from '../options.ts';
 
 /** One model call as it is stored: open until it has ended. */
@@ -14,7 +15,9 @@ export interface UsageDocument extends Omit<UsageRecord, 'id' | 'ending'> {
 /** What some calls have used together. */
 export interface UsageSums {
   requests: number;
+  /** Cached ones included. */
   inputTokens: number;
+  cachedInputTokens: number;
   outputTokens: number;
   images: number;
 }
@@ -50,18 +53,10 @@ export type UsageModel = Model<UsageDocument>;
 export type CounterModel = Model<CounterDocument>;
 export type PeriodModel = Model<PeriodDocument>;
 
-const strict = {
-  strict: 'throw',
-  strictQuery: 'throw',
-  versionKey: false,
-  autoIndex: false,
-  autoCreate: false,
-  writeConcern: { w: 'majority', j: true },
-} as const;
-
 const sums = {
   requests: { type: Number, required: true },
   inputTokens: { type: Number, required: true },
+  cachedInputTokens: { type: Number, required: true },
   outputTokens: { type: Number, required: true },
   images: { type: Number, required: true },
 } as const;
@@ -76,6 +71,7 @@ const schema = new Schema<UsageDocument>(
     model: { type: String, default: null },
     upstream: { type: String, required: true },
     inputTokens: { type: Number, required: true },
+    cachedInputTokens: { type: Number, required: true },
     outputTokens: { type: Number, required: true },
     images: { type: Number, required: true },
     estimated: { type: Boolean, required: true },
@@ -85,7 +81,7 @@ const schema = new Schema<UsageDocument>(
     firstByteMs: { type: Number, required: true },
     counted: Boolean,
   },
-  strict,
+  durableSchema,
 )
   .index({ userId: 1, startedAt: 1 }, { name: 'userPeriod' })
   .index({ startedAt: 1 }, { name: 'open', partialFilterExpression: { ending: null } })
@@ -100,7 +96,7 @@ const counterSchema = new Schema<CounterDocument>(
     keyId: { type: String, default: null },
     ...sums,
   },
-  strict,
+  durableSchema,
 ).index({ userId: 1, day: 1 }, { name: 'userDay' });
 
 const periodSchema = new Schema<PeriodDocument>(
@@ -113,28 +109,20 @@ const periodSchema = new Schema<PeriodDocument>(
     announced: [Number],
     ...sums,
   },
-  strict,
+  durableSchema,
 );
 
 /** The usage of one gateway: model `<prefix>Usage`, collection `<prefix>usage`. Indexes are built by `createIndexes()`. */
 export function createUsageModel(connection: Connection, prefix: string): UsageModel {
-  const name = `${prefix}Usage`;
-  return (
-    (connection.models[name] as UsageModel | undefined) ??
-    connection.model<UsageDocument>(name, schema.clone(), `${prefix}usage`)
-  );
+  return modelOf(connection, `${prefix}Usage`, schema, `${prefix}usage`);
 }
 
 /** The counters of one gateway: model `<prefix>UsageCounter`, collection `<prefix>usage_counters`. */
 export function createCounterModel(connection: Connection, prefix: string): CounterModel {
-  const name = `${prefix}UsageCounter`;
-  const existing = connection.models[name] as CounterModel | undefined;
-  return existing ?? connection.model<CounterDocument>(name, counterSchema.clone(), `${prefix}usage_counters`);
+  return modelOf(connection, `${prefix}UsageCounter`, counterSchema, `${prefix}usage_counters`);
 }
 
 /** The periods of one gateway: model `<prefix>UsagePeriod`, collection `<prefix>usage_periods`. */
 export function createPeriodModel(connection: Connection, prefix: string): PeriodModel {
-  const name = `${prefix}UsagePeriod`;
-  const existing = connection.models[name] as PeriodModel | undefined;
-  return existing ?? connection.model<PeriodDocument>(name, periodSchema.clone(), `${prefix}usage_periods`);
+  return modelOf(connection, `${prefix}UsagePeriod`, periodSchema, `${prefix}usage_periods`);
 }

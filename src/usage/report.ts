@@ -1,5 +1,5 @@
+import { durableCollection } from '../collection.ts';
 import { GatewayError } from '../errors.ts';
-import { durableCollection } from '../events/model.ts';
 import type { CounterModel, UsageSums } from './model.ts';
 import { dayOf } from './sums.ts';
 
@@ -79,6 +79,7 @@ export function createReport(model: CounterModel): ReportUsage {
             _id: Object.fromEntries(fields.map((field) => [field, `$${field}`])),
             requests: { $sum: '$requests' },
             inputTokens: { $sum: '$inputTokens' },
+            cachedInputTokens: { $sum: '$cachedInputTokens' },
             outputTokens: { $sum: '$outputTokens' },
             images: { $sum: '$images' },
           },

@@ -1,26 +1,32 @@
 import type { components } from '../api.d.ts';
+import { GatewayError } from '../errors.ts';
 import type { OperationTable } from '../http/operation.ts';
 import type { ReportUsage, UsageDimension, UsageLine, UsageQuery } from './report.ts';
 
 type Schemas = components['schemas'];
 
-function toLine({ day, model, keyId, requests, inputTokens, outputTokens, images }: UsageLine): Schemas['UsageLine'] {
+function toLine({ day, model, keyId, ...sums }: UsageLine): Schemas['UsageLine'] {
   return {
     ...(day !== undefined && { day }),
     ...(model !== undefined && { model }),
     ...(keyId !== undefined && { api_key_id: keyId }),
-    requests,
-    input_tokens: inputTokens,
-    output_tokens: outputTokens,
-    images,
+    requests: sums.requests,
+    input_tokens: sums.inputTokens,
+    cached_input_tokens: sums.cachedInputTokens,
+    output_tokens: sums.outputTokens,
+    images: sums.images,
   };
 }
 
-/** What an account can ask about its usage. */
-export function usageOperations(report: ReportUsage): OperationTable {
+/**
+ * What an account can ask about its usage.
+ * @param report absent where usage is not counted
+ */
+export function usageOperations(report: ReportUsage | undefined): OperationTable {
   return {
     retrieveUsage: {
       async handle({ principal, query }) {
+        if (!report) throw new GatewayError('not_found', 'This gateway does not count usage');
         const { from, to, group_by } = query;
         const asked: UsageQuery = {
           ...(from !== undefined && { from: String(from) }),

@@ -5,12 +5,14 @@ import type { UsageModel } from './model.ts';
 export interface UsageServiceDeps {
   readonly usage: UsageModel;
   readonly logger: Logger;
-  /** The longest a call can take; an open record older than that, and a minute, belongs to a process that died. Milliseconds. */
+  /** The longest a call can take; an open record older than that and the margin belongs to a process that died. Milliseconds. */
   readonly longestCall: number;
   /** How long records are gathered before they are written together. Milliseconds. @default 50 */
   readonly flushInterval?: number;
   /** The most records that wait while the database is away. @default 100_000 */
   readonly waitingLimit?: number;
+  /** What is left for clocks that differ before a record is taken for an orphan. Milliseconds. @default 60_000 */
+  readonly clockMargin?: number;
   /** How often orphans are looked for. Milliseconds. @default 60_000 */
   readonly sweepInterval?: number;
 }
@@ -31,11 +33,9 @@ export interface UsageService {
   close(): Promise<void>;
 }
 
-/** What is left for clocks that differ. Milliseconds. */
-const margin = 60_000;
-
 export function createUsageService(deps: UsageServiceDeps): UsageService {
-  const { usage, logger, longestCall, flushInterval = 50, waitingLimit = 100_000, sweepInterval = 60_000 } = deps;
+  const { usage, logger, longestCall, flushInterval = 50, waitingLimit = 100_000 } = deps;
+  const { clockMargin = 60_000, sweepInterval = 60_000 } = deps;
   let sweeper: NodeJS.Timeout | undefined;
   let sweeping: Promise<unknown> = Promise.resolve();
 
@@ -44,7 +44,7 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
   });
 
   async function sweep(): Promise<number> {
-    const before = { $subtract: ['$$NOW', longestCall + margin] };
+    const before = { $subtract: ['$$NOW', longestCall + clockMargin] };
     const { modifiedCount } = await usage.updateMany(
       { ending: null, $expr: { $lt: ['$startedAt', before] } },
       [

@@ -7,6 +7,7 @@ export const countedFields = [
   'model',
   'startedAt',
   'inputTokens',
+  'cachedInputTokens',
   'outputTokens',
   'images',
 ] as const satisfies readonly (keyof UsageDocument)[];
@@ -31,14 +32,12 @@ export interface Addition<Key> {
 /** The longest name of a model that is counted by itself; callers choose it. */
 const modelLimit = 256;
 
-function counterOf({ userId, startedAt, model, keyId }: CountedRecord): CounterKey {
-  const day = dayOf(startedAt);
+function counterOf({ userId, model, keyId }: CountedRecord, day: string): CounterKey {
   const counted = model === null ? null : model.slice(0, modelLimit);
   return { _id: JSON.stringify([userId, day, counted, keyId]), userId, day, model: counted, keyId };
 }
 
-function periodsOf({ userId, startedAt }: CountedRecord): PeriodKey[] {
-  const day = dayOf(startedAt);
+function periodsOf({ userId }: CountedRecord, day: string): PeriodKey[] {
   const starts = { daily: day, monthly: day.slice(0, 7) } as const;
   return (['daily', 'monthly'] as const).map((period) => {
     const start = starts[period];
@@ -46,23 +45,47 @@ function periodsOf({ userId, startedAt }: CountedRecord): PeriodKey[] {
   });
 }
 
+function noUsage(): UsageSums {
+  return { requests: 0, inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 };
+}
+
+interface Group<Key> extends Addition<Key> {
+  readonly records: CountedRecord[];
+}
+
+/**
+ * Adds each record to the documents it belongs to.
+ * @param placeOf what is the same for records that belong to the same documents, and quicker made than their keys
+ */
 function grouped<Key extends { _id: string }>(
   records: readonly CountedRecord[],
-  keysOf: (record: CountedRecord) => Key[],
+  placeOf: (record: CountedRecord, day: string) => string,
+  keysOf: (record: CountedRecord, day: string) => Key[],
 ): Addition<Key>[] {
-  const byId = new Map<string, { key: Key; sums: UsageSums; records: CountedRecord[] }>();
+  const byId = new Map<string, Group<Key>>();
+  const byPlace = new Map<string, Group<Key>[]>();
+  const days = new Map<number, string>();
+
+  function groupOf(key: Key): Group<Key> {
+    const group = byId.get(key._id) ?? { key, sums: noUsage(), records: [] };
+    byId.set(key._id, group);
+    return group;
+  }
+
   for (const record of records) {
-    for (const key of keysOf(record)) {
-      let group = byId.get(key._id);
-      if (!group) {
-        group = { key, sums: { requests: 0, inputTokens: 0, outputTokens: 0, images: 0 }, records: [] };
-        byId.set(key._id, group);
-      }
-      group.sums.requests += 1;
-      group.sums.inputTokens += record.inputTokens;
-      group.sums.outputTokens += record.outputTokens;
-      group.sums.images += record.images;
-      group.records.push(record);
+    const dayNumber = Math.floor(record.startedAt.getTime() / 86_400_000);
+    const day = days.get(dayNumber) ?? dayOf(record.startedAt);
+    days.set(dayNumber, day);
+    const place = placeOf(record, day);
+    const groups = byPlace.get(place) ?? keysOf(record, day).map(groupOf);
+    byPlace.set(place, groups);
+    for (const { sums, records: own } of groups) {
+      sums.requests += 1;
+      sums.inputTokens += record.inputTokens;
+      sums.cachedInputTokens += record.cachedInputTokens;
+      sums.outputTokens += record.outputTokens;
+      sums.images += record.images;
+      own.push(record);
     }
   }
   return [...byId.values()];
@@ -70,10 +93,12 @@ function grouped<Key extends { _id: string }>(
 
 /** What these records add to the counters by day, model and key. Pure. */
 export function counterAdditions(records: readonly CountedRecord[]): Addition<CounterKey>[] {
-  return grouped(records, (record) => [counterOf(record)]);
+  const placeOf = (record: CountedRecord, day: string) =>
+    JSON.stringify([record.userId, day, record.model, record.keyId]);
+  return grouped(records, placeOf, (record, day) => [counterOf(record, day)]);
 }
 
 /** What these records add to the days and months of their accounts. Pure. */
 export function periodAdditions(records: readonly CountedRecord[]): Addition<PeriodKey>[] {
-  return grouped(records, periodsOf);
+  return grouped(records, ({ userId }, day) => day + userId, periodsOf);
 }

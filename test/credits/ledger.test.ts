@@ -63,12 +63,17 @@ describe('the ledger of credits', function () {
 
   /** Does a step as the gateway does it: top-ups by reference, charges by usage record, in a transaction. */
   async function take(service: ReturnType<typeof newService>, userId: string, { kind, number, credits }: Step) {
-    if (kind === 'top_up') return service.topUp({ userId, credits, reference: `${userId}-${number}` });
+    if (kind === 'top_up') {
+      const topUp = service.topUp({ userId, credits, reference: String(number) });
+      // another amount under a number that was used is refused, and does nothing as well
+      return topUp.catch((error) => expect(error).to.include({ code: 'idempotency_conflict' }));
+    }
     const record = {
       _id: `use_${userId}_${number}`,
       userId,
       model: 'm',
       inputTokens: credits,
+      cachedInputTokens: 0,
       outputTokens: 0,
       images: 0,
     };

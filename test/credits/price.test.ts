@@ -1,8 +1,14 @@
 import { expect } from 'chai';
 import { costOf, toCredits, toMicro } from '../../src/credits/price.ts';
 
-const prices = { '*': { input: 2, output: 8 }, painter: { image: 40 }, tiny: { input: 0.15 }, free: {} };
-const none = { inputTokens: 0, outputTokens: 0, images: 0 };
+const prices = {
+  '*': { input: 2, output: 8 },
+  painter: { image: 40 },
+  tiny: { input: 0.15 },
+  caching: { input: 2, cachedInput: 0.5 },
+  free: {},
+};
+const none = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 };
 
 describe('the price of a call', () => {
   it('is that of its model: tokens by the million, images one by one, in micro-credits', () => {
@@ -11,6 +17,12 @@ describe('the price of a call', () => {
     );
     expect(costOf(prices, { ...none, model: 'painter', inputTokens: 50, images: 2 })).to.equal(80_000_000);
     expect(costOf(prices, { ...none, model: 'free', inputTokens: 50 })).to.equal(0);
+  });
+
+  it('is less for input that the provider had in its cache, where that has a price of its own', () => {
+    const cached = { ...none, inputTokens: 1_000, cachedInputTokens: 800 };
+    expect(costOf(prices, { ...cached, model: 'caching' })).to.equal(200 * 2 + 800 * 0.5);
+    expect(costOf(prices, { ...cached, model: 'any' })).to.equal(1_000 * 2);
   });
 
   it('is that of every other model where none is named, whatever it is called', () => {

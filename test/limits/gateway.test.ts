@@ -1,38 +1,30 @@
-import { createHmac } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import OpenAI from 'openai';
-import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
-import { type LiveGateway, startGateway } from '../support/gateway.ts';
-import { json, ScriptedUpstream } from '../support/upstream.ts';
+import { type Inbox, type LiveAccount, startAccount } from '../support/account.ts';
+import type { LiveGateway } from '../support/gateway.ts';
+import { json, type ScriptedUpstream } from '../support/upstream.ts';
 
-const secret = 'the secret of a receiver';
 const ask = { model: 'm', messages: [{ role: 'user' as const, content: 'Hi' }] };
+const usage = { prompt_tokens: 8, completion_tokens: 2 };
 const eventWindow = 1_000;
 
 describe('an OpenAI client that exceeds its limits', () => {
+  let account: LiveAccount;
   let upstream: ScriptedUpstream;
-  let receiver: TestReceiver;
   let live: LiveGateway;
   let client: OpenAI;
+  let inbox: Inbox;
 
   before(async () => {
-    upstream = await ScriptedUpstream.start();
-    upstream.script = json(200, { choices: [], usage: { prompt_tokens: 8, completion_tokens: 2 } });
-    receiver = await startReceiver(200);
-    live = await startGateway({
-      upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],
+    account = await startAccount(usage, {
       limits: { perKey: { requestsPerMinute: 5 }, perUser: { tokensPerMinute: 1_000 }, eventWindow },
     });
-    await live.call('POST', '/v1/webhooks', { url: receiver.url, events: ['rate_limit.exceeded'], secret });
-    client = new OpenAI({ baseURL: `${live.url}/v1`, apiKey: live.key, maxRetries: 0 });
+    ({ upstream, live, client } = account);
+    inbox = await account.subscribe('rate_limit.exceeded');
   });
 
-  after(async () => {
-    await live?.close();
-    await receiver?.stop();
-    await upstream?.close();
-  });
+  after(() => account?.close());
 
   it('reads its limits on every answer, is refused with 429, and its account gets one signed event', async () => {
     await client.get('/webhooks');
@@ -51,7 +43,7 @@ describe('an OpenAI client that exceeds its limits', () => {
     upstream.script = json(422, { error: { message: 'no', type: 'invalid', param: null, code: null } });
     const failed = await client.chat.completions.create(ask).catch((error) => error);
     expect(failed.headers.get('x-ratelimit-remaining-requests')).to.equal('3');
-    upstream.script = json(200, { choices: [], usage: { prompt_tokens: 8, completion_tokens: 2 } });
+    upstream.script = json(200, { choices: [], usage });
 
     const called = upstream.requests.length;
     const answers = await Promise.allSettled(Array.from({ length: 20 }, () => client.chat.completions.create(ask)));
@@ -66,25 +58,17 @@ describe('an OpenAI client that exceeds its limits', () => {
       expect(refusal.headers.get('x-ratelimit-remaining-requests')).to.equal('0');
     }
 
-    const [delivery] = await receiver.count(1);
-    const hex = createHmac('sha256', secret)
-      .update(delivery?.body ?? '')
-      .digest('hex');
-    expect(delivery?.headers['x-service-signature']).to.equal(`sha256=${hex}`);
-    const event = JSON.parse(String(delivery?.body));
-    expect(event.type).to.equal('rate_limit.exceeded');
-    expect(event.data).to.include({ user_id: 'usr_1', limit: 5, rejected_requests: 17 });
-    expect(live.key).to.contain(event.data.api_key_id.slice('key_'.length));
-    expect(Date.parse(event.data.window_end) - Date.parse(event.data.window_start)).to.equal(eventWindow);
-    await sleep(eventWindow / 2);
-    expect(receiver.received).to.have.length(1);
+    const [event] = await inbox.exactly(1);
+    expect(event?.type).to.equal('rate_limit.exceeded');
+    expect(event?.data).to.include({ user_id: 'usr_1', limit: 5, rejected_requests: 17 });
+    expect(live.key).to.contain(event?.data.api_key_id.slice('key_'.length));
+    expect(Date.parse(event?.data.window_end) - Date.parse(event?.data.window_start)).to.equal(eventWindow);
   });
 
   it("of a host's own are told of alike", async () => {
-    const before = receiver.received.length;
     const report = { userId: 'usr_1', apiKeyId: 'key_of_host', limit: 100, rejectedRequests: 3 };
     await live.gateway.limits.reportExceeded(report);
-    const delivery = (await receiver.count(before + 1))[before];
-    expect(JSON.parse(String(delivery?.body)).data).to.include({ api_key_id: 'key_of_host', rejected_requests: 3 });
+    const [, event] = await inbox.exactly(2);
+    expect(event?.data).to.include({ api_key_id: 'key_of_host', rejected_requests: 3 });
   });
 });

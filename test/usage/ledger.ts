@@ -2,7 +2,7 @@ import type { Connection } from 'mongoose';
 import { createAccountModel, createLedgerModel } from '../../src/credits/model.ts';
 import { createCreditService } from '../../src/credits/service.ts';
 import { createCatalogue } from '../../src/events/catalogue.ts';
-import { createEventModel } from '../../src/events/model.ts';
+import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import { createEventService } from '../../src/events/service.ts';
 import { newId } from '../../src/ids.ts';
 import type { QuotaOptions, UsageRecord } from '../../src/options.ts';
@@ -20,10 +20,12 @@ export async function openLedger(connection: Connection) {
   const service = createEventService({
     connection,
     events,
+    owners: createOwnerModel(connection, 'gateway_'),
     catalogue: createCatalogue(loadSpec()),
     subscribers: async () => ({ targets: [], skipped: [] }),
     fanOut: async () => {},
     logger,
+    transactionLease: 500,
   });
   await Promise.all([service.init(), ...[usage, counters, periods].map((model) => model.createIndexes())]);
 
@@ -38,9 +40,10 @@ export async function openLedger(connection: Connection) {
   });
   await credits.init();
 
-  const sums = ({ requests, inputTokens, outputTokens, images }: UsageSums) => ({
+  const sums = ({ requests, inputTokens, cachedInputTokens, outputTokens, images }: UsageSums) => ({
     requests,
     inputTokens,
+    cachedInputTokens,
     outputTokens,
     images,
   });
@@ -49,10 +52,11 @@ export async function openLedger(connection: Connection) {
       (sum, one) => ({
         requests: sum.requests + one.requests,
         inputTokens: sum.inputTokens + one.inputTokens,
+        cachedInputTokens: sum.cachedInputTokens + one.cachedInputTokens,
         outputTokens: sum.outputTokens + one.outputTokens,
         images: sum.images + one.images,
       }),
-      { requests: 0, inputTokens: 0, outputTokens: 0, images: 0 },
+      { requests: 0, inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 },
     );
 
   return {
@@ -122,6 +126,7 @@ function toDocument({ id = newId('use', Date.now()), ...record }: Partial<UsageR
     model: 'm',
     upstream: 'one',
     inputTokens: 10,
+    cachedInputTokens: 3,
     outputTokens: 10,
     images: 0,
     estimated: false,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { Connection } from 'mongoose';
+import mongoose, { type Connection } from 'mongoose';
 import { newId } from '../../src/ids.ts';
 import type { OpenUsage, UsageRecord } from '../../src/options.ts';
 import { createUsageModel, type UsageModel } from '../../src/usage/model.ts';
@@ -51,6 +51,7 @@ describe('usage records', () => {
 
   const closed = (opened: OpenUsage): UsageRecord => ({
     ...opened,
+    cachedInputTokens: 4,
     outputTokens: 5,
     images: 0,
     estimated: false,
@@ -123,19 +124,65 @@ describe('usage records', () => {
     expect(await usage.findById(ended.id).lean()).to.include({ ending: 'complete', outputTokens: 5 });
   });
 
+  /** What the database answers to the next writes of records. */
+  async function failWrites(times: number, failure: object): Promise<void> {
+    const admin = connection.getClient().db('admin');
+    const namespace = `${connection.name}.${usage.collection.collectionName}`;
+    const data = { failCommands: ['insert', 'update'], namespace, ...failure };
+    await admin.command({ configureFailPoint: 'failCommand', mode: { times }, data });
+  }
+
   it('wait while the database refuses them', async () => {
     const call = open();
-    const { collection } = usage;
-    const bulkWrite = collection.bulkWrite.bind(collection);
-    let refusals = 2;
-    collection.bulkWrite = async (...args) => {
-      if (refusals-- > 0) throw new Error('not primary');
-      return await bulkWrite(...args);
-    };
+    await failWrites(2, { errorCode: 8_000 });
     service.opened(call);
     service.closed(closed(call));
     expect(await written(1)).to.have.lengthOf(1);
     expect(errors).to.have.lengthOf(2);
+  });
+
+  it('do not stay of a call that was not answered when the database had not said that it wrote them', async () => {
+    const call = open();
+    await failWrites(1, { writeConcernError: { code: 64, errmsg: 'waiting for replication timed out' } });
+    service.opened(call);
+    while (errors.length === 0) await sleep(1);
+    expect(await usage.countDocuments()).to.equal(1);
+    service.dropped(call.id);
+    await service.close();
+    expect(await usage.countDocuments()).to.equal(0);
+  });
+
+  it('are one plain insertion for calls that end at once, and an update for those that run on', async () => {
+    const monitored = await mongoose.createConnection(database.uri, { monitorCommands: true }).asPromise();
+    const commands: string[] = [];
+    monitored.getClient().on('commandStarted', ({ commandName, command }) => {
+      if (commandName === 'insert' || commandName === 'update')
+        commands.push(`${commandName} ${command.documents?.length ?? 1}`);
+    });
+    const journal = make({ usage: createUsageModel(monitored, 'gateway_') });
+    const [short, long] = [open(), open()];
+    journal.opened(short);
+    journal.opened(long);
+    journal.closed(closed(short));
+    await written(2);
+    journal.closed(closed(long));
+    await journal.close();
+    await monitored.close();
+    expect(commands).to.deep.equal(['insert 2', 'update 1']);
+    expect(await usage.countDocuments({ ending: 'complete', counted: false })).to.equal(2);
+  });
+
+  it('are acknowledged by a majority, whatever the host asks for', async () => {
+    const weak = await mongoose.createConnection(database.uri, { w: 1, monitorCommands: true }).asPromise();
+    const concerns: unknown[] = [];
+    weak.getClient().on('commandStarted', ({ commandName, command }) => {
+      if (commandName === 'insert') concerns.push(command.writeConcern);
+    });
+    const hosted = make({ usage: createUsageModel(weak, 'gateway_') });
+    hosted.opened(open());
+    await hosted.close();
+    await weak.close();
+    expect(concerns).to.deep.equal([{ w: 'majority', j: true }]);
   });
 
   it('that a kill loses are those of the last moments before it', async () => {

@@ -1,0 +1,118 @@
+import type { ClientSession } from 'mongoose';
+import { costOf } from './credits/price.ts';
+import { type CreditService, createCreditService } from './credits/service.ts';
+import type { EventService } from './events/service.ts';
+import { createLimitService, type LimitService } from './limits/service.ts';
+import type { createModels } from './models.ts';
+import type { ModelCall, ResolvedOptions } from './options.ts';
+import { createPaymentService, type PaymentService } from './payments/service.ts';
+import type { Gate } from './proxy/gate.ts';
+import { longestCall } from './proxy/upstream.ts';
+import { createCount } from './usage/count.ts';
+import { createCounting } from './usage/counting.ts';
+import { createReport, type ReportUsage } from './usage/report.ts';
+import { createUsageService, type UsageService } from './usage/service.ts';
+
+/** Runs several writes as one, where the database can. */
+export type Atomically = <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
+
+export interface MeteringDeps {
+  readonly models: ReturnType<typeof createModels>;
+  readonly publish: EventService['publish'];
+  readonly transaction: Atomically;
+  readonly options: ResolvedOptions;
+}
+
+/** What model calls use, cost and may ask for, and what is paid for it. */
+export interface Metering {
+  /** `undefined` where usage is not counted. */
+  readonly usage: UsageService | undefined;
+  /** `undefined` where usage is not counted. */
+  readonly report: ReportUsage | undefined;
+  /** `undefined` where credits are off. */
+  readonly credits: CreditService | undefined;
+  readonly payments: PaymentService;
+  readonly limits: LimitService;
+  /** Who may refuse a model call, in this order. */
+  readonly gates: readonly Gate[];
+  /** Builds the indexes. */
+  init(): Promise<void>;
+  /** Counts, closes orphans and publishes windows in this process from now on. */
+  start(): void;
+  /** Writes what waits. */
+  close(): Promise<void>;
+}
+
+/** Joins usage, credits, payments and limits. */
+export function createMetering({ models, publish, transaction, options }: MeteringDeps): Metering {
+  const { logger } = options;
+  const { accounts, ledger } = models;
+  const credits =
+    options.credits &&
+    createCreditService({ accounts, ledger, publish, transaction, options: options.credits, logger });
+  const payments = createPaymentService({
+    payments: models.payments,
+    publish,
+    transaction,
+    ...(credits && { credit: credits.credit }),
+  });
+  const usage = createUsageService({ usage: models.usage, logger, longestCall: longestCall(options.upstreams) });
+  const prices = options.credits?.prices;
+  const counting = createCounting({
+    count: createCount({
+      usage: models.usage,
+      counters: models.counters,
+      periods: models.periods,
+      transaction,
+      publish,
+      quotas: options.quotas,
+      ...(credits && { charge: credits.charge }),
+      ...(prices && { cost: (record) => costOf(prices, record) }),
+      logger,
+      batchSize: 500,
+    }),
+    interval: 500,
+    logger,
+  });
+  const limits = createLimitService({
+    rates: models.rates,
+    exceeded: models.exceeded,
+    publish,
+    options: options.limits,
+    logger,
+  });
+  const { admit } = limits;
+
+  return {
+    usage: options.usage ? usage : undefined,
+    report: options.usage ? createReport(models.counters) : undefined,
+    credits,
+    payments,
+    limits,
+    gates: [
+      ...(admit ? [({ principal }: ModelCall, tokens: number) => admit(principal, tokens)] : []),
+      ...(credits ? [credits.admit] : []),
+    ],
+    async init() {
+      await Promise.all([
+        models.usage.createIndexes(),
+        models.counters.createIndexes(),
+        models.periods.createIndexes(),
+        models.payments.createCollection(),
+        models.rates.createIndexes(),
+        models.exceeded.createIndexes(),
+        credits?.init(),
+      ]);
+    },
+    start() {
+      if (options.usage) {
+        usage.start();
+        counting.start();
+      }
+      limits.start();
+    },
+    async close() {
+      await Promise.all([usage.close(), counting.close(), limits.close(), credits?.close()]);
+    },
+  };
+}
