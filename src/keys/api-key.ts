@@ -46,7 +46,7 @@ export interface KeyPage {
   readonly after?: string;
 }
 
-export function toApiKey({ _id, hash: _, ...key }: KeyDocument): ApiKey {
+export function toApiKey({ _id, hash: _, slot: __, ...key }: KeyDocument): ApiKey {
   return { id: _id, ...key };
 }
 

@@ -27,6 +27,8 @@ export interface KeyCacheOptions {
 
 /** Recently used keys, so that a busy one costs one look-up per `ttl` and process. */
 export interface KeyCache {
+  /** The record kept, if it is still believed. */
+  peek(id: string): Known | undefined;
   /** The record kept, or else the one being read already, or else a new look-up; `null` where there is no such key. */
   find(id: string): Promise<Known | null>;
   /** Keeps a record unless a newer one is kept. Only for whoever showed the right secret, so that nobody else can fill it. */
@@ -51,10 +53,16 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
     return known;
   }
 
+  function peek(id: string): Known | undefined {
+    const known = kept.get(id);
+    return known && isFresh(known.since) ? known : undefined;
+  }
+
   return {
+    peek,
     async find(id) {
-      const known = kept.get(id);
-      if (known && isFresh(known.since)) return known;
+      const known = peek(id);
+      if (known) return known;
       const running = reading.get(id);
       // one that hangs is not joined for ever: it may have read what was true long ago
       return running && isFresh(running.since) ? running.known : startReading(id);

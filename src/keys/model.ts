@@ -1,4 +1,5 @@
 import mongoose, { type Connection, type Model, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../collection.ts';
 import type { Scope } from '../http/operation.ts';
 
 /** One API key, as it is stored: never its text. */
@@ -22,6 +23,8 @@ export interface KeyDocument {
   lastUsedAt: Date | null;
   /** `null` as long as the key is good. */
   revokedAt: Date | null;
+  /** Which of the places for keys that work it has in its account; absent when it does not work any more. */
+  slot?: number;
 }
 
 export type KeyModel = Model<KeyDocument>;
@@ -38,22 +41,33 @@ const schema = new Schema<KeyDocument>(
     expiresAt: { type: Date, default: null },
     lastUsedAt: { type: Date, default: null },
     revokedAt: { type: Date, default: null },
+    slot: Number,
   },
-  {
-    strict: 'throw',
-    strictQuery: 'throw',
-    versionKey: false,
-    autoIndex: false,
-    autoCreate: false,
-    // whatever the host's connection says: a revocation must be seen at once and survive a failover
-    read: 'primary',
-    writeConcern: { w: 'majority', j: true },
-  },
-).index({ userId: 1, _id: 1 }, { name: 'userKeys' });
+  durableSchema,
+)
+  .index({ userId: 1, _id: 1 }, { name: 'userKeys' })
+  .index({ userId: 1, slot: 1 }, { name: 'slot', unique: true, partialFilterExpression: { slot: { $exists: true } } });
 
 /** Matches the ids that follow one; marked as ours, for a host may have switched `sanitizeFilter` on for its whole connection. */
 export function keysAfter(id: string): { $gt: string } {
   return mongoose.trusted({ $gt: id });
+}
+
+function withSlot(userId: string) {
+  return { userId, slot: mongoose.trusted({ $exists: true }) };
+}
+
+/** The slots of an account's keys that still work. */
+export async function takenSlots(keys: KeyModel, userId: string): Promise<number[]> {
+  const found = await keys.find(withSlot(userId), { _id: 0, slot: 1 }).lean();
+  return found.map(({ slot }) => slot as number);
+}
+
+/** Gives back the slots of an account's keys that have expired, by the database's clock. */
+export async function releaseExpired(keys: KeyModel, userId: string): Promise<void> {
+  const expired = { $and: [{ $gt: ['$expiresAt', null] }, { $lte: ['$expiresAt', '$$NOW'] }] };
+  const filter = { ...withSlot(userId), expiresAt: mongoose.trusted({ $ne: null }), $expr: expired };
+  await keys.updateMany(filter, { $unset: { slot: 1 } });
 }
 
 /** Writes the present moment, by the database's clock, as the last use of these keys. */
@@ -64,9 +78,5 @@ export async function markUsed(keys: KeyModel, ids: readonly string[]): Promise<
 
 /** The API keys of one gateway: model `<prefix>Key`, collection `<prefix>keys`. Indexes are built by `createIndexes()`. */
 export function createKeyModel(connection: Connection, prefix: string): KeyModel {
-  const name = `${prefix}Key`;
-  return (
-    (connection.models[name] as KeyModel | undefined) ??
-    connection.model<KeyDocument>(name, schema.clone(), `${prefix}keys`)
-  );
+  return modelOf(connection, `${prefix}Key`, schema, `${prefix}keys`);
 }

@@ -1,6 +1,13 @@
 import type { components } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
-import { accountScopes, type Call, type OperationTable, type Principal } from '../http/operation.ts';
+import {
+  accountScopes,
+  type Call,
+  type OperationTable,
+  type Principal,
+  type Reply,
+  type Scope,
+} from '../http/operation.ts';
 import type { ApiKey, NewApiKey } from './api-key.ts';
 import { apiKeyNotFound, type KeyService } from './service.ts';
 
@@ -32,11 +39,11 @@ function toListed(key: ApiKey): Schemas['ApiKey'] {
 
 /**
  * A key cannot make one that may do more, call more or live longer than itself.
+ * @param grantable the scopes that it may give away
  * @throws GatewayError `insufficient_scope` naming the scope, `model_not_allowed`, or `invalid_value` for `expires_at`
  */
-function checkGrant(by: Principal, { scopes, models, expires_at }: Wanted): void {
-  const held = by.scopes ?? accountScopes;
-  const missing = scopes.findIndex((scope) => !held.includes(scope));
+function checkGrant(by: Principal, grantable: readonly Scope[], { scopes, models, expires_at }: Wanted): void {
+  const missing = scopes.findIndex((scope) => !grantable.includes(scope));
   if (missing !== -1) {
     const param = `scopes[${missing}]`;
     const message = `${param}: only a key with the scope ${scopes[missing]} can grant it`;
@@ -53,39 +60,59 @@ function checkGrant(by: Principal, { scopes, models, expires_at }: Wanted): void
   }
 }
 
-/** The operations on an account's API keys. */
+/** @throws GatewayError `invalid_value` for a moment that there is not, such as the 30th of February */
+function toMoment(text: string): Date {
+  const moment = new Date(text);
+  const isReal = !Number.isNaN(moment.getTime()) && moment.toISOString().slice(0, 19) === text.slice(0, 19);
+  if (isReal) return moment;
+  throw new GatewayError('invalid_value', 'expires_at: there is no such moment', { param: 'expires_at' });
+}
+
+/** The operations on API keys: those of one's own account, and with the scope `admin` those of any. */
 export function keyOperations(service: KeyService): OperationTable {
+  async function create(userId: string, { name, scopes, models, expires_at }: Wanted): Promise<Reply> {
+    const made = await service.create({
+      userId,
+      name,
+      scopes,
+      ...(models && { models }),
+      ...(expires_at !== undefined && { expiresAt: toMoment(expires_at) }),
+    });
+    return { status: 201, body: toNewBody(made), headers: { 'cache-control': 'no-store' } };
+  }
+
+  async function list(userId: string, { limit, after }: Call['query']): Promise<Reply> {
+    const { keys, hasMore } = await service.list(userId, {
+      ...(limit !== undefined && { limit: Number(limit) }),
+      ...(after !== undefined && { after: String(after) }),
+    });
+    return { status: 200, body: { data: keys.map(toListed), has_more: hasMore } satisfies Schemas['ApiKeyList'] };
+  }
+
+  async function remove(userId: string, id: string): Promise<Reply> {
+    // one revoked already is told the same, so that the request can be repeated
+    const revoked = (await service.revoke(id, userId)) || (await service.get(id))?.userId === userId;
+    if (!revoked) throw apiKeyNotFound(id);
+    return { status: 200, body: { id, deleted: true } satisfies Schemas['ApiKeyDeleted'] };
+  }
+
   return {
     createApiKey: {
       async handle({ principal, body }: Call<Wanted>) {
-        checkGrant(principal, body);
-        const made = await service.create({
-          userId: principal.userId,
-          name: body.name,
-          scopes: body.scopes,
-          ...(body.models && { models: body.models }),
-          ...(body.expires_at !== undefined && { expiresAt: new Date(body.expires_at) }),
-        });
-        return { status: 201, body: toNewBody(made), headers: { 'cache-control': 'no-store' } };
+        checkGrant(principal, principal.scopes ?? accountScopes, body);
+        return create(principal.userId, body);
       },
     },
-    listApiKeys: {
-      async handle({ principal, query: { limit, after } }) {
-        const { keys, hasMore } = await service.list(principal.userId, {
-          ...(limit !== undefined && { limit: Number(limit) }),
-          ...(after !== undefined && { after: String(after) }),
-        });
-        return { status: 200, body: { data: keys.map(toListed), has_more: hasMore } satisfies Schemas['ApiKeyList'] };
+    listApiKeys: { handle: ({ principal, query }) => list(principal.userId, query) },
+    deleteApiKey: { handle: ({ principal, params: { id = '' } }) => remove(principal.userId, id) },
+    createUserApiKey: {
+      async handle({ principal, params: { user_id = '' }, body }: Call<Wanted>) {
+        // whoever acts for an account may give what its owner has
+        checkGrant(principal, [...accountScopes, ...(principal.scopes ?? [])], body);
+        return create(user_id, body);
       },
     },
-    deleteApiKey: {
-      async handle({ principal, params: { id = '' } }) {
-        const { userId } = principal;
-        // one revoked already is told the same, so that the request can be repeated
-        const revoked = (await service.revoke(id, userId)) || (await service.get(id))?.userId === userId;
-        if (!revoked) throw apiKeyNotFound(id);
-        return { status: 200, body: { id, deleted: true } satisfies Schemas['ApiKeyDeleted'] };
-      },
-    },
+    listUserApiKeys: { handle: ({ params: { user_id = '' }, query }) => list(user_id, query) },
+    deleteUserApiKey: { handle: ({ params: { user_id = '', id = '' } }) => remove(user_id, id) },
   };
 }

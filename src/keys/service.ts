@@ -1,16 +1,16 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
-import type { EventInput } from '../events/publication.ts';
-import type { PublishOptions } from '../events/service.ts';
+import type { EventInput, PublishOptions } from '../events/publication.ts';
 import type { Principal } from '../http/operation.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { type ApiKey, type ApiKeyInput, type KeyPage, type NewApiKey, toApiKey, toRecord } from './api-key.ts';
-import { createKeyCache } from './cache.ts';
+import { createKeyCache, type Known } from './cache.ts';
 import { toKeyFields, toPage } from './fields.ts';
 import { digestOf, keyIdIn, newKeyText } from './key-text.ts';
 import { createLastUsed } from './last-used.ts';
 import { type KeyDocument, type KeyModel, keysAfter, markUsed } from './model.ts';
+import { inFreeSlot } from './slots.ts';
 
 export interface KeyServiceDeps {
   readonly keys: KeyModel;
@@ -20,6 +20,8 @@ export interface KeyServiceDeps {
   readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
   /** Told when the time of a key's last use could not be written. */
   readonly onLastUsedLost: (error: unknown) => void;
+  /** Keys that work one account may have. @default 100 */
+  readonly maxKeys?: number;
   /** How long, in milliseconds, a key revoked by another process may still be taken here; 1 s at most. @default 900 */
   readonly cacheTtl?: number;
   /** Keys remembered at once. @default 10_000 */
@@ -31,12 +33,15 @@ export interface KeyServiceDeps {
 export interface KeyService {
   /**
    * Makes a key for an account and publishes `api_key.created`: both or neither.
-   * @throws GatewayError `invalid_value` for a field that cannot be taken; `publish_unconfirmed` when the database left
+   * @throws GatewayError `invalid_value` for a field that cannot be taken; `api_key_limit_reached` where the account has
+   *   as many keys that work as it may have; `publish_unconfirmed` when the database left
    *   open whether it was written: nobody has that key, make another
    */
   create(input: ApiKeyInput): Promise<NewApiKey>;
   /** Whose key it is; `null` where it is malformed (the database is not asked), unknown, wrong, expired or revoked. */
   authenticate(token: string): Promise<Principal | null>;
+  /** The same, at once for a key that is known here. */
+  recognise(token: string): Principal | null | Promise<Principal | null>;
   /**
    * Revokes a key and publishes `api_key.revoked`, once: here at once, in every other process within a second.
    * @param userId the account that it must belong to; any when it is left out
@@ -70,7 +75,7 @@ function keyEvent(type: 'api_key.created' | 'api_key.revoked', { _id, name, user
 
 /** API keys: made, recognised, revoked. */
 export function createKeyService(deps: KeyServiceDeps): KeyService {
-  const { keys, cacheTtl = 900, cacheCapacity = 10_000, lastUsedDelay } = deps;
+  const { keys, maxKeys = 100, cacheTtl = 900, cacheCapacity = 10_000, lastUsedDelay } = deps;
   const cache = createKeyCache({
     async read(id) {
       const found = await keys.findById(id, judgedFields).lean<KeyDocument & { good: boolean }>();
@@ -90,6 +95,32 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
     await deps.publish(event, { idempotencyKey, ...(session && { session }) });
   }
 
+  /** Texts that have been found right for the record kept of their key: a busy key is digested once for each. */
+  const proven = new Map<string, Known>();
+
+  function isRight(token: string, known: Known): boolean {
+    if (proven.get(token) === known) return true;
+    if (!timingSafeEqual(known.record.digest, digestOf(token))) return false;
+    if (proven.size >= cacheCapacity) proven.clear();
+    proven.set(token, known);
+    return true;
+  }
+
+  function judge(id: string, token: string, known: Known | null): Principal | null {
+    if (!known || !isRight(token, known)) return null;
+    cache.keep(id, known);
+    if (!known.record.good) return null;
+    lastUsed.note(id);
+    return known.record.principal;
+  }
+
+  function recognise(token: string): Principal | null | Promise<Principal | null> {
+    const id = keyIdIn(token);
+    if (id === null) return null;
+    const known = cache.peek(id);
+    return known ? judge(id, token, known) : cache.find(id).then((found) => judge(id, token, found));
+  }
+
   return {
     async create(input) {
       const fields = toKeyFields(input);
@@ -98,23 +129,17 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
       const key = newKeyText(id);
       const hash = digestOf(key).toString('hex');
       const stored = { _id: id, ...fields, hash, createdAt, lastUsedAt: null, revokedAt: null };
-      await deps.transaction(async (session) => {
-        await keys.create([stored], session ? { session } : {});
-        await publish('api_key.created', stored, session);
-      });
+      await inFreeSlot(keys, maxKeys, fields.userId, (slot) =>
+        deps.transaction(async (session) => {
+          await keys.create([{ ...stored, slot }], session ? { session } : {});
+          await publish('api_key.created', stored, session);
+        }),
+      );
       return { id, key, ...fields, createdAt };
     },
 
-    async authenticate(token) {
-      const id = keyIdIn(token);
-      if (id === null) return null;
-      const known = await cache.find(id);
-      if (!known || !timingSafeEqual(known.record.digest, digestOf(token))) return null;
-      cache.keep(id, known);
-      if (!known.record.good) return null;
-      lastUsed.note(id);
-      return known.record.principal;
-    },
+    authenticate: async (token) => recognise(token),
+    recognise,
 
     async revoke(id, userId) {
       if (!isId('key', id)) return false;
@@ -123,7 +148,7 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
         const found = await keys
           .findOneAndUpdate(
             userId === undefined ? { _id: id } : { _id: id, userId },
-            [{ $set: { revokedAt: { $ifNull: ['$revokedAt', '$$NOW'] } } }],
+            [{ $set: { revokedAt: { $ifNull: ['$revokedAt', '$$NOW'] } } }, { $unset: 'slot' }],
             { updatePipeline: true, returnDocument: 'before', ...(session && { session }) },
           )
           .lean();

@@ -16,7 +16,11 @@ describe('the scopes of API keys', () => {
   before(async () => {
     upstream = await ScriptedUpstream.start();
     upstream.script = json(200, { object: 'list', data: [{ id: 'm' }, { id: 'other' }] });
-    live = await startGateway({ upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl }] });
+    live = await startGateway({
+      upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl }],
+      // each operation is tried with keys of its own
+      maxApiKeys: 1_000,
+    });
   });
   after(async () => {
     await live.close();

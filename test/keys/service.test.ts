@@ -69,9 +69,19 @@ describe('API keys', () => {
   it('cost one look-up while they are in use, however many requests come at once', async () => {
     const service = newService();
     const { key } = await service.create({ userId: 'usr_1' });
+    database.forget();
     await Promise.all(Array.from({ length: 20 }, () => service.authenticate(key)));
     await service.authenticate(key);
     expect(lookUps()).to.equal(1);
+  });
+
+  it('are recognised without a wait while they are remembered, and only with the right secret', async () => {
+    const service = newService();
+    const { key } = await service.create({ userId: 'usr_1' });
+    expect(service.recognise(key)).to.be.instanceOf(Promise);
+    await service.recognise(key);
+    expect(service.recognise(key)).to.include({ userId: 'usr_1' });
+    expect(service.recognise(withLastCharacter(key))).to.equal(null);
   });
 
   it('stay remembered while others guess secrets and ids', async () => {

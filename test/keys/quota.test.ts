@@ -1,0 +1,83 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { Connection } from 'mongoose';
+import { createKeyModel, type KeyModel } from '../../src/keys/model.ts';
+import { createKeyService } from '../../src/keys/service.ts';
+import { startEvents, type TestEvents } from '../events/harness.ts';
+import { type LiveGateway, startGateway } from '../support/gateway.ts';
+import { freshDatabase } from '../support/mongo.ts';
+
+describe('the number of keys an account may have', () => {
+  let connection: Connection;
+  let drop: () => Promise<void>;
+  let events: TestEvents;
+  let keys: KeyModel;
+
+  before(async () => {
+    ({ connection, drop } = await freshDatabase());
+    events = await startEvents(connection);
+    keys = createKeyModel(connection, 'gateway_');
+    await keys.createIndexes();
+  });
+  after(() => drop());
+
+  const newService = (maxKeys: number) =>
+    createKeyService({ keys, maxKeys, publish: events.publish, transaction: events.transaction, onLastUsedLost() {} });
+
+  it('is kept however many are made at the same moment in however many processes, and each has its event', async () => {
+    const services = [newService(3), newService(3)];
+    const made = await Promise.allSettled(
+      Array.from({ length: 12 }, (_, i) => services[i % 2]?.create({ userId: 'usr_many' })),
+    );
+    const refused = made.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+    expect(refused.map(({ code }) => code)).to.deep.equal(Array(9).fill('api_key_limit_reached'));
+    expect(refused[0].message).to.equal('API keys in this account: 3, which is the most it may have; revoke one first');
+    expect((await newService(3).list('usr_many')).keys).to.have.length(3);
+    expect(await events.events.countDocuments({ userId: 'usr_many', type: 'api_key.created' })).to.equal(3);
+  });
+
+  it('is of keys that work: one revoked makes room, and one that has expired', async () => {
+    const service = newService(2);
+    const first = await service.create({ userId: 'usr_room' });
+    await service.create({ userId: 'usr_room', expiresAt: new Date(Date.now() + 100) });
+    expect(await service.create({ userId: 'usr_room' }).catch(({ code }) => code)).to.equal('api_key_limit_reached');
+    await service.revoke(first.id);
+    await service.create({ userId: 'usr_room' });
+    await sleep(120);
+    await service.create({ userId: 'usr_room' });
+    expect(await service.create({ userId: 'usr_room' }).catch(({ code }) => code)).to.equal('api_key_limit_reached');
+    await newService(2).create({ userId: 'usr_other' });
+  });
+});
+
+describe('an API key made over HTTP', () => {
+  let live: LiveGateway;
+  before(async () => {
+    live = await startGateway({ maxApiKeys: 2 });
+  });
+  after(() => live.close());
+
+  const make = async (wanted: object) => {
+    const { status, body } = await live.call('POST', '/v1/api_keys', { name: '', scopes: ['models'], ...wanted });
+    return [status, body.error?.code, body.error?.param];
+  };
+
+  for (const [what, wanted, code, param] of [
+    ['a name of 101 characters', { name: 'x'.repeat(101) }, 'invalid_value', 'name'],
+    ['a name with a NUL', { name: 'a\0b' }, 'invalid_value', 'name'],
+    ['no scope', { scopes: [] }, 'invalid_value', 'scopes'],
+    ['an end in the past', { expires_at: '2020-01-01T00:00:00Z' }, 'invalid_value', 'expires_at'],
+    ['an end on the 30th of February', { expires_at: '2099-02-30T00:00:00Z' }, 'invalid_value', 'expires_at'],
+    ['an end at 24 o’clock', { expires_at: '2099-01-01T24:00:00Z' }, 'invalid_value', 'expires_at'],
+    ['an end in no zone', { expires_at: '2099-01-01T00:00:00' }, 'invalid_value', 'expires_at'],
+  ] as const) {
+    it(`is refused with ${what}`, async () => {
+      expect(await make(wanted)).to.deep.equal([400, code, param]);
+    });
+  }
+
+  it('is refused with 403 where the account has enough', async () => {
+    expect(await make({ expires_at: '2096-02-29T23:59:59.5Z' })).to.deep.equal([201, undefined, undefined]);
+    expect(await make({})).to.deep.equal([403, 'api_key_limit_reached', null]);
+  });
+});
