@@ -1,0 +1,98 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import helmet from 'helmet';
+import { GatewayError } from '../errors.ts';
+import type { Edge } from '../http/edge.ts';
+import { answerError } from '../http/errors.ts';
+import { accountScopes, type Reply } from '../http/operation.ts';
+import { sendReply } from '../http/reply.ts';
+import { requestId } from '../http/request-id.ts';
+import type { DashboardOptions, Logger } from '../options.ts';
+import { contentSecurityPolicy } from './document.ts';
+import { loadFiles } from './files.ts';
+import { sendFile } from './send-file.ts';
+import type { SignIn } from './sign-in.ts';
+
+export interface DashboardDeps {
+  readonly dashboard: DashboardOptions;
+  readonly signIn: SignIn;
+  /** Everything under `/v1`; it is there a second time below the dashboard's path, and takes what the dashboard leaves. */
+  readonly api: Edge;
+  readonly logger: Logger;
+}
+
+const secure = helmet({
+  contentSecurityPolicy: { useDefaults: false, directives: contentSecurityPolicy },
+  xFrameOptions: { action: 'deny' },
+  // whether a host has TLS for good is the host's to say
+  strictTransportSecurity: false,
+});
+
+/** Sets the safe headers. They are set at once and cannot fail. */
+function setSafeHeaders(req: IncomingMessage, res: ServerResponse): void {
+  secure(req, res, () => {});
+}
+
+/** What follows the dashboard's path, without a query; `undefined` where the path is another. */
+function below(path: string, url: string): string | undefined {
+  const asked = url.split('?', 1)[0] ?? '';
+  if (asked !== path && !asked.startsWith(`${path}/`)) return undefined;
+  return asked.slice(path.length);
+}
+
+function requireReading({ method }: IncomingMessage): void {
+  if (method === 'GET' || method === 'HEAD') return;
+  throw new GatewayError('method_not_allowed', 'This path takes GET, HEAD', { headers: { allow: 'GET, HEAD' } });
+}
+
+/**
+ * Makes the middleware that serves the page and its few routes, and the API a second time below them.
+ * @throws GatewayError `invalid_options` when the page has not been built
+ */
+export function createDashboard({ dashboard: { path, authenticate }, signIn, api, logger }: DashboardDeps): Edge {
+  const findFile = loadFiles(authenticate !== undefined);
+  const withSlash = `${path.slice(path.lastIndexOf('/') + 1)}/`;
+
+  async function session(req: IncomingMessage): Promise<Reply> {
+    const { principal, via } = await signIn.signIn(req);
+    const { userId, scopes = accountScopes } = principal;
+    return { status: 200, body: { user_id: userId, scopes, via }, headers: { 'cache-control': 'no-store' } };
+  }
+
+  /** Answers one of our own paths. */
+  async function answer(req: IncomingMessage, res: ServerResponse, rest: string): Promise<void> {
+    const id = requestId(req, res);
+    res.setHeader('x-request-id', id);
+    setSafeHeaders(req, res);
+    try {
+      requireReading(req);
+      const file = findFile(rest);
+      if (file) sendFile(req, res, file);
+      else if (rest === '/session') sendReply(req, res, await session(req));
+      else res.writeHead(308, { location: withSlash, 'content-length': 0 }).end();
+    } catch (error) {
+      answerError(req, res, error, { requestId: id, logger });
+    }
+  }
+
+  /** Hands a request on to the API; what that does not know is the host's, as it came. */
+  function passOn(req: IncomingMessage, res: ServerResponse, next: () => void): void {
+    const { url = '' } = req;
+    req.url = url.slice(path.length);
+    signIn.cameByDashboard.add(req);
+    res.setHeader('cache-control', 'no-store');
+    api(req, res, () => {
+      req.url = url;
+      signIn.cameByDashboard.delete(req);
+      res.removeHeader('cache-control');
+      next();
+    });
+  }
+
+  return function edge(req, res, next) {
+    const rest = below(path, req.url ?? '');
+    if (rest === undefined || req.method === 'OPTIONS') api(req, res, next);
+    else if (rest.startsWith('/v1/')) passOn(req, res, next);
+    else if (rest === '' || rest === '/session' || findFile(rest)) void answer(req, res, rest);
+    else next();
+  };
+}

@@ -1,0 +1,83 @@
+import { answerOf, createApiClient, pageFolder, reach } from './client.ts';
+import { toApiError } from './error.ts';
+import type {
+  ApiKeyCreate,
+  DeliveryFilter,
+  EventFilter,
+  RecoverBody,
+  SecretRotate,
+  Session,
+  WebhookCreate,
+  WebhookUpdate,
+} from './types.ts';
+
+type Stated<T> = { [Name in keyof T]?: NonNullable<T[Name]> };
+
+/** Without what is not set. What the address says is for the API to judge. */
+function stated<T extends object>(query: T): Stated<T> {
+  return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) as Stated<T>;
+}
+
+async function readSession(key: string | null): Promise<Session> {
+  const headers = key === null ? {} : { authorization: `Bearer ${key}` };
+  const response = await reach(new Request(`${pageFolder()}/session`, { headers }));
+  const body = await response.json().catch(() => undefined);
+  if (!response.ok) throw toApiError(response, body);
+  return body;
+}
+
+/**
+ * What the page asks of the API, by the names that openapi.yaml has for it. Everything rejects with an ApiError.
+ * @param key without one the host's own session says who asks
+ */
+export function createApi(key: string | null) {
+  const client = createApiClient(key);
+  const at = (id: string) => ({ path: { id } });
+  type Signal = { signal?: AbortSignal };
+  type Listing = { limit?: number; after?: string | undefined };
+
+  return {
+    session: () => readSession(key),
+
+    listWebhooks: (query: Listing, init: Signal = {}) =>
+      answerOf(client.GET('/v1/webhooks', { ...init, params: { query: stated(query) } })),
+    retrieveWebhook: (id: string, init: Signal = {}) =>
+      answerOf(client.GET('/v1/webhooks/{id}', { ...init, params: at(id) })),
+    createWebhook: (body: WebhookCreate) => answerOf(client.POST('/v1/webhooks', { body })),
+    updateWebhook: (id: string, body: WebhookUpdate) =>
+      answerOf(client.PATCH('/v1/webhooks/{id}', { params: at(id), body })),
+    rotateWebhookSecret: (id: string, body: SecretRotate) =>
+      answerOf(client.POST('/v1/webhooks/{id}/rotate_secret', { params: at(id), body })),
+    deleteWebhook: (id: string) => answerOf(client.DELETE('/v1/webhooks/{id}', { params: at(id) })),
+    testWebhook: (id: string, type: WebhookCreate['events'][number]) =>
+      answerOf(client.POST('/v1/webhooks/{id}/test', { params: at(id), body: { type } })),
+    retrieveWebhookStats: (id: string, init: Signal = {}) =>
+      answerOf(client.GET('/v1/webhooks/{id}/stats', { ...init, params: at(id) })),
+    recoverWebhook: (id: string, body: RecoverBody) =>
+      answerOf(client.POST('/v1/webhooks/{id}/recover', { params: at(id), body })),
+    listRecoveries: (id: string, init: Signal = {}) =>
+      answerOf(client.GET('/v1/webhooks/{id}/recoveries', { ...init, params: { ...at(id), query: { limit: 5 } } })),
+
+    listDeliveries: (query: DeliveryFilter, init: Signal = {}) =>
+      answerOf(client.GET('/v1/deliveries', { ...init, params: { query: stated(query) as object } })),
+    retrieveDelivery: (id: string, init: Signal = {}) =>
+      answerOf(client.GET('/v1/deliveries/{id}', { ...init, params: at(id) })),
+    resendDelivery: (id: string) => answerOf(client.POST('/v1/deliveries/{id}/resend', { params: at(id) })),
+
+    listEvents: (query: EventFilter, init: Signal = {}) =>
+      answerOf(client.GET('/v1/events', { ...init, params: { query: stated(query) as object } })),
+    retrieveEvent: (id: string, init: Signal = {}) =>
+      answerOf(client.GET('/v1/events/{id}', { ...init, params: at(id) })),
+    listEventTypes: (init: Signal = {}) => answerOf(client.GET('/v1/event_types', init)),
+
+    listApiKeys: (query: Listing, init: Signal = {}) =>
+      answerOf(client.GET('/v1/api_keys', { ...init, params: { query: stated(query) } })),
+    createApiKey: (body: ApiKeyCreate) => answerOf(client.POST('/v1/api_keys', { body })),
+    deleteApiKey: (id: string) => answerOf(client.DELETE('/v1/api_keys/{id}', { params: at(id) })),
+    retrieveCredits: (init: Signal = {}) => answerOf(client.GET('/v1/credits', init)),
+    retrieveUsage: (query: { from: string; to: string; group_by: string }, init: Signal = {}) =>
+      answerOf(client.GET('/v1/usage', { ...init, params: { query: query as object } })),
+  };
+}
+
+export type Api = ReturnType<typeof createApi>;

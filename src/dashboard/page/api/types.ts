@@ -1,0 +1,42 @@
+import type { components, operations } from '../../../api.d.ts';
+
+type Schemas = components['schemas'];
+
+/** Who is signed in, as `GET session` tells. */
+export interface Session {
+  readonly user_id: string;
+  readonly scopes: readonly string[];
+  readonly via: 'key' | 'session';
+}
+
+export type WebhookSummary = Schemas['WebhookSummary'];
+export type WebhookList = Schemas['WebhookList'];
+export type Webhook = Schemas['WebhookDetails'];
+export type WebhookCreate = Schemas['WebhookCreate'];
+export type WebhookUpdate = Schemas['WebhookUpdate'];
+export type SecretRotate = Schemas['WebhookSecretRotate'];
+export type Stats = Schemas['WebhookStats'];
+export type StatsHour = Schemas['WebhookStatsHour'];
+export type Recovery = Schemas['Recovery'];
+export type RecoverBody = operations['recoverWebhook']['requestBody']['content']['application/json'];
+
+export type EventType = Schemas['EventTypeDescription'];
+export type EventState = Schemas['EventState'];
+export type PastEvent = Schemas['PastEvent'];
+
+export type Delivery = Schemas['DeliverySummary'];
+export type DeliveryDetails = Schemas['DeliveryDetails'];
+export type Attempt = Schemas['DeliveryAttempt'];
+
+export type ApiKey = Schemas['ApiKey'];
+export type ApiKeyCreate = Schemas['ApiKeyCreate'];
+export type NewApiKey = Schemas['NewApiKey'];
+
+type Query<Id extends 'listDeliveries' | 'listEvents'> = NonNullable<operations[Id]['parameters']['query']>;
+/** What may be set from the address, and so be anything. */
+type FromAddress<T> = {
+  readonly [Name in keyof T]?: T[Name] | (T[Name] extends number | undefined ? never : string) | undefined;
+};
+
+export type DeliveryFilter = FromAddress<Query<'listDeliveries'>>;
+export type EventFilter = FromAddress<Query<'listEvents'>>;

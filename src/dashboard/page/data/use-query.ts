@@ -1,0 +1,96 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { ApiError } from '../api/error.ts';
+import { useSession } from '../session/session.ts';
+
+/** What was asked for, as far as it has come. An error beside data means that the data could not be refreshed. */
+export interface Query<T> {
+  readonly data: T | undefined;
+  readonly error: ApiError | undefined;
+  reload(): void;
+  /** Shows what an action has just answered, without asking again. */
+  set(data: T): void;
+}
+
+export interface QueryOptions<T> {
+  /** What the question depends on: another one starts from nothing. */
+  readonly key: string;
+  /** Milliseconds until it is asked again, as long as the page is seen; `null` is never. */
+  readonly every?: (data: T) => number | null;
+}
+
+/** After an error, so many milliseconds pass before it is asked again by itself. */
+const patience = 5_000;
+
+function toError(thrown: unknown): ApiError {
+  if (thrown instanceof ApiError) return thrown;
+  return new ApiError(String(thrown), { status: 0, code: 'page_failed' });
+}
+
+interface Held<T> {
+  readonly key: string;
+  readonly data?: T;
+  readonly error?: ApiError;
+}
+
+/** Asks the API, and again while there is something to wait for and somebody sees the page. */
+export function useQuery<T>(ask: (signal: AbortSignal) => Promise<T>, { key, every }: QueryOptions<T>): Query<T> {
+  const { onUnauthorized } = useSession();
+  const [held, setHeld] = useState<Held<T>>({ key });
+  const [round, setRound] = useState(0);
+  const latest = useRef({ ask, every });
+  latest.current = { ask, every };
+  const current: Held<T> = held.key === key ? held : { key };
+
+  // the key stands for whatever is asked, the round for asking again
+  useEffect(() => {
+    const leaving = new AbortController();
+    latest.current
+      .ask(leaving.signal)
+      .then((data) => {
+        if (!leaving.signal.aborted) setHeld({ key, data });
+      })
+      .catch((thrown) => {
+        if (leaving.signal.aborted) return;
+        const error = toError(thrown);
+        if (error.status === 401) onUnauthorized();
+        setHeld((before) => (before.key === key ? { ...before, error } : { key, error }));
+      });
+    return () => leaving.abort();
+  }, [key, round]);
+
+  const reload = useCallback(() => setRound((last) => last + 1), []);
+  const set = useCallback(
+    (data: T) => {
+      setHeld({ key, data });
+      // an answer to what was asked before is older than this one
+      reload();
+    },
+    [key, reload],
+  );
+
+  useEffect(() => {
+    const { data, error } = held;
+    const wait = error
+      ? error.status === 0 || data
+        ? patience
+        : null
+      : data
+        ? (latest.current.every?.(data) ?? null)
+        : null;
+    if (wait === null) return;
+    const due = Date.now() + wait;
+    let timer: number | undefined;
+    const arm = () => {
+      clearTimeout(timer);
+      if (!document.hidden) timer = window.setTimeout(reload, Math.max(0, due - Date.now()));
+    };
+    arm();
+    document.addEventListener('visibilitychange', arm);
+    return () => {
+      clearTimeout(timer);
+      document.removeEventListener('visibilitychange', arm);
+    };
+  }, [held, reload]);
+
+  return { data: current.data, error: current.error, reload, set };
+}

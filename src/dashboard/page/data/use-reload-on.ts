@@ -1,0 +1,10 @@
+import { useEffect, useRef } from 'preact/hooks';
+
+/** Asks again as soon as something else has changed. */
+export function useReloadOn(change: string, reload: () => void): void {
+  const before = useRef(change);
+  useEffect(() => {
+    if (before.current !== change) reload();
+    before.current = change;
+  }, [change, reload]);
+}

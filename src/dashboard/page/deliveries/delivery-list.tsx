@@ -1,0 +1,97 @@
+import type { DeliveryFilter } from '../api/types.ts';
+import { useQuery } from '../data/use-query.ts';
+import { useReloadOn } from '../data/use-reload-on.ts';
+import { FailedCard } from '../elements/failed-card.tsx';
+import { Pager } from '../elements/pager.tsx';
+import { Empty, Loaded } from '../elements/states.tsx';
+import { href, type Route } from '../routing/route.ts';
+import { useApi } from '../session/session.ts';
+import { DeliveryTable } from './delivery-table.tsx';
+import { isOpen } from './words.ts';
+
+/** While something is pending, what is shown is this old at most, in milliseconds. */
+export const liveEvery = 2_000;
+/** While nothing is, it is asked now and then whether something new has come. */
+const quietEvery = 5_000;
+const pageSize = 50;
+const failedShown = 5;
+
+interface Props {
+  readonly route: Route;
+  readonly filter: DeliveryFilter;
+  readonly hosts?: ReadonlyMap<string, string> | undefined;
+  /** Whether anything is filtered by, for what is said when nothing is found. */
+  readonly narrowed: boolean;
+}
+
+function useDeliveries(filter: DeliveryFilter) {
+  const api = useApi();
+  return useQuery((signal) => api.listDeliveries(filter, { signal }), {
+    key: JSON.stringify(filter),
+    every: ({ data }) => (data.some(isOpen) ? liveEvery : quietEvery),
+  });
+}
+
+interface FailedProps extends Omit<Props, 'narrowed'> {
+  /** Which of those in the list below have failed; another one makes it ask again. */
+  readonly known: string;
+}
+
+/** The latest failed ones, before everything else. */
+function FailedFirst({ route, filter, hosts, known }: FailedProps) {
+  const query = useDeliveries({ ...filter, state: 'failed', limit: failedShown });
+  useReloadOn(known, query.reload);
+  if (!query.data || query.data.data.length === 0) return null;
+  const { data, has_more } = query.data;
+  return (
+    <FailedCard what="deliveries" more={has_more ? href(route.path, { ...route.query, state: 'failed' }) : undefined}>
+      <DeliveryTable caption="Failed deliveries, newest first" deliveries={data} hosts={hosts} />
+    </FailedCard>
+  );
+}
+
+function Nothing({ narrowed }: { narrowed: boolean }) {
+  return narrowed ? (
+    <Empty title="Nothing matches">
+      <p class="muted">No delivery has all of what is asked for above.</p>
+    </Empty>
+  ) : (
+    <Empty title="No deliveries yet">
+      <p class="muted">Each event that is sent to a webhook appears here at once. Send a test event to see one.</p>
+    </Empty>
+  );
+}
+
+/** Deliveries, newest first and one page at a time, the failed ones on top of the first page. */
+export function DeliveryList({ route, filter, hosts, narrowed }: Props) {
+  const { after, state } = route.query;
+  const query = useDeliveries({
+    ...filter,
+    state,
+    after,
+    limit: pageSize,
+  });
+  const failed = query.data?.data.filter((one) => one.state === 'failed').map(({ id }) => id) ?? [];
+  return (
+    <>
+      {!state && !after && <FailedFirst route={route} filter={filter} hosts={hosts} known={failed.join()} />}
+      <section class="card" aria-label="Deliveries">
+        <div class="card-head">
+          <h2>{state ? `${state.charAt(0).toUpperCase()}${state.slice(1)}` : 'All, newest first'}</h2>
+        </div>
+        <Loaded query={query} lines={8}>
+          {({ data, has_more }) =>
+            data.length === 0 ? (
+              <Nothing narrowed={narrowed} />
+            ) : (
+              <>
+                <DeliveryTable caption="Deliveries, newest first" deliveries={data} hosts={hosts} />
+                <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
+              </>
+            )
+          }
+        </Loaded>
+      </section>
+    </>
+  );
+}

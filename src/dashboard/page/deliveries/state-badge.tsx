@@ -1,0 +1,12 @@
+import type { Delivery } from '../api/types.ts';
+import { Badge } from '../elements/badge.tsx';
+import { stateOf } from './words.ts';
+
+export function DeliveryBadge({ delivery }: { delivery: Delivery }) {
+  const { shape, words, live } = stateOf(delivery);
+  return (
+    <Badge shape={shape} live={live}>
+      {words}
+    </Badge>
+  );
+}

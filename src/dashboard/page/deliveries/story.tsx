@@ -1,0 +1,60 @@
+import type { ComponentChildren } from 'preact';
+import type { DeliveryDetails } from '../api/types.ts';
+import { Countdown } from '../elements/time.tsx';
+import { counted } from '../format/number.ts';
+import { reasonOf, succeeded } from './words.ts';
+
+/** How it stands; why, where that needs a reason; what happens next. */
+interface Parts {
+  readonly standing: ComponentChildren;
+  readonly why?: string | null | undefined;
+  readonly next?: string;
+}
+
+function partsOf(delivery: DeliveryDetails): Parts {
+  const { state, in_flight, attempts, next_attempt_at, attempts_made, max_attempts } = delivery;
+  const why = attempts.findLast((attempt) => !succeeded(attempt))?.explanation;
+  if (in_flight) return { standing: 'An attempt is under way at this moment.' };
+  switch (state) {
+    case 'delivered':
+      return {
+        standing:
+          attempts_made === 0
+            ? 'The receiver took it over when it was sent by hand.'
+            : `The receiver took it over after ${counted(attempts_made, 'attempt')}.`,
+      };
+    case 'canceled':
+      return { standing: 'Canceled.', why: reasonOf(delivery), next: 'Nothing more is sent by itself.' };
+    case 'failed':
+      return {
+        standing: max_attempts === 1 ? 'The one attempt failed.' : `All ${attempts_made} attempts failed.`,
+        why,
+        next: 'Nothing more is sent by itself. Once the receiver works, send it again.',
+      };
+    case 'pending': {
+      const due = next_attempt_at ? <Countdown to={next_attempt_at} /> : 'soon';
+      if (attempts_made === 0) return { standing: <>The first attempt is due {due}.</> };
+      return {
+        standing: (
+          <>
+            {attempts_made} of {max_attempts} attempts failed; the next is due {due}.
+          </>
+        ),
+        why,
+      };
+    }
+  }
+}
+
+export function Story({ delivery }: { delivery: DeliveryDetails }) {
+  const { standing, why, next } = partsOf(delivery);
+  return (
+    <>
+      <p>
+        <b>{standing}</b>
+      </p>
+      {why && <p>{why}</p>}
+      {next && <p class="muted">{next}</p>}
+    </>
+  );
+}

@@ -1,0 +1,22 @@
+import type { ComponentChildren } from 'preact';
+
+interface Props {
+  /** What has failed, in the plural. */
+  readonly what: string;
+  /** Where all of them are, if there are more than these. */
+  readonly more: string | undefined;
+  readonly children: ComponentChildren;
+}
+
+/** The latest that failed, before everything else. */
+export function FailedCard({ what, more, children }: Props) {
+  return (
+    <section class="card card-bad" aria-label={`Failed ${what}`}>
+      <div class="card-head">
+        <h2>Failed</h2>
+        {more !== undefined && <a href={more}>See all failed</a>}
+      </div>
+      {children}
+    </section>
+  );
+}

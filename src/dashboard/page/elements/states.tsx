@@ -1,0 +1,68 @@
+import type { ComponentChildren } from 'preact';
+import type { ApiError } from '../api/error.ts';
+import type { Query } from '../data/use-query.ts';
+import { Button } from './button.tsx';
+import { WarnIcon } from './icons.tsx';
+
+/** Nothing there, and what to do about it. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <p class="empty-title">{title}</p>
+      {children}
+    </div>
+  );
+}
+
+/** Grey lines where text is going to be. They stay invisible for a moment, so that a quick answer does not flicker. */
+export function Skeleton({ lines = 4 }: { lines?: number }) {
+  return (
+    <div class="skeleton" role="status" aria-label="Loading">
+      {Array.from({ length: lines }, (_, i) => (
+        <span key={i} class="skeleton-line" />
+      ))}
+    </div>
+  );
+}
+
+/** What went wrong, for whom to ask about it, and a way to try again. */
+export function Failure({ error, again }: { error: ApiError; again?: () => void }) {
+  return (
+    <div class="failure" role="alert">
+      <WarnIcon />
+      <div>
+        <p>{error.message}</p>
+        <p class="muted small">
+          <code>{error.code}</code>
+          {error.requestId && (
+            <>
+              {' · request '}
+              <code>{error.requestId}</code>
+            </>
+          )}
+        </p>
+      </div>
+      {again && <Button onClick={again}>Try again</Button>}
+    </div>
+  );
+}
+
+/** What a query has brought: a skeleton, the failure, or what is made of the data. */
+export function Loaded<T>({
+  query,
+  lines,
+  children,
+}: {
+  query: Query<T>;
+  lines?: number;
+  children: (data: T) => ComponentChildren;
+}) {
+  const { data, error, reload } = query;
+  if (data === undefined) return error ? <Failure error={error} again={reload} /> : <Skeleton lines={lines ?? 4} />;
+  return (
+    <>
+      {error && <p class="note">This could not be refreshed just now: {error.message}</p>}
+      {children(data)}
+    </>
+  );
+}

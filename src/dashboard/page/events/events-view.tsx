@@ -1,0 +1,92 @@
+import type { EventFilter } from '../api/types.ts';
+import { useQuery } from '../data/use-query.ts';
+import { useReloadOn } from '../data/use-reload-on.ts';
+import { liveEvery } from '../deliveries/delivery-list.tsx';
+import { Choice, Tabs } from '../elements/choice.tsx';
+import { FailedCard } from '../elements/failed-card.tsx';
+import { Pager } from '../elements/pager.tsx';
+import { Empty, Loaded } from '../elements/states.tsx';
+import { href, type Route } from '../routing/route.ts';
+import { useApi } from '../session/session.ts';
+import { Heading } from '../shell/heading.tsx';
+import { EventTable } from './event-table.tsx';
+import { useEventTypes } from './use-event-types.ts';
+
+const states = [
+  { value: 'failed', name: 'Failed' },
+  { value: 'pending', name: 'Pending' },
+  { value: 'delivered', name: 'Delivered' },
+] as const;
+
+/** Milliseconds. */
+const quietEvery = 5_000;
+const pageSize = 50;
+const failedShown = 5;
+
+function useEvents(filter: EventFilter) {
+  const api = useApi();
+  return useQuery((signal) => api.listEvents(filter, { signal }), {
+    key: JSON.stringify(filter),
+    every: ({ data }) => (data.some(({ state }) => state === 'pending') ? liveEvery : quietEvery),
+  });
+}
+
+/** The latest that at least one webhook did not get, before everything else. */
+function FailedFirst({ route, known }: { route: Route; known: string }) {
+  const query = useEvents({ type: route.query.type, state: 'failed', limit: failedShown });
+  useReloadOn(known, query.reload);
+  if (!query.data || query.data.data.length === 0) return null;
+  const { data, has_more } = query.data;
+  return (
+    <FailedCard what="events" more={has_more ? href(route.path, { ...route.query, state: 'failed' }) : undefined}>
+      <EventTable caption="Failed events, newest first" events={data} />
+    </FailedCard>
+  );
+}
+
+/** What happened in the account, and who was told. */
+export function EventsView({ route }: { route: Route }) {
+  const { type, state, after } = route.query;
+  const types = useEventTypes().data?.data ?? [];
+  const query = useEvents({ type, state, after, limit: pageSize });
+  const failed = query.data?.data.filter((one) => one.state === 'failed').map(({ id }) => id) ?? [];
+  return (
+    <>
+      <Heading title="Events" />
+      <search class="filters" aria-label="Filter events">
+        <Tabs route={route} name="state" label="State" any="All" options={states} />
+        <Choice
+          route={route}
+          name="type"
+          label="Event type"
+          any="Any type"
+          options={types.map((one) => ({ value: one.type, name: one.type }))}
+        />
+      </search>
+      {!state && !after && <FailedFirst route={route} known={failed.join()} />}
+      <section class="card" aria-label="Events">
+        <div class="card-head">
+          <h2>{state ? `${state.charAt(0).toUpperCase()}${state.slice(1)}` : 'All, newest first'}</h2>
+        </div>
+        <Loaded query={query} lines={8}>
+          {({ data, has_more }) =>
+            data.length === 0 ? (
+              <Empty title={type || state ? 'Nothing matches' : 'No events yet'}>
+                <p class="muted">
+                  {type || state
+                    ? 'No event has all of what is asked for above.'
+                    : 'Payments, credits, keys and limits of this account appear here as they happen.'}
+                </p>
+              </Empty>
+            ) : (
+              <>
+                <EventTable caption="Events, newest first" events={data} />
+                <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
+              </>
+            )
+          }
+        </Loaded>
+      </section>
+    </>
+  );
+}

@@ -1,0 +1,28 @@
+import type { EventState, PastEvent } from '../api/types.ts';
+import type { StateShape } from '../elements/icons.tsx';
+
+const states: Readonly<Record<EventState, { shape: StateShape; words: string }>> = {
+  delivered: { shape: 'good', words: 'Delivered' },
+  failed: { shape: 'bad', words: 'Failed' },
+  pending: { shape: 'waiting', words: 'Pending' },
+  canceled: { shape: 'stopped', words: 'Canceled' },
+  none: { shape: 'idle', words: 'No receiver' },
+};
+
+/** How an event stands as a whole. */
+export function standingOf({ state }: PastEvent): { shape: StateShape; words: string } {
+  return states[state];
+}
+
+/** `2 delivered, 1 failed` */
+export function countsOf({ deliveries, skipped }: PastEvent): string {
+  const parts = [
+    [deliveries.failed, 'failed'],
+    [deliveries.pending, 'pending'],
+    [deliveries.delivered, 'delivered'],
+    [deliveries.canceled, 'canceled'],
+    [skipped, 'skipped'],
+  ] as const;
+  const said = parts.filter(([n]) => n > 0).map(([n, word]) => `${n} ${word}`);
+  return said.join(', ') || 'No webhook subscribed';
+}

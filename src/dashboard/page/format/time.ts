@@ -1,0 +1,54 @@
+const second = 1_000;
+const minute = 60 * second;
+const hour = 60 * minute;
+const day = 24 * hour;
+
+const thisYear = new Intl.DateTimeFormat(undefined, {
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hourCycle: 'h23',
+});
+const anyYear = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium', hourCycle: 'h23' });
+
+/** In the reader's zone, to the second: `Jan 31, 12:00:05`. */
+export function localTime(iso: string): string {
+  const date = new Date(iso);
+  return (date.getFullYear() === new Date().getFullYear() ? thisYear : anyYear).format(date);
+}
+
+/** `2026-01-31 12:00:05.123 UTC` */
+export function utcTime(iso: string): string {
+  return new Date(iso).toISOString().replace('T', ' ').replace('Z', ' UTC');
+}
+
+/** The two largest units of a span in milliseconds: `4 min 10 s`, `2 h 5 min`, `3 d 4 h`. */
+export function span(ms: number): string {
+  const left = Math.max(0, Math.round(ms / second) * second);
+  if (left < minute) return `${left / second} s`;
+  if (left < hour) return join(Math.floor(left / minute), 'min', (left % minute) / second, 's');
+  if (left < day) return join(Math.floor(left / hour), 'h', Math.floor((left % hour) / minute), 'min');
+  return join(Math.floor(left / day), 'd', Math.floor((left % day) / hour), 'h');
+}
+
+function join(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
+}
+
+/** The largest unit alone, from when to now: `just now`, `4 min ago`, `in 2 h`. */
+export function fromNow(iso: string, now: number): string {
+  const ms = Date.parse(iso) - now;
+  const size = Math.abs(ms);
+  if (size < 5 * second) return 'just now';
+  const text =
+    size < minute
+      ? `${Math.round(size / second)} s`
+      : size < hour
+        ? `${Math.floor(size / minute)} min`
+        : size < day
+          ? `${Math.floor(size / hour)} h`
+          : `${Math.floor(size / day)} d`;
+  return ms < 0 ? `${text} ago` : `in ${text}`;
+}

@@ -1,0 +1,24 @@
+import { createContext } from 'preact';
+import { useContext } from 'preact/hooks';
+import type { Api } from '../api/operations.ts';
+import type { Session } from '../api/types.ts';
+
+/** Who is signed in, and what they can ask. */
+export interface SessionValue extends Session {
+  readonly api: Api;
+  signOut(): void;
+  /** For an answer that says the key or the session is good no more. */
+  onUnauthorized(): void;
+}
+
+export const SessionContext = createContext<SessionValue | null>(null);
+
+export function useSession(): SessionValue {
+  const session = useContext(SessionContext);
+  if (!session) throw new Error('nobody is signed in');
+  return session;
+}
+
+export function useApi(): Api {
+  return useSession().api;
+}

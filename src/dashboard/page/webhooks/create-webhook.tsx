@@ -1,0 +1,70 @@
+import { useState } from 'preact/hooks';
+import type { WebhookCreate } from '../api/types.ts';
+import { errorOf, otherError } from '../data/field-errors.ts';
+import { useAction } from '../data/use-action.ts';
+import { Button } from '../elements/button.tsx';
+import { Dialog } from '../elements/dialog.tsx';
+import { Field } from '../elements/field.tsx';
+import { Failure } from '../elements/states.tsx';
+import { goTo, href } from '../routing/route.ts';
+import { useApi } from '../session/session.ts';
+import { useAnnounce } from '../shell/announce.tsx';
+import { EventsField } from './events-field.tsx';
+import { newSecret } from './secret.ts';
+import { SecretField } from './secret-field.tsx';
+
+const fields = ['url', 'events', 'secret'];
+
+export function CreateWebhook({ onClose }: { onClose: () => void }) {
+  const api = useApi();
+  const announce = useAnnounce();
+  const [url, setUrl] = useState('');
+  const [events, setEvents] = useState<string[]>([]);
+  const [secret, setSecret] = useState(newSecret);
+  const create = useAction(async () => {
+    const body = { url: url.trim(), events, secret } as WebhookCreate;
+    const { id } = await api.createWebhook(body);
+    announce('The webhook has been added');
+    onClose();
+    goTo(href(['webhooks', id]));
+  });
+  const other = otherError(create.error, fields);
+
+  return (
+    <Dialog
+      title="Add a webhook"
+      onClose={onClose}
+      onSubmit={() => void create.run()}
+      actions={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" busy={create.running} disabled={events.length === 0}>
+            Add webhook
+          </Button>
+        </>
+      }
+    >
+      <Field
+        label="URL"
+        error={errorOf(create.error, 'url')}
+        hint="Where events are sent, by POST. It should answer 2xx within 30 seconds."
+      >
+        {(field) => (
+          <input
+            {...field}
+            type="url"
+            class="mono"
+            required
+            maxLength={2_048}
+            placeholder="https://example.com/webhooks"
+            value={url}
+            onInput={(event) => setUrl(event.currentTarget.value)}
+          />
+        )}
+      </Field>
+      <SecretField label="Secret" secret={secret} error={errorOf(create.error, 'secret')} onSecret={setSecret} />
+      <EventsField chosen={events} error={errorOf(create.error, 'events')} onChosen={setEvents} />
+      {other && <Failure error={other} />}
+    </Dialog>
+  );
+}

@@ -1,0 +1,59 @@
+import { useState } from 'preact/hooks';
+import type { Webhook, WebhookUpdate } from '../api/types.ts';
+import { errorOf, otherError } from '../data/field-errors.ts';
+import { useAction } from '../data/use-action.ts';
+import { Button } from '../elements/button.tsx';
+import { Dialog } from '../elements/dialog.tsx';
+import { Failure } from '../elements/states.tsx';
+import { useApi } from '../session/session.ts';
+import { useAnnounce } from '../shell/announce.tsx';
+import { EventsField } from './events-field.tsx';
+
+interface Props {
+  readonly webhook: Webhook;
+  readonly onClose: () => void;
+  readonly onChanged: () => void;
+}
+
+export function EditWebhook({ webhook, onClose, onChanged }: Props) {
+  const api = useApi();
+  const announce = useAnnounce();
+  const [events, setEvents] = useState<string[]>([...webhook.events]);
+  const [active, setActive] = useState(webhook.active);
+  const save = useAction(async () => {
+    await api.updateWebhook(webhook.id, { events, active } as WebhookUpdate);
+    announce('The webhook has been changed');
+    onChanged();
+    onClose();
+  });
+  const other = otherError(save.error, ['events']);
+
+  return (
+    <Dialog
+      title="Edit the webhook"
+      onClose={onClose}
+      onSubmit={() => void save.run()}
+      actions={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" busy={save.running} disabled={events.length === 0}>
+            Save
+          </Button>
+        </>
+      }
+    >
+      <p class="muted">
+        Its URL stays: <code class="url">{webhook.url}</code>. For another one, add a webhook.
+      </p>
+      <label class="check">
+        <input type="checkbox" checked={active} onChange={(event) => setActive(event.currentTarget.checked)} />
+        <span>
+          <b>Active</b>
+          <span class="muted small">While it is not, nothing is sent; what it misses can be recovered later.</span>
+        </span>
+      </label>
+      <EventsField chosen={events} error={errorOf(save.error, 'events')} onChosen={setEvents} />
+      {other && <Failure error={other} />}
+    </Dialog>
+  );
+}

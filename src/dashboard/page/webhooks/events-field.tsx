@@ -1,0 +1,54 @@
+import { useId } from 'preact/hooks';
+import { Loaded } from '../elements/states.tsx';
+import { useEventTypes } from '../events/use-event-types.ts';
+
+interface Props {
+  readonly chosen: readonly string[];
+  readonly error?: string | undefined;
+  readonly onChosen: (types: string[]) => void;
+}
+
+/** Which types of event to be told of. */
+export function EventsField({ chosen, error, onChosen }: Props) {
+  const id = useId();
+  const query = useEventTypes();
+  return (
+    <fieldset class="field event-types" aria-describedby={error ? `${id}-error` : undefined}>
+      <legend>Events</legend>
+      <Loaded query={query} lines={8}>
+        {({ data }) => {
+          const all = data.map(({ type }) => type);
+          const complete = all.every((type) => chosen.includes(type));
+          return (
+            <>
+              <label class="check check-all">
+                <input type="checkbox" checked={complete} onChange={() => onChosen(complete ? [] : all)} />
+                All events
+              </label>
+              {data.map(({ type, description }) => (
+                <label class="check" key={type}>
+                  <input
+                    type="checkbox"
+                    checked={chosen.includes(type)}
+                    onChange={({ currentTarget }) =>
+                      onChosen(all.filter((one) => (one === type ? currentTarget.checked : chosen.includes(one))))
+                    }
+                  />
+                  <span>
+                    <b>{type}</b>
+                    <span class="muted small">{description}</span>
+                  </span>
+                </label>
+              ))}
+            </>
+          );
+        }}
+      </Loaded>
+      {error && (
+        <p class="field-error" id={`${id}-error`} role="alert">
+          {error}
+        </p>
+      )}
+    </fieldset>
+  );
+}

@@ -1,0 +1,17 @@
+import type { WebhookSummary } from '../api/types.ts';
+
+/** A URL in two parts, so that the one that tells webhooks apart can stand out. */
+export function splitUrl(url: string): { host: string; rest: string } {
+  const { host, pathname, search } = new URL(url);
+  return { host, rest: `${pathname}${search}`.replace(/^\/$/, '') };
+}
+
+/** What each webhook is called in lists, by id. */
+export function hostsOf(webhooks: readonly WebhookSummary[]): ReadonlyMap<string, string> {
+  return new Map(
+    webhooks.map(({ id, url }) => {
+      const { host, rest } = splitUrl(url);
+      return [id, `${host}${rest}`];
+    }),
+  );
+}

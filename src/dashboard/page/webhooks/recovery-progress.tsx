@@ -1,0 +1,24 @@
+import type { Recovery } from '../api/types.ts';
+import { Ago, Time } from '../elements/time.tsx';
+import { count } from '../format/number.ts';
+
+/** How far a recovery has come. */
+export function RecoveryProgress({ recovery }: { recovery: Recovery }) {
+  const { id, state, found, resent, delivered, failed, since, started_at } = recovery;
+  return (
+    <div class="recovery">
+      <p class="recovery-line">
+        <b id={id}>{state === 'running' ? 'Recovering' : 'Recovered'}</b>
+        <span class="muted small">
+          what was missed since <Time at={since} />, begun <Ago at={started_at} />
+        </span>
+      </p>
+      <progress value={found === 0 && state === 'done' ? 1 : resent} max={Math.max(1, found)} aria-labelledby={id} />
+      <p class="numbers small" role={state === 'running' ? 'status' : undefined}>
+        {found === 0 && state === 'done'
+          ? 'Nothing was missed.'
+          : `${count(resent)} of ${count(found)} sent again · ${count(delivered)} delivered · ${count(failed)} failed`}
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,91 @@
+import { useState } from 'preact/hooks';
+import type { DeliveryDetails, Webhook } from '../api/types.ts';
+import { useAction } from '../data/use-action.ts';
+import { useQuery } from '../data/use-query.ts';
+import { AttemptExchange, AttemptSummary } from '../deliveries/attempt.tsx';
+import { liveEvery } from '../deliveries/delivery-list.tsx';
+import { isOpen } from '../deliveries/words.ts';
+import { Button } from '../elements/button.tsx';
+import { Dialog } from '../elements/dialog.tsx';
+import { Field } from '../elements/field.tsx';
+import { SendIcon } from '../elements/icons.tsx';
+import { Failure } from '../elements/states.tsx';
+import { href } from '../routing/route.ts';
+import { useApi } from '../session/session.ts';
+
+/** What the receiver made of it; a slow one is waited for here. */
+function Result({ sent }: { sent: DeliveryDetails }) {
+  const api = useApi();
+  const query = useQuery((signal) => api.retrieveDelivery(sent.id, { signal }), {
+    key: sent.id,
+    every: (delivery) => (isOpen(delivery) ? liveEvery : null),
+  });
+  const delivery = query.data ?? sent;
+  const attempt = delivery.attempts.at(-1);
+  return (
+    <div class="result" role="status">
+      {attempt ? (
+        <>
+          <AttemptSummary attempt={attempt} />
+          <AttemptExchange attempt={attempt} />
+        </>
+      ) : (
+        <p class="muted">Sent. The receiver has not answered yet.</p>
+      )}
+      <a href={href(['deliveries', delivery.id])}>See the delivery</a>
+    </div>
+  );
+}
+
+interface Props {
+  readonly webhook: Webhook;
+  readonly onClose: () => void;
+}
+
+/** Sends a sample event through the real path and shows at once what came back. */
+export function TestEvent({ webhook, onClose }: Props) {
+  const api = useApi();
+  const [type, setType] = useState(webhook.events[0]);
+  const [sent, setSent] = useState<DeliveryDetails>();
+  const send = useAction(async () => {
+    setSent(undefined);
+    if (type) setSent(await api.testWebhook(webhook.id, type));
+  });
+  return (
+    <Dialog
+      title="Send test event"
+      onClose={onClose}
+      onSubmit={() => void send.run()}
+      actions={
+        <>
+          <Button onClick={onClose}>Close</Button>
+          <Button kind="primary" type="submit" busy={send.running}>
+            <SendIcon />
+            {send.running ? 'Sending…' : sent ? 'Send another' : 'Send test event'}
+          </Button>
+        </>
+      }
+    >
+      <Field
+        label="Type"
+        hint="A sample of it is signed and sent once, with x-service-test: true. A receiver has 30 seconds to answer."
+      >
+        {(field) => (
+          <select
+            {...field}
+            value={type}
+            onChange={({ currentTarget }) => setType(webhook.events.find((one) => one === currentTarget.value))}
+          >
+            {webhook.events.map((one) => (
+              <option key={one} value={one}>
+                {one}
+              </option>
+            ))}
+          </select>
+        )}
+      </Field>
+      {send.error && <Failure error={send.error} />}
+      {sent && <Result key={sent.id} sent={sent} />}
+    </Dialog>
+  );
+}

@@ -1,0 +1,92 @@
+import type { Webhook } from '../api/types.ts';
+import { useQuery } from '../data/use-query.ts';
+import { DeliveryList } from '../deliveries/delivery-list.tsx';
+import { deliveryStates } from '../deliveries/filters.tsx';
+import { Badge, Tag } from '../elements/badge.tsx';
+import { Tabs } from '../elements/choice.tsx';
+import { Id } from '../elements/copy.tsx';
+import { Facts } from '../elements/facts.tsx';
+import { Loaded } from '../elements/states.tsx';
+import { Ago, Time } from '../elements/time.tsx';
+import { href, type Route } from '../routing/route.ts';
+import { useApi } from '../session/session.ts';
+import { Heading } from '../shell/heading.tsx';
+import { StatsCard } from '../stats/stats-card.tsx';
+import { HealthNotice } from './health-notice.tsx';
+import { splitUrl } from './hosts.ts';
+import { Recover } from './recover.tsx';
+import { WebhookActions } from './webhook-actions.tsx';
+import { standingOf } from './words.ts';
+
+/** Milliseconds. */
+const refreshEvery = 5_000;
+const up = { name: 'Webhooks', href: href(['webhooks']) };
+
+function WebhookFacts({ webhook }: { webhook: Webhook }) {
+  const { last_success_at } = webhook.health;
+  return (
+    <Facts
+      wide={['Events']}
+      facts={[
+        ['Webhook id', <Id id={webhook.id} what="webhook id" />],
+        ['Created', <Time at={webhook.created_at} />],
+        ['Last success', last_success_at ? <Ago at={last_success_at} /> : 'None yet'],
+        [
+          'Events',
+          <span class="tags">
+            {webhook.events.map((type) => (
+              <Tag key={type}>{type}</Tag>
+            ))}
+          </span>,
+        ],
+      ]}
+    />
+  );
+}
+
+function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route; onChanged: () => void }) {
+  const api = useApi();
+  const { id, url } = webhook;
+  const stats = useQuery((signal) => api.retrieveWebhookStats(id, { signal }), {
+    key: `stats ${id}`,
+    every: () => refreshEvery,
+  });
+  const { shape, words } = standingOf(webhook);
+  const { host, rest } = splitUrl(url);
+  return (
+    <>
+      <Heading title={host} up={up} actions={<WebhookActions webhook={webhook} onChanged={onChanged} />}>
+        <span class="url">
+          {host}
+          <span class="muted">{rest}</span>
+        </span>{' '}
+        <Badge shape={shape}>{words}</Badge>
+      </Heading>
+      <HealthNotice webhook={webhook} />
+      <WebhookFacts webhook={webhook} />
+      <Loaded query={stats} lines={5}>
+        {(data) => <StatsCard stats={data} />}
+      </Loaded>
+      <Recover webhook={webhook} />
+      <h2 class="between">Deliveries</h2>
+      <div class="filters">
+        <Tabs route={route} name="state" label="State" any="All" options={deliveryStates} />
+      </div>
+      <DeliveryList route={route} filter={{ webhook_id: id }} narrowed={Boolean(route.query.state)} />
+    </>
+  );
+}
+
+/** One webhook: how it does, what was sent to it, and what can be done. */
+export function WebhookView({ id, route }: { id: string; route: Route }) {
+  const api = useApi();
+  const query = useQuery((signal) => api.retrieveWebhook(id, { signal }), { key: id, every: () => refreshEvery });
+  return (
+    <>
+      {!query.data && <Heading title="Webhook" up={up} />}
+      <Loaded query={query} lines={8}>
+        {(webhook) => <Opened webhook={webhook} route={route} onChanged={query.reload} />}
+      </Loaded>
+    </>
+  );
+}

@@ -1,0 +1,53 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { AxeResults } from 'axe-core';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { findChromium } from '../support/chromium.ts';
+
+/** A real browser, with a profile of its own. Without one these tests fail; they are never skipped. */
+export async function launchBrowser(): Promise<Browser> {
+  return chromium.launch({ ...(await findChromium()), headless: true });
+}
+
+/** A page, and whatever went wrong in it: errors in the console, violations of the policy, requests to other hosts. */
+export interface WatchedPage {
+  readonly page: Page;
+  readonly problems: string[];
+}
+
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<WatchedPage> {
+  const context = await browser.newContext({ timezoneId: 'Europe/Berlin', locale: 'en-GB', ...options });
+  const page = await context.newPage();
+  const problems: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') problems.push(message.text());
+  });
+  page.on('pageerror', (error) => problems.push(String(error)));
+  page.on('dialog', (dialog) => {
+    problems.push(`a script asked: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('request', (request) => {
+    if (!/^(data|blob|about):/.test(request.url()) && new URL(request.url()).origin !== new URL(url).origin) {
+      problems.push(`a request to ${request.url()}`);
+    }
+  });
+  await page.addInitScript(
+    "document.addEventListener('securitypolicyviolation', (event) => console.error('policy violated: ' + event.violatedDirective))",
+  );
+  page.setDefaultTimeout(10_000);
+  return { page, problems };
+}
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** What axe finds wrong on the page as it is now, one line for each rule. */
+export async function accessibilityProblems(page: Page): Promise<string[]> {
+  await page.evaluate(axeSource);
+  const { violations } = await page.evaluate<AxeResults>("axe.run({ resultTypes: ['violations'] })");
+  return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' | ')}`);
+}

@@ -1,0 +1,148 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
+import { type Scene, startScene } from './scene.ts';
+
+const payment = {
+  type: 'payment.completed',
+  userId: 'usr_1',
+  data: { payment_id: 'pay_1', amount: 20, currency: 'usd', credits_added: 2000, user_id: 'usr_1' },
+} as const;
+
+/** A webhook's page, for a webhook that is there already. */
+async function webhookOf(scene: Scene, receiver: TestReceiver): Promise<string> {
+  const { id } = await scene.live.gateway.webhooks.create('usr_1', {
+    url: receiver.url,
+    events: ['payment.completed', 'credits.low'],
+    secret: 'a-long-enough-secret',
+  });
+  return id;
+}
+
+const attempts = (page: Page) => page.getByRole('region', { name: 'Attempts' });
+
+describe('deliveries in the dashboard', function () {
+  this.timeout(60_000);
+  let scene: Scene;
+  let receiver: TestReceiver;
+
+  before(async () => {
+    scene = await startScene({ retryDelays: [300, 300, 300, 300, 300], sweepInterval: 100 });
+  });
+  after(() => scene?.close());
+  beforeEach(async () => {
+    receiver = await startReceiver(200);
+  });
+  afterEach(async () => {
+    const { webhooks } = scene.live.gateway;
+    for (const { id } of (await webhooks.list('usr_1')).webhooks) await webhooks.remove('usr_1', id);
+    await receiver.stop();
+  });
+
+  it('are tested, break, fail after six attempts, are sent again and delivered', async () => {
+    const id = await webhookOf(scene, receiver);
+    const { page, problems } = await scene.signIn(`#/webhooks/${id}`);
+
+    await page.getByRole('button', { name: 'Send test event' }).click();
+    const test = page.getByRole('dialog', { name: 'Send test event' });
+    await test.getByLabel('Type').selectOption('credits.low');
+    await test.getByRole('button', { name: 'Send test event' }).click();
+    await test.getByText('HTTP 200').first().waitFor();
+    await test.getByText('answered 200').waitFor();
+    expect(receiver.received[0]?.headers['x-service-test']).to.equal('true');
+    expect(JSON.parse(String(receiver.received[0]?.body)).type).to.equal('credits.low');
+    await test.getByRole('button', { name: 'Close' }).last().click();
+
+    receiver.answers(503);
+    await scene.live.gateway.publish(payment);
+    const rows = page.getByRole('region', { name: 'Deliveries', exact: true }).getByRole('row');
+    await rows.filter({ hasText: 'payment.completed' }).getByRole('link').click();
+    await page.getByRole('heading', { name: 'payment.completed' }).waitFor();
+    for (const n of [1, 2, 3, 4, 5, 6]) await attempts(page).getByText(`Attempt ${n}`).first().waitFor();
+    await page.getByText('All 6 attempts failed.').waitFor();
+    expect(await attempts(page).getByText('HTTP 503', { exact: true }).count()).to.equal(6);
+    await page.getByText('The receiver answered with this status').first().waitFor();
+    await page.getByRole('region', { name: 'Body' }).getByText('"payment_id": "pay_1"').waitFor();
+    expect(await attempts(page).textContent()).to.not.match(/signature/i);
+
+    receiver.answers(200);
+    await page.getByRole('button', { name: 'Send again' }).click();
+    await page.getByText('Sent again: HTTP 200').waitFor();
+    await page.getByText('The receiver took it over').waitFor();
+    await attempts(page).getByText('Sent by hand').waitFor();
+    expect(receiver.received).to.have.length(8);
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('that failed stand before all others, and can be filtered by state, webhook and type', async () => {
+    const id = await webhookOf(scene, receiver);
+    const { page, problems } = await scene.signIn('#/deliveries');
+    receiver.answers(500);
+    await scene.live.gateway.publish(payment);
+    const failed = page.getByRole('region', { name: 'Failed deliveries' });
+    const latest = failed.getByRole('link', { name: 'payment.completed' }).first();
+    await latest.waitFor();
+
+    await page.getByLabel('Webhook').selectOption(id);
+    await page.getByLabel('Event type').selectOption('credits.low');
+    await page.getByText('Nothing matches').waitFor();
+    await page.getByLabel('Event type').selectOption('payment.completed');
+    await page.getByRole('navigation', { name: 'State' }).getByRole('link', { name: 'Failed' }).click();
+    await page.getByRole('table').getByRole('link', { name: 'payment.completed' }).waitFor();
+    expect(new URL(page.url()).hash).to.equal(`#/deliveries?webhook=${id}&type=payment.completed&state=failed`);
+    await page.getByLabel('Time').selectOption('Last hour');
+    await page.getByRole('table').getByRole('link', { name: 'payment.completed' }).waitFor();
+    await page.getByRole('link', { name: 'Clear filters' }).click();
+    await failed.waitFor();
+
+    await page.getByRole('link', { name: 'Events' }).click();
+    await page.getByRole('region', { name: 'Failed events' }).getByText('1 failed').first().waitFor();
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('show whatever a receiver answers as text, and run none of it', async () => {
+    const answer = '<script>alert(1)</script><img src=x onerror="alert(2)"><a href="javascript:alert(3)">x</a>';
+    receiver.answers((res) => res.writeHead(200, { 'content-type': 'text/html' }).end(answer));
+    const id = await webhookOf(scene, receiver);
+    const { page, problems } = await scene.signIn(`#/webhooks/${id}`);
+    await page.getByRole('button', { name: 'Send test event' }).click();
+    const test = page.getByRole('dialog', { name: 'Send test event' });
+    await test.getByRole('button', { name: 'Send test event' }).click();
+    await test.getByText(answer).waitFor();
+    expect(await test.locator('script, img, pre a').count()).to.equal(0);
+    await test.getByRole('link', { name: 'See the delivery' }).click();
+    await attempts(page).getByText(answer).waitFor();
+    expect(await page.locator('#content script, #content img, pre a').count()).to.equal(0);
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('that were missed are recovered, with progress', async () => {
+    const id = await webhookOf(scene, receiver);
+    await scene.live.gateway.webhooks.update('usr_1', id, { active: false });
+    for (const n of [1, 2, 3]) {
+      await scene.live.gateway.publish({ ...payment, data: { ...payment.data, payment_id: `pay_missed${n}` } });
+    }
+    const { page, problems } = await scene.signIn(`#/webhooks/${id}`);
+    expect(await page.getByRole('button', { name: 'Recover' }).isDisabled()).to.equal(true);
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await page.getByRole('button', { name: 'Pause' }).waitFor();
+    await page.getByRole('button', { name: 'Recover' }).click();
+    await page.getByText('3 of 3 sent again · 3 delivered · 0 failed').waitFor();
+    await receiver.count(3);
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('of another account are not to be had, nor its events', async () => {
+    const other = await scene.live.gateway.webhooks.create('usr_2', {
+      url: receiver.url,
+      events: ['payment.completed'],
+      secret: 'a-long-enough-secret',
+    });
+    const event = await scene.live.gateway.publish({ ...payment, userId: 'usr_2' });
+    await receiver.count(1);
+    const { page } = await scene.signIn(`#/events/${event.id}`);
+    await page.getByText(`No event ${event.id}`).waitFor();
+    await page.goto(`${scene.dashboard}#/deliveries?webhook=${other.id}`);
+    await page.getByText('Nothing matches').waitFor();
+  });
+});

@@ -1,0 +1,137 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
+import { accessibilityProblems } from './browser.ts';
+import { type Scene, startScene } from './scene.ts';
+
+const payment = {
+  type: 'payment.completed',
+  userId: 'usr_1',
+  data: { payment_id: 'pay_1', amount: 20, currency: 'usd', credits_added: 2000, user_id: 'usr_1' },
+} as const;
+
+/** A place, what is there when it has loaded, and the button of a dialog to open there. */
+type View = readonly [place: string, shows: string, button?: string];
+
+describe('every view of the dashboard', function () {
+  this.timeout(90_000);
+  let scene: Scene;
+  let good: TestReceiver;
+  let bad: TestReceiver;
+  let views: View[];
+
+  before(async () => {
+    // four attempts, so that one delivery has failed, and another of a webhook added later is still retrying
+    scene = await startScene({ retryDelays: [50, 50, 50], sweepInterval: 100 });
+    good = await startReceiver(200);
+    bad = await startReceiver(503);
+    const { webhooks, publish } = scene.live.gateway;
+    const add = ({ url }: TestReceiver) =>
+      webhooks.create('usr_1', { url, events: ['payment.completed'], secret: 'a-long-enough-secret' });
+    const [healthy, failing] = [await add(good), await add(bad)];
+    const paused = await add(bad);
+    await webhooks.update('usr_1', paused.id, { active: false });
+    const event = await publish(payment);
+    await bad.count(4);
+    let failed: { id: string } | undefined;
+    while (!failed) failed = (await scene.live.call('GET', '/v1/deliveries?state=failed')).body.data[0];
+    views = [
+      ['#/webhooks', 'Paused'],
+      ['#/webhooks', 'Paused', 'Add webhook'],
+      [`#/webhooks/${healthy.id}`, 'Attempts over time'],
+      [`#/webhooks/${healthy.id}`, 'Attempts over time', 'Send test event'],
+      [`#/webhooks/${healthy.id}`, 'Attempts over time', 'Edit'],
+      [`#/webhooks/${healthy.id}`, 'Attempts over time', 'Rotate secret'],
+      [`#/webhooks/${healthy.id}`, 'Attempts over time', 'Delete'],
+      [`#/webhooks/${failing.id}`, 'Attempts over time'],
+      [`#/webhooks/${paused.id}`, 'It is paused: nothing is sent'],
+      ['#/webhooks/wh_of_nobody', 'No webhook wh_of_nobody'],
+      ['#/events', 'All, newest first'],
+      ['#/events?type=credits.low', 'Nothing matches'],
+      [`#/events/${event.id}`, '1 webhook was paused'],
+      ['#/deliveries', 'All, newest first'],
+      [`#/deliveries/${failed.id}`, 'All 4 attempts failed.'],
+      ['#/keys', 'API keys'],
+      ['#/keys', 'API keys', 'Create key'],
+      ['#/usage', 'Nothing used yet'],
+      ['#/nowhere', 'There is no such page'],
+    ];
+  });
+  after(async () => {
+    await scene?.close();
+    await Promise.all([good?.stop(), bad?.stop()]);
+  });
+
+  async function show(page: Page, [place, shows, button]: View): Promise<void> {
+    await page.goto('about:blank');
+    await page.goto(scene.dashboard + place);
+    await page.getByText(shows).first().waitFor();
+    if (!button) return;
+    await page.getByRole('button', { name: button, exact: true }).click();
+    await page.getByRole('dialog').waitFor();
+  }
+
+  const desk = { width: 1280, height: 860 };
+  const phone = { width: 390, height: 844 };
+  for (const [where, colorScheme, viewport] of [
+    ['in light colours', 'light', desk],
+    ['in dark colours', 'dark', desk],
+    ['on a phone', 'dark', phone],
+  ] as const) {
+    it(`is accessible ${where}, fits, and breaks no policy`, async () => {
+      const { page, problems } = await scene.open('', { colorScheme, viewport, reducedMotion: 'reduce' });
+      await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+      expect(await accessibilityProblems(page), 'sign in').to.deep.equal([]);
+      await page.evaluate(`sessionStorage.setItem('gateway-api-key', '${scene.live.key}')`);
+      for (const view of views) {
+        await show(page, view);
+        expect(await accessibilityProblems(page), view.join(' ')).to.deep.equal([]);
+        expect(await page.evaluate('document.documentElement.scrollWidth'), view.join(' ')).to.equal(viewport.width);
+      }
+      const unexpected = problems.filter((problem) => !problem.includes('status of 404'));
+      expect(unexpected).to.deep.equal([]);
+    });
+  }
+
+  it('shows times in the zone of who reads, and in UTC on hover', async () => {
+    const { page } = await scene.signIn(views[0]?.[0], { timezoneId: 'Asia/Tokyo' });
+    await page.goto(scene.dashboard + (views[14] as View)[0]);
+    const time = page.getByRole('region', { name: 'Attempts' }).locator('time').first();
+    const at = new Date((await time.getAttribute('datetime')) ?? '');
+    const inTokyo = at.toLocaleTimeString('en-GB', { timeZone: 'Asia/Tokyo' });
+    expect(await time.textContent()).to.include(inTokyo);
+    expect(await time.getAttribute('title')).to.equal(at.toISOString().replace('T', ' ').replace('Z', ' UTC'));
+  });
+
+  it('keeps the colours that were chosen', async () => {
+    const { page } = await scene.signIn('', { colorScheme: 'light' });
+    const background = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
+    const light = await background();
+    await page.getByRole('button', { name: 'Use dark colours' }).click();
+    const dark = await background();
+    expect(dark).to.not.equal(light);
+    await page.reload();
+    await page.getByRole('button', { name: 'Use light colours' }).waitFor();
+    expect(await background()).to.equal(dark);
+  });
+
+  it('asks again while it is seen, and nothing while nobody sees it', async () => {
+    const { page } = await scene.signIn();
+    await page.clock.install();
+    await page.goto(`${scene.dashboard}#/deliveries`);
+    await page.reload();
+    await page.getByText('All, newest first').waitFor();
+    const asked = page.waitForRequest((request) => request.url().includes('/v1/deliveries'));
+    await page.clock.runFor(10_000);
+    await asked;
+
+    await page.evaluate(
+      "Object.defineProperty(document, 'hidden', { get: () => true }); document.dispatchEvent(new Event('visibilitychange'))",
+    );
+    await page.waitForLoadState('networkidle');
+    const unseen: string[] = [];
+    page.on('request', (request) => unseen.push(request.url()));
+    await page.clock.runFor(60_000);
+    expect(unseen).to.deep.equal([]);
+  });
+});

@@ -1,0 +1,121 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { type Scene, startScene } from './scene.ts';
+
+async function addWebhook(page: Page, url: string, ...types: string[]): Promise<void> {
+  await page.getByRole('link', { name: 'Webhooks', exact: true }).last().click();
+  await page.getByRole('button', { name: 'Add webhook' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Add a webhook' });
+  await dialog.getByLabel('URL').fill(url);
+  for (const type of types) await dialog.getByLabel(type).check();
+  await dialog.getByRole('button', { name: 'Add webhook' }).click();
+}
+
+describe('webhooks in the dashboard', function () {
+  this.timeout(60_000);
+  let scene: Scene;
+
+  before(async () => {
+    scene = await startScene();
+  });
+  after(() => scene?.close());
+
+  const only = async () => (await scene.live.gateway.webhooks.list('usr_1')).webhooks[0];
+
+  it('are added, edited, paused, resumed, rotated and deleted', async () => {
+    const { page, problems } = await scene.signIn();
+    await page.getByText('No webhooks yet').waitFor();
+
+    await addWebhook(page, 'http://127.0.0.1:9/hook', 'payment.completed', 'credits.low');
+    await page.getByRole('heading', { name: '127.0.0.1:9/hook' }).waitFor();
+    expect(await only()).to.deep.include({
+      url: 'http://127.0.0.1:9/hook',
+      events: ['credits.low', 'payment.completed'],
+      active: true,
+    });
+
+    await page.getByRole('button', { name: 'Edit' }).click();
+    const edit = page.getByRole('dialog', { name: 'Edit the webhook' });
+    await edit.getByLabel('credits.low').uncheck();
+    await edit.getByLabel('payment.failed').check();
+    await edit.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('The webhook has been changed').waitFor();
+    expect((await only())?.events).to.deep.equal(['payment.completed', 'payment.failed']);
+
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByText('It is paused: nothing is sent').waitFor();
+    expect((await only())?.active).to.equal(false);
+    expect(await page.getByRole('button', { name: 'Send test event' }).isDisabled()).to.equal(true);
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await page.getByRole('button', { name: 'Pause' }).waitFor();
+    expect((await only())?.active).to.equal(true);
+
+    await page.getByRole('button', { name: 'Rotate secret' }).click();
+    const rotate = page.getByRole('dialog', { name: 'Rotate the secret' });
+    expect(await rotate.getByLabel('New secret').inputValue()).to.match(/^whsec_[A-Za-z0-9+/]{43}=$/);
+    await rotate.getByLabel('Both secrets are good for').selectOption('1 hour');
+    await rotate.getByLabel('x-service-signature').selectOption('The previous secret');
+    await rotate.getByRole('button', { name: 'Rotate secret' }).click();
+    await page.getByText(/Two secrets are good until .* x-service-signature is made with the previous one/).waitFor();
+
+    await page.getByRole('button', { name: 'Delete' }).click();
+    const remove = page.getByRole('dialog', { name: 'Delete the webhook?' });
+    await remove.getByRole('button', { name: 'Keep it' }).click();
+    expect(await only()).to.not.equal(undefined);
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await remove.getByRole('button', { name: 'Delete webhook' }).click();
+    await page.getByText('No webhooks yet').waitFor();
+    expect(await only()).to.equal(undefined);
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('say at the field what is wrong with it', async () => {
+    const { page, problems } = await scene.signIn();
+    await addWebhook(page, 'http://user:password@example.com/hook', 'credits.low');
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('alert').waitFor();
+    const field = dialog.getByLabel('URL');
+    expect(await field.getAttribute('aria-invalid')).to.equal('true');
+    const described = (await field.getAttribute('aria-describedby')) ?? '';
+    const alert = (await dialog.getByRole('alert').getAttribute('id')) ?? '';
+    expect(described.split(' ')).to.include(alert);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    expect(problems.filter((problem) => !problem.includes('status of 400'))).to.deep.equal([]);
+  });
+
+  it("never show another account's", async () => {
+    const { gateway } = scene.live;
+    const other = await gateway.webhooks.create('usr_2', {
+      url: 'http://127.0.0.1:9/of-another',
+      events: ['credits.low'],
+      secret: 'a-long-enough-secret',
+    });
+    const { page } = await scene.signIn();
+    await page.getByText('No webhooks yet').waitFor();
+    await page.goto(`${scene.dashboard}#/webhooks/${other.id}`);
+    await page.getByText(`No webhook ${other.id}`).waitFor();
+    expect(await page.content()).to.not.include('of-another');
+    await gateway.webhooks.remove('usr_2', other.id);
+  });
+
+  it('are worked by keyboard alone', async () => {
+    const { page } = await scene.open();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await page.keyboard.press('Tab');
+    await page.keyboard.type(scene.live.key);
+    await page.keyboard.press('Enter');
+    await page.getByText('No webhooks yet').waitFor();
+    const focused = () => page.evaluate('document.activeElement.textContent.trim()');
+    // the heading has the focus, and what comes after it is the view's first action
+    expect(await focused()).to.equal('Webhooks');
+    await page.keyboard.press('Tab');
+    expect(await focused()).to.equal('Add webhook');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    // a closed dialog gives the focus back to what opened it
+    expect(await focused()).to.equal('Add webhook');
+  });
+});
