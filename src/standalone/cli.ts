@@ -1,10 +1,5 @@
 #!/usr/bin/env node
-import { explainError } from './explain-error.ts';
-import { createProgram } from './program.ts';
+import { runCommand } from './run.ts';
+import { processTerminal } from './terminal/process-terminal.ts';
 
-createProgram()
-  .parseAsync()
-  .catch((error) => {
-    console.error(explainError(error));
-    process.exitCode = 1;
-  });
+process.exitCode = await runCommand(process.argv.slice(2), processTerminal());

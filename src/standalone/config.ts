@@ -1,6 +1,9 @@
 import { GatewayError } from '../errors.ts';
 import type { ModelGatewayOptions, UpstreamOptions } from '../options.ts';
-import { type Settings, type Variable, type VariableName, variables } from './variables.ts';
+import { accountOptions, checkAccountSettings } from './account-options.ts';
+import { stated } from './stated.ts';
+import type { Variable } from './variable.ts';
+import { type Settings, type VariableName, variables } from './variables.ts';
 
 /** What the environment says about the stand-alone gateway. */
 export interface Configuration {
@@ -21,10 +24,20 @@ export interface Configuration {
     | 'retryDelays'
     | 'attemptTimeout'
     | 'concurrency'
+    | 'concurrencyPerWebhook'
+    | 'changeStreams'
+    | 'recoverRate'
+    | 'disableAfterDays'
+    | 'disableOnGone'
     | 'maxWebhooks'
     | 'managementRateLimit'
     | 'retentionDays'
     | 'collectionPrefix'
+    | 'maxApiKeys'
+    | 'limits'
+    | 'quotas'
+    | 'credits'
+    | 'eventTypes'
   >;
 }
 
@@ -65,10 +78,6 @@ function checkSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
   refuse('SECRET_KEYS', `is required with MONGODB_URI, the same in every process; ${howToMakeASecretKey}`);
 }
 
-function stated<T extends object>(values: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as never;
-}
-
 /**
  * Which database and which options: all that a command beside the gateway needs.
  * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
@@ -82,10 +91,16 @@ export function readPlace(env: Environment): Pick<Configuration, 'dataDir' | 'mo
       retryDelays: settings.RETRY_DELAYS,
       attemptTimeout: settings.ATTEMPT_TIMEOUT,
       concurrency: settings.CONCURRENCY,
+      concurrencyPerWebhook: settings.CONCURRENCY_PER_WEBHOOK,
+      changeStreams: settings.CHANGE_STREAMS,
+      recoverRate: settings.RECOVER_RATE,
+      disableAfterDays: settings.DISABLE_AFTER_DAYS,
+      disableOnGone: settings.DISABLE_ON_GONE,
       maxWebhooks: settings.MAX_WEBHOOKS,
       managementRateLimit: settings.MANAGEMENT_RATE_LIMIT,
       retentionDays: settings.RETENTION_DAYS,
       collectionPrefix: settings.COLLECTION_PREFIX,
+      ...accountOptions(settings),
     }),
   };
 }
@@ -97,6 +112,7 @@ export function readPlace(env: Environment): Pick<Configuration, 'dataDir' | 'mo
 export function readConfiguration(env: Environment): Configuration {
   const settings = readSettings(env);
   checkSecretKeys(settings);
+  checkAccountSettings(settings);
   const production = env.NODE_ENV === 'production';
   return {
     ...readPlace(env),

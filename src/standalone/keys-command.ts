@@ -1,94 +1,112 @@
-import { Command, InvalidArgumentError, Option } from 'commander';
-import { GatewayError } from '../errors.ts';
-import { type ApiKey, type ApiKeyInput, type ModelGateway, type Scope, scopes } from '../index.ts';
-import { readPlace } from './config.ts';
-import { besideGateway } from './place.ts';
+import { Command, InvalidArgumentError } from 'commander';
+import type { Schemas } from './remote/api.ts';
+import { createShow, type GatewayOptions } from './remote/call.ts';
+import { apiCommands, calling, databaseOption, examples } from './remote/command.ts';
+import { several } from './remote/flags.ts';
+import { createKey, keyLines, listKeys, newKeyLines, revokeKey } from './remote/keys.ts';
+import { readScopes, scopeNames, usualScopes } from './remote/scopes.ts';
+import { createStoredKey, listStoredKeys, revokeStoredKey } from './stored-keys.ts';
+import { wrongUse } from './terminal/command-failure.ts';
+import type { Terminal } from './terminal/terminal.ts';
 
-const place = `
-Works on the database of the gateway: MONGODB_URI, or the embedded one found through DATA_DIR while it runs.
-`;
+interface OwnerOptions extends GatewayOptions {
+  /** Absent: the account of the API key. */
+  readonly user?: string;
+  readonly database?: true;
+}
 
-interface CreateOptions {
-  readonly user: string;
-  readonly name?: string;
-  readonly scope?: readonly Scope[];
-  readonly model?: readonly string[];
+interface CreateOptions extends OwnerOptions {
+  readonly name: string;
+  readonly scope: Schemas['Scope'][];
+  readonly model?: string[];
   readonly expires?: Date;
 }
 
 function readMoment(text: string): Date {
   const moment = new Date(text);
-  if (Number.isNaN(moment.getTime()))
-    throw new InvalidArgumentError('It must be a moment such as 2027-01-01T00:00:00Z.');
-  return moment;
+  if (!Number.isNaN(moment.getTime())) return moment;
+  throw new InvalidArgumentError('It must be a moment such as 2027-01-01T00:00:00Z.');
 }
 
-function stateOf({ revokedAt, expiresAt }: ApiKey): string {
-  if (revokedAt) return `revoked ${revokedAt.toISOString()}`;
-  return expiresAt ? `until ${expiresAt.toISOString()}` : 'active';
+function keyCommand(name: string, description: string): Command {
+  return new Command(name)
+    .description(description)
+    .option('--user <account>', 'of this account; needs a key with the scope admin, or --database')
+    .addOption(databaseOption());
 }
 
-function describe(key: ApiKey): string {
-  return [key.id, key.createdAt.toISOString(), key.scopes.join(','), stateOf(key), key.name].join('  ').trimEnd();
+/** The account that a command works for in the database. */
+function inDatabase({ user }: OwnerOptions): string {
+  if (user !== undefined) return user;
+  throw wrongUse('--database needs --user: there is no key that would say whose keys these are.');
 }
 
-async function create({ user, name, scope, model, expires }: CreateOptions): Promise<void> {
-  const input: ApiKeyInput = {
-    userId: user,
-    ...(name !== undefined && { name }),
-    ...(scope && { scopes: scope }),
-    ...(model && { models: model }),
-    ...(expires && { expiresAt: expires }),
-  };
-  const { id, key } = await besideGateway(readPlace(process.env), ({ keys }) => keys.create(input));
-  console.log(`Key id: ${id}\nAPI key: ${key}`);
-}
-
-async function* everyKey({ keys }: ModelGateway, user: string): AsyncGenerator<ApiKey> {
-  let after: string | undefined;
-  do {
-    const page = await keys.list(user, after === undefined ? {} : { after });
-    yield* page.keys;
-    after = page.hasMore ? page.keys.at(-1)?.id : undefined;
-  } while (after !== undefined);
-}
-
-async function list({ user }: { user: string }): Promise<void> {
-  await besideGateway(readPlace(process.env), async (gateway) => {
-    for await (const key of everyKey(gateway, user)) console.log(describe(key));
-  });
-}
-
-async function revoke(id: string): Promise<void> {
-  const revoked = await besideGateway(readPlace(process.env), ({ keys }) => keys.revoke(id));
-  if (!revoked) throw new GatewayError('not_found', `There is no active key ${id}`, { param: 'id' });
-  console.log(`Revoked ${id}`);
-}
-
-/** `keys`: the API keys of an account, from the shell. */
-export function keysCommand(): Command {
-  return new Command('keys')
-    .description("create, list and revoke an account's API keys")
-    .addHelpText('after', place)
-    .addCommand(
-      new Command('create')
-        .description('make a key and show it this once')
-        .requiredOption('--user <id>', 'the account, such as usr_1')
-        .option('--name <name>', 'what the key is for')
-        .addOption(
-          new Option('--scope <scope...>', 'what it may be used for; models, webhooks and keys by default').choices(
-            scopes,
-          ),
-        )
-        .option('--model <model...>', 'the only models it may call; any by default')
-        .option('--expires <moment>', 'when it ends, such as 2027-01-01T00:00:00Z; never by default', readMoment)
-        .action(create),
+function createCommand(terminal: Terminal): Command {
+  return keyCommand('create', 'make a key and show it this once')
+    .option('--name <name>', 'what the key is for', '')
+    .option(
+      '--scope <scope>',
+      `what it may be used for: ${scopeNames.join(', ')}; may be repeated`,
+      readScopes,
+      usualScopes,
     )
-    .addCommand(
-      new Command('list')
-        .description("an account's keys, oldest first")
-        .requiredOption('--user <id>', 'the account, such as usr_1')
-        .action(list),
+    .option('--model <model>', 'the only models it may call, may be repeated; any when it is left out', several)
+    .option('--expires <moment>', 'when it ends, such as 2027-01-01T00:00:00Z; never when it is left out', readMoment)
+    .addHelpText(
+      'after',
+      examples(
+        'keys create --name "chat server" --scope models --model gpt-5-mini',
+        'keys create --database --user usr_1',
+      ),
     )
-    .addCommand(new Command('revoke').description('make a key useless').argument('<id>', 'key_…').action(revoke));
+    .action(async (options: CreateOptions, command: Command) => {
+      const { name, scope, model: models, expires } = options;
+      if (options.database) {
+        const input = {
+          userId: inDatabase(options),
+          name,
+          scopes: scope,
+          ...(models && { models }),
+          ...(expires && { expiresAt: expires }),
+        };
+        return createShow(terminal, options.json ?? false)(await createStoredKey(terminal.env, input), newKeyLines);
+      }
+      const body = {
+        name,
+        scopes: scope,
+        ...(models && { models }),
+        ...(expires && { expires_at: expires.toISOString() }),
+      };
+      await calling(terminal, (call) => createKey(call, body, options.user))(command);
+    });
+}
+
+function listCommand(terminal: Terminal): Command {
+  return keyCommand('list', 'all keys, oldest first, those that have ended too')
+    .addHelpText('after', examples('keys list', 'keys list --user usr_2', 'keys list --database --user usr_1'))
+    .action(async (options: OwnerOptions, command: Command) => {
+      if (!options.database) return calling(terminal, (call) => listKeys(call, options.user))(command);
+      const keys = await listStoredKeys(terminal.env, inDatabase(options));
+      createShow(terminal, options.json ?? false)(keys, keyLines);
+    });
+}
+
+function revokeCommand(terminal: Terminal): Command {
+  return keyCommand('revoke', 'make a key useless, everywhere within a second')
+    .argument('<key>', 'its id, key_…')
+    .addHelpText('after', examples('keys revoke key_01kaj3m5x2f7q9w4n8r1t6b0zd'))
+    .action(async (id: string, options: OwnerOptions, command: Command) => {
+      if (!options.database) return calling(terminal, (call) => revokeKey(call, id, options.user))(command);
+      const revoked = await revokeStoredKey(terminal.env, id, inDatabase(options));
+      createShow(terminal, options.json ?? false)(revoked, (body) => [`Revoked ${body.id}`]);
+    });
+}
+
+/** `keys`: API keys, one's own or another account's. */
+export function keysCommand(terminal: Terminal): Command {
+  return apiCommands('keys', 'create, list and revoke API keys', [
+    createCommand(terminal),
+    listCommand(terminal),
+    revokeCommand(terminal),
+  ]);
 }

@@ -1,5 +1,4 @@
 import { Command, InvalidArgumentError } from 'commander';
-import { listen } from './listen.ts';
 import { duration, type Reader, wholeNumber } from './readers.ts';
 import { untilSignal } from './until-signal.ts';
 
@@ -31,6 +30,7 @@ function take<T>(reader: Reader<T>): (text: string) => T {
 
 async function receive(options: Options): Promise<void> {
   const parent = process.ppid;
+  const { listen } = await import('./listen.ts');
   const server = await listen(options, (text) => console.log(text));
   console.log(`Listening on http://${options.host}:${server.port}`);
   await untilSignal(parent);

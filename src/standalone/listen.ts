@@ -3,6 +3,7 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { verifySignature } from '../receiver/index.ts';
 import { type RunningServer, startServer } from './server.ts';
+import { printable, printableLines } from './terminal/printable.ts';
 
 /** How the receiver behaves. */
 export interface ListenOptions {
@@ -42,9 +43,10 @@ function describe({ body, valid }: Delivery, status: number, times: number): str
   const event = parse(body);
   const again = times > 1 ? `  (time ${times})` : '';
   const signature = valid ? 'signature valid' : 'SIGNATURE INVALID';
-  const what = event ? `${String(event.type)}  ${String(event.id)}` : 'not an event';
+  const what = event ? printable(`${String(event.type)}  ${String(event.id)}`) : 'not an event';
   const text = event ? JSON.stringify(event, null, 2) : body.toString();
-  return `${new Date().toISOString()}  ${what}  ${signature}  answered ${status}${again}\n${text}`;
+  const lines = printableLines(text).join('\n');
+  return `${new Date().toISOString()}  ${what}  ${signature}  answered ${status}${again}\n${lines}`;
 }
 
 /**

@@ -10,15 +10,42 @@ function demoChat(baseUrl: string, key: string): string[] {
   ];
 }
 
+/** What the commands that speak to the API have to be told. */
+function access(baseUrl: string, key: string): string {
+  const settings = [`EXPRESS_MODEL_GATEWAY_BASE_URL=${baseUrl}`, `EXPRESS_MODEL_GATEWAY_API_KEY=${key}`];
+  return `  export ${settings.join(' ')}`;
+}
+
 function webhook(baseUrl: string, key: string, command: string): string[] {
-  const body = '{"url":"http://127.0.0.1:9000","events":["payment.completed"],"secret":"a-long-enough-secret"}';
   const data = '{"payment_id":"pay_1","amount":20,"currency":"usd","credits_added":2000,"user_id":"usr_1"}';
   return [
-    'Try a webhook, in other terminals:',
+    'Try a webhook, a receiver in one terminal, the rest in another:',
     `  ${command} listen --port 9000 --secret a-long-enough-secret`,
-    `  curl -s ${baseUrl}/webhooks -H 'authorization: Bearer ${key}' -H 'content-type: application/json' -d '${body}'`,
-    `  ${command} publish --user usr_1 --type payment.completed --data '${data}'`,
+    '',
+    access(baseUrl, key),
+    `  ${command} webhooks create http://127.0.0.1:9000 --event payment.completed --secret a-long-enough-secret`,
+    `  ${command} events publish --user usr_1 --type payment.completed --data '${data}'`,
+    `  ${command} deliveries list`,
   ];
+}
+
+function topUp(baseUrl: string, key: string): string[] {
+  const body = '{"user_id":"usr_1","credits":500}';
+  return [
+    'Give an account credits:',
+    `  curl -s ${baseUrl}/credits/top_ups -H 'authorization: Bearer ${key}' -H 'content-type: application/json' -d '${body}'`,
+  ];
+}
+
+/** Which of the parts are on that are off unless they are asked for. */
+function parts({ options: { limits, quotas, credits, eventTypes } }: Configuration): string[] {
+  const names = [
+    ...(limits ? ['rate limits'] : []),
+    ...(quotas ? ['quotas'] : []),
+    ...(credits ? ['prepaid credits'] : []),
+    ...(eventTypes ? [`event types (${Object.keys(eventTypes).join(', ')})`] : []),
+  ];
+  return names.length > 0 ? [`With: ${names.join(', ')}`] : [];
 }
 
 /** What has been relaxed, so that nobody takes a trial set-up for a safe one. */
@@ -33,23 +60,26 @@ function schedule({ options }: Configuration): string[] {
 }
 
 /**
- * Everything the start prints, a fact on a line of its own: `Base URL:`, `User:` and `API key:` (the first time only),
- * `Data:`, then what to try.
+ * Everything the start prints, a fact on a line of its own: `Base URL:`, `Dashboard:`, `User:` and `API key:`
+ * (the first time only), `Data:`, then what to try.
  */
 export function describeStart(running: Standalone, config: Configuration, command: string): string[] {
-  const { baseUrl, data, firstKey, demo } = running;
+  const { baseUrl, dashboardUrl, data, firstKey, demo } = running;
   const key = firstKey?.key ?? '<your API key>';
   return [
     `Base URL: ${baseUrl}`,
+    `Dashboard: ${dashboardUrl} (sign in with an API key)`,
     ...(firstKey ? [`User: ${firstKey.userId}`, `API key: ${firstKey.key}`] : []),
     `Data: ${data}`,
     demo
       ? 'Upstream: none set (UPSTREAM_BASE_URL), so a demo with the model demo-echo'
       : `Upstream: ${config.upstream?.name}`,
+    ...parts(config),
     ...relaxations(config),
     ...schedule(config),
-    ...(firstKey ? ['The key is shown this once.'] : [`A lost key: ${command} keys create --user usr_1`]),
+    ...(firstKey ? ['The key is shown this once.'] : [`A lost key: ${command} keys create --database --user usr_1`]),
     '',
+    ...(config.options.credits ? topUp(baseUrl, key) : []),
     ...(demo ? demoChat(baseUrl, key) : []),
     ...webhook(baseUrl, key, command),
   ];

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { BlockList, isIP } from 'node:net';
 import { parseDuration } from './duration.ts';
 
@@ -18,6 +19,34 @@ export function wholeNumber(min: number, max: number): Reader<number> {
     },
   };
 }
+
+/** Credits, to a millionth. */
+export function amount(max: number): Reader<number> {
+  return {
+    allowed: `an amount from 0 to ${max}, such as 2.5`,
+    read(text) {
+      const value = Number(text);
+      return /^\d+(\.\d{1,6})?$/.test(text) && value <= max ? value : undefined;
+    },
+  };
+}
+
+export function oneOf<T extends string>(...values: readonly T[]): Reader<T> {
+  return { allowed: `one of ${values.join(', ')}`, read: (text) => values.find((value) => value === text) };
+}
+
+/** JSON as it stands in the variable, or in the file that is named there. */
+export const jsonObject: Reader<object> = {
+  allowed: 'a JSON object, or the path of a file with one',
+  read(text) {
+    try {
+      const value: unknown = JSON.parse(text.trimStart().startsWith('{') ? text : readFileSync(text, 'utf8'));
+      return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
+    } catch {
+      return undefined;
+    }
+  },
+};
 
 export const yesOrNo: Reader<boolean> = {
   allowed: 'true or false',

@@ -1,7 +1,6 @@
 import { Command } from 'commander';
 import { GatewayError } from '../errors.ts';
 import { readPlace } from './config.ts';
-import { besideGateway } from './place.ts';
 
 const help = `
 Works on the database of the gateway: MONGODB_URI with SECRET_KEYS, or the embedded one found through DATA_DIR while
@@ -12,6 +11,9 @@ To change the key, in this order:
   2. move it to the front, and restart every gateway: now it seals
   3. run this command
   4. take the old keys out; a gateway that would still need one refuses to start and names it
+
+Example:
+  $ SECRET_KEYS=<new>,<old> MONGODB_URI=mongodb://db1,db2,db3/gateway express-model-gateway reseal
 `;
 
 async function reseal(): Promise<void> {
@@ -20,6 +22,7 @@ async function reseal(): Promise<void> {
     const message = 'SECRET_KEYS: is required with MONGODB_URI, the new key first and then those in use';
     throw new GatewayError('invalid_options', message, { param: 'SECRET_KEYS' });
   }
+  const { besideGateway } = await import('./place.ts');
   const { resealed, unreadable } = await besideGateway(place, ({ webhooks }) => webhooks.reseal());
   console.log(`Resealed: ${resealed}`);
   if (unreadable.length === 0) return;

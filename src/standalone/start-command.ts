@@ -2,7 +2,6 @@ import { Command } from 'commander';
 import { readConfiguration } from './config.ts';
 import { consoleLogger } from './console-logger.ts';
 import { describeStart } from './next-steps.ts';
-import { startStandalone } from './start.ts';
 import { untilSignal } from './until-signal.ts';
 import { variablesForHelp } from './variable-docs.ts';
 
@@ -17,6 +16,8 @@ async function start(): Promise<void> {
   const parent = process.ppid;
   const config = readConfiguration(process.env);
   const log = (line: string) => console.log(line);
+  // the gateway itself is loaded only where one runs: other commands answer sooner
+  const { startStandalone } = await import('./start.ts');
   const running = await startStandalone(config, log, consoleLogger);
   for (const line of describeStart(running, config, 'npx express-model-gateway')) log(line);
   await untilSignal(parent);

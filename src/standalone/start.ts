@@ -1,4 +1,5 @@
 import { createModelGateway, type Logger, type ModelGateway, scopes } from '../index.ts';
+import { namingVariable } from './account-options.ts';
 import { createApp } from './app.ts';
 import type { Configuration } from './config.ts';
 import { startDemoUpstream } from './demo-upstream.ts';
@@ -10,6 +11,8 @@ import { checkAddress, startServer } from './server.ts';
 /** A gateway that serves. */
 export interface Standalone {
   readonly baseUrl: string;
+  /** Where the page is. */
+  readonly dashboardUrl: string;
   readonly data: string;
   /** The account and key made at the first start; the key is never shown again. */
   readonly firstKey?: { readonly userId: string; readonly key: string };
@@ -68,6 +71,9 @@ export async function startStandalone(
     const gateway = await createModelGateway({
       ...options,
       ...{ mongo: uri, secretKeys, upstreams: [upstream], allowHttp, allowPrivateNetworks, logger },
+      dashboard: { path: '/dashboard' },
+    }).catch((error) => {
+      throw namingVariable(error);
     });
     undo.push(gateway.close);
     await gateway.start();
@@ -75,8 +81,10 @@ export async function startStandalone(
     const server = await startServer(createApp(gateway.router), config.host, config.port);
     // closing the gateway gives streams that still run their proper end; only then are they cut
     undo.push(server.close, gateway.close, () => server.drain(patience));
+    const origin = `http://${hostInUrl(config.host)}:${server.port}`;
     return {
-      baseUrl: `http://${hostInUrl(config.host)}:${server.port}/v1`,
+      baseUrl: `${origin}/v1`,
+      dashboardUrl: `${origin}/dashboard/`,
       data,
       ...(firstKey && { firstKey }),
       demo: !config.upstream,

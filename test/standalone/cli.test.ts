@@ -10,6 +10,7 @@ import OpenAI from 'openai';
 import { isAlive } from '../../src/standalone/mongo/record.ts';
 import { freshUri } from '../support/mongo.ts';
 import { CommandProcess, cli, run } from './command.ts';
+import { command } from './recorded-terminal.ts';
 
 const secret = 'a-long-enough-secret';
 const payment = { payment_id: 'pay_1', amount: 20, currency: 'usd', credits_added: 2000, user_id: 'usr_1' };
@@ -25,8 +26,17 @@ describe('the command line', function () {
   let baseUrl: string;
   let key: string;
   const env = () => ({ DATA_DIR: dataDir, PORT: '0', RETRY_DELAYS: '200ms,200ms' });
+  const payments = ['events', 'publish', '--user', 'usr_1', '--type', 'payment.completed'];
+  /** Through the API, in this process. */
   const publish = (...args: string[]) =>
-    run(['publish', '--user', 'usr_1', '--type', 'payment.completed', ...args], { DATA_DIR: dataDir });
+    command([...payments, ...args], {
+      env: { EXPRESS_MODEL_GATEWAY_BASE_URL: baseUrl, EXPRESS_MODEL_GATEWAY_API_KEY: key },
+    });
+  /** Beside the gateway, in its database. */
+  const publishStored = (...args: string[]) =>
+    run([...payments, '--database', ...args], {
+      DATA_DIR: dataDir,
+    });
 
   async function start(): Promise<void> {
     gateway = new CommandProcess(['start'], env());
@@ -51,6 +61,13 @@ describe('the command line', function () {
   after(async () => {
     await gateway.end();
     await rm(dataDir, { recursive: true, force: true });
+  });
+
+  it('says where its dashboard is, and serves it there', async () => {
+    const [, dashboard = ''] = /^Dashboard: (\S+)/m.exec(gateway.stdout) ?? [];
+    const page = await fetch(dashboard);
+    expect(page.status).to.equal(200);
+    expect(page.headers.get('content-security-policy')).to.match(/^default-src 'none';/);
   });
 
   it('prints what a script needs, each fact on a line of its own', () => {
@@ -81,7 +98,7 @@ describe('the command line', function () {
     const listener = new CommandProcess(['listen', '--port', '0', '--secret', secret]);
     const [, port = ''] = await listener.until(/Listening on http:\/\/127\.0\.0\.1:(\d+)/);
     await register(port);
-    const { stdout: id } = await publish('--data', JSON.stringify(payment));
+    const id = (await publish('--data', JSON.stringify(payment))).stdout.trim();
     expect(id).to.match(/^evt_[0-9a-z]{26}$/);
     await listener.until(new RegExp(`payment\\.completed {2}${id} {2}signature valid {2}answered 200\n\\{[^]*\n\\}`));
     expect(listener.stdout).to.include('"payment_id": "pay_1"');
@@ -92,7 +109,7 @@ describe('the command line', function () {
     const listener = new CommandProcess(['listen', '--port', '0', '--secret', secret, '--status', '500']);
     const [, port = ''] = await listener.until(/Listening on \S+:(\d+)/);
     await register(port);
-    const { stdout: id } = await publish('--data', JSON.stringify(payment));
+    const id = (await publish('--data', JSON.stringify(payment))).stdout.trim();
     await listener.until(new RegExp(`${id} {2}signature valid {2}answered 500 {2}\\(time 3\\)`));
     await listener.end();
   });
@@ -112,36 +129,45 @@ describe('the command line', function () {
   });
 
   it('publishes once under an idempotency key', async () => {
-    const once = () => publish('--data', JSON.stringify(payment), '--idempotency-key', 'order-1');
+    const once = () => publishStored('--data', JSON.stringify(payment), '--idempotency-key', 'order-1');
     const first = await once();
     expect((await once()).stdout).to.equal(first.stdout);
-    const other = await publish('--data', JSON.stringify({ ...payment, amount: 21 }), '--idempotency-key', 'order-1');
+    const other = await publishStored(
+      '--data',
+      JSON.stringify({ ...payment, amount: 21 }),
+      '--idempotency-key',
+      'order-1',
+    );
     expect(other.code).to.equal(1);
     expect(other.stderr).to.include('idempotency_conflict');
   });
 
   it('names the field of an event that is wrong', async () => {
-    const wrong = await publish('--data', JSON.stringify({ ...payment, amount: 'twenty' }));
+    const wrong = await publishStored('--data', JSON.stringify({ ...payment, amount: 'twenty' }));
     expect(wrong).to.include({ code: 1, stdout: '' });
     expect(wrong.stderr).to.include('data.amount');
-    expect((await publish('--data', '{payment}')).stderr).to.include('data: is no JSON');
   });
 
   it('makes keys that work for what they are said to be for, until they are revoked', async () => {
-    const created = await run(['keys', 'create', '--user', 'usr_2', '--name', 'laptop', '--scope', 'webhooks'], {
-      DATA_DIR: dataDir,
-    });
+    const created = await run(
+      ['keys', 'create', '--database', '--user', 'usr_2', '--name', 'laptop', '--scope', 'webhooks'],
+      {
+        DATA_DIR: dataDir,
+      },
+    );
     const [, id = '', made = ''] = /^Key id: (key_\S+)\nAPI key: (\S+)$/.exec(created.stdout) ?? [];
     const status = async () =>
       (await fetch(`${baseUrl}/webhooks`, { headers: { authorization: `Bearer ${made}` } })).status;
     expect(await status()).to.equal(200);
-    const listed = await run(['keys', 'list', '--user', 'usr_2'], { DATA_DIR: dataDir });
-    expect(listed.stdout).to.match(new RegExp(`^${id} .*  webhooks  active  laptop$`));
-    expect((await run(['keys', 'revoke', id], { DATA_DIR: dataDir })).code).to.equal(0);
+    const listed = await run(['keys', 'list', '--database', '--user', 'usr_2'], { DATA_DIR: dataDir });
+    expect(listed.stdout).to.match(new RegExp(`^${id} .*  active  webhooks  any     laptop$`, 'm'));
+    const revoke = (user: string) => run(['keys', 'revoke', id, '--database', '--user', user], { DATA_DIR: dataDir });
+    expect((await revoke('usr_1')).stderr).to.include('not_found');
+    expect(await revoke('usr_2')).to.include({ code: 0, stdout: `Revoked ${id}` });
     // another process may take a revoked key for a second
     for (const deadline = Date.now() + 3_000; (await status()) === 200 && Date.now() < deadline; );
     expect(await status()).to.equal(401);
-    expect((await run(['keys', 'revoke', id], { DATA_DIR: dataDir })).code).to.equal(1);
+    expect((await revoke('usr_2')).code).to.equal(1);
   });
 
   it('answers a path it has not in the error shape, with a request id', async () => {
@@ -169,7 +195,7 @@ describe('the command line', function () {
   });
 
   it('says that no gateway is running once it has ended', async () => {
-    const { code, stderr } = await publish('--data', JSON.stringify(payment));
+    const { code, stderr } = await publishStored('--data', JSON.stringify(payment));
     expect(code).to.equal(1);
     expect(stderr).to.include('no gateway is running').and.include(dataDir);
   });
@@ -243,7 +269,7 @@ describe('the command line', function () {
 
   it('explains itself', async () => {
     const help = await run(['--help']);
-    for (const name of ['start', 'publish', 'listen', 'keys']) expect(help.stdout).to.include(name);
+    for (const name of ['start', 'listen', 'keys', 'events', 'webhooks']) expect(help.stdout).to.include(name);
     expect((await run(['start', '--help'])).stdout).to.include('RETRY_DELAYS');
     expect((await run(['--version'])).stdout).to.match(/^\d+\.\d+\.\d+/);
   });

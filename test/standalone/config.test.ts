@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { GatewayError } from '../../src/errors.ts';
 import { defaultRetryDelays } from '../../src/options.ts';
@@ -10,6 +11,7 @@ import { variables } from '../../src/standalone/variables.ts';
 const key = (id: string) => `${id}:${Buffer.alloc(32, id).toString('base64')}`;
 const uri = 'mongodb://user:canary-password@db:27017/gateway?replicaSet=rs0';
 const upstream = 'https://api.example.com/v1';
+const pricesFile = fileURLToPath(new URL('./prices.json', import.meta.url));
 
 function refusal(env: Environment): GatewayError {
   try {
@@ -57,10 +59,49 @@ describe('the configuration from the environment', () => {
     [{ RETRY_DELAYS: 'none' }, (c) => c.options, { retryDelays: [] }],
     [{ ATTEMPT_TIMEOUT: '1.5s' }, (c) => c.options, { attemptTimeout: 1_500 }],
     [{ CONCURRENCY: '200' }, (c) => c.options, { concurrency: 200 }],
+    [{ CONCURRENCY_PER_WEBHOOK: '20' }, (c) => c.options, { concurrencyPerWebhook: 20 }],
+    [{ CHANGE_STREAMS: 'true' }, (c) => c.options, { changeStreams: true }],
+    [{ RECOVER_RATE: '10' }, (c) => c.options, { recoverRate: 10 }],
+    [{ DISABLE_AFTER_DAYS: '5' }, (c) => c.options, { disableAfterDays: 5 }],
+    [{ DISABLE_ON_GONE: 'true' }, (c) => c.options, { disableOnGone: true }],
     [{ MAX_WEBHOOKS: '5' }, (c) => c.options, { maxWebhooks: 5 }],
     [{ MANAGEMENT_RATE_LIMIT: '60' }, (c) => c.options, { managementRateLimit: 60 }],
     [{ RETENTION_DAYS: '7' }, (c) => c.options, { retentionDays: 7 }],
     [{ COLLECTION_PREFIX: 'llm_' }, (c) => c.options, { collectionPrefix: 'llm_' }],
+    [{ MAX_API_KEYS: '10' }, (c) => c.options, { maxApiKeys: 10 }],
+    [{ KEY_REQUESTS_PER_MINUTE: '60' }, (c) => c.options, { limits: { perKey: { requestsPerMinute: 60 } } }],
+    [
+      { KEY_TOKENS_PER_MINUTE: '9', USER_REQUESTS_PER_MINUTE: '0', USER_TOKENS_PER_MINUTE: '7', SHARED_LIMITS: 'yes' },
+      (c) => c.options.limits,
+      { perKey: { tokensPerMinute: 9 }, perUser: { requestsPerMinute: 0, tokensPerMinute: 7 }, shared: true },
+    ],
+    [{ LIMIT_EVENT_WINDOW: '1m' }, (c) => c.options, { limits: { eventWindow: 60_000 } }],
+    [{ DAILY_QUOTA: '5' }, (c) => c.options, { quotas: { perUser: { unit: 'tokens', daily: 5 } } }],
+    [
+      { MONTHLY_QUOTA: '5', QUOTA_UNIT: 'requests', QUOTA_THRESHOLDS: '50, 100' },
+      (c) => c.options.quotas,
+      { perUser: { unit: 'requests', monthly: 5 }, thresholds: [50, 100] },
+    ],
+    [{ CREDIT_PRICES: '{"*":{}}' }, (c) => c.options, { credits: { prices: { '*': {} } } }],
+    [
+      {
+        CREDIT_PRICES: pricesFile,
+        INITIAL_CREDITS: '0.5',
+        CREDIT_LOW_THRESHOLD: '10',
+        DAILY_QUOTA: '1',
+        QUOTA_UNIT: 'credits',
+      },
+      (c) => [c.options.credits, c.options.quotas],
+      [
+        { prices: { '*': { input: 1 } }, initialBalance: 0.5, lowThreshold: 10 },
+        { perUser: { unit: 'credits', daily: 1 } },
+      ],
+    ],
+    [
+      { EVENT_TYPES: '{"order.shipped":{"schema":{"type":"object"},"example":{}}}' },
+      (c) => c.options.eventTypes,
+      { 'order.shipped': { schema: { type: 'object' }, example: {} } },
+    ],
   ];
   for (const [env, pick, expected] of right) {
     it(`reads ${JSON.stringify(env).slice(0, 90)} (${String(pick).replace('(c) => c.', '')})`, () => {
@@ -81,8 +122,37 @@ describe('the configuration from the environment', () => {
     ['RETRY_DELAYS', ['60', '1m,', '1m,5x', '1s,1s,1s,1s,1s,1s', '-1s', '400d']],
     ['ATTEMPT_TIMEOUT', ['31s', '0', '30']],
     ['CONCURRENCY', ['0', '10001', '1.5']],
+    ['CONCURRENCY_PER_WEBHOOK', ['0', '10001', 'many']],
+    ['CHANGE_STREAMS', ['2', 'sometimes']],
+    ['RECOVER_RATE', ['0', '10001', '1/s']],
+    ['DISABLE_AFTER_DAYS', ['0', '366', '5d']],
+    ['DISABLE_ON_GONE', ['410', 'maybe']],
     ['MAX_WEBHOOKS', ['0', 'many']],
     ['RETENTION_DAYS', ['0', '3651', '30d']],
+    ['MAX_API_KEYS', ['0', '-1']],
+    ['KEY_REQUESTS_PER_MINUTE', ['-1', '1.5', 'many']],
+    ['USER_TOKENS_PER_MINUTE', ['10k']],
+    ['SHARED_LIMITS', ['maybe', 'true']],
+    ['LIMIT_EVENT_WINDOW', ['5', '2d', '1ms']],
+    ['QUOTA_UNIT', ['euros', 'tokens', 'credits']],
+    ['DAILY_QUOTA', ['0', '-1', '1e6']],
+    ['QUOTA_THRESHOLDS', ['80%', '0', '80', 'eighty']],
+    [
+      'CREDIT_PRICES',
+      ['1', '[]', '{', '{}', 'no-such-file.json', '{"*":{"inputs":1}}', '{"*":{"input":-1}}', '{"*":{"input":"1"}}'],
+    ],
+    ['INITIAL_CREDITS', ['-1', '0.0000001', '1', 'some']],
+    ['CREDIT_LOW_THRESHOLD', ['-1', '5', 'low']],
+    ['CREDIT_SLICE', ['-1', '5', 'all']],
+    [
+      'EVENT_TYPES',
+      [
+        'order.shipped',
+        '{"shipped":{}}',
+        '{"order.shipped":{}}',
+        '{"order.shipped":{"schema":{"type":"string"},"example":{}}}',
+      ],
+    ],
     ['COLLECTION_PREFIX', ['1_', 'a.b', '$x', 'x'.repeat(42)]],
   ];
   for (const [name, values] of wrong) {
@@ -90,13 +160,32 @@ describe('the configuration from the environment', () => {
       it(`refuses ${name}=${JSON.stringify(value).slice(0, 60)} by name and says what is allowed`, () => {
         const error = refusal({ UPSTREAM_BASE_URL: upstream, SECRET_KEYS: key('k1'), [name]: value });
         expect(error).to.include({ code: 'invalid_options', param: name });
-        expect(error.message).to.match(new RegExp(`^${name}: `));
+        expect(error.message).to.match(new RegExp(`^${name}(\\[.+)?: `));
       });
     }
   }
 
   it('says what is allowed and what was given', () => {
     expect(refusal({ PORT: 'http' }).message).to.equal("PORT: must be a whole number from 0 to 65535, not 'http'");
+  });
+
+  it('says where in a JSON value the mistake is, and what belongs there', () => {
+    expect(refusal({ CREDIT_PRICES: '{"*":{"inputs":1}}' }).message).to.equal(
+      "CREDIT_PRICES['*'].inputs: is not an option; there are input, cachedInput, output, image",
+    );
+    expect(refusal({ CREDIT_PRICES: '{}' }).message).to.match(/^CREDIT_PRICES: must have '\*'/);
+    expect(refusal({ CREDIT_PRICES: '{"*":{}}', CREDIT_SLICE: '0' }).message).to.match(
+      /^CREDIT_SLICE: must be a number/,
+    );
+    expect(refusal({ EVENT_TYPES: '{"shipped":{}}' }).message).to.match(/^EVENT_TYPES\['shipped'\]: must be called/);
+  });
+
+  it('refuses what nothing would use, and says what is missing', () => {
+    expect(refusal({ INITIAL_CREDITS: '5' }).message).to.equal(
+      'INITIAL_CREDITS: is set without CREDIT_PRICES, so nothing would use it',
+    );
+    expect(refusal({ QUOTA_UNIT: 'requests' }).message).to.contain('DAILY_QUOTA or MONTHLY_QUOTA');
+    expect(refusal({ QUOTA_UNIT: 'credits', DAILY_QUOTA: '1' }).message).to.contain('CREDIT_PRICES');
   });
 
   it('never repeats a secret in an error', () => {

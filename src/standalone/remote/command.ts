@@ -1,0 +1,53 @@
+import { Command, Option } from 'commander';
+import type { Terminal } from '../terminal/terminal.ts';
+import { type Call, type GatewayOptions, openCall } from './call.ts';
+
+const group = 'Gateway:';
+
+/** Lines for the end of a command's help. */
+export function examples(...lines: readonly string[]): string {
+  return ['', 'Examples:', ...lines.map((line) => `  $ express-model-gateway ${line}`)].join('\n');
+}
+
+/** Gives a command that speaks to the API the options that all of them have, below its own. */
+export function throughApi(command: Command): Command {
+  return command
+    .addOption(
+      new Option(
+        '--base-url <url>',
+        'where the gateway is; EXPRESS_MODEL_GATEWAY_BASE_URL, or else http://127.0.0.1:3000',
+      ).helpGroup(group),
+    )
+    .addOption(
+      new Option(
+        '--api-key <key>',
+        'whose account; better EXPRESS_MODEL_GATEWAY_API_KEY, which ps does not show',
+      ).helpGroup(group),
+    )
+    .addOption(new Option('--json', "print the API's JSON and nothing else").helpGroup(group));
+}
+
+/** For commands that need no key where the database is at hand. */
+export function databaseOption(): Option {
+  const where = 'MONGODB_URI, or the embedded one that DATA_DIR leads to';
+  return new Option('--database', `without a key, straight in the database: ${where}`).conflicts(['baseUrl', 'apiKey']);
+}
+
+/** Commands of one subject, all of which speak to the API. */
+export function apiCommands(name: string, description: string, commands: readonly Command[]): Command {
+  const subject = new Command(name).description(description);
+  for (const command of commands) subject.addCommand(throughApi(command));
+  return subject;
+}
+
+/** What a command does, given the call, its arguments and its options. */
+export type Act<Args extends unknown[]> = (call: Call, ...args: Args) => Promise<void>;
+
+/** Turns what a command does into an action for commander, which hands over the arguments, the options and the command. */
+export function calling<Args extends unknown[]>(terminal: Terminal, act: Act<Args>) {
+  return async (...given: [...Args, Command]): Promise<void> => {
+    const command = given.at(-1) as Command;
+    const args = given.slice(0, -1) as Args;
+    await act(openCall(terminal, command.opts<GatewayOptions>()), ...args);
+  };
+}

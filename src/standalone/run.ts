@@ -1,0 +1,23 @@
+import { CommanderError } from 'commander';
+import { explainError } from './explain-error.ts';
+import { createProgram } from './program.ts';
+import { CommandFailure } from './terminal/command-failure.ts';
+import { printableLines } from './terminal/printable.ts';
+import type { Terminal } from './terminal/terminal.ts';
+
+/**
+ * Runs a command to its end.
+ * @param args what was typed after the program's name
+ * @returns what the process shall end with: 0, 1 where something failed, 2 where the command was typed wrongly
+ */
+export async function runCommand(args: readonly string[], terminal: Terminal): Promise<0 | 1 | 2> {
+  try {
+    await createProgram(terminal).parseAsync(args, { from: 'user' });
+    return 0;
+  } catch (error) {
+    // commander has said what was wrong, or shown the help that was asked for
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    for (const line of printableLines(explainError(error))) terminal.tell(line);
+    return error instanceof CommandFailure ? error.exitCode : 1;
+  }
+}

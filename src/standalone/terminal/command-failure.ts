@@ -1,0 +1,22 @@
+/** What the process ends with: 1 where it was refused or failed, 2 where the command was given wrongly. */
+export type FailureCode = 1 | 2;
+
+/** Ends a command with a message for whoever typed it, and an exit code. */
+export class CommandFailure extends Error {
+  override readonly name = 'CommandFailure';
+  readonly exitCode: FailureCode;
+
+  /** @param message what is wrong, and on lines of their own what to do */
+  constructor(message: string, exitCode: FailureCode = 1, options?: ErrorOptions) {
+    super(message, options);
+    this.exitCode = exitCode;
+  }
+}
+
+/** The gateway could not be asked, or not now: the same may do a moment later. */
+export class PassingFailure extends CommandFailure {}
+
+/** The command was typed wrongly: exit code 2. */
+export function wrongUse(message: string): CommandFailure {
+  return new CommandFailure(message, 2);
+}

@@ -1,0 +1,66 @@
+import stringWidth from 'string-width';
+import type { Paint, Style } from './paint.ts';
+import { printable, printableLines } from './printable.ts';
+
+/** A value and how it looks; the text may be of any origin. */
+export type Cell = string | { readonly text: string; readonly style: Style };
+
+/** One column of a table. */
+export interface Column<Row> {
+  readonly header: string;
+  readonly cell: (row: Row) => Cell;
+  /** Numbers stand on the right. @default 'left' */
+  readonly align?: 'right';
+  /** The least it takes, for rows that are printed one at a time. @default 0 */
+  readonly width?: number;
+}
+
+function textOf(cell: Cell): string {
+  return printable(typeof cell === 'string' ? cell : cell.text);
+}
+
+/** @param text what {@link textOf} made of the cell, padded or not */
+function painted(cell: Cell, text: string, paint: Paint): string {
+  return typeof cell === 'string' ? text : paint(cell.style, text);
+}
+
+function pad(text: string, width: number, align: 'left' | 'right'): string {
+  const space = ' '.repeat(Math.max(0, width - stringWidth(text)));
+  return align === 'right' ? space + text : text + space;
+}
+
+/** Rows under their headers, columns two spaces apart; wide characters count as two, controls are shown as escapes. */
+export function tableLines<Row>(columns: readonly Column<Row>[], rows: readonly Row[], paint: Paint): string[] {
+  const headers: Cell[] = columns.map(({ header }) => ({ text: header, style: 'dim' }));
+  const lines = [headers, ...rows.map((row) => columns.map(({ cell }) => cell(row)))];
+  const widths = columns.map(({ width = 0 }, i) =>
+    Math.max(width, ...lines.map((cells) => stringWidth(textOf(cells[i] ?? '')))),
+  );
+  const last = columns.length - 1;
+  return lines.map((cells) =>
+    cells
+      .map((cell, i) => {
+        const align = columns[i]?.align ?? 'left';
+        const width = i === last && align === 'left' ? 0 : (widths[i] ?? 0);
+        return painted(cell, pad(textOf(cell), width, align), paint);
+      })
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/** Names and values of one thing; a value of several lines hangs below its first. Fields without a value are left out. */
+export function fieldLines(
+  fields: readonly (readonly [name: string, value: Cell | undefined])[],
+  paint: Paint,
+): string[] {
+  const given = fields.flatMap(([name, value]) => (value === undefined ? [] : [{ name: printable(name), value }]));
+  const width = Math.max(...given.map(({ name }) => stringWidth(name))) + 2;
+  return given.flatMap(({ name, value }) => {
+    const text = typeof value === 'string' ? value : value.text;
+    return printableLines(text).map((line, i) => {
+      const shown = typeof value === 'string' ? line : paint(value.style, line);
+      return `${i === 0 ? paint('dim', pad(name, width, 'left')) : ' '.repeat(width)}${shown}`.trimEnd();
+    });
+  });
+}

@@ -1,0 +1,22 @@
+import type { Paint } from './paint.ts';
+
+/** Where a command prints, and what it may ask of whoever sits there. Tests give one of their own. */
+export interface Terminal {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Prints a line of the result: stdout, all that a program reads. */
+  print(line: string): void;
+  /** Prints a line for people beside the result: stderr. */
+  tell(line: string): void;
+  /** Writes over the last line of its own on stderr; absent where nobody would see it move. */
+  readonly redraw?: (line: string) => void;
+  /** Colours for stdout. */
+  readonly paint: Paint;
+  /** Asks for one line; absent where nobody sits. */
+  readonly ask?: (question: string) => Promise<string>;
+  /** Everything on stdin. */
+  readInput(): Promise<string>;
+  /** Milliseconds since 1970. */
+  now(): number;
+  /** From now on Ctrl-C and SIGTERM abort this signal instead of ending the process; a second one ends it. */
+  interruption(): AbortSignal;
+}

@@ -1,0 +1,115 @@
+import { expect } from 'chai';
+import { json, ScriptedUpstream } from '../../support/upstream.ts';
+import { command } from '../recorded-terminal.ts';
+import { type Commanded, startCommanded } from './gateway-commands.ts';
+
+describe('express-model-gateway keys, credits and usage', () => {
+  let live: Commanded;
+  let upstream: ScriptedUpstream;
+  before(async () => {
+    upstream = await ScriptedUpstream.start();
+    upstream.script = json(200, {
+      id: 'c',
+      object: 'chat.completion',
+      choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 1_200, completion_tokens: 7, total_tokens: 1_207 },
+    });
+    live = await startCommanded({
+      upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl }],
+      credits: { prices: { '*': { input: 1, output: 1 } }, lowThreshold: 100 },
+    });
+  });
+  after(async () => {
+    await live.close();
+    await upstream.close();
+  });
+
+  it('keys create shows a key once that may do what was said', async () => {
+    const made = await live.run('keys', 'create', '--name', 'chat', '--scope', 'models,keys', '--model', 'gpt-5-mini');
+    expect(made).to.include({ code: 0, stderr: '' });
+    const [, id, key] = /^Key id: (key_\S+)\nAPI key: (emg_\S+)\n$/.exec(made.stdout) ?? [];
+    const listed = await live.run('keys', 'list');
+    expect(listed.stdout).to.match(new RegExp(`^${id} .* active +models,keys +gpt-5-mini +chat$`, 'm'));
+    expect(listed.stdout).to.not.include(key);
+  });
+
+  it('keys create gives what an account may do, and no more, when nothing is said', async () => {
+    const { json: made } = await live.run('keys', 'create', '--json');
+    expect(made.scopes).to.deep.equal(['models', 'webhooks', 'keys']);
+  });
+
+  it('keys create names the scopes there are', async () => {
+    const { code, stderr } = await live.run('keys', 'create', '--scope', 'webhook');
+    expect(code).to.equal(2);
+    expect(stderr).to.include('webhooks').and.include('events:publish');
+  });
+
+  it('keys list --json prints what the API answers', async () => {
+    const { body } = await live.call('GET', '/v1/api_keys');
+    const ids = (page: { data: { id: string }[] }) => page.data.map(({ id }) => id);
+    expect(ids((await live.run('keys', 'list', '--json')).json)).to.deep.equal(ids(body));
+  });
+
+  it('keys revoke makes a key useless', async () => {
+    const { json: made } = await live.run('keys', 'create', '--json');
+    expect(await live.run('keys', 'revoke', made.id)).to.include({ code: 0, stdout: `Revoked ${made.id}\n` });
+    const after = await live.run('webhooks', 'list', '--api-key', made.key);
+    expect(after.stderr).to.match(/^invalid_api_key: /);
+  });
+
+  it('keys --user works for another account, with the scope admin', async () => {
+    const { json: made } = await live.run('keys', 'create', '--user', 'usr_9', '--name', 'theirs', '--json');
+    expect((await live.run('keys', 'list', '--user', 'usr_9')).stdout)
+      .to.include(made.id)
+      .and.include('theirs');
+    expect((await live.run('keys', 'list')).stdout).to.not.include(made.id);
+    expect(await live.run('keys', 'revoke', made.id, '--user', 'usr_9')).to.include({ code: 0 });
+    const { key } = await live.gateway.keys.create({ userId: 'usr_1' });
+    const refused = await live.run('keys', 'list', '--user', 'usr_9', '--api-key', key);
+    expect(refused.stderr).to.include('insufficient_scope').and.include('scope admin');
+  });
+
+  it('keys --database needs the account, and does not go with a gateway', async () => {
+    const both = await command(['keys', 'list', '--database', '--user', 'usr_1', '--base-url', live.url]);
+    expect(both.code).to.equal(2);
+    expect(both.stderr).to.include('--base-url').and.include('--database');
+    const nobody = await command(['keys', 'list', '--database']);
+    expect(nobody.code).to.equal(2);
+    expect(nobody.stderr).to.include('--user');
+  });
+
+  it('credits shows what is left and when its owner is told', async () => {
+    await live.gateway.credits?.topUp({ userId: 'usr_1', credits: 1234.5, reference: 'welcome' });
+    const { stdout } = await live.run('credits');
+    expect(stdout).to.match(/^Left +1,234\.5\nTold when below +100\n$/);
+    expect((await live.run('credits', '--json')).json).to.deep.equal({ credits_remaining: 1234.5, low_threshold: 100 });
+  });
+
+  it('credits top-up gives an account more, once under a key', async () => {
+    const topUp = () => live.run('credits', 'top-up', '--user', 'usr_2', '--credits', '0.5', '--idempotency-key', 'k');
+    expect(await topUp()).to.include({ code: 0, stdout: 'Added 0.5; usr_2 has 0.5 left\n' });
+    expect((await topUp()).stdout).to.include('has 0.5 left');
+    expect(await live.run('credits', 'top-up', '--user', 'usr_2', '--credits', '-5')).to.include({ code: 2 });
+  });
+
+  it('usage sums up calls by day, or by what is asked for', async () => {
+    const question = { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'Hi' }] };
+    expect((await live.call('POST', '/v1/chat/completions', question)).status).to.equal(200);
+    const lines = async (...args: string[]) => (await live.run('usage', ...args)).stdout.split('\n');
+    for (const deadline = Date.now() + 5_000; (await lines())[1] === '' && Date.now() < deadline; );
+    const [head, row] = await lines('--by', 'model');
+    expect(head).to.match(/^MODEL +REQUESTS +INPUT TOKENS +OUTPUT TOKENS +IMAGES$/);
+    expect(row).to.match(/^gpt-5-mini +1 +1,200 +7 +0$/);
+    const { json: report } = await live.run('usage', '--by', 'day,key', '--json');
+    expect(report.data[0])
+      .to.include({ requests: 1 })
+      .and.have.all.keys('day', 'api_key_id', 'requests', 'input_tokens', 'output_tokens', 'images');
+  });
+
+  it('usage of days without calls says so', async () => {
+    const { stdout } = await live.run('usage', '--from', '2020-01-01', '--to', '2020-01-31');
+    expect(stdout).to.equal('Nothing was used from 2020-01-01 to 2020-01-31.\n');
+    expect(await live.run('usage', '--by', 'week')).to.include({ code: 2 });
+    expect((await live.run('usage', '--from', 'January')).stderr).to.match(/^invalid_value: from/);
+  });
+});

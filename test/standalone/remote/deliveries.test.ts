@@ -1,0 +1,289 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { type LiveGateway, listen } from '../../support/gateway.ts';
+import { type Commanded, startCommanded } from './gateway-commands.ts';
+
+const data = { user_id: 'usr_1', credits_remaining: 50, threshold: 100 };
+/** What a receiver would answer who means to drive the terminal of whoever looks. */
+const evil = '\u001b[2J\u001b]0;gotcha\u0007\u009b31m\u202e\nState     delivered';
+
+describe('express-model-gateway deliveries and test', () => {
+  let live: Commanded;
+  let receiver: Awaited<ReturnType<typeof listen>>;
+  let answer: { status: number; text: string };
+
+  before(async () => {
+    receiver = await listen((req, res) => {
+      req.resume().on('end', () => res.writeHead(answer.status).end(answer.text));
+    });
+    live = await startCommanded({ retryDelays: [3_600_000] });
+  });
+  after(async () => {
+    await live.close();
+    await receiver.close();
+  });
+  beforeEach(() => {
+    answer = { status: 200, text: '{"received":true}' };
+  });
+
+  async function newWebhook(): Promise<string> {
+    const body = { url: receiver.url, events: ['credits.low'], secret: 'a-long-enough-secret' };
+    return (await live.call('POST', '/v1/webhooks', body)).body.id;
+  }
+
+  async function settled(webhook: string, has: (delivery: { attempts_made: number }) => boolean) {
+    for (;;) {
+      const { json } = await live.run('deliveries', 'list', '--webhook', webhook, '--json');
+      if (json.data.length > 0 && json.data.every(has)) return json.data;
+      await sleep(20);
+    }
+  }
+
+  /** A delivery that its first attempt has been made of. */
+  async function attempted(): Promise<{ id: string; webhook_id: string; event_id: string }> {
+    const webhook = await newWebhook();
+    await (live as LiveGateway).gateway.publish({ type: 'credits.low', userId: 'usr_1', data });
+    const [delivery] = await settled(webhook, ({ attempts_made: made }) => made === 1);
+    await live.call('PATCH', `/v1/webhooks/${webhook}`, { active: false });
+    await live.call('PATCH', `/v1/webhooks/${webhook}`, { active: true, events: ['credits.low'] });
+    return delivery;
+  }
+  // each webhook hears of every event, so the ones of tests before go
+  afterEach(async () => {
+    const { body } = await live.call('GET', '/v1/webhooks');
+    for (const { id } of body.data) await live.call('DELETE', `/v1/webhooks/${id}`);
+  });
+
+  it('test shows that a sample event was delivered, and ends with 0', async () => {
+    const webhook = await newWebhook();
+    const { code, stdout, stderr } = await live.run('test', webhook, '--type', 'credits.low');
+    expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
+    expect(stdout)
+      .to.match(/^Result +delivered: 200 in \d+m?s$/m)
+      .and.match(/^Answer +\{"received":true\}$/m);
+  });
+
+  it('test shows why a sample event was not delivered, and ends with 1', async () => {
+    answer = { status: 500, text: 'down for repair' };
+    const webhook = await newWebhook();
+    const { code, stdout, stderr } = await live.run('test', webhook, '--type', 'credits.low');
+    expect({ code, stderr }).to.deep.equal({ code: 1, stderr: 'It was not delivered.\n' });
+    expect(stdout)
+      .to.match(/^Result +failed: http_500 in /m)
+      .and.match(/^Why +\S.*2xx/m);
+    expect(stdout).to.match(/^Answer +down for repair$/m);
+  });
+
+  it('test sends the first type that the webhook hears of when none is named', async () => {
+    const { json } = await live.run('test', await newWebhook(), '--json');
+    expect(json).to.include({ type: 'credits.low', test: true, state: 'delivered' });
+  });
+
+  it('test --json prints the delivery alone, whatever came of it', async () => {
+    answer = { status: 500, text: '' };
+    const { code, json } = await live.run('test', await newWebhook(), '--type', 'credits.low', '--json');
+    expect(code).to.equal(1);
+    expect(json).to.include({ test: true, state: 'failed', last_code: 'http_500' });
+  });
+
+  it('test of a type that the webhook does not hear of says so', async () => {
+    const { code, stderr } = await live.run('test', await newWebhook(), '--type', 'payment.failed');
+    expect(code).to.equal(1);
+    expect(stderr).to.include('type:').and.include('credits.low');
+  });
+
+  it('list shows deliveries in columns, those that are asked for', async () => {
+    answer = { status: 503, text: '' };
+    const { id, webhook_id: webhook } = await attempted();
+    const { stdout } = await live.run('deliveries', 'list', '--webhook', webhook);
+    const [head, row] = stdout.split('\n');
+    expect(head).to.match(/^ID +AGE +STATE +ATTEMPTS +LAST +NEXT +TYPE +WEBHOOK$/);
+    expect(row).to.match(new RegExp(`^${id} +\\d+m?s +pending +1/2 +http_503 +in \\d+m +credits\\.low +${webhook}$`));
+    const none = await live.run('deliveries', 'list', '--webhook', webhook, '--state', 'failed', '--since', '1h');
+    expect(none.stdout).to.equal('No deliveries.\n');
+    const past = await live.run('deliveries', 'list', '--webhook', webhook, '--until', '1h', '--json');
+    expect(past.json).to.deep.equal({ data: [], has_more: false });
+  });
+
+  it('list refuses a state and a time that are none', async () => {
+    const state = await live.run('deliveries', 'list', '--state', 'faild');
+    expect(state.code).to.equal(2);
+    expect(state.stderr).to.include('failed');
+    const time = await live.run('deliveries', 'list', '--since', 'yesterday');
+    expect(time.code).to.equal(2);
+    expect(time.stderr).to.include('2h');
+  });
+
+  it('show tells every attempt, why it failed, what comes next, what was sent and answered', async () => {
+    answer = { status: 500, text: 'down for repair' };
+    const { id, event_id: event } = await attempted();
+    const { stdout } = await live.run('deliveries', 'show', id);
+    expect(stdout)
+      .to.match(/^State +pending$/m)
+      .and.match(new RegExp(`^Event +${event} +credits\\.low$`, 'm'));
+    expect(stdout).to.match(/^1 +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\d+m?s +http_500$/m);
+    expect(stdout).to.match(/^http_500 +The receiver answered/m);
+    expect(stdout).to.match(/^2 +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +in 59m$/m);
+    expect(stdout)
+      .to.include('"credits_remaining": 50')
+      .and.match(/^ +down for repair$/m);
+    expect((await live.run('deliveries', 'show', id, '--json')).json.attempts).to.have.length(1);
+  });
+
+  it('sends nothing that anybody else wrote to the terminal, and lets it pass for nothing else', async () => {
+    answer = { status: 500, text: '' };
+    const { id } = await attempted();
+    const { body } = await live.call('GET', `/v1/deliveries/${id}`);
+    // the gateway takes the worst out of answers before it keeps them; here one does not
+    const said = { url: evil, last_code: evil, type: evil, body: evil };
+    const attempts = [{ ...body.attempts[0], code: evil, explanation: evil, response: evil }];
+    const careless = await listen((req, res) => {
+      const delivery = { ...body, ...said, attempts };
+      res.setHeader('content-type', 'application/json');
+      res.end(JSON.stringify(req.url?.includes(id) ? delivery : { data: [delivery], has_more: false }));
+    });
+    for (const args of [['list'], ['list', '--json'], ['show', id], ['show', id, '--json'], ['resend', id]]) {
+      const { stdout } = await live.run('deliveries', ...args, '--base-url', careless.url);
+      expect(stdout, args.join(' ')).to.not.match(/(?!\n)\p{Cc}|\u202e/u);
+      if (!args.includes('--json')) {
+        expect(stdout).to.include('\\x1b[2J\\x1b]0;gotcha\\x07\\x9b31m');
+        expect(stdout, args.join(' ')).to.not.match(/^State +delivered/m);
+      }
+    }
+    await careless.close();
+  });
+
+  it('resend makes one more attempt and shows what came of it', async () => {
+    answer = { status: 500, text: '' };
+    const { id } = await attempted();
+    const again = await live.run('deliveries', 'resend', id);
+    expect(again).to.include({ code: 1, stderr: 'It was not delivered.\n' });
+    answer = { status: 204, text: '' };
+    const repaired = await live.run('deliveries', 'resend', id);
+    expect(repaired).to.include({ code: 0, stderr: '' });
+    expect(repaired.stdout).to.match(/^Result +delivered: 204 in /m);
+    const { stdout } = await live.run('deliveries', 'show', id);
+    expect(stdout)
+      .to.match(/^State +delivered$/m)
+      .and.match(/^resent +.* 204$/m);
+  });
+
+  it('resend of what is not there says where to look', async () => {
+    const { code, stderr } = await live.run('deliveries', 'resend', 'dlv_nothing');
+    expect(code).to.equal(1);
+    expect(stderr)
+      .to.match(/^delivery_not_found: /)
+      .and.include('deliveries list');
+  });
+
+  it('tail prints new deliveries and what becomes of them until Ctrl-C, and ends with 0', async () => {
+    const terminal = live.terminal();
+    const ended = terminal.run('deliveries', 'tail', '--interval', '200ms');
+    answer = { status: 500, text: '' };
+    const { id } = await attempted();
+    for (; !terminal.stdout.includes(`${id}  pending    1/2`); await sleep(20));
+    answer = { status: 200, text: '' };
+    await live.run('deliveries', 'resend', id);
+    for (; !terminal.stdout.includes(`${id}  delivered  1/2`); await sleep(20));
+    terminal.interrupt();
+    expect(await ended).to.equal(0);
+    expect(terminal.stderr).to.equal('');
+  });
+
+  it('tail waits for a gateway that is restarted, and says so once', async () => {
+    let up = true;
+    const away = await listen((_req, res) => {
+      res.writeHead(up ? 200 : 503, { 'content-type': 'application/json' });
+      res.end(up ? '{"data":[],"has_more":false}' : '{"error":{"message":"It is ending","code":"shutting_down"}}');
+    });
+    const terminal = live.terminal();
+    const ended = terminal.run('deliveries', 'tail', '--interval', '200ms', '--base-url', away.url);
+    await sleep(100);
+    up = false;
+    for (; !terminal.stderr.includes('Waiting'); await sleep(20));
+    await sleep(500);
+    up = true;
+    for (; !terminal.stderr.includes('again'); await sleep(20));
+    terminal.interrupt();
+    expect(await ended).to.equal(0);
+    expect(terminal.stderr).to.equal('shutting_down: It is ending Waiting for it …\nIt answers again.\n');
+    await away.close();
+    const gone = live.terminal();
+    expect(await gone.run('deliveries', 'tail', '--base-url', away.url)).to.equal(1);
+  });
+
+  it('tail --json prints an object a line', async () => {
+    const { id } = await attempted();
+    const terminal = live.terminal();
+    const ended = terminal.run('deliveries', 'tail', '--interval', '200ms', '--lines', '3', '--json');
+    for (; !terminal.stdout.includes(id); await sleep(20));
+    terminal.interrupt();
+    expect(await ended).to.equal(0);
+    const lines = terminal.stdout.trimEnd().split('\n');
+    expect(lines).to.have.length(3);
+    expect(JSON.parse(lines.at(-1) ?? '')).to.include({ id, state: 'delivered' });
+  });
+
+  it('recover sends again what a webhook missed, and shows how far it is', async () => {
+    const webhook = await newWebhook();
+    await live.call('PATCH', `/v1/webhooks/${webhook}`, { active: false });
+    for (let i = 0; i < 3; i += 1) {
+      await live.gateway.publish({ type: 'credits.low', userId: 'usr_1', data: { ...data, credits_remaining: i } });
+    }
+    await live.call('PATCH', `/v1/webhooks/${webhook}`, { active: true });
+    const terminal = live.terminal();
+    expect(await terminal.run('deliveries', 'recover', webhook, '--since', '1h')).to.equal(0);
+    expect(terminal.stdout).to.match(/^Result +3 found, 3 sent again, 3 delivered, 0 failed$/m);
+    expect(terminal.redrawn.join('\n')).to.match(/found, .* …/);
+    expect(terminal.redrawn.at(-1)).to.equal('');
+  });
+
+  it('recover ends with 1 where something failed again, and --json prints the recovery alone', async () => {
+    const webhook = await newWebhook();
+    await live.call('PATCH', `/v1/webhooks/${webhook}`, { active: false });
+    await live.gateway.publish({ type: 'credits.low', userId: 'usr_1', data });
+    await live.call('PATCH', `/v1/webhooks/${webhook}`, { active: true });
+    answer = { status: 500, text: '' };
+    const { code, json, stderr } = await live.run(
+      'deliveries',
+      'recover',
+      webhook,
+      '--since',
+      '1h',
+      '--state',
+      'skipped',
+      '--json',
+    );
+    expect(code).to.equal(1);
+    expect(json).to.include({ webhook_id: webhook, state: 'done', found: 1, failed: 1 });
+    expect(stderr).to.include('deliveries list');
+  });
+
+  it('webhooks stats and show tell how it went', async () => {
+    answer = { status: 500, text: '' };
+    const { webhook_id: webhook } = await attempted();
+    const stats = async () => (await live.run('webhooks', 'stats', webhook)).stdout;
+    // attempts are counted within a second or two
+    for (; /^Attempts +0$/m.test(await stats()); await sleep(50));
+    const stdout = await stats();
+    expect(stdout)
+      .to.match(/^Attempts +1$/m)
+      .and.match(/^Succeeded +0 \(0\.0 %\)$/m)
+      .and.match(/^Last failure +.*http_500/m);
+    expect(stdout).to.match(/^\d{4}-\d\d-\d\d +0 +1$/m);
+    expect((await live.run('webhooks', 'stats', webhook, '--json')).json.hours).to.have.length(168);
+    expect((await live.run('webhooks', 'show', webhook)).stdout)
+      .to.match(/^Health +/m)
+      .and.include('http_500');
+  });
+
+  it('events list and show tell what became of them', async () => {
+    answer = { status: 500, text: '' };
+    const { event_id: event } = await attempted();
+    const { stdout } = await live.run('events', 'show', event);
+    expect(stdout)
+      .to.match(/^State +pending$/m)
+      .and.match(/^Deliveries +1 pending$/m);
+    expect((await live.run('events', 'list', '--state', 'pending', '--limit', '1')).stdout).to.include(event);
+  });
+});

@@ -1,0 +1,132 @@
+import type { RequestListener } from 'node:http';
+import { expect } from 'chai';
+import { listen } from '../../support/gateway.ts';
+import { command } from '../recorded-terminal.ts';
+import { type Commanded, startCommanded } from './gateway-commands.ts';
+
+describe('a command that is refused', () => {
+  let live: Commanded;
+  before(async () => {
+    live = await startCommanded({ managementRateLimit: 2 });
+  });
+  after(() => live.close());
+
+  const env = { EXPRESS_MODEL_GATEWAY_API_KEY: 'emg_x' };
+
+  /** What `webhooks list` says of a server that answers so. */
+  async function beside(listener: RequestListener) {
+    const server = await listen(listener);
+    const { code, stdout, stderr } = await command(['webhooks', 'list', '--base-url', server.url], { env });
+    await server.close();
+    return { code, stdout, stderr, url: server.url };
+  }
+
+  it('for want of a key says how to give one, before it calls anybody', async () => {
+    const { code, stdout, stderr } = await command(['webhooks', 'list', '--base-url', live.url]);
+    expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
+    expect(stderr)
+      .to.include('EXPRESS_MODEL_GATEWAY_API_KEY')
+      .and.include('--api-key')
+      .and.include('keys create --database --user');
+  });
+
+  it('with a wrong key says that it is not one of this gateway, and does not repeat it', async () => {
+    const key = `emg_${'x'.repeat(60)}`;
+    const { code, stderr } = await live.run('webhooks', 'list', '--api-key', key);
+    expect(code).to.equal(1);
+    expect(stderr)
+      .to.match(/^invalid_api_key: /)
+      .and.include('--api-key')
+      .and.not.include(key);
+  });
+
+  it('with a key that may not names the scope', async () => {
+    const { key } = await live.gateway.keys.create({ userId: 'usr_1', scopes: ['models'] });
+    const { code, stderr } = await live.run('webhooks', 'list', '--api-key', key);
+    expect(code).to.equal(1);
+    expect(stderr).to.include('insufficient_scope').and.include('scope webhooks').and.include('keys create');
+  });
+
+  it('for coming too often says when to come back', async () => {
+    const change = () => live.run('webhooks', 'pause', 'wh_nobody');
+    await change();
+    await change();
+    const { code, stderr } = await change();
+    expect(code).to.equal(1);
+    expect(stderr)
+      .to.match(/^rate_limit_exceeded: /)
+      .and.match(/Try again in (\d+s|1m)\./);
+  });
+
+  it('by nobody at all says which URL was tried and how to set it', async () => {
+    const gone = await listen(() => {});
+    await gone.close();
+    const { code, stderr } = await live.run('webhooks', 'list', '--base-url', `${gone.url}/v1`);
+    expect(code).to.equal(1);
+    expect(stderr).to.include(`Nothing answers at ${gone.url}.`).and.include('EXPRESS_MODEL_GATEWAY_BASE_URL');
+    const nowhere = await live.run('webhooks', 'list', '--base-url', 'http://nowhere.invalid');
+    expect(nowhere.stderr).to.include('There is no host nowhere.invalid');
+  });
+
+  it('by something that is no gateway says so', async () => {
+    const page = await beside((_req, res) => res.setHeader('content-type', 'text/html').end('<p>Hello</p>'));
+    expect(page.code).to.equal(1);
+    expect(page.stderr).to.include(`${page.url} answers 200, but not as this gateway does`).and.include('--base-url');
+    const missing = await beside((_req, res) => res.writeHead(404).end('\u001b[2J'));
+    expect(missing.stderr).to.include('answers 404');
+  });
+
+  it('by a redirect does not take its key there', async () => {
+    const keys: unknown[] = [];
+    const other = await listen((req, res) => {
+      keys.push(req.headers.authorization);
+      res.end();
+    });
+    const moved = await beside((_req, res) => res.writeHead(307, { location: `${other.url}/v1/webhooks` }).end());
+    await other.close();
+    expect(moved.stderr).to.include(`redirect to ${other.url}/v1/webhooks`);
+    expect(keys).to.deep.equal([]);
+  });
+
+  it('by an answer that breaks off says that, and not how a parser saw it', async () => {
+    const broken = await beside((_req, res) => {
+      res.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 }).write('{"data":[');
+      setImmediate(() => res.destroy());
+    });
+    expect(broken).to.include({ code: 1, stdout: '' });
+    expect(broken.stderr).to.include('Try again');
+  });
+
+  it('by a failing gateway names the request for its operator', async () => {
+    const failed = await beside((_req, res) => {
+      res.writeHead(500, { 'content-type': 'application/json', 'x-request-id': 'req_7' });
+      res.end('{"error":{"message":"The gateway failed","type":"server_error","param":null,"code":"internal_error"}}');
+    });
+    expect(failed.stderr).to.include('internal_error: The gateway failed').and.include('req_7');
+  });
+
+  it('by an error that holds escape sequences shows them and sends none', async () => {
+    const evil = await beside((_req, res) => {
+      res.writeHead(400, { 'content-type': 'application/json' });
+      res.end(JSON.stringify({ error: { message: '\u001b]0;gotcha\u0007\u009b2J', code: 'invalid_value' } }));
+    });
+    expect(evil.stderr)
+      .to.include('\\x1b]0;gotcha\\x07\\x9b2J')
+      .and.not.match(/(?!\n)\p{Cc}/u);
+  });
+
+  for (const [said, args, advice] of [
+    ['a command that there is not', ['webhoks'], 'webhooks'],
+    ['a command of a group that there is not', ['webhooks', 'lst'], 'list'],
+    ['an option that there is not', ['webhooks', 'list', '--jsn'], '--json'],
+    ['no argument where one is needed', ['webhooks', 'show'], 'webhook'],
+    ['a base URL that is none', ['webhooks', 'list', '--base-url', 'localhost:3000', '--api-key', 'x'], 'http'],
+    ['a number that is none', ['events', 'list', '--limit', 'many'], 'whole number'],
+  ] as const) {
+    it(`for ${said} ends with 2 and the right spelling`, async () => {
+      const { code, stdout, stderr } = await command(args);
+      expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
+      expect(stderr).to.include(advice);
+    });
+  }
+});

@@ -1,0 +1,138 @@
+import { expect } from 'chai';
+import { type Commanded, startCommanded } from './gateway-commands.ts';
+
+const url = 'http://127.0.0.1:9000/hooks';
+const secret = 'a-long-enough-secret';
+
+describe('express-model-gateway webhooks', () => {
+  let live: Commanded;
+  before(async () => {
+    live = await startCommanded();
+  });
+  after(() => live.close());
+
+  const create = async (...args: string[]) =>
+    (await live.run('webhooks', 'create', url, '--event', 'credits.low', '--secret', secret, '--json', ...args)).json;
+
+  it('create registers a URL and shows it without its secret', async () => {
+    const made = await live.run('webhooks', 'create', url, '--event', 'credits.low,payment.failed', '--secret', secret);
+    expect(made).to.include({ code: 0, stderr: '' });
+    expect(made.stdout)
+      .to.match(/^Webhook {2}wh_\S+$/m)
+      .and.match(/^State {4}active$/m);
+    expect(made.stdout).to.match(/^Events {3}credits\.low\n {9}payment\.failed$/m);
+    expect(made.stdout).to.not.include(secret);
+  });
+
+  it('create makes a secret where none is given, that signs from then on', async () => {
+    const made = await live.run('webhooks', 'create', url, '--event', 'credits.low');
+    expect(made.stdout).to.match(/^Secret +whsec_[A-Za-z0-9+/]{43}=$/m);
+    expect(made.stderr).to.include('shown this once');
+  });
+
+  it('create takes a secret from stdin, so that no history keeps it', async () => {
+    const made = await live.runWith(
+      { input: `${secret}\n` },
+      'webhooks',
+      'create',
+      url,
+      '--event',
+      'credits.low',
+      '--secret',
+      '-',
+    );
+    expect(made).to.include({ code: 0, stderr: '' });
+    const short = await live.runWith(
+      { input: 'short\n' },
+      'webhooks',
+      'create',
+      url,
+      '--event',
+      'credits.low',
+      '--secret',
+      '-',
+    );
+    expect(short.stderr).to.match(/^invalid_value: secret: /);
+  });
+
+  it('create does not make a secret that a program would never see', async () => {
+    const refused = await live.run('webhooks', 'create', url, '--event', 'credits.low', '--json');
+    expect(refused).to.include({ code: 2, stdout: '' });
+    expect(refused.stderr).to.include('--secret');
+  });
+
+  it('create names the types there are where one is not', async () => {
+    const refused = await live.run('webhooks', 'create', url, '--event', 'credit.low', '--secret', secret);
+    expect(refused).to.include({ code: 1, stdout: '' });
+    expect(refused.stderr).to.include('events[0]').and.include('credits.low').and.include('rate_limit.exceeded');
+  });
+
+  it('list shows every webhook in columns', async () => {
+    const { id } = await create();
+    const { stdout } = await live.run('webhooks', 'list');
+    const [head, ...rows] = stdout.trimEnd().split('\n');
+    expect(head).to.match(/^ID +STATE +URL +EVENTS$/);
+    const row = rows.at(-1) ?? '';
+    expect(row).to.match(new RegExp(`^${id} +active +${url} +credits\\.low$`));
+    expect(row.indexOf(url)).to.equal(head?.indexOf('URL'));
+  });
+
+  it('list --json prints what the API answers and nothing else', async () => {
+    const { json } = await live.run('webhooks', 'list', '--json');
+    const { body } = await live.call('GET', '/v1/webhooks');
+    expect(json).to.deep.equal(body);
+  });
+
+  it('show, update, pause and resume tell what has become of it', async () => {
+    const { id } = await create();
+    expect((await live.run('webhooks', 'update', id, '--event', 'payment.failed')).stdout).to.match(
+      /^Events +payment.failed$/m,
+    );
+    expect((await live.run('webhooks', 'pause', id)).stdout).to.match(/^State +paused$/m);
+    expect((await live.run('webhooks', 'show', id)).stdout).to.match(/^State +paused$/m);
+    expect((await live.run('webhooks', 'resume', id, '--json')).json).to.include({ id, active: true });
+  });
+
+  it('rotate-secret says until when both secrets are good', async () => {
+    const { id } = await create();
+    const rotated = await live.run(
+      'webhooks',
+      'rotate-secret',
+      id,
+      '--overlap',
+      '2d',
+      '--service-signature',
+      'previous',
+    );
+    expect(rotated.stdout).to.match(
+      /^Secrets +both are good until .+ \(in 47h\); x-service-signature is made with the previous one$/m,
+    );
+    expect(rotated.stdout).to.match(/^Secret +whsec_/m);
+    const refused = await live.run('webhooks', 'rotate-secret', id, '--overlap', '8d');
+    expect(refused.stderr).to.include('overlap_seconds');
+  });
+
+  it('delete asks first, and takes no answer but yes', async () => {
+    const { id } = await create();
+    const no = await live.runWith({ answer: '' }, 'webhooks', 'delete', id);
+    expect(no).to.include({ code: 1, stdout: '', stderr: 'Nothing was deleted.\n' });
+    const yes = await live.runWith({ answer: 'y' }, 'webhooks', 'delete', id);
+    expect(yes).to.include({ code: 0, stdout: `Deleted ${id}\n` });
+  });
+
+  it('delete wants --yes where nobody can be asked', async () => {
+    const { id } = await create();
+    const refused = await live.run('webhooks', 'delete', id);
+    expect(refused.code).to.equal(2);
+    expect(refused.stderr).to.include('--yes');
+    expect((await live.run('webhooks', 'delete', id, '--yes', '--json')).json).to.deep.equal({ id, deleted: true });
+  });
+
+  it('says where to find the webhooks there are when one is not', async () => {
+    const missing = await live.run('webhooks', 'show', 'wh_nobody');
+    expect(missing).to.include({ code: 1, stdout: '' });
+    expect(missing.stderr)
+      .to.match(/^webhook_not_found: /)
+      .and.include('webhooks list');
+  });
+});
