@@ -22,14 +22,36 @@ export interface Crash {
 
 type Phase = 'started' | 'succeeded';
 
+/** What of a command tells at which point it lies. */
+interface Command {
+  readonly insert?: string;
+  readonly update?: string;
+  readonly documents?: readonly { readonly lease?: unknown }[];
+  readonly updates?: readonly { readonly u: unknown }[];
+}
+
+function setBy(command: Command): Readonly<Record<string, unknown>> {
+  const update = command.updates?.[0]?.u;
+  return (Array.isArray(update) ? update[0]?.$set : undefined) ?? {};
+}
+
+const stores = ({ insert }: Command) => insert === 'gateway_events';
+const fansOut = ({ insert }: Command) => insert === 'gateway_deliveries';
+const changes = (command: Command, field: string) =>
+  command.update === 'gateway_deliveries' && field in setBy(command) && setBy(command)[field] !== null;
+/** An attempt is claimed, or a delivery born with its claim. */
+const claims = (command: Command) =>
+  changes(command, 'lease') || (fansOut(command) && command.documents?.some(({ lease }) => lease) === true);
+const finishes = (command: Command) => changes(command, 'attempts');
+
 /** The command of the driver at which each point lies; `after 2xx` lies outside the database. */
-const commands: Readonly<Record<Exclude<CrashPoint, 'after 2xx'>, readonly [Phase, string, string]>> = {
-  publish: ['succeeded', 'findAndModify', 'gateway_events'],
-  'fan-out': ['started', 'insert', 'gateway_deliveries'],
-  claim: ['started', 'findAndModify', 'gateway_deliveries'],
-  'before send': ['succeeded', 'findAndModify', 'gateway_deliveries'],
-  finish: ['started', 'update', 'gateway_deliveries'],
-  'after finish': ['succeeded', 'update', 'gateway_deliveries'],
+const commands: Readonly<Record<Exclude<CrashPoint, 'after 2xx'>, readonly [Phase, (command: Command) => boolean]>> = {
+  publish: ['succeeded', stores],
+  'fan-out': ['started', fansOut],
+  claim: ['started', claims],
+  'before send': ['succeeded', claims],
+  finish: ['started', finishes],
+  'after finish': ['succeeded', finishes],
 };
 
 /** Kills this process at the point, without a chance to clean up. */
@@ -47,11 +69,11 @@ export function armCrash(connection: Connection, { point, after }: Crash): void 
     });
     return;
   }
-  const [phase, commandName, collection] = commands[point];
+  const [phase, isMeant] = commands[point];
   const mine = new Set<number>();
   const client = connection.getClient();
   client.on('commandStarted', (event) => {
-    if (event.commandName !== commandName || event.command[commandName] !== collection) return;
+    if (!isMeant(event.command)) return;
     mine.add(event.requestId);
     if (phase === 'started') passed();
   });

@@ -19,8 +19,8 @@ interface Member {
 
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
-/** Worker processes: as many as wanted, replaced when they die. */
-export function createCrew(config: WorkerConfig, size: number) {
+/** Worker processes: as many as wanted, replaced when they die. @param onKilled told of each that could not end in order */
+export function createCrew(config: WorkerConfig, size: number, onKilled: () => void) {
   const members = new Set<Member>();
   /** What the next workers are like; once used up they are like any other. */
   const upcoming: Peculiarity[] = [];
@@ -48,7 +48,8 @@ export function createCrew(config: WorkerConfig, size: number) {
       member.waiting.get(message.serial)?.(message);
       member.waiting.delete(message.serial);
     });
-    child.once('exit', (code) => {
+    child.once('exit', (code, signal) => {
+      if (signal === 'SIGKILL') onKilled();
       // a worker that cannot even start is no fault that was meant
       if (!member.ready && code !== null) throw new Error(`a worker ended with ${code} before it was ready`);
       deaths += 1;
@@ -95,12 +96,16 @@ export function createCrew(config: WorkerConfig, size: number) {
         });
       });
     },
-    async replaceAll(signal: NodeJS.Signals) {
+    /** Resolves when others work in their place, to how long they took to end. Milliseconds. */
+    async replaceAll(signal: NodeJS.Signals): Promise<number> {
       const old = readyOnes();
       const gone = old.map(({ child }) => once(child, 'exit'));
+      const started = performance.now();
       for (const { child } of old) child.kill(signal);
       await Promise.all(gone);
+      const took = performance.now() - started;
       await untilReady(size);
+      return took;
     },
     async dismiss() {
       open = false;

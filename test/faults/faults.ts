@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster } from './cluster.ts';
 import { crashPoints } from './crash-points.ts';
 import type { Crew } from './crew.ts';
+import type { Disturbances } from './disturbances.ts';
 import type { Random } from './random.ts';
 
 /** Where faults happen. */
@@ -9,6 +10,8 @@ export interface Scene {
   readonly cluster: Cluster;
   readonly crew: Crew;
   readonly random: Random;
+  /** Where it is written down when the database is broken; the crew tells of its dead. */
+  readonly disturbances: Disturbances;
 }
 
 /** One row of the table: what goes wrong, how often, and how it is made to. */
@@ -42,6 +45,12 @@ async function failCommands({ cluster, random }: Scene): Promise<void> {
   await cluster.admin.command({ configureFailPoint: 'failCommand', mode: 'off' });
 }
 
+/** A fault of the database: it is not itself until this has ended. */
+const inDatabase =
+  (breakOnce: (scene: Scene) => Promise<void>): Fault['inject'] =>
+  (scene, times) =>
+    repeat(times, () => scene.disturbances.during(() => breakOnce(scene)));
+
 /** Everything that is made to go wrong. */
 export const faults: readonly Fault[] = [
   {
@@ -52,6 +61,8 @@ export const faults: readonly Fault[] = [
       repeat(times, async () => {
         await crew.untilReady(2);
         await sleep(200 + random.below(400));
+        // those killed before may have been counted above
+        await crew.untilReady(1);
         random.pick(crew.workers()).kill('SIGKILL');
       }),
   },
@@ -75,59 +86,55 @@ export const faults: readonly Fault[] = [
     name: 'mongod SIGKILL and restart',
     short: 2,
     full: 20,
-    inject: ({ cluster, random }, times) =>
-      repeat(times, async () => {
-        const node = random.pick(cluster.nodes);
-        await node.kill();
-        await sleep(500 + random.below(1_500));
-        await node.start();
-        await cluster.primary();
-        await sleep(1_500);
-      }),
+    inject: inDatabase(async ({ cluster, random }) => {
+      const node = random.pick(cluster.nodes);
+      await node.kill();
+      await sleep(500 + random.below(1_500));
+      await node.start();
+      await cluster.primary();
+      await sleep(1_500);
+    }),
   },
   {
     name: 'primary SIGKILL',
     short: 1,
     full: 10,
-    inject: ({ cluster }, times) =>
-      repeat(times, async () => {
-        const node = await cluster.primary();
-        await node.kill();
-        await sleep(3_000);
-        await cluster.primary();
-        await node.start();
-        await sleep(1_000);
-      }),
+    inject: inDatabase(async ({ cluster }) => {
+      const node = await cluster.primary();
+      await node.kill();
+      await sleep(3_000);
+      await cluster.primary();
+      await node.start();
+      await sleep(1_000);
+    }),
   },
   {
     name: 'primary stepped down',
     short: 1,
     full: 10,
-    inject: ({ cluster }, times) =>
-      repeat(times, async () => {
-        await cluster.primary();
-        await cluster.admin.command({ replSetStepDown: 10, force: true }).catch(() => {});
-        await sleep(3_000);
-      }),
+    inject: inDatabase(async ({ cluster }) => {
+      await cluster.primary();
+      await cluster.admin.command({ replSetStepDown: 10, force: true }).catch(() => {});
+      await sleep(3_000);
+    }),
   },
   {
     name: 'primary stopped for 15 s',
     short: 1,
     full: 5,
-    inject: ({ cluster }, times) =>
-      repeat(times, async () => {
-        const { pid } = await cluster.primary();
-        process.kill(pid, 'SIGSTOP');
-        await sleep(15_000);
-        process.kill(pid, 'SIGCONT');
-        await sleep(2_000);
-      }),
+    inject: inDatabase(async ({ cluster }) => {
+      const { pid } = await cluster.primary();
+      process.kill(pid, 'SIGSTOP');
+      await sleep(15_000);
+      process.kill(pid, 'SIGCONT');
+      await sleep(2_000);
+    }),
   },
   {
     name: 'commands failing by failpoint',
     short: 5,
     full: 100,
-    inject: (scene, times) => repeat(times, () => failCommands(scene)),
+    inject: inDatabase(failCommands),
   },
   {
     name: 'Agenda collection dropped',
@@ -160,9 +167,7 @@ export const faults: readonly Fault[] = [
     inject: ({ crew }, times) =>
       repeat(times, async () => {
         await sleep(500);
-        const started = performance.now();
-        await crew.replaceAll('SIGTERM');
-        const seconds = (performance.now() - started) / 1_000;
+        const seconds = (await crew.replaceAll('SIGTERM')) / 1_000;
         if (seconds > 40) throw new Error(`the workers took ${seconds} s to end`);
       }),
   },

@@ -6,6 +6,7 @@ import type { EventDocument } from '../../src/events/model.ts';
 import { createModelGateway } from '../../src/index.ts';
 import { type Cluster, startCluster } from './cluster.ts';
 import { createCrew } from './crew.ts';
+import { createDisturbances } from './disturbances.ts';
 import { type Fault, faults, type Scene } from './faults.ts';
 import { add, emptyTally, summary, type Tally, verify } from './ledger.ts';
 import { startLoad } from './load.ts';
@@ -22,8 +23,9 @@ const { values } = parseArgs({
 const seed = Number(values.seed ?? randomInt(2 ** 31));
 const retryDelays = [150, 150, 150, 150, 150];
 const eventsPerSecond = 4;
-/** The longest that is waited for everything to end. Milliseconds. */
-const settleWithin = 90_000;
+/** How long nothing may arrive before what is left is counted as lost, and how long is waited in all. Milliseconds. */
+const quietFor = 60_000;
+const settleWithin = 600_000;
 
 type Receivers = Awaited<ReturnType<typeof startReceivers>>;
 
@@ -45,10 +47,12 @@ async function register(cluster: Cluster, secretKey: string, secret: string, rec
   return made;
 }
 
-/** Resolves when nothing is left to do, or when it has taken too long; what is left is counted then. */
-async function settle({ connection }: Cluster): Promise<void> {
-  const until = performance.now() + settleWithin;
-  while (performance.now() < until) {
+/** Resolves when nothing is left to do, or when nothing is done any more; what is left is counted then. */
+async function settle({ connection }: Cluster, { arrivals }: Receivers): Promise<void> {
+  const started = performance.now();
+  let arrived = arrivals.length;
+  let arrivedAt = started;
+  for (let now = started; now - started < settleWithin && now - arrivedAt < quietFor; now = performance.now()) {
     const left = await Promise.all([
       connection.collection('gateway_deliveries').countDocuments({ state: 'pending' }),
       connection.collection('gateway_events').countDocuments({ fanOut: 'pending' }),
@@ -56,6 +60,8 @@ async function settle({ connection }: Cluster): Promise<void> {
     ]).catch(() => [1]);
     if (left.every((count) => count === 0)) return;
     await sleep(200);
+    if (arrivals.length > arrived) arrivedAt = now;
+    arrived = arrivals.length;
   }
   console.log('  something was still left to do after the longest wait');
 }
@@ -67,13 +73,14 @@ async function runFault(
   receivers: Receivers,
   webhooks: { id: string; name: string }[],
 ) {
-  const { cluster, crew } = scene;
+  const { cluster, crew, disturbances } = scene;
+  const undisturbed = disturbances.all.length;
   await crew.untilReady(crew.size);
   const load = startLoad(crew, eventsPerSecond);
   await sleep(300);
   await fault.inject(scene, times);
   await load.stop();
-  await settle(cluster);
+  await settle(cluster, receivers);
 
   const accepted = new Set(load.accepted);
   const ids = [...accepted];
@@ -94,6 +101,7 @@ async function runFault(
     deliveries,
     arrivals: receivers.arrivals.filter(({ eventId }) => accepted.has(eventId)),
     retryDelays,
+    disturbances: disturbances.all.slice(undisturbed),
     publisherNotes: [...load.notes, ...(locks > 0 ? [`${locks} jobs were left locked`] : [])],
   });
 }
@@ -107,14 +115,15 @@ async function main(): Promise<Tally> {
   const receivers = await startReceivers(secret, random);
   const webhooks = await register(cluster, secretKey, secret, receivers);
   const entry = new URL('../../dist/index.js', import.meta.url).href;
-  const crew = createCrew({ entry, uri: cluster.uri, secretKey, retryDelays }, 3);
+  const disturbances = createDisturbances();
+  const crew = createCrew({ entry, uri: cluster.uri, secretKey, retryDelays }, 3, disturbances.died);
   let total = emptyTally();
   try {
     for (const fault of faults) {
       if (!new RegExp(values.only).test(fault.name)) continue;
       const started = performance.now();
       const times = values.full ? fault.full : fault.short;
-      const tally = await runFault(fault, times, { cluster, crew, random }, receivers, webhooks);
+      const tally = await runFault(fault, times, { cluster, crew, random, disturbances }, receivers, webhooks);
       console.log(`${fault.name}: ${summary(tally)} (${Math.round((performance.now() - started) / 1_000)} s)`);
       for (const note of tally.notes.slice(0, 5)) console.log(`  ${note}`);
       total = add(total, tally);

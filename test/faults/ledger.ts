@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { DeliveryDocument } from '../../src/deliveries/model.ts';
 import type { EventDocument } from '../../src/events/model.ts';
+import { type Disturbance, excusable } from './disturbances.ts';
 import type { Arrival } from './receivers.ts';
 
 /** What the figures of the last line are made of. */
@@ -29,6 +30,8 @@ export interface Evidence {
   readonly deliveries: readonly DeliveryDocument[];
   readonly arrivals: readonly Arrival[];
   readonly retryDelays: readonly number[];
+  /** When what was broken. */
+  readonly disturbances: readonly Disturbance[];
   /** What the publisher saw that may not be, such as one key with two events. */
   readonly publisherNotes: readonly string[];
 }
@@ -101,8 +104,10 @@ export function verify(evidence: Evidence): Tally {
       }
       const bodyHash = createHash('sha256').update(event.body).digest('hex');
       const found = faultsOf(delivery, came, bodyHash);
-      const repetitions = Math.max(0, came.length - delivery.attempts.length);
-      if (repetitions > evidence.faults) found.push(`it was repeated ${repetitions} times`);
+      const recorded = delivery.attempts.filter(({ status }) => status !== undefined).length;
+      const repetitions = Math.max(0, came.length - recorded);
+      const most = excusable(came, evidence.disturbances);
+      if (repetitions > most) found.push(`${repetitions} attempts were repeated, and ${most} in flight at a fault`);
       const early = earlyOnes(came, evidence.retryDelays, repetitions);
       tally.duplicates += repetitions;
       tally.early += early;

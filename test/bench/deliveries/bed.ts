@@ -1,68 +1,175 @@
-import { fork } from 'node:child_process';
+import { type ChildProcess, fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import mongoose from 'mongoose';
-import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
+import mongoose, { type Connection } from 'mongoose';
 import { startEmbeddedMongo } from '../../../src/standalone/embedded-mongo.ts';
-import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
-import type { Arrival } from './receiver.ts';
+import { newSecretKey } from '../../support/gateway.ts';
 
-const secret = 'the-secret-of-the-bench';
+export const secret = 'the-secret-of-the-bench';
+/**
+ * Node lets garbage pile up to some 300 MB where nobody says otherwise, whatever is in use; this is what is said, to each
+ * process alike. More can be added for a profile: `BENCH_NODE_OPTIONS=--cpu-prof`.
+ */
+const nodeOptions = ['--max-old-space-size=96', ...(process.env.BENCH_NODE_OPTIONS?.split(' ') ?? [])];
+/** How long a delivery is waited for. Milliseconds. */
+const patience = 60_000;
 
-/** A gateway delivering in this process, a real mongod, and a receiver in a process of its own. */
+/** One delivery as it arrived; times are milliseconds of the machine's monotonic clock. */
+export interface Arrival {
+  readonly id: string;
+  readonly path: string;
+  readonly at: number;
+  readonly signed: boolean;
+}
+
+/** One event as it was published. */
+export interface Published {
+  readonly id: string;
+  readonly sent: number;
+  readonly accepted: number;
+}
+
+/** Where and how to publish. */
+export interface Target {
+  readonly port: number;
+  readonly key: string;
+}
+
+/** A process of the benchmark. */
+export interface Process {
+  readonly child: ChildProcess;
+  call<T>(name: string, ...args: unknown[]): Promise<T>;
+  end(): Promise<void>;
+}
+
+/** Starts one of the scripts beside this file, without a loader, so that it is measured alone. */
+async function startProcess(script: string, config: unknown): Promise<Process> {
+  const path = fileURLToPath(new URL(script, import.meta.url));
+  const argument = typeof config === 'string' ? config : JSON.stringify(config);
+  const child = fork(path, [argument], { execArgv: nodeOptions, serialization: 'advanced' });
+  const [ready] = await once(child, 'message');
+  if (ready !== 'ready') throw new Error(`${script} did not start`);
+  let serial = 0;
+  return {
+    child,
+    call<T>(name: string, ...args: unknown[]) {
+      serial += 1;
+      const id = serial;
+      return new Promise<T>((resolve, reject) => {
+        const onMessage = (message: { id: number; result: T; error?: string }) => {
+          if (message.id !== id) return;
+          child.off('message', onMessage);
+          if (message.error === undefined) resolve(message.result);
+          else reject(new Error(message.error));
+        };
+        child.on('message', onMessage);
+        child.send({ id, name, args });
+      });
+    },
+    async end() {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      child.disconnect();
+      await once(child, 'exit');
+    },
+  };
+}
+
+/** A real mongod of the benchmark's own, a receiver and a load generator, each a process of its own. */
 export interface Bed {
-  gateway: ModelGateway;
-  /** Registers `count` webhooks of a user, each at a path of its own. */
-  subscribe(userId: string, count: number): Promise<void>;
-  /** Resolves with the arrivals once `count` of them have come. @throws when a signature is wrong, one comes twice, or none comes for 30 s */
-  arrivals(count: number): Promise<readonly Arrival[]>;
+  readonly connection: Connection;
+  readonly receiver: Process;
+  readonly load: Process;
+  /** A gateway in a process of its own. */
+  sender(options?: object): Promise<Process>;
+  /** Stock Agenda in a process of its own. */
+  stock(): Promise<Process>;
+  /** So many URLs below a name. */
+  urls(name: string, count: number): string[];
+  /**
+   * The arrivals once there are so many.
+   * @throws when a signature is wrong, when one does not come, or comes twice
+   */
+  arrivals(count: number): Promise<Arrival[]>;
+  /** CPU time that mongod has used. Milliseconds. */
+  mongodCpu(): Promise<number>;
+  /** Operations that mongod has done for its clients. */
+  operations(): Promise<number>;
   close(): Promise<void>;
 }
 
 export const now = (): number => Number(process.hrtime.bigint()) / 1e6;
 
+/** What came of a kill: twice is allowed, never lost. */
+export function countDoubles(arrivals: readonly Arrival[]): number {
+  return arrivals.length - new Set(arrivals.map(({ id, path }) => `${id} ${path}`)).size;
+}
+
+/** Clock ticks, of which Linux counts 100 in a second whatever the machine. Milliseconds. */
+const tick = 10;
+
+async function cpuOf(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * tick;
+}
+
 export async function openBed(): Promise<Bed> {
   const mongo = await startEmbeddedMongo({ temporary: true });
-  const connection = await mongoose.createConnection(mongo.uri).asPromise();
-  const gateway = await createModelGateway({ mongo: connection, secretKeys: [newSecretKey()], ...loopbackOptions });
-  await gateway.start();
+  const database = new URL(mongo.uri);
+  database.pathname = `/bench_${randomBytes(4).toString('hex')}`;
+  const connection = await mongoose.createConnection(database.href).asPromise();
+  const config = { uri: database.href, secretKey: newSecretKey() };
+  const receiver = await startProcess('receiver.mjs', secret);
+  const load = await startProcess('load.mjs', '');
+  const port = await receiver.call<number>('port');
+  const opened: Process[] = [receiver, load];
 
-  const receiver = fork(fileURLToPath(new URL('./receiver.ts', import.meta.url)), [secret]);
-  const [{ port }] = (await once(receiver, 'message')) as [{ port: number }];
-  const waiting: Arrival[] = [];
-  let arrived: () => void = () => {};
-  receiver.on('message', (batch: Arrival[]) => {
-    waiting.push(...batch);
-    arrived();
-  });
+  async function open(script: string, more: object): Promise<Process> {
+    const started = await startProcess(script, { ...config, ...more });
+    opened.push(started);
+    return started;
+  }
 
   return {
-    gateway,
-    async subscribe(userId, count) {
-      for (let i = 0; i < count; i += 1) {
-        const url = `http://127.0.0.1:${port}/${userId}/${i}`;
-        await gateway.webhooks.create(userId, { url, events: ['credits.low'], secret });
-      }
-    },
+    connection,
+    receiver,
+    load,
+    sender: (options = {}) => open('sender.mjs', { options }),
+    stock: () => open('agenda.mjs', {}),
+    urls: (name, count) => Array.from({ length: count }, (_, i) => `http://127.0.0.1:${port}/${name}/${i}`),
     async arrivals(count) {
-      while (waiting.length < count) {
-        await new Promise<void>((resolve, reject) => {
-          const late = setTimeout(() => reject(new Error(`${waiting.length} of ${count} deliveries came`)), 30_000);
-          arrived = () => {
-            clearTimeout(late);
-            resolve();
-          };
-        });
+      const until = now() + patience;
+      while ((await receiver.call<number>('count')) < count) {
+        if (now() > until) throw new Error(`${await receiver.call('count')} of ${count} deliveries came`);
+        await sleep(50);
       }
-      const taken = waiting.splice(0);
+      const taken = await receiver.call<Arrival[]>('take');
       if (taken.some(({ signed }) => !signed)) throw new Error('a signature was wrong');
-      if (new Set(taken.map(({ id, path }) => `${id} ${path}`)).size !== count)
-        throw new Error('a delivery came twice');
+      if (countDoubles(taken) > 0) throw new Error('a delivery came twice');
       return taken;
     },
+    async mongodCpu() {
+      const used = await Promise.all(mongo.nodes.map(({ pid }) => cpuOf(pid)));
+      return used.reduce((a, b) => a + b, 0);
+    },
+    async operations() {
+      const status = await connection.db?.admin().serverStatus();
+      // an insert of many counts as many, and so does a bulk of updates; only the commands are round trips
+      const {
+        insert = 0,
+        query = 0,
+        update = 0,
+        delete: removed = 0,
+        command = 0,
+        getmore = 0,
+      } = status?.opcounters ?? {};
+      return insert + query + update + removed + command + getmore;
+    },
     async close() {
-      receiver.disconnect();
-      await gateway.close();
+      for (const one of opened) await one.end();
       await connection.close();
       await mongo.stop();
     },

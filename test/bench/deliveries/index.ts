@@ -1,68 +1,146 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { percentile, report } from '../report.ts';
-import { type Bed, now, openBed } from './bed.ts';
+import { cpus } from 'node:os';
+import { type Figure, report } from '../report.ts';
+import { openBed, type Process, type Target } from './bed.ts';
+import * as rows from './rows.ts';
 
 const quick = process.argv.includes('--quick');
 const rounds = quick ? 1 : 3;
-const publishers = 16;
+/** Groups of rows, all by default: `-- --only=rates,idle`. */
+const only = process.argv
+  .find((argument) => argument.startsWith('--only='))
+  ?.slice('--only='.length)
+  .split(',');
+const scale = quick ? 0.3 : 1;
+const some = (count: number) => Math.round(count * scale);
 
-async function publish(bed: Bed, userId: string): Promise<string> {
-  const data = { user_id: userId, credits_remaining: 5, threshold: 10 };
-  const { id } = await bed.gateway.publish({ type: 'credits.low', userId, data });
-  return id;
+const measured = new Map<string, { unit: string; values: number[] }>();
+
+function note(name: string, unit: string, value: number): void {
+  const figure = measured.get(name) ?? { unit, values: [] };
+  figure.values.push(value);
+  measured.set(name, figure);
+  console.error(`  ${name}: ${value.toFixed(2)} ${unit}`);
 }
 
-/** Deliveries a second, from the first publish to the last arrival. */
-async function rate(bed: Bed, userId: string, events: number, webhooks: number): Promise<number> {
-  const started = now();
-  let left = events;
-  const publisher = async () => {
-    while (left > 0) {
-      left -= 1;
-      await publish(bed, userId);
-    }
-  };
-  const [arrivals] = await Promise.all([
-    bed.arrivals(events * webhooks),
-    ...Array.from({ length: publishers }, publisher),
-  ]);
-  const last = Math.max(...arrivals.map(({ at }) => at));
-  return (events * webhooks * 1000) / (last - started);
-}
-
-/** Milliseconds from publish returning to the first byte at the receiver; negative where the delivery was faster. */
-async function delays(bed: Bed, userId: string, events: number, perSecond: number): Promise<number[]> {
-  const accepted = new Map<string, number>();
-  for (let i = 0; i < events; i += 1) {
-    const next = sleep(1000 / perSecond);
-    accepted.set(await publish(bed, userId), now());
-    await next;
-  }
-  const arrivals = await bed.arrivals(events);
-  return arrivals.map(({ id, at }) => at - (accepted.get(id) ?? Number.NaN));
-}
-
+const wanted = (row: string) => only?.includes(row) ?? true;
 const bed = await openBed();
-await bed.subscribe('usr_one', 1);
-await bed.subscribe('usr_ten', 10);
-await rate(bed, 'usr_one', 200, 1); // warm up
+let user = 0;
+/** An account of its own for each measurement. */
+const newUser = () => {
+  user += 1;
+  return `usr_${user}`;
+};
 
-const one: number[] = [];
-const ten: number[] = [];
-const p50: number[] = [];
-const p99: number[] = [];
-for (let round = 0; round < rounds; round += 1) {
-  one.push(await rate(bed, 'usr_one', 1_000, 1));
-  ten.push(await rate(bed, 'usr_ten', 200, 10));
-  const waits = await delays(bed, 'usr_one', quick ? 30 : 100, 10);
-  p50.push(percentile(waits, 50));
-  p99.push(percentile(waits, 99));
+async function opened(process: Process): Promise<Target> {
+  await bed.load.call('retarget');
+  return process.call<Target>('open');
 }
+
+async function rates(name: string, open: () => Promise<Process>, share: number): Promise<Process> {
+  const sender = await open();
+  const target = await opened(sender);
+  await sender.call('start');
+  const warm = newUser();
+  await rows.subscribe(bed, sender, warm, 1);
+  await rows.rate(bed, sender, target, warm, some(500 * share), 1);
+  for (const [row, events, webhooks] of [
+    ['one webhook', some(10_000 * share), 1],
+    ['each event to 10 webhooks', some(2_000 * share), 10],
+  ] as const) {
+    const userId = newUser();
+    await rows.subscribe(bed, sender, userId, webhooks);
+    const { rate, cpu, mongod, operations } = await rows.rate(bed, sender, target, userId, events, webhooks);
+    note(`${name}${row}, 16 publishers over HTTP, published to delivered`, 'deliveries/s', rate);
+    note(`${name}${row}: CPU of the sender, a delivery`, 'ms', cpu);
+    note(`${name}${row}: CPU of sender and mongod, a delivery`, 'ms', cpu + mongod);
+    note(`${name}${row}: operations on the database, a delivery`, '', operations);
+  }
+  const { peak } = await sender.call<{ peak: number }>('usage');
+  note(`${name}peak memory of the sender`, 'MB', peak);
+  return sender;
+}
+
+async function latencies(sender: Process): Promise<void> {
+  const target = await opened(sender);
+  const userId = newUser();
+  await rows.subscribe(bed, sender, userId, 1);
+  for (const [perSecond, events] of [
+    [10, quick ? 50 : 200],
+    [200, quick ? 600 : 2_000],
+  ] as const) {
+    const found = await rows.delays(bed, target, userId, events, perSecond);
+    for (const [what, value] of Object.entries(found)) {
+      const [from, p] = what.startsWith('sent ') ? ['published', what.slice(5)] : ['accepted', what];
+      note(`${from} to first byte at ${perSecond}/s, ${p}`, 'ms', value);
+    }
+  }
+}
+
+async function hanging(sender: Process): Promise<void> {
+  const target = await opened(sender);
+  const events = quick ? 300 : 1_000;
+  const without = await rows.nineOthers(bed, sender, target, 'answers', events);
+  const beside = await rows.nineOthers(bed, sender, target, 'hangs', events);
+  for (const p of ['p50', 'p99'] as const) {
+    note(`nine receivers beside one that answers, ${p}`, 'ms', without[p] ?? Number.NaN);
+    note(`nine receivers beside one that hangs, ${p}`, 'ms', beside[p] ?? Number.NaN);
+  }
+}
+
+/** Publishing with nobody to deliver leaves what the draining rows drain. */
+async function backlogs(): Promise<void> {
+  const publisher = await bed.sender();
+  const target = await opened(publisher);
+  const waiting = quick ? 5_000 : 10_000;
+  const first = newUser();
+  await rows.subscribe(bed, publisher, first, 1);
+  note('publish alone over HTTP, one webhook', 'events/s', await rows.publishAlone(bed, target, first, waiting));
+  const worker = await bed.sender();
+  note(`${waiting} waiting, drained in`, 's', await rows.drain(bed, worker, waiting));
+  if (wanted('idle')) {
+    const { cpu, operations } = await rows.idle(bed, worker, 5);
+    note('idle worker: CPU', '% of a core', cpu ?? Number.NaN);
+    note('idle worker: operations on the database', '/s', operations ?? Number.NaN);
+  }
+  await worker.call('close');
+  await worker.end();
+  if (wanted('kill')) {
+    const second = newUser();
+    await rows.subscribe(bed, publisher, second, 10);
+    await rows.publishAlone(bed, target, second, waiting / 10);
+    const { successor, figures } = await rows.killInMidDrain(bed, await bed.sender(), bed.sender, waiting);
+    note('worker killed in mid-drain: lost', '', figures.lost ?? Number.NaN);
+    note('worker killed in mid-drain: twice', '', figures.twice ?? Number.NaN);
+    note('worker killed in mid-drain: restart to last', 's', figures.seconds ?? Number.NaN);
+    await successor.call('close');
+    await successor.end();
+  }
+  await publisher.call('close');
+  await publisher.end();
+}
+
+async function round(): Promise<void> {
+  if (wanted('rates') || wanted('latency') || wanted('hang')) {
+    const sender = await rates('', bed.sender, wanted('rates') ? 1 : 0.02);
+    if (wanted('latency')) await latencies(sender);
+    if (wanted('hang')) await hanging(sender);
+    await sender.call('close').catch(() => {});
+    await sender.end();
+  }
+  if (wanted('backlog')) await backlogs();
+  if (wanted('stock')) {
+    const stock = await rates('stock Agenda: ', bed.stock, 0.1);
+    await stock.call('close');
+    await stock.end();
+  }
+}
+
+for (let i = 0; i < rounds; i += 1) await round();
 await bed.close();
 
-report('Deliveries: one process, its database and the receiver on this machine; every delivery and signature checked', [
-  { name: 'one webhook, 16 publishers', unit: 'deliveries/s', values: one },
-  { name: 'each event to 10 webhooks', unit: 'deliveries/s', values: ten },
-  { name: 'published to first byte at 10/s, p50', unit: 'ms', values: p50 },
-  { name: 'published to first byte at 10/s, p99', unit: 'ms', values: p99 },
-]);
+const figures: Figure[] = [...measured].map(([name, figure]) => ({ name, ...figure }));
+const [cpu] = cpus();
+report(
+  `Deliveries, on one machine with everything on it: ${cpus().length} × ${cpu?.model}, Node ${process.versions.node}; every delivery and signature checked`,
+  figures,
+);

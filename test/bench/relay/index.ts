@@ -129,7 +129,7 @@ async function main(): Promise<void> {
     await measureRequests(servers, upstream);
     await measureLongPrompts(servers);
   }
-  for (let round = 0; round < (quick ? 1 : 3); round += 1) await measureStreams(servers.gateway, upstream);
+  for (let round = 0; round < 3; round += 1) await measureStreams(servers.gateway, upstream);
   note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
 
   for (const { child } of started) child.send('stop');

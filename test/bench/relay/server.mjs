@@ -57,7 +57,7 @@ function bareExpress() {
   return http.createServer(app);
 }
 
-/** Limits that are never reached, shared with other processes; quotas whose thresholds are. */
+/** Limits and credits that are never used up, agreed on with other processes; quotas whose thresholds are passed. */
 const accounting = {
   limits: {
     perKey: { requestsPerMinute: 1e9, tokensPerMinute: 1e12 },
@@ -65,6 +65,12 @@ const accounting = {
     shared: true,
   },
   quotas: { perUser: { unit: 'tokens', daily: 1e6, monthly: 1e7 } },
+  credits: {
+    prices: { '*': { input: 0.25, cachedInput: 0.025, output: 2 } },
+    initialBalance: 1e9,
+    lowThreshold: 1,
+    slice: 1_000,
+  },
 };
 
 /** The product, as a host mounts it: keys in MongoDB, validation, routing over two upstreams, metering. */

@@ -1,0 +1,43 @@
+import { createHmac } from 'node:crypto';
+import { createServer } from 'node:http';
+import { now, serve } from './rpc.mjs';
+
+/**
+ * A receiver in a process of its own: answers 200, or hangs below /hang, and notes of each event when its first byte came
+ * and whether its signature was right.
+ */
+const secret = process.argv[2] ?? '';
+let arrivals = [];
+let hangs = 0;
+
+const server = createServer((req, res) => {
+  const at = now();
+  const chunks = [];
+  req.on('data', (chunk) => chunks.push(chunk));
+  req.on('end', () => {
+    if (req.url?.startsWith('/hang')) {
+      hangs += 1;
+      setTimeout(() => res.destroy(), 30_000).unref();
+      return;
+    }
+    const body = Buffer.concat(chunks);
+    const expected = `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
+    const { id } = JSON.parse(body.toString());
+    arrivals.push({ id, path: req.url, at, signed: req.headers['x-service-signature'] === expected });
+    res.end();
+  });
+});
+server.keepAliveTimeout = 60_000;
+await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+
+serve({
+  port: () => server.address().port,
+  count: () => arrivals.length,
+  hangs: () => hangs,
+  take() {
+    const taken = arrivals;
+    arrivals = [];
+    return taken;
+  },
+});
+process.send?.('ready');

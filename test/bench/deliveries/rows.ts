@@ -1,0 +1,139 @@
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { percentile } from '../report.ts';
+import { type Arrival, type Bed, countDoubles, now, type Process, type Published, secret, type Target } from './bed.ts';
+
+/** Figures of one measurement, by name. */
+export type Figures = Record<string, number>;
+
+const publishers = 16;
+
+/** An account with so many webhooks at a sender. */
+export async function subscribe(bed: Bed, sender: Process, userId: string, count: number): Promise<void> {
+  await sender.call('subscribe', userId, bed.urls(userId, count), secret);
+}
+
+/** Deliveries a second from the first publish to the last arrival, and what they cost. */
+export async function rate(
+  bed: Bed,
+  sender: Process,
+  target: Target,
+  userId: string,
+  events: number,
+  webhooks: number,
+) {
+  const count = events * webhooks;
+  const before = { ...(await sender.call<{ cpu: number }>('usage')), mongod: await bed.mongodCpu() };
+  const operations = await bed.operations();
+  const flood = bed.load.call<Published[]>('flood', target, userId, events, publishers);
+  const [published, arrivals] = await Promise.all([flood, bed.arrivals(count)]);
+  const first = Math.min(...published.map(({ sent }) => sent));
+  const last = Math.max(...arrivals.map(({ at }) => at));
+  // what is still being recorded belongs to it
+  await sleep(300);
+  const after = { ...(await sender.call<{ cpu: number }>('usage')), mongod: await bed.mongodCpu() };
+  return {
+    rate: (count * 1_000) / (last - first),
+    cpu: (after.cpu - before.cpu) / count,
+    mongod: (after.mongod - before.mongod) / count,
+    operations: ((await bed.operations()) - operations) / count,
+  };
+}
+
+/** Publishing alone, with nobody to deliver: events a second. Leaves that many deliveries waiting. */
+export async function publishAlone(bed: Bed, target: Target, userId: string, events: number): Promise<number> {
+  const published = await bed.load.call<Published[]>('flood', target, userId, events, publishers);
+  const first = Math.min(...published.map(({ sent }) => sent));
+  return (events * 1_000) / (Math.max(...published.map(({ accepted }) => accepted)) - first);
+}
+
+/** Seconds from starting the workers of a process to the last arrival of what waited. */
+export async function drain(bed: Bed, worker: Process, waiting: number): Promise<number> {
+  const started = now();
+  await worker.call('start');
+  const arrivals = await bed.arrivals(waiting);
+  return (Math.max(...arrivals.map(({ at }) => at)) - started) / 1_000;
+}
+
+function waits(published: readonly Published[], arrivals: readonly Arrival[], from: 'sent' | 'accepted'): number[] {
+  const began = new Map(published.map((one) => [one.id, one[from]]));
+  return arrivals.map(({ id, at }) => at - (began.get(id) ?? Number.NaN));
+}
+
+/** From the answer to the publisher, and from its request, to the first byte at the receiver. Milliseconds. */
+export async function delays(
+  bed: Bed,
+  target: Target,
+  userId: string,
+  events: number,
+  perSecond: number,
+): Promise<Figures> {
+  const published = await bed.load.call<Published[]>('steadily', target, userId, events, perSecond);
+  const arrivals = await bed.arrivals(events);
+  const accepted = waits(published, arrivals, 'accepted');
+  const sent = waits(published, arrivals, 'sent');
+  return {
+    p50: percentile(accepted, 50),
+    p99: percentile(accepted, 99),
+    'sent p50': percentile(sent, 50),
+    'sent p99': percentile(sent, 99),
+  };
+}
+
+/** The delays of nine receivers beside one that hangs, or does not. Milliseconds. */
+export async function nineOthers(
+  bed: Bed,
+  sender: Process,
+  target: Target,
+  tenth: 'hangs' | 'answers',
+  events: number,
+): Promise<Figures> {
+  const userId = `usr_nine_${tenth}_${Math.round(now())}`;
+  await subscribe(bed, sender, userId, 9);
+  await sender.call('subscribe', userId, bed.urls(tenth === 'hangs' ? `hang/${userId}` : `${userId}/tenth`, 1), secret);
+  const published = await bed.load.call<Published[]>('steadily', target, userId, events, 100);
+  const arrivals = await bed.arrivals(events * (tenth === 'hangs' ? 9 : 10));
+  const nine = arrivals.filter(({ path }) => !path.includes('tenth'));
+  const all = waits(published, nine, 'sent');
+  return { p50: percentile(all, 50), p99: percentile(all, 99) };
+}
+
+/** A worker is killed in the middle of draining, and another started. */
+export async function killInMidDrain(bed: Bed, worker: Process, next: () => Promise<Process>, waiting: number) {
+  await worker.call('start');
+  while ((await bed.receiver.call<number>('count')) < waiting / 2) await sleep(5);
+  const gone = once(worker.child, 'exit');
+  worker.child.kill('SIGKILL');
+  await gone;
+  const restarted = now();
+  const successor = await next();
+  await successor.call('start');
+  const until = now() + 30_000;
+  const arrived: Arrival[] = [];
+  const distinct = () => arrived.length - countDoubles(arrived);
+  while (distinct() < waiting && now() < until) {
+    await sleep(50);
+    arrived.push(...(await bed.receiver.call<Arrival[]>('take')));
+  }
+  // one that came twice may come late
+  await sleep(500);
+  arrived.push(...(await bed.receiver.call<Arrival[]>('take')));
+  const figures: Figures = {
+    lost: waiting - distinct(),
+    twice: countDoubles(arrived),
+    seconds: (Math.max(...arrived.map(({ at }) => at)) - restarted) / 1_000,
+  };
+  return { successor, figures };
+}
+
+/** What a worker with nothing to do costs: percent of a core, and operations a second on the database. */
+export async function idle(bed: Bed, worker: Process, seconds: number): Promise<Figures> {
+  await sleep(3_000);
+  const operations = await bed.operations();
+  const { cpu } = await worker.call<{ cpu: number }>('usage');
+  await sleep(seconds * 1_000);
+  const after = await worker.call<{ cpu: number }>('usage');
+  // the question for the operations is one itself
+  const asked = (await bed.operations()) - operations - 1;
+  return { cpu: (after.cpu - cpu) / (seconds * 10), operations: asked / seconds };
+}

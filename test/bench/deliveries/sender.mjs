@@ -1,0 +1,46 @@
+import { createServer } from 'node:http';
+import express from 'express';
+import mongoose from 'mongoose';
+import { createModelGateway, hardenServer, scopes } from '../../../dist/index.js';
+import { serve } from './rpc.mjs';
+
+/** The gateway as it is shipped, compiled, alone in a process: with its router, and with its workers once they are started. */
+const { uri, secretKey, options } = JSON.parse(process.argv[2] ?? '{}');
+const connection = await mongoose.createConnection(uri).asPromise();
+const gateway = await createModelGateway({
+  mongo: connection,
+  secretKeys: [secretKey],
+  allowHttp: true,
+  allowPrivateNetworks: ['127.0.0.0/8'],
+  maxWebhooks: 100_000,
+  managementRateLimit: 1_000_000,
+  logger: { info() {}, warn() {}, error: console.error },
+  ...options,
+});
+const server = hardenServer(createServer(express().use(gateway.router)));
+await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+
+serve({
+  async open() {
+    const { key } = await gateway.keys.create({ userId: 'usr_bench', scopes });
+    return { port: server.address().port, key };
+  },
+  start: () => gateway.start(),
+  async subscribe(userId, urls, secret) {
+    for (let i = 0; i < urls.length; i += 50) {
+      const some = urls.slice(i, i + 50);
+      await Promise.all(some.map((url) => gateway.webhooks.create(userId, { url, events: ['credits.low'], secret })));
+    }
+  },
+  publish: (event) => gateway.publish(event),
+  usage() {
+    const { user, system } = process.cpuUsage();
+    return { cpu: (user + system) / 1e3, peak: process.resourceUsage().maxRSS / 1024 };
+  },
+  async close() {
+    server.closeAllConnections();
+    await gateway.close();
+    await connection.close();
+  },
+});
+process.send?.('ready');

@@ -1,0 +1,70 @@
+import type { Arrival } from './receivers.ts';
+
+/** When something was broken. Milliseconds since 1970. */
+export interface Disturbance {
+  readonly from: number;
+  readonly to: number;
+  /** Whether it can have cost a delivery one record at most: whoever dies had one attempt of it in flight. */
+  readonly once: boolean;
+}
+
+/** How late the suite may hear of a worker's death. Milliseconds. */
+const reaction = 1_000;
+/** An attempt may arrive so long after its worker died: the bytes were on their way. Milliseconds. */
+const onTheWay = 500;
+/** An attempt that was answered is recorded by then, when nothing is broken. Milliseconds. */
+const recordedWithin = 3_000;
+
+/** What was broken in one row, and when. */
+export function createDisturbances() {
+  const all: Disturbance[] = [];
+  return {
+    all,
+    /** A worker has just died without a chance to record anything. */
+    died(): void {
+      const now = Date.now();
+      all.push({ from: now - reaction, to: now, once: true });
+    },
+    /** The database is not itself while this runs. */
+    async during(breaking: () => Promise<void>): Promise<void> {
+      const from = Date.now();
+      try {
+        await breaking();
+      } finally {
+        all.push({ from, to: Date.now(), once: false });
+      }
+    },
+  };
+}
+
+export type Disturbances = ReturnType<typeof createDisturbances>;
+
+function hits({ from, to }: Disturbance, { at, answeredAt }: Arrival): boolean {
+  const ended = Number.isFinite(answeredAt) ? answeredAt : at;
+  return from <= ended + recordedWithin && to >= at - onTheWay;
+}
+
+/**
+ * How many of a delivery's arrivals can have stayed unrecorded: those in flight when something was broken, and no more for
+ * each death than one. A largest matching of arrivals with deaths, by augmenting paths. Pure.
+ */
+export function excusable(came: readonly Arrival[], disturbances: readonly Disturbance[]): number {
+  const deaths = disturbances.filter(({ once }) => once);
+  const byDeath = new Map<Disturbance, Arrival>();
+
+  function match(arrival: Arrival, tried: Set<Disturbance>): boolean {
+    for (const death of deaths) {
+      if (tried.has(death) || !hits(death, arrival)) continue;
+      tried.add(death);
+      const other = byDeath.get(death);
+      if (other && !match(other, tried)) continue;
+      byDeath.set(death, arrival);
+      return true;
+    }
+    return false;
+  }
+
+  return came.filter(
+    (arrival) => disturbances.some((one) => !one.once && hits(one, arrival)) || match(arrival, new Set()),
+  ).length;
+}
