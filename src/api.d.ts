@@ -213,7 +213,7 @@ export interface paths {
         };
         /**
          * Retrieve a webhook
-         * @description **Beta.** Shows one of your webhooks, and whether a rotation of its secret is under way.
+         * @description **Beta.** Shows one of your webhooks: its health, and whether a rotation of its secret is under way.
          */
         get: operations["retrieveWebhook"];
         put?: never;
@@ -263,6 +263,224 @@ export interface paths {
          *     changes only the rest of the overlap and `service_signature`, so this request can be repeated.
          */
         post: operations["rotateWebhookSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test event
+         * @description Sends the example of an event type to this webhook the way real events go, marked by `x-service-test: true`, in
+         *     one attempt, and waits up to 35 seconds for its outcome.
+         */
+        post: operations["testWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{id}/recover": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Recover deliveries
+         * @description Sends again what this webhook has missed: its failed and canceled deliveries, one attempt each, recorded as manual;
+         *     and the events it would have been sent had it been active (`skipped`), each as if it were published now. Oldest
+         *     first, at a bounded rate and behind new events; at most 100,000 at a time. Follow its progress with
+         *     `GET /v1/webhooks/{id}/recoveries/{recovery_id}`.
+         */
+        post: operations["recoverWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{id}/recoveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * List recoveries
+         * @description Lists the recoveries of a webhook, newest first, as long as they are kept. When `has_more` is true, ask again with
+         *     `after` set to the last id of this page.
+         */
+        get: operations["listRecoveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{id}/recoveries/{recovery_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+                /**
+                 * @description The id of the recovery.
+                 * @example rec_01kaj3m5y0f7q9w4n8r1t6b0zd
+                 */
+                recovery_id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a recovery
+         * @description Shows how far a recovery has come.
+         */
+        get: operations["retrieveRecovery"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{id}/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a webhook's statistics
+         * @description Counts the attempts of the last 168 hours, the present one included, whatever they were made for. Times are
+         *     percentiles out of a histogram and right within 10 percent. The numbers follow within about a second; a process
+         *     that is killed takes its last second of them with it, the deliveries themselves lose nothing.
+         */
+        get: operations["retrieveWebhookStats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List deliveries
+         * @description Lists the deliveries of your account's events, newest first, as long as they are kept (30 days unless the operator
+         *     says otherwise). A delivery is one event on its way to one webhook. When `has_more` is true, ask again with `after`
+         *     set to the last id of this page.
+         */
+        get: operations["listDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/deliveries/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the delivery.
+                 * @example dlv_01kaj3m5x5q2w4n8r1t6b0zc9d
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a delivery
+         * @description Shows one delivery: what is sent, every attempt that was made, and when the others are due.
+         */
+        get: operations["retrieveDelivery"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/deliveries/{id}/resend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the delivery.
+                 * @example dlv_01kaj3m5x5q2w4n8r1t6b0zc9d
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resend a delivery
+         * @description Makes one more attempt now, recorded as manual, and waits up to 35 seconds for its outcome. A 2xx ends the delivery
+         *     as delivered, whether it was pending, failed or canceled. A failure is recorded and changes nothing else: neither the
+         *     state nor the attempts that are still due.
+         */
+        post: operations["resendDelivery"];
         delete?: never;
         options?: never;
         head?: never;
@@ -338,6 +556,72 @@ export interface paths {
          *     Revoking it again changes nothing and answers the same.
          */
         delete: operations["deleteApiKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/users/{user_id}/api_keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * List the API keys of any account
+         * @description For the operator: lists the keys of an account, oldest first, those that have expired or been revoked too, never
+         *     the keys themselves. When `has_more` is true, ask again with `after` set to the last id of this page.
+         */
+        get: operations["listUserApiKeys"];
+        put?: never;
+        /**
+         * Create an API key of any account
+         * @description For the operator: makes an API key for an account, which need not be known before, and publishes
+         *     `api_key.created`. The key is in this answer alone. It may have what an account's owner has (`models`, `webhooks`,
+         *     `keys`) and any scope of your own key, but cannot call other models or live longer than that.
+         */
+        post: operations["createUserApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/users/{user_id}/api_keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: string;
+                /**
+                 * @description The id of the key.
+                 * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke an API key of any account
+         * @description For the operator: revokes a key of an account, everywhere within a second, and publishes `api_key.revoked`. Its
+         *     record stays.
+         *     Revoking it again changes nothing and answers the same.
+         */
+        delete: operations["deleteUserApiKey"];
         options?: never;
         head?: never;
         patch?: never;
@@ -454,6 +738,28 @@ export interface paths {
         get: operations["retrieveCredits"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/credits/top_ups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give credits to an account
+         * @description For the operator: adds credits to an account, which need not be known before, once for each account and
+         *     `Idempotency-Key`: the same key again adds nothing, with another amount it is refused. What was paid for is better
+         *     reported as a payment, which tells the account of it too.
+         */
+        post: operations["topUpCredits"];
         delete?: never;
         options?: never;
         head?: never;
@@ -644,7 +950,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "insufficient_credits" | "invalid_json" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "webhook_not_found" | "model_not_found" | "api_key_not_found" | "event_not_found" | "webhook_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "shutting_down";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "cross_origin_request" | "insufficient_credits" | "invalid_json" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "webhook_not_found" | "model_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "shutting_down";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     A code never changes its meaning; there may be new ones.
@@ -1011,6 +1317,10 @@ export interface components {
             data: components["schemas"]["EventData"];
             /** @description Whether it was a test event. */
             test: boolean;
+            state: components["schemas"]["EventState"];
+            deliveries: components["schemas"]["EventDeliveries"];
+            /** @description How many webhooks were subscribed to it but not active. Recover delivers it to them. */
+            skipped: number;
         };
         EventList: {
             data: components["schemas"]["PastEvent"][];
@@ -1052,6 +1362,19 @@ export interface components {
             /** @description `credits.low` is sent when the balance falls below it. */
             low_threshold: number;
         };
+        CreditTopUp: {
+            /** @description The account. */
+            user_id: string;
+            /** @description How many to add; counted to a millionth. */
+            credits: number;
+        };
+        CreditsToppedUp: {
+            user_id: string;
+            /** @description The credits that were added. */
+            credits: number;
+            /** @description The key that the top-up is known by. */
+            idempotency_key: string;
+        } & components["schemas"]["Credits"];
         WebhookCreate: {
             /**
              * @description Where deliveries are sent: an https URL without a user name or password in it,
@@ -1107,8 +1430,11 @@ export interface components {
              */
             created_at: string;
         };
-        /** @description A webhook, and how far its secret's rotation has come. */
+        /** @description A webhook, how it fares, and how far its secret's rotation has come. */
         WebhookDetails: components["schemas"]["Webhook"] & {
+            /** @description When and why the gateway set `active` to false; null when it did not, and once it is set to true again. */
+            disabled: components["schemas"]["WebhookDisabled"] | null;
+            health: components["schemas"]["WebhookHealth"];
             /** @description The rotation under way; null when only one secret is good. */
             secret_rotation: components["schemas"]["WebhookSecretRotation"] | null;
         };
@@ -1120,6 +1446,222 @@ export interface components {
              */
             ends_at: string;
             service_signature: components["schemas"]["ServiceSignatureSecret"];
+        };
+        /**
+         * Format: date-time
+         * @description A moment in ISO 8601, with its offset from UTC or Z.
+         */
+        Moment: string;
+        /**
+         * @description Where a delivery stands. `pending`: an attempt is due or being made. `delivered`: the receiver answered 2xx.
+         *     `failed`: the last attempt failed. `canceled`: ended without it; `reason` says why.
+         * @enum {string}
+         */
+        DeliveryState: "pending" | "delivered" | "failed" | "canceled";
+        /** @description One event on its way to one webhook. */
+        DeliverySummary: {
+            /** @description The id of the delivery. */
+            id: string;
+            event_id: components["schemas"]["EventId"];
+            /** @description The webhook it goes to. */
+            webhook_id: string;
+            /** @description The type of the event. */
+            type: string;
+            /** @description Whether it is a test event. */
+            test: boolean;
+            state: components["schemas"]["DeliveryState"];
+            /** @description Why it was canceled; null when it was not. */
+            reason: ("webhook_deleted" | "webhook_inactive" | "unsubscribed" | "event_deleted") | null;
+            /** @description Scheduled attempts made so far; manual ones are not counted. */
+            attempts_made: number;
+            /** @description Scheduled attempts in all, if each fails. */
+            max_attempts: number;
+            /** @description When the next scheduled attempt is due, or was if it is late; null when there is none. */
+            next_attempt_at: components["schemas"]["Moment"] | null;
+            /** @description Whether an attempt is being made at this moment. */
+            in_flight: boolean;
+            /** @description The status of the last answer; null when the last attempt had none. */
+            last_status: number | null;
+            /** @description Why the last attempt failed; null when it did not, or there was none. */
+            last_code: components["schemas"]["DeliveryErrorCode"] | null;
+            created_at: components["schemas"]["Moment"];
+            /** @description When it was delivered, failed or was canceled; null while it is pending. */
+            ended_at: components["schemas"]["Moment"] | null;
+        };
+        /** @description A delivery with what is sent, the attempts made and those to come. */
+        DeliveryDetails: components["schemas"]["DeliverySummary"] & {
+            /** @description The URL of the webhook as it is now; null when it has been deleted. */
+            url: string | null;
+            /** @description The exact bytes that are sent, as text; empty when the event is kept no longer. */
+            body: string;
+            /** @description Every scheduled attempt and the last 50 manual ones, oldest first. */
+            attempts: components["schemas"]["DeliveryAttempt"][];
+            /** @description The attempts still to come if each fails at once; empty when the delivery has ended. */
+            schedule: components["schemas"]["ScheduledAttempt"][];
+        };
+        /** @description One attempt that was made. */
+        DeliveryAttempt: {
+            /** @description Which of the scheduled attempts it was; null for a manual one. */
+            number: number | null;
+            /** @description Whether somebody asked for it. */
+            manual: boolean;
+            started_at: components["schemas"]["Moment"];
+            /** @description How long it took, in milliseconds. */
+            duration_ms: number;
+            /** @description What the receiver answered; null when it did not. */
+            status: number | null;
+            /** @description Why it failed; null when it succeeded. */
+            code: components["schemas"]["DeliveryErrorCode"] | null;
+            /** @description The code in words, and what to do about it; null when it succeeded. */
+            explanation: string | null;
+            /** @description The headers that were sent, without signatures. */
+            request_headers: {
+                [key: string]: string;
+            };
+            /** @description The first 1 KB of the answer, as text. */
+            response: string;
+        };
+        /** @description An attempt to come. */
+        ScheduledAttempt: {
+            /** @description Its number; the first attempt has 1. */
+            number: number;
+            due_at: components["schemas"]["Moment"];
+        };
+        DeliveryList: {
+            data: components["schemas"]["DeliverySummary"][];
+            /** @description Whether there are more deliveries after this page. */
+            has_more: boolean;
+        };
+        WebhookTest: {
+            /** @description A type that the webhook is subscribed to. */
+            type: string;
+        };
+        /** @description What is recovered. */
+        RecoveryStates: ("failed" | "canceled" | "skipped")[];
+        RecoveryCreate: {
+            /** @description Events published at this moment or later; not older than they are kept. */
+            since: string;
+            /** @description Events published before this moment; the present one when it is left out. */
+            until?: string;
+            /** @description What is recovered; all three when it is left out. */
+            states?: ("failed" | "canceled" | "skipped")[];
+        };
+        /** @description How far a recovery has come. */
+        Recovery: {
+            /** @description The id of the recovery. */
+            id: string;
+            /** @description The webhook that is recovered. */
+            webhook_id: string;
+            /**
+             * @description Whether it goes on. It also ends when the webhook is paused or deleted.
+             * @enum {string}
+             */
+            state: "running" | "done";
+            since: components["schemas"]["Moment"];
+            until: components["schemas"]["Moment"];
+            states: components["schemas"]["RecoveryStates"];
+            /** @description How much there was to send again when it started. */
+            found: number;
+            /** @description How much of it has been sent. */
+            resent: number;
+            /** @description How much of that the receiver took with 2xx. */
+            delivered: number;
+            /** @description How much of that it did not; missed events are then tried again on the usual schedule. */
+            failed: number;
+            started_at: components["schemas"]["Moment"];
+            /** @description When it ended; null while it is running. */
+            ended_at: components["schemas"]["Moment"] | null;
+        };
+        RecoveryList: {
+            data: components["schemas"]["Recovery"][];
+            /** @description Whether there are more recoveries after this page. */
+            has_more: boolean;
+        };
+        /** @description That the gateway has disabled a webhook. */
+        WebhookDisabled: {
+            at: components["schemas"]["Moment"];
+            /**
+             * @description `gone`: the receiver answered 410. `failing`: it failed everything for longer than the operator allows.
+             * @enum {string}
+             */
+            reason: "gone" | "failing";
+        };
+        /** @description An attempt that failed. */
+        WebhookFailure: {
+            at: components["schemas"]["Moment"];
+            /** @description The delivery it belongs to. */
+            delivery_id: string;
+            /** @description What the receiver answered; null when it did not. */
+            status: number | null;
+            code: components["schemas"]["DeliveryErrorCode"];
+            /** @description The code in words, and what to do about it. */
+            explanation: string;
+        };
+        /** @description How a webhook fares, by the attempts made to it. */
+        WebhookHealth: {
+            /**
+             * @description `failing`: at least the last three attempts failed, over five minutes or more. `idle`: nothing was sent in the last week.
+             * @enum {string}
+             */
+            state: "healthy" | "failing" | "idle";
+            /** @description When the first of the failures since the last success was; null when the last attempt succeeded. */
+            failing_since: components["schemas"]["Moment"] | null;
+            /** @description When an attempt last succeeded. */
+            last_success_at: components["schemas"]["Moment"] | null;
+            /** @description The last attempt that failed. */
+            last_failure: components["schemas"]["WebhookFailure"] | null;
+        };
+        /** @description The attempts of the last 168 hours. */
+        WebhookStats: {
+            /** @description The webhook. */
+            webhook_id: string;
+            since: components["schemas"]["Moment"];
+            until: components["schemas"]["Moment"];
+            /** @description All attempts. */
+            attempts: number;
+            /** @description Those answered 2xx. */
+            succeeded: number;
+            /** @description The others. */
+            failed: number;
+            /** @description Of all attempts, 0 to 1; null when there were none. */
+            success_rate: number | null;
+            /** @description What half of the attempts took at most, in milliseconds; null when there were none. */
+            p50_ms: number | null;
+            /** @description What 95 of 100 attempts took at most, in milliseconds; null when there were none. */
+            p95_ms: number | null;
+            /** @description The last attempt that failed, whenever it was. */
+            last_failure: components["schemas"]["WebhookFailure"] | null;
+            /** @description 168 hours, oldest first. */
+            hours: components["schemas"]["WebhookStatsHour"][];
+        };
+        /** @description One hour. */
+        WebhookStatsHour: {
+            start: components["schemas"]["Moment"];
+            /** @description Attempts answered 2xx. */
+            succeeded: number;
+            /** @description The others. */
+            failed: number;
+            /** @description As over the whole time. */
+            p50_ms: number | null;
+            /** @description As over the whole time. */
+            p95_ms: number | null;
+        };
+        /**
+         * @description How an event stands with all of its deliveries: `failed` as soon as one has failed, else `pending` while one is,
+         *     `canceled` where each was, `none` where it had nowhere to go, else `delivered`.
+         * @enum {string}
+         */
+        EventState: "pending" | "delivered" | "failed" | "canceled" | "none";
+        /** @description How many of its deliveries are in each state. */
+        EventDeliveries: {
+            /** @description Deliveries that are pending. */
+            pending: number;
+            /** @description Deliveries that are delivered. */
+            delivered: number;
+            /** @description Deliveries that are failed. */
+            failed: number;
+            /** @description Deliveries that are canceled. */
+            canceled: number;
         };
         WebhookList: {
             data: components["schemas"]["WebhookSummary"][];
@@ -1173,7 +1715,10 @@ export interface components {
             api_key_id?: string | null;
             /** @description Calls that were answered. */
             requests: number;
+            /** @description Cached ones included. */
             input_tokens: number;
+            /** @description Those of the input that the provider had in its cache. */
+            cached_input_tokens: number;
             output_tokens: number;
             images: number;
         };
@@ -1365,6 +1910,16 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description Your own key may not do this, or not give what the new key shall have; or the account has enough keys. */
+        ApiKeyForbidden: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description You have no API key with this id. */
         ApiKeyNotFound: {
             headers: {
@@ -1375,8 +1930,38 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description This gateway does not count usage. */
+        NoUsage: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description This gateway keeps no credits. */
+        NoCredits: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description You have no event with this id, or it is kept no longer. */
         EventNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description You have no delivery with this id, or it is kept no longer. */
+        DeliveryNotFound: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -2400,6 +2985,414 @@ export interface operations {
             503: components["responses"]["ShuttingDown"];
         };
     };
+    testWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookTest"];
+            };
+        };
+        responses: {
+            /** @description What came of it. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryDetails"];
+                };
+            };
+            /** @description The attempt is still being made, or about to be. */
+            202: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryDetails"];
+                };
+            };
+            /** @description The body is not valid JSON, or the webhook is not subscribed to the type. */
+            400: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["WebhookNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            /** @description The webhook is not active. */
+            409: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            413: components["responses"]["RequestTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    recoverWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RecoveryCreate"];
+            };
+        };
+        responses: {
+            /** @description The recovery, which goes on by itself. */
+            202: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Recovery"];
+                };
+            };
+            /** @description The body is not valid JSON, or a field is missing, unknown or wrong. */
+            400: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["WebhookNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            /** @description The webhook is not active, or a recovery of it is running. */
+            409: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            413: components["responses"]["RequestTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    listRecoveries: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How many recoveries to answer at most; 100 when it is left out.
+                 * @example 20
+                 */
+                limit?: number;
+                /**
+                 * @description The id of a recovery; the page starts with the one before it in time.
+                 * @example rec_01kaj3m5y0f7q9w4n8r1t6b0zd
+                 */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of recoveries. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecoveryList"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["WebhookNotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    retrieveRecovery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+                /**
+                 * @description The id of the recovery.
+                 * @example rec_01kaj3m5y0f7q9w4n8r1t6b0zd
+                 */
+                recovery_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The recovery. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Recovery"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            /** @description You have no webhook or no recovery with this id. */
+            404: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    retrieveWebhookStats: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the webhook.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The statistics. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookStats"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["WebhookNotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    listDeliveries: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only deliveries to this webhook, which may have been deleted since.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                webhook_id?: string;
+                /**
+                 * @description Only deliveries of this event.
+                 * @example evt_01kaj3m5x5a1b2c3d4e5f6g7h8
+                 */
+                event_id?: string;
+                /**
+                 * @description Only deliveries of events of this type.
+                 * @example credits.low
+                 */
+                type?: components["schemas"]["EventType"];
+                /**
+                 * @description Only deliveries in this state.
+                 * @example failed
+                 */
+                state?: components["schemas"]["DeliveryState"];
+                /**
+                 * @description Only deliveries of events published at this moment or later.
+                 * @example 2026-01-01T00:00:00Z
+                 */
+                since?: components["schemas"]["Moment"];
+                /**
+                 * @description Only deliveries of events published before this moment.
+                 * @example 2026-01-02T00:00:00Z
+                 */
+                until?: components["schemas"]["Moment"];
+                /**
+                 * @description How many deliveries to answer at most; 100 when it is left out.
+                 * @example 20
+                 */
+                limit?: number;
+                /**
+                 * @description The id of a delivery; the page starts with the one before it in time.
+                 * @example dlv_01kaj3m5x5q2w4n8r1t6b0zc9d
+                 */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of deliveries. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryList"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    retrieveDelivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the delivery.
+                 * @example dlv_01kaj3m5x5q2w4n8r1t6b0zc9d
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The delivery. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryDetails"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["DeliveryNotFound"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    resendDelivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the delivery.
+                 * @example dlv_01kaj3m5x5q2w4n8r1t6b0zc9d
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The delivery after the attempt. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryDetails"];
+                };
+            };
+            /** @description The attempt is still being made. */
+            202: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryDetails"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["DeliveryNotFound"];
+            /** @description It cannot be sent now, or not any more. */
+            409: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
     retrieveUsage: {
         parameters: {
             query?: {
@@ -2438,6 +3431,7 @@ export interface operations {
             400: components["responses"]["InvalidQuery"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoUsage"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -2504,16 +3498,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidBody"];
             401: components["responses"]["Unauthorized"];
-            /** @description Your own key lacks the scope `keys`, or what the new key shall have. */
-            403: {
-                headers: {
-                    "x-request-id": components["headers"]["RequestId"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Error"];
-                };
-            };
+            403: components["responses"]["ApiKeyForbidden"];
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["RequestTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -2556,6 +3541,128 @@ export interface operations {
             503: components["responses"]["Unconfirmed"];
         };
     };
+    listUserApiKeys: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How many keys to answer at most; 100 when it is left out.
+                 * @example 20
+                 */
+                limit?: number;
+                /**
+                 * @description The id of a key; the page starts with the one that follows it.
+                 * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
+                 */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of keys. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiKeyList"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    createUserApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApiKeyCreate"];
+            };
+        };
+        responses: {
+            /** @description The key, shown this once. */
+            201: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewApiKey"];
+                };
+            };
+            400: components["responses"]["InvalidBody"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ApiKeyForbidden"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["RequestTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unconfirmed"];
+        };
+    };
+    deleteUserApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: string;
+                /**
+                 * @description The id of the key.
+                 * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The key is useless now. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiKeyDeleted"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ApiKeyNotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unconfirmed"];
+        };
+    };
     listEvents: {
         parameters: {
             query?: {
@@ -2564,6 +3671,11 @@ export interface operations {
                  * @example usage.threshold
                  */
                 type?: components["schemas"]["EventType"];
+                /**
+                 * @description Only events that stand so.
+                 * @example failed
+                 */
+                state?: components["schemas"]["EventState"];
                 /**
                  * @description How many events to answer at most; 100 when it is left out.
                  * @example 20
@@ -2759,18 +3871,50 @@ export interface operations {
             400: components["responses"]["UnknownQuery"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
-            /** @description This gateway keeps no credits. */
-            404: {
+            404: components["responses"]["NoCredits"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    topUpCredits: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Names the top-up; it is kept for ever. Without one a key is made and answered.
+                 * @example welcome
+                 */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreditTopUp"];
+            };
+        };
+        responses: {
+            /** @description The credits are there. */
+            201: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Error"];
+                    "application/json": components["schemas"]["CreditsToppedUp"];
                 };
             };
+            400: components["responses"]["InvalidBody"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoCredits"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["IdempotencyConflict"];
+            413: components["responses"]["RequestTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             500: components["responses"]["InternalError"];
-            503: components["responses"]["ShuttingDown"];
+            503: components["responses"]["Unconfirmed"];
         };
     };
     onUsageThreshold: {

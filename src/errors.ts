@@ -9,6 +9,7 @@ export const errorStatus = {
   invalid_authorization: 401,
   insufficient_scope: 403,
   model_not_allowed: 403,
+  cross_origin_request: 403,
   // what the account has left
   insufficient_credits: 402,
   // the request
@@ -30,7 +31,10 @@ export const errorStatus = {
   model_not_found: 404,
   api_key_not_found: 404,
   event_not_found: 404,
+  delivery_not_found: 404,
+  recovery_not_found: 404,
   webhook_limit_reached: 403,
+  api_key_limit_reached: 403,
   rate_limit_exceeded: 429,
   // events
   unknown_event_type: 400,
@@ -38,6 +42,12 @@ export const errorStatus = {
   idempotency_conflict: 409,
   weak_write_concern: 400,
   publish_unconfirmed: 503,
+  // deliveries
+  attempt_in_flight: 409,
+  webhook_inactive: 409,
+  webhook_deleted: 409,
+  event_deleted: 409,
+  recovery_running: 409,
   // upstreams
   upstream_unreachable: 502,
   upstream_auth_failed: 502,

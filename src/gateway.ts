@@ -1,62 +1,35 @@
-import type { ClientSession } from 'mongoose';
 import { type Database, openDatabase } from './connection.ts';
-import { costOf } from './credits/price.ts';
-import { type CreditService, createCreditService } from './credits/service.ts';
+import { createDashboard } from './dashboard/dashboard.ts';
+import { createSignIn } from './dashboard/sign-in.ts';
+import { explain } from './deliveries/body.ts';
 import { createDeliveryService } from './deliveries/service.ts';
+import { createSendTest } from './deliveries/test-event.ts';
 import { createCatalogue } from './events/catalogue.ts';
 import { createEventHistory } from './events/history.ts';
 import { addEventTypes } from './events/own-types.ts';
-import type { EventInput, PublishedEvent } from './events/publication.ts';
-import { createEventService, type PublishOptions } from './events/service.ts';
+import { createEventService } from './events/service.ts';
+import { createDisableFailing } from './health/disabling.ts';
+import { toHealthBody } from './health/routes.ts';
+import { createHealthService } from './health/service.ts';
 import { bearerToken } from './http/bearer.ts';
-import { createEdge, type Edge } from './http/edge.ts';
+import { createEdge } from './http/edge.ts';
 import { createWriteLimit } from './http/write-limit.ts';
-import { createKeyService, type KeyService } from './keys/service.ts';
-import { createLimitService, type LimitService } from './limits/service.ts';
+import { createKeyService } from './keys/service.ts';
+import { type Atomically, createMetering } from './metering.ts';
+import type { ModelGateway } from './model-gateway.ts';
 import { createModels } from './models.ts';
-import { type ModelCall, type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options.ts';
+import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
-import { createPaymentService, type PaymentService } from './payments/service.ts';
 import { createProxy } from './proxy/proxy.ts';
-import { longestCall } from './proxy/upstream.ts';
+import { createRecoveryService } from './recoveries/service.ts';
 import { requireReplicaSet } from './replica-set.ts';
 import { operationTable } from './router.ts';
 import { loadSpec } from './spec.ts';
-import { createCount } from './usage/count.ts';
-import { createCounting } from './usage/counting.ts';
-import { createReport } from './usage/report.ts';
-import { createUsageService } from './usage/service.ts';
 import { readVersion } from './version.ts';
 import { createSealer } from './webhooks/sealing.ts';
-import { createWebhookService, type WebhookService } from './webhooks/service.ts';
+import { createWebhookService } from './webhooks/service.ts';
 
-/** A gateway, ready to be mounted. */
-export interface ModelGateway {
-  /** Express middleware with everything under `/v1`; mount it at the root or under any prefix. */
-  readonly router: Edge;
-  /** API keys: create, revoke, list; and `authenticate`, for a host that takes them beside its own. */
-  readonly keys: Pick<KeyService, 'create' | 'authenticate' | 'revoke' | 'list' | 'get'>;
-  /** Any account's webhooks, as its owner sees them over HTTP; and `reseal`, for all of them at once. */
-  readonly webhooks: Pick<WebhookService, 'create' | 'list' | 'get' | 'update' | 'rotateSecret' | 'remove' | 'reseal'>;
-  /** Tells of calls that a limiter of the host's own has refused. */
-  readonly limits: Pick<LimitService, 'reportExceeded'>;
-  /** Prepaid credits; only with the option `credits`. */
-  readonly credits?: Pick<CreditService, 'topUp' | 'balance'>;
-  /** What the host's payment processor reports: `completed` and `failed`. */
-  readonly payments: PaymentService;
-  /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */
-  start(): Promise<void>;
-  /**
-   * Publishes an event to the account's webhooks. Once it resolves, the event cannot be lost.
-   * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `invalid_value`, `idempotency_conflict`,
-   *   `weak_write_concern`: nothing was stored; or `publish_unconfirmed`: publish again with the `idempotencyKey` it carries
-   */
-  publish(input: EventInput, options?: PublishOptions): Promise<PublishedEvent>;
-  /** Runs the host's own writes and what it publishes under `session` as one transaction, and starts the deliveries on commit. */
-  transaction<T>(fn: (session: ClientSession) => Promise<T>): Promise<T>;
-  /** Stops intake, lets attempts in flight end (35 s at most), closes what the gateway opened. May be called again. */
-  close(): Promise<void>;
-}
+export type { ModelGateway } from './model-gateway.ts';
 
 /**
  * Builds a gateway: checks the options, opens the database, builds the indexes, joins the parts.
@@ -73,9 +46,6 @@ export async function createModelGateway(given: ModelGatewayOptions): Promise<Mo
     throw error;
   }
 }
-
-/** Runs several writes as one, where the database can. */
-type Atomically = <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
 
 /** Every part, and how they are joined. */
 async function join(options: ResolvedOptions, database: Database, hasTransactions: boolean): Promise<ModelGateway> {
@@ -97,6 +67,19 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     rules: { allowHttp: options.allowHttp, networks },
     maxWebhooks: options.maxWebhooks,
   });
+  const health = createHealthService({
+    tallies: models.tallies,
+    healths: models.health,
+    disableFailing: createDisableFailing({
+      healths: models.health,
+      activeSince: webhooks.activeSince,
+      disable: webhooks.disable,
+      options,
+      logger,
+    }),
+    interval: 1_000,
+    logger,
+  });
   const deliveries = createDeliveryService({
     connection,
     deliveries: models.deliveries,
@@ -105,10 +88,12 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     clients: { allowAddress: (address) => isAllowedAddress(address, networks) },
     options,
     userAgent: `express-model-gateway/${readVersion()}`,
+    onAttempt: health.record,
   });
   const events = createEventService({
     connection,
     events: models.events,
+    owners: models.owners,
     catalogue,
     subscribers: webhooks.subscribers,
     fanOut: deliveries.fanOut,
@@ -118,77 +103,66 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
   const transaction: Atomically = hasTransactions ? events.transaction : (fn) => fn(undefined);
   const keys = createKeyService({
     keys: models.keys,
+    maxKeys: options.maxApiKeys,
     publish: events.publish,
     transaction,
     onLastUsedLost: (error) => logger.warn('the last use of API keys was not written', { reason: String(error) }),
   });
-  const { publish } = events;
-  const { accounts, ledger } = models;
-  const credits =
-    options.credits &&
-    createCreditService({ accounts, ledger, publish, transaction, options: options.credits, logger });
-  const payments = createPaymentService({
-    payments: models.payments,
-    publish,
-    transaction,
-    ...(credits && { credit: credits.credit }),
-  });
-  const usage = createUsageService({
-    usage: models.usage,
-    logger,
-    longestCall: longestCall(options.upstreams),
-  });
-  const prices = options.credits?.prices;
-  const counting = createCounting({
-    count: createCount({
-      usage: models.usage,
-      counters: models.counters,
-      periods: models.periods,
-      transaction,
-      publish: events.publish,
-      quotas: options.quotas,
-      ...(credits && { charge: credits.charge }),
-      ...(prices && { cost: (record) => costOf(prices, record) }),
-      logger,
-      batchSize: 500,
-    }),
-    interval: 500,
-    logger,
-  });
-  const limits = createLimitService({
-    rates: models.rates,
-    exceeded: models.exceeded,
-    publish: events.publish,
-    options: options.limits,
-    logger,
-  });
-  const { admit } = limits;
+  const metering = createMetering({ models, publish: events.publish, transaction, options });
+  const { credits, payments, limits, usage } = metering;
   const proxy = createProxy({
     upstreams: options.upstreams,
     logger,
     retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
     hooks: options,
-    gates: [
-      ...(admit ? [({ principal }: ModelCall, tokens: number) => admit(principal, tokens)] : []),
-      ...(credits ? [credits.admit] : []),
-    ],
-    metering: usage,
+    gates: metering.gates,
+    ...(usage && { metering: usage }),
     exposeUpstream: options.exposeUpstream,
   });
 
-  const eventRoutes = { publish: events.publish, history: createEventHistory(models.events), catalogue };
-  const router = await createEdge({
+  const eventRoutes = {
+    publish: events.publish,
+    history: createEventHistory(models.events, deliveries.standings),
+    catalogue,
+  };
+  const recoveries = createRecoveryService({
+    recoveries: models.recoveries,
+    find: deliveries.recoverable,
+    again: deliveries.again,
+    webhook: webhooks.get,
+    rate: options.recoverRate,
+    retention: options.retentionDays * 86_400_000,
+    lease: 9_000,
+    interval: 5_000,
+    logger,
+  });
+  const { history, surroundings, resend, attempt } = deliveries;
+  const deliveryRoutes = {
+    history,
+    surroundings,
+    resend,
+    sendTest: createSendTest({ webhook: webhooks.get, publishTest: events.publishTest, attempt, history }),
+  };
+  const { dashboard } = options;
+  const signIn = createSignIn({
+    byKey: options.authenticate ?? ((req) => keys.recognise(bearerToken(req))),
+    bySession: dashboard?.authenticate,
+  });
+  const api = await createEdge({
     spec,
     operations: operationTable({
       models: proxy.operations,
-      webhooks,
+      webhooks: { service: webhooks, health: async (id) => toHealthBody(await health.of(id), explain, Date.now()) },
+      deliveries: deliveryRoutes,
+      recoveries,
+      health: { health, requireWebhook: webhooks.get, explain },
       keys,
       events: eventRoutes,
       payments,
       credits,
-      usage: createReport(models.counters),
+      usage: metering.report,
     }),
-    authenticate: options.authenticate ?? ((req) => keys.authenticate(bearerToken(req))),
+    authenticate: signIn.authenticate,
     modelBodyLimit: options.modelBodyLimit,
     webhookBodyLimit: options.webhookBodyLimit,
     limitWrites: createWriteLimit(options.managementRateLimit),
@@ -199,35 +173,31 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     webhooks.init(),
     events.init(),
     deliveries.init(),
-    models.usage.createIndexes(),
-    models.counters.createIndexes(),
-    models.periods.createIndexes(),
-    models.payments.createCollection(),
-    credits?.init(),
-    models.rates.createIndexes(),
-    models.exceeded.createIndexes(),
+    recoveries.init(),
+    health.init(),
+    metering.init(),
   ]);
 
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
   const { authenticate, revoke } = keys;
   let closing: Promise<void> | null = null;
   async function close(): Promise<void> {
-    await Promise.all([deliveries.close(), proxy.close()]);
-    await Promise.all([usage.close(), counting.close(), limits.close(), keys.close(), credits?.close()]);
+    await Promise.all([recoveries.close().then(deliveries.close), proxy.close()]);
+    await Promise.all([health.close(), metering.close(), keys.close()]);
+    await events.close();
     await database.close();
   }
 
   return {
-    router,
+    router: dashboard ? createDashboard({ dashboard, signIn, api, logger }) : api,
     keys: { create: keys.create, authenticate, revoke, list: keys.list, get: keys.get },
     webhooks: { create, list, get, update, rotateSecret, remove, reseal },
     payments,
     ...(credits && { credits: { topUp: credits.topUp, balance: credits.balance } }),
     limits: { reportExceeded: limits.reportExceeded },
     start() {
-      usage.start();
-      counting.start();
-      limits.start();
+      metering.start();
+      recoveries.start();
       return deliveries.start();
     },
     publish: events.publish,

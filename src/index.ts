@@ -1,6 +1,6 @@
+export type { DisabledWebhook } from './disable-options.ts';
 export { type ErrorBody, type ErrorCode, GatewayError } from './errors.ts';
-export type { EventInput, PublishedEvent } from './events/publication.ts';
-export type { PublishOptions } from './events/service.ts';
+export type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
 export { createModelGateway, type ModelGateway } from './gateway.ts';
 export { type HardenOptions, hardenServer } from './http/harden.ts';
 export { keepRawBody } from './http/kept-body.ts';

@@ -1,17 +1,22 @@
 import type { IncomingMessage } from 'node:http';
 import type { Connection } from 'mongoose';
 import { type CreditOptions, checkCreditOptions } from './credit-options.ts';
+import { checkDashboardOptions, type DashboardOptions } from './dashboard-options.ts';
+import { checkDisableOptions, type DisableOptions } from './disable-options.ts';
 import { GatewayError } from './errors.ts';
 import { checkEventTypes, type EventTypeOptions } from './event-type-options.ts';
 import type { Principal } from './http/operation.ts';
 import { checkLimitOptions, type LimitOptions } from './limit-options.ts';
+import { consoleLogger, type Logger } from './logger.ts';
 import type { ModelHooks } from './model-hooks.ts';
 import { checkQuotaOptions, type QuotaOptions } from './quota-options.ts';
 import { checkUpstreams, type UpstreamOptions } from './upstream-options.ts';
 
 export type { CreditOptions } from './credit-options.ts';
+export type { DashboardOptions } from './dashboard-options.ts';
 export type { EventTypeOptions } from './event-type-options.ts';
 export type { LimitOptions, RateLimits, RateLimitsFor } from './limit-options.ts';
+export type { Logger } from './logger.ts';
 export type {
   CallEnding,
   ModelAnswer,
@@ -23,15 +28,8 @@ export type {
 export type { Quota, QuotaOptions } from './quota-options.ts';
 export type { UpstreamOptions, UpstreamTimeouts } from './upstream-options.ts';
 
-/** Where the gateway writes what an operator should see. Never given a secret, a key or a body. */
-export interface Logger {
-  info(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
-  error(message: string, fields?: Readonly<Record<string, unknown>>): void;
-}
-
 /** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
-export interface ModelGatewayOptions extends ModelHooks {
+export interface ModelGatewayOptions extends ModelHooks, DisableOptions {
   /** The host's own mongoose connection, or a MongoDB URI. Only what the gateway opened is closed by it. */
   readonly mongo: Connection | string;
   /**
@@ -64,8 +62,13 @@ export interface ModelGatewayOptions extends ModelHooks {
   readonly retryDelays?: readonly number[];
   /** The time one delivery attempt may take in all. @default 30_000 */
   readonly attemptTimeout?: number;
-  /** Delivery attempts in flight at once in this process. @default 50 */
+  /** Requests of deliveries under way at once in this process. @default 50 */
   readonly concurrency?: number;
+  /**
+   * Of those, requests under way at once to one webhook, in each process: a receiver that hangs never takes more.
+   * @default 10
+   */
+  readonly concurrencyPerWebhook?: number;
   /** Whether webhooks may be plain http. @default false, whatever NODE_ENV says */
   readonly allowHttp?: boolean;
   /** Networks in CIDR notation that webhooks may reach although they are not public: `10.0.0.0/8`. @default [] */
@@ -77,32 +80,49 @@ export interface ModelGatewayOptions extends ModelHooks {
   readonly eventTypes?: Readonly<Record<string, EventTypeOptions>>;
   /** Webhooks one account may have. @default 50 */
   readonly maxWebhooks?: number;
+  /** What a recovery of one webhook sends again in a second, behind its new events. @default 50 */
+  readonly recoverRate?: number;
+  /** API keys that work one account may have; those revoked or expired do not count. @default 100 */
+  readonly maxApiKeys?: number;
   /** How often one account may change its webhooks (create, update, rotate, delete) in a minute, in each process; beyond it 429. @default 300 */
   readonly managementRateLimit?: number;
   /** How much model calls may ask for, by key and by account. @default no limits */
   readonly limits?: LimitOptions;
   /** Prepaid credits: every call is charged, and refused when they are used up. @default off */
   readonly credits?: CreditOptions;
+  /**
+   * Whether model calls are recorded and counted; `onUsage` is told of them in any case. Quotas and credits need it.
+   * @default true
+   */
+  readonly usage?: boolean;
   /** What accounts may use in a day or month, and when `usage.threshold` tells them. @default no quotas */
   readonly quotas?: QuotaOptions;
+  /** A page for customers: their webhooks, what was delivered and what was not. @default off */
+  readonly dashboard?: DashboardOptions;
   /** The largest body of a model call. @default 33_554_432 (32 MiB) */
   readonly modelBodyLimit?: number;
   /** The largest body of any other call. @default 262_144 (256 KiB) */
   readonly webhookBodyLimit?: number;
   /** Days that events and ended deliveries are kept; nothing pending ever expires. @default 30 */
   readonly retentionDays?: number;
-  /** How often a worker looks for due and abandoned deliveries. @default 2_000, which is also the most */
+  /**
+   * How often a worker looks for what other processes have left to do: what is due or abandoned, events that wait for
+   * their deliveries. At most 2_000. @default 375
+   */
   readonly sweepInterval?: number;
-  /** How often a worker looks for events whose fan-out nobody finished. @default 300 */
-  readonly fanOutInterval?: number;
+  /**
+   * Whether workers hear at once, by a change stream, of what other processes publish; for replica sets. Without, and
+   * where there are no change streams, they find it by their sweeps. @default false
+   */
+  readonly changeStreams?: boolean;
   /** @default warnings and errors to the console */
   readonly logger?: Logger;
 }
 
 /** The options that are functions of the host's; none has a default here. */
-const functionOptions = ['authenticate', 'onRequest', 'onResponse', 'onUsage'] as const;
+const functionOptions = ['authenticate', 'onRequest', 'onResponse', 'onUsage', 'onDisable'] as const;
 /** Parts that are off unless their option is given. */
-const partOptions = ['limits', 'quotas', 'credits'] as const;
+const partOptions = ['limits', 'quotas', 'credits', 'dashboard', 'disableAfterDays'] as const;
 type OptionalOption = (typeof functionOptions)[number] | (typeof partOptions)[number];
 
 /** {@link ModelGatewayOptions}, checked, with every default filled in, frozen. */
@@ -112,16 +132,6 @@ export type ResolvedOptions = Readonly<
 
 /** The schedule of interface.md, Events, rule 4: 1 min, 5 min, 30 min, 2 h, 8 h. */
 export const defaultRetryDelays: readonly number[] = Object.freeze([60_000, 300_000, 1_800_000, 7_200_000, 28_800_000]);
-
-const consoleLogger: Logger = {
-  info() {},
-  warn(message, fields) {
-    console.warn(`express-model-gateway: ${message}`, fields ?? '');
-  },
-  error(message, fields) {
-    console.error(`express-model-gateway: ${message}`, fields ?? '');
-  },
-};
 
 const defaults = {
   allowStandalone: false,
@@ -133,16 +143,21 @@ const defaults = {
   retryDelays: defaultRetryDelays,
   attemptTimeout: 30_000,
   concurrency: 50,
+  concurrencyPerWebhook: 10,
   allowHttp: false,
   allowPrivateNetworks: [],
   eventTypes: {},
   maxWebhooks: 50,
+  recoverRate: 50,
+  maxApiKeys: 100,
+  usage: true,
   managementRateLimit: 300,
+  disableOnGone: false,
   modelBodyLimit: 32 * 1024 * 1024,
   webhookBodyLimit: 256 * 1024,
   retentionDays: 30,
-  sweepInterval: 2_000,
-  fanOutInterval: 300,
+  sweepInterval: 375,
+  changeStreams: false,
   logger: consoleLogger,
 } satisfies Partial<ModelGatewayOptions>;
 
@@ -196,19 +211,27 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   checkUpstreams(options.upstreams);
   if (options.credits !== undefined) checkCreditOptions(options.credits);
   if (options.limits !== undefined) checkLimitOptions(options.limits);
+  if (options.dashboard !== undefined) checkDashboardOptions(options.dashboard);
   if (options.quotas !== undefined) checkQuotaOptions(options.quotas, options.credits !== undefined);
   checkEventTypes(options.eventTypes);
+  if (typeof options.usage !== 'boolean') refuse('usage', 'must be true or false');
+  for (const name of ['quotas', 'credits'] as const) {
+    if (options[name] !== undefined && !options.usage) refuse('usage', `must be true for the option ${name}`);
+  }
+  checkDisableOptions(options);
   checkInteger(options, 'modelAttempts', 1, 20);
   checkInteger(options, 'modelRetryWait', 0, 60_000);
   checkInteger(options, 'attemptTimeout', 1, 30_000);
   checkInteger(options, 'concurrency', 1, 10_000);
+  checkInteger(options, 'concurrencyPerWebhook', 1, 10_000);
   checkInteger(options, 'maxWebhooks', 1, 100_000);
+  checkInteger(options, 'recoverRate', 1, 10_000);
+  checkInteger(options, 'maxApiKeys', 1, 100_000);
   checkInteger(options, 'managementRateLimit', 1, 1_000_000);
   checkInteger(options, 'modelBodyLimit', 1, 1024 ** 3);
   checkInteger(options, 'webhookBodyLimit', 1, 16 * 1024 ** 2);
   checkInteger(options, 'retentionDays', 1, 3_650);
   checkInteger(options, 'sweepInterval', 1, 2_000);
-  checkInteger(options, 'fanOutInterval', 1, 2_000);
   for (const name of functionOptions) {
     if (options[name] !== undefined && typeof options[name] !== 'function') refuse(name, 'must be a function');
   }

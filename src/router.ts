@@ -1,23 +1,30 @@
 import { creditOperations } from './credits/routes.ts';
 import type { CreditService } from './credits/service.ts';
+import { type DeliveryRoutesDeps, deliveryOperations } from './deliveries/routes.ts';
 import { type EventRoutesDeps, eventOperations } from './events/routes.ts';
+import { type HealthRoutesDeps, healthOperations } from './health/routes.ts';
 import type { OperationTable } from './http/operation.ts';
 import { keyOperations } from './keys/routes.ts';
 import type { KeyService } from './keys/service.ts';
 import { paymentOperations } from './payments/routes.ts';
 import type { PaymentService } from './payments/service.ts';
+import { recoveryOperations } from './recoveries/routes.ts';
+import type { RecoveryService } from './recoveries/service.ts';
 import type { ReportUsage } from './usage/report.ts';
 import { usageOperations } from './usage/routes.ts';
-import { webhookOperations } from './webhooks/routes.ts';
-import type { WebhookService } from './webhooks/service.ts';
+import { type WebhookRoutesDeps, webhookOperations } from './webhooks/routes.ts';
 
 /** The parts that answer requests. */
 export interface RouterParts {
   /** The model endpoints. */
   readonly models: OperationTable;
-  readonly webhooks: WebhookService;
+  readonly webhooks: WebhookRoutesDeps;
+  readonly deliveries: DeliveryRoutesDeps;
+  readonly recoveries: RecoveryService;
+  readonly health: HealthRoutesDeps;
   readonly keys: KeyService;
-  readonly usage: ReportUsage;
+  /** `undefined` where usage is not counted. */
+  readonly usage: ReportUsage | undefined;
   readonly events: EventRoutesDeps;
   readonly payments: PaymentService;
   /** `undefined` where credits are off. */
@@ -28,6 +35,9 @@ export interface RouterParts {
 export function operationTable({
   models,
   webhooks,
+  deliveries,
+  recoveries,
+  health,
   keys,
   events,
   payments,
@@ -37,6 +47,9 @@ export function operationTable({
   return {
     ...models,
     ...webhookOperations(webhooks),
+    ...deliveryOperations(deliveries),
+    ...recoveryOperations(recoveries),
+    ...healthOperations(health),
     ...keyOperations(keys),
     ...paymentOperations(payments),
     ...creditOperations(credits),

@@ -10,6 +10,9 @@ describe('the table of operations', () => {
     const table = operationTable({
       models,
       webhooks: {},
+      deliveries: {},
+      recoveries: {},
+      health: {},
       keys: {},
       events: {},
       payments: {},

@@ -62,8 +62,17 @@ describe('a client generated from openapi.yaml', () => {
 
   const client = () => clientWith(live.key);
 
+  /** The delivery of a test event to a webhook that nobody may reach from here. */
+  async function sentTest(): Promise<{ id: string; webhookId: string }> {
+    const path = { id: await newWebhook() };
+    const body = { type: 'payment.completed' };
+    const { data, response } = await client().POST('/v1/webhooks/{id}/test', { params: { path }, body });
+    expect(response.status).to.equal(200);
+    return { id: data?.id ?? '', webhookId: path.id };
+  }
+
   const webhook = {
-    url: 'https://example.com/webhooks/account',
+    url: 'http://127.0.0.1:9/webhooks/account',
     events: ['payment.completed'] as 'payment.completed'[],
     secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
   };
@@ -151,6 +160,29 @@ describe('a client generated from openapi.yaml', () => {
       const { data } = await client().DELETE('/v1/api_keys/{id}', { params });
       expect(data).to.deep.equal({ id: made?.id, deleted: true });
     },
+    async createUserApiKey() {
+      const { data, response } = await client().POST('/v1/users/{user_id}/api_keys', {
+        params: { path: { user_id: 'usr_2' } },
+        body: { name: '', scopes: ['models'] },
+      });
+      expect(response.status).to.equal(201);
+      expect(data?.key).to.match(/^emg_/);
+    },
+    async listUserApiKeys() {
+      const { data } = await client().GET('/v1/users/{user_id}/api_keys', { params: { path: { user_id: 'usr_2' } } });
+      expect(data?.data[0]).to.include({ name: '', revoked_at: null });
+    },
+    async deleteUserApiKey() {
+      const path = { user_id: 'usr_3' };
+      const { data: made } = await client().POST('/v1/users/{user_id}/api_keys', {
+        params: { path },
+        body: { name: '', scopes: ['models'] },
+      });
+      const { data } = await client().DELETE('/v1/users/{user_id}/api_keys/{id}', {
+        params: { path: { ...path, id: made?.id ?? '' } },
+      });
+      expect(data).to.deep.equal({ id: made?.id, deleted: true });
+    },
     async publishEvent() {
       const { data, response } = await client().POST('/v1/events', {
         params: { header: { 'Idempotency-Key': 'order-17' } },
@@ -186,6 +218,15 @@ describe('a client generated from openapi.yaml', () => {
       const { data } = await client().GET('/v1/credits');
       expect(data).to.include({ low_threshold: 5 });
     },
+    async topUpCredits() {
+      const { data, response } = await client().POST('/v1/credits/top_ups', {
+        params: { header: { 'Idempotency-Key': 'welcome' } },
+        body: { user_id: 'usr_4', credits: 500 },
+      });
+      expect(response.status).to.equal(201);
+      const balance = { credits_remaining: 500, low_threshold: 5 };
+      expect(data).to.deep.equal({ user_id: 'usr_4', credits: 500, idempotency_key: 'welcome', ...balance });
+    },
     async createWebhook() {
       const { data, response } = await client().POST('/v1/webhooks', { body: webhook });
       expect(response.status).to.equal(201);
@@ -201,7 +242,8 @@ describe('a client generated from openapi.yaml', () => {
     async retrieveWebhook() {
       const path = { id: await newWebhook() };
       const { data } = await client().GET('/v1/webhooks/{id}', { params: { path } });
-      expect(data).to.include({ id: path.id, secret_rotation: null });
+      expect(data).to.include({ id: path.id, secret_rotation: null, disabled: null });
+      expect(data?.health.state).to.equal('idle');
       expect(data).to.not.have.property('secret');
     },
     async updateWebhook() {
@@ -220,6 +262,58 @@ describe('a client generated from openapi.yaml', () => {
       expect(data?.secret_rotation?.service_signature).to.equal('new');
       expect(Date.parse(data?.secret_rotation?.ends_at ?? '')).to.be.closeTo(Date.now() + 3_600_000, 60_000);
       expect(data).to.not.have.property('secret');
+    },
+    async testWebhook() {
+      const { id } = await sentTest();
+      const { data } = await client().GET('/v1/deliveries/{id}', { params: { path: { id } } });
+      expect(data).to.include({ test: true, state: 'failed', last_code: 'connect_refused', max_attempts: 1 });
+    },
+    async listDeliveries() {
+      const { id, webhookId } = await sentTest();
+      const query = { webhook_id: webhookId, state: 'failed', since: '2026-01-01T00:00:00Z' } as const;
+      const { data } = await client().GET('/v1/deliveries', { params: { query } });
+      expect(data?.data.map((delivery) => delivery.id)).to.deep.equal([id]);
+    },
+    async retrieveDelivery() {
+      const { id } = await sentTest();
+      const { data } = await client().GET('/v1/deliveries/{id}', { params: { path: { id } } });
+      expect(data?.url).to.equal(webhook.url);
+      expect(data?.attempts[0]?.explanation).to.match(/^Nothing accepts connections/);
+    },
+    async resendDelivery() {
+      const path = { id: (await sentTest()).id };
+      const { data } = await client().POST('/v1/deliveries/{id}/resend', { params: { path } });
+      expect(data?.attempts.map(({ number, manual }) => [number, manual])).to.deep.equal([
+        [1, false],
+        [null, true],
+      ]);
+    },
+    async recoverWebhook() {
+      const path = { id: await newWebhook() };
+      const body = { since: new Date(Date.now() - 60_000).toISOString() };
+      const { data, response } = await client().POST('/v1/webhooks/{id}/recover', { params: { path }, body });
+      expect(response.status).to.equal(202);
+      expect(data).to.include({ webhook_id: path.id, found: 0, resent: 0 });
+    },
+    async listRecoveries() {
+      const path = { id: await newWebhook() };
+      const { data } = await client().GET('/v1/webhooks/{id}/recoveries', { params: { path } });
+      expect(data).to.deep.equal({ data: [], has_more: false });
+    },
+    async retrieveRecovery() {
+      const path = { id: await newWebhook() };
+      const body = { since: new Date(Date.now() - 60_000).toISOString(), states: ['failed' as const] };
+      const { data: begun } = await client().POST('/v1/webhooks/{id}/recover', { params: { path }, body });
+      const { data } = await client().GET('/v1/webhooks/{id}/recoveries/{recovery_id}', {
+        params: { path: { ...path, recovery_id: begun?.id ?? '' } },
+      });
+      expect(data).to.deep.include({ id: begun?.id, states: ['failed'], found: 0 });
+    },
+    async retrieveWebhookStats() {
+      const path = { id: await newWebhook() };
+      const { data } = await client().GET('/v1/webhooks/{id}/stats', { params: { path } });
+      expect(data).to.include({ attempts: 0, success_rate: null, p50_ms: null });
+      expect(data?.hours).to.have.length(168);
     },
     async deleteWebhook() {
       const path = { id: await newWebhook() };

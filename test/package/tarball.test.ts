@@ -44,7 +44,14 @@ describe('the packed tarball', function () {
   after(() => rm(folder, { recursive: true, force: true }));
 
   it('carries the build, the specification, the licence and the README, and neither sources nor tests', () => {
-    expect(files).to.include.members(['dist/index.js', 'dist/index.d.ts', 'openapi.yaml', 'LICENSE', 'README.md']);
+    expect(files).to.include.members([
+      'dist/index.js',
+      'dist/index.d.ts',
+      'dist/dashboard/page/main.js',
+      'openapi.yaml',
+      'LICENSE',
+      'README.md',
+    ]);
     expect(files.filter((file) => /^(src|test|node_modules|\.)/.test(file))).to.deep.equal([]);
   });
 
@@ -64,18 +71,29 @@ describe('the packed tarball', function () {
     expect(stdout).to.equal('true invalid_options function\n');
   });
 
-  it('type-checks the programs in the README', async () => {
+  it('type-checks every program and fragment in the README', async () => {
     const readme = await readFile(path.join(root, 'README.md'), 'utf8');
-    const programs = [...readme.matchAll(/```ts\n(.*?)```/gs)]
-      .map(([, code = '']) => code)
-      .filter((code) => /^import (express|createClient)/m.test(code));
-    expect(programs).to.have.length(3);
-    await cp(path.join(root, 'src/api.d.ts'), path.join(folder, 'typescript/api.d.ts'));
-    await Promise.all(programs.map((code, i) => writeFile(path.join(folder, `typescript/readme${i}.mts`), code)));
+    const snippets = [...readme.matchAll(/^```(ts|js)\n(.*?)^```$/gms)];
+    expect(snippets.length).to.be.at.least(12);
+    const typescript = path.join(folder, 'typescript');
+    await cp(path.join(root, 'src/api.d.ts'), path.join(typescript, 'api.d.ts'));
+    const names = await Promise.all(
+      snippets.map(async ([, language = '', code = ''], i) => {
+        const name = `readme${i}.m${language}`;
+        // a module, so that each has its own names
+        await writeFile(path.join(typescript, name), `${code}export {};\n`);
+        return name;
+      }),
+    );
     const tsc = path.join(root, 'node_modules/typescript/bin/tsc');
-    const names = programs.map((_, i) => `readme${i}.mts`);
-    const flags = ['--strict', '--skipLibCheck', '--noEmit', '--target', 'es2022', '--module', 'nodenext'];
-    await run('node', [tsc, ...flags, '--types', 'node', ...names], { cwd: path.join(folder, 'typescript') });
+    const flags =
+      '--strict --skipLibCheck --noEmit --checkJs --target es2022 --lib es2022 --module nodenext --types node';
+    const files = ['readme-scene.d.mts', ...names];
+    const complaints = await run('node', [tsc, ...flags.split(' '), ...files], { cwd: typescript }).then(
+      ({ stdout }) => stdout,
+      ({ stdout, message }) => stdout || message,
+    );
+    expect(complaints).to.equal('');
   });
 
   it('does nothing when it is imported: no output, no handle kept open, no global touched', async () => {

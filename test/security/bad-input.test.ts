@@ -182,7 +182,7 @@ describe('bad input', () => {
           const answer = await send(one, body, {}, one.path.replace('{id}', bad));
           expect(answer.status).to.equal(status);
           expect(answer.error.code).to.match(
-            status === 404 ? /^(webhook|api_key|event)_not_found$/ : /^invalid_value$/,
+            status === 404 ? /^(webhook|api_key|event|delivery)_not_found$/ : /^invalid_value$/,
           );
         });
       }

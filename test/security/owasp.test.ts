@@ -91,7 +91,8 @@ describe('the OWASP API Security Top 10 (2023)', () => {
       expect(body.error.code).to.equal('unknown_parameter');
     }
     const shown = ['id', 'url', 'events', 'active', 'created_at'];
-    expect((await live.call('GET', `/v1/webhooks/${id}`)).body).to.have.all.keys(...shown, 'secret_rotation');
+    const single = [...shown, 'secret_rotation', 'disabled', 'health'];
+    expect((await live.call('GET', `/v1/webhooks/${id}`)).body).to.have.all.keys(...single);
     expect((await live.call('PATCH', `/v1/webhooks/${id}`, { active: false })).body).to.have.all.keys(...shown);
     expect((await live.call('GET', '/v1/webhooks')).body.data[0]).to.have.all.keys('id', 'url', 'events', 'active');
   });

@@ -53,17 +53,18 @@ export function reset(first?: string | Buffer, headers: Record<string, string> =
   return async (res) => {
     if (first !== undefined) {
       res.writeHead(200, { 'content-type': 'text/event-stream', ...headers });
-      res.write(first);
-      await sleep(20);
+      await new Promise((resolve) => res.write(first, resolve));
+      // a reset makes the other side forget what it has not read yet
+      await sleep(50);
     }
     res.socket?.resetAndDestroy();
   };
 }
 
 /** Sends `first` and then nothing more. */
-export function stall(first: string | Buffer, headers: Record<string, string> = {}): Script {
+export function stall(first: string | Buffer, headers: Record<string, string> = {}, status = 200): Script {
   return (res) => {
-    res.writeHead(200, { 'content-type': 'text/event-stream', ...headers });
+    res.writeHead(status, { 'content-type': 'text/event-stream', ...headers });
     res.write(first);
   };
 }

@@ -1,0 +1,36 @@
+import type { ClientSession } from 'mongoose';
+import type { CreditService } from './credits/service.ts';
+import type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
+import type { Edge } from './http/edge.ts';
+import type { KeyService } from './keys/service.ts';
+import type { LimitService } from './limits/service.ts';
+import type { PaymentService } from './payments/service.ts';
+import type { WebhookService } from './webhooks/service.ts';
+
+/** A gateway, ready to be mounted. */
+export interface ModelGateway {
+  /** Express middleware with everything under `/v1`; mount it at the root or under any prefix. */
+  readonly router: Edge;
+  /** API keys: create, revoke, list; and `authenticate`, for a host that takes them beside its own. */
+  readonly keys: Pick<KeyService, 'create' | 'authenticate' | 'revoke' | 'list' | 'get'>;
+  /** Any account's webhooks, as its owner sees them over HTTP; and `reseal`, for all of them at once. */
+  readonly webhooks: Pick<WebhookService, 'create' | 'list' | 'get' | 'update' | 'rotateSecret' | 'remove' | 'reseal'>;
+  /** Tells of calls that a limiter of the host's own has refused. */
+  readonly limits: Pick<LimitService, 'reportExceeded'>;
+  /** Prepaid credits; only with the option `credits`. */
+  readonly credits?: Pick<CreditService, 'topUp' | 'balance'>;
+  /** What the host's payment processor reports: `completed` and `failed`. */
+  readonly payments: PaymentService;
+  /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */
+  start(): Promise<void>;
+  /**
+   * Publishes an event to the account's webhooks. Once it resolves, the event cannot be lost.
+   * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `invalid_value`, `idempotency_conflict`,
+   *   `weak_write_concern`: nothing was stored; or `publish_unconfirmed`: publish again with the `idempotencyKey` it carries
+   */
+  publish(input: EventInput, options?: PublishOptions): Promise<PublishedEvent>;
+  /** Runs the host's own writes and what it publishes under `session` as one transaction, and starts the deliveries on commit. */
+  transaction<T>(fn: (session: ClientSession) => Promise<T>): Promise<T>;
+  /** Stops intake, lets attempts in flight end (35 s at most), closes what the gateway opened. May be called again. */
+  close(): Promise<void>;
+}
