@@ -132,6 +132,28 @@ describe('deliveries in the dashboard', function () {
     expect(problems).to.deep.equal([]);
   });
 
+  it('that were missed between two moments are recovered', async () => {
+    const id = await webhookOf(scene, receiver);
+    await scene.live.gateway.webhooks.update('usr_1', id, { active: false });
+    await scene.live.gateway.publish({ ...payment, data: { ...payment.data, payment_id: 'pay_between' } });
+    await scene.live.gateway.webhooks.update('usr_1', id, { active: true });
+    const { page } = await scene.signIn(`#/webhooks/${id}`);
+    await page.getByLabel('From').selectOption('A time of your own…');
+    const local = (hours: number) =>
+      page.evaluate(`{
+        const at = new Date(Date.now() + ${hours} * 3_600_000);
+        new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+      }`) as Promise<string>;
+    await page.getByLabel('Since').fill(await local(-3));
+    await page.getByLabel('Until').fill(await local(-2));
+    await page.getByRole('button', { name: 'Recover' }).click();
+    await page.getByText('Nothing was missed.').waitFor();
+    await page.getByLabel('Until').fill('');
+    await page.getByRole('button', { name: 'Recover' }).click();
+    await page.getByText('1 of 1 sent again · 1 delivered · 0 failed').waitFor();
+    await receiver.count(1);
+  });
+
   it('of another account are not to be had, nor its events', async () => {
     const other = await scene.live.gateway.webhooks.create('usr_2', {
       url: receiver.url,

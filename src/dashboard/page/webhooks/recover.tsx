@@ -3,23 +3,16 @@ import type { RecoverBody, Webhook } from '../api/types.ts';
 import { useAction } from '../data/use-action.ts';
 import { useQuery } from '../data/use-query.ts';
 import { Button } from '../elements/button.tsx';
-import { Field } from '../elements/field.tsx';
 import { Failure } from '../elements/states.tsx';
 import { useApi } from '../session/session.ts';
 import { useAnnounce } from '../shell/announce.tsx';
 import { RecoveryProgress } from './recovery-progress.tsx';
+import { SpanFields, toPeriod, useSpan } from './recovery-span.tsx';
 
 const kinds = [
   { state: 'failed', name: 'Failed', meaning: 'after their last attempt' },
   { state: 'canceled', name: 'Canceled', meaning: 'while it was paused or not subscribed' },
   { state: 'skipped', name: 'Skipped', meaning: 'events that came while it was paused' },
-] as const;
-
-const spans = [
-  [1, 'The last hour'],
-  [24, 'The last 24 hours'],
-  [168, 'The last 7 days'],
-  [696, 'The last 29 days'],
 ] as const;
 
 /** While one runs, its progress is this old at most, in milliseconds. */
@@ -29,15 +22,14 @@ const progressEvery = 1_000;
 export function Recover({ webhook }: { webhook: Webhook }) {
   const api = useApi();
   const announce = useAnnounce();
-  const [hours, setHours] = useState(24);
+  const [span, changeSpan] = useSpan();
   const [states, setStates] = useState<readonly string[]>(kinds.map(({ state }) => state));
   const recoveries = useQuery((signal) => api.listRecoveries(webhook.id, { signal }), {
     key: `recoveries ${webhook.id}`,
     every: ({ data }) => (data.some(({ state }) => state === 'running') ? progressEvery : null),
   });
   const recover = useAction(async () => {
-    const since = new Date(Date.now() - hours * 3_600_000).toISOString();
-    await api.recoverWebhook(webhook.id, { since, states } as RecoverBody);
+    await api.recoverWebhook(webhook.id, { ...toPeriod(span), states } as RecoverBody);
     announce('Recovery has begun');
     recoveries.reload();
   });
@@ -57,17 +49,7 @@ export function Recover({ webhook }: { webhook: Webhook }) {
       >
         <p class="muted">Sends again what this webhook missed, at a rate that leaves room for new events.</p>
         <div class="row">
-          <Field label="From">
-            {(field) => (
-              <select {...field} value={hours} onChange={(event) => setHours(Number(event.currentTarget.value))}>
-                {spans.map(([value, name]) => (
-                  <option key={value} value={value}>
-                    {name}
-                  </option>
-                ))}
-              </select>
-            )}
-          </Field>
+          <SpanFields span={span} onChange={changeSpan} />
           <fieldset class="field inline-checks">
             <legend>What</legend>
             {kinds.map(({ state, name, meaning }) => (

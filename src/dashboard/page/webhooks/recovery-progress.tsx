@@ -4,13 +4,13 @@ import { count } from '../format/number.ts';
 
 /** How far a recovery has come. */
 export function RecoveryProgress({ recovery }: { recovery: Recovery }) {
-  const { id, state, found, resent, delivered, failed, since, started_at } = recovery;
+  const { id, state, found, resent, delivered, failed, since, until, started_at } = recovery;
   return (
     <div class="recovery">
       <p class="recovery-line">
         <b id={id}>{state === 'running' ? 'Recovering' : 'Recovered'}</b>
         <span class="muted small">
-          what was missed since <Time at={since} />, begun <Ago at={started_at} />
+          what was missed from <Time at={since} /> to <Time at={until} />, begun <Ago at={started_at} />
         </span>
       </p>
       <progress value={found === 0 && state === 'done' ? 1 : resent} max={Math.max(1, found)} aria-labelledby={id} />
