@@ -28,6 +28,8 @@ export type Delivery = Schemas['DeliverySummary'];
 export type DeliveryDetails = Schemas['DeliveryDetails'];
 export type Attempt = Schemas['DeliveryAttempt'];
 
+export type UsageLine = Schemas['UsageLine'];
+
 export type ApiKey = Schemas['ApiKey'];
 export type ApiKeyCreate = Schemas['ApiKeyCreate'];
 export type NewApiKey = Schemas['NewApiKey'];

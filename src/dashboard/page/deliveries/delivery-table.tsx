@@ -1,7 +1,7 @@
 import type { Delivery } from '../api/types.ts';
-import { Tag } from '../elements/badge.tsx';
+import { RowName } from '../elements/row-name.tsx';
+import { type Column, Table } from '../elements/table.tsx';
 import { Ago, Countdown } from '../elements/time.tsx';
-import { href } from '../routing/route.ts';
 import { DeliveryBadge } from './state-badge.tsx';
 import { outcomeWords } from './words.ts';
 
@@ -24,78 +24,62 @@ function Next({ delivery: { state, in_flight, next_attempt_at } }: { delivery: D
   return <Countdown to={next_attempt_at} />;
 }
 
-function Row({ delivery, hosts }: { delivery: Delivery; hosts: Props['hosts'] }) {
-  return (
-    <tr>
-      <td>
-        <DeliveryBadge delivery={delivery} />
-      </td>
-      <td class="cell-main">
-        <a class="row-link" href={href(['deliveries', delivery.id])}>
-          {delivery.type}
-        </a>
-        {delivery.test && <Tag>test</Tag>}
-        <code class="under">{delivery.id}</code>
-      </td>
-      {hosts && (
-        <td class="cell-wide cut" title={hosts.get(delivery.webhook_id)}>
-          {hosts.get(delivery.webhook_id) ?? <code>{delivery.webhook_id}</code>}
-        </td>
-      )}
-      <td>
-        <span class="cell-name">Result </span>
-        <LastResult delivery={delivery} />
-      </td>
-      <td class="numbers">
-        <span class="cell-name">Attempts </span>
-        {delivery.attempts_made}
-        <span class="muted"> of {delivery.max_attempts}</span>
-      </td>
-      <td class={delivery.state === 'pending' ? 'numbers' : 'numbers cell-none'}>
-        <span class="cell-name">Next </span>
-        <Next delivery={delivery} />
-      </td>
-      <td class="numbers cell-end">
-        <Ago at={delivery.created_at} />
-      </td>
-    </tr>
-  );
+function columnsOf(hosts: Props['hosts']): readonly (Column<Delivery> | null)[] {
+  return [
+    { head: 'State', headClass: 'col-state', cell: (delivery) => <DeliveryBadge delivery={delivery} /> },
+    {
+      head: 'Event',
+      class: 'cell-main',
+      cell: ({ id, type, test }) => <RowName to={['deliveries', id]} name={type} test={test} id={id} />,
+    },
+    hosts
+      ? {
+          head: 'Webhook',
+          headClass: 'col-webhook',
+          class: 'cell-wide',
+          cell: ({ webhook_id: id }) => (
+            <div class="cut" title={hosts.get(id)}>
+              {hosts.get(id) ?? <code>{id}</code>}
+            </div>
+          ),
+        }
+      : null,
+    {
+      head: 'Last result',
+      headClass: 'col-result',
+      name: 'Result',
+      cell: (delivery) => <LastResult delivery={delivery} />,
+    },
+    {
+      head: 'Attempts',
+      headClass: 'col-attempts',
+      name: 'Attempts',
+      class: 'numbers',
+      cell: ({ attempts_made, max_attempts }) => (
+        <>
+          {attempts_made}
+          <span class="muted"> of {max_attempts}</span>
+        </>
+      ),
+    },
+    {
+      head: 'Next attempt',
+      headClass: 'col-next',
+      name: 'Next',
+      class: ({ state }) => (state === 'pending' ? 'numbers' : 'numbers cell-none'),
+      cell: (delivery) => <Next delivery={delivery} />,
+    },
+    {
+      head: 'Created',
+      headClass: 'col-created cell-end',
+      class: 'numbers cell-end',
+      cell: ({ created_at }) => <Ago at={created_at} />,
+    },
+  ];
 }
 
 export function DeliveryTable({ caption, deliveries, hosts }: Props) {
   return (
-    <table class="list deliveries">
-      <caption class="visually-hidden">{caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col" class="col-state">
-            State
-          </th>
-          <th scope="col">Event</th>
-          {hosts && (
-            <th scope="col" class="col-webhook">
-              Webhook
-            </th>
-          )}
-          <th scope="col" class="col-result">
-            Last result
-          </th>
-          <th scope="col" class="col-attempts">
-            Attempts
-          </th>
-          <th scope="col" class="col-next">
-            Next attempt
-          </th>
-          <th scope="col" class="col-created cell-end">
-            Created
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {deliveries.map((delivery) => (
-          <Row key={delivery.id} delivery={delivery} hosts={hosts} />
-        ))}
-      </tbody>
-    </table>
+    <Table kind="deliveries" caption={caption} columns={columnsOf(hosts)} rows={deliveries} keyOf={({ id }) => id} />
   );
 }

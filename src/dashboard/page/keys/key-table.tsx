@@ -1,6 +1,7 @@
 import type { ApiKey } from '../api/types.ts';
 import { Badge, Tag } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
+import { type Column, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 
 function standingOf({ revoked_at, expires_at }: ApiKey) {
@@ -9,70 +10,52 @@ function standingOf({ revoked_at, expires_at }: ApiKey) {
   return { shape: 'good', words: 'Good' } as const;
 }
 
-function Row({ apiKey, onRevoke }: { apiKey: ApiKey; onRevoke: () => void }) {
-  const { shape, words } = standingOf(apiKey);
-  const { id, name, scopes, created_at, last_used_at, expires_at } = apiKey;
-  return (
-    <tr>
-      <td>
-        <Badge shape={shape}>{words}</Badge>
-      </td>
-      <td class="cell-main">
+const agoOrNever = (at: string | null) => (at ? <Ago at={at} /> : <span class="muted">Never</span>);
+
+const columns: readonly Column<ApiKey>[] = [
+  {
+    head: 'State',
+    cell: (key) => {
+      const { shape, words } = standingOf(key);
+      return <Badge shape={shape}>{words}</Badge>;
+    },
+  },
+  {
+    head: 'Name',
+    class: 'cell-main',
+    cell: ({ id, name }) => (
+      <>
         <b>{name || 'Unnamed'}</b>
         <code class="under">{id}</code>
-      </td>
-      <td class="cell-wide">
-        <span class="tags">
-          {scopes.map((scope) => (
-            <Tag key={scope}>{scope}</Tag>
-          ))}
-        </span>
-      </td>
-      <td class="numbers">
-        <span class="cell-name">Used </span>
-        {last_used_at ? <Ago at={last_used_at} /> : <span class="muted">Never</span>}
-      </td>
-      <td class="numbers">
-        <span class="cell-name">Ends </span>
-        {expires_at ? <Ago at={expires_at} /> : <span class="muted">Never</span>}
-      </td>
-      <td class="numbers">
-        <span class="cell-name">Created </span>
-        <Ago at={created_at} />
-      </td>
-      <td class="cell-end">
-        {words === 'Good' && (
-          <Button kind="danger" label={`Revoke ${name || id}`} onClick={onRevoke}>
-            Revoke
-          </Button>
-        )}
-      </td>
-    </tr>
-  );
-}
+      </>
+    ),
+  },
+  {
+    head: 'Good for',
+    class: 'cell-wide',
+    cell: ({ scopes }) => (
+      <span class="tags">
+        {scopes.map((scope) => (
+          <Tag key={scope}>{scope}</Tag>
+        ))}
+      </span>
+    ),
+  },
+  { head: 'Last used', name: 'Used', class: 'numbers', cell: ({ last_used_at: at }) => agoOrNever(at) },
+  { head: 'Ends', name: 'Ends', class: 'numbers', cell: ({ expires_at: at }) => agoOrNever(at) },
+  { head: 'Created', name: 'Created', class: 'numbers', cell: ({ created_at: at }) => <Ago at={at} /> },
+];
 
 export function KeyTable({ keys, onRevoke }: { keys: readonly ApiKey[]; onRevoke: (key: ApiKey) => void }) {
-  return (
-    <table class="list keys">
-      <caption class="visually-hidden">API keys</caption>
-      <thead>
-        <tr>
-          <th scope="col">State</th>
-          <th scope="col">Name</th>
-          <th scope="col">Good for</th>
-          <th scope="col">Last used</th>
-          <th scope="col">Ends</th>
-          <th scope="col">Created</th>
-          <th scope="col">
-            <span class="visually-hidden">Actions</span>
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {keys.map((key) => (
-          <Row key={key.id} apiKey={key} onRevoke={() => onRevoke(key)} />
-        ))}
-      </tbody>
-    </table>
-  );
+  const actions: Column<ApiKey> = {
+    head: <span class="visually-hidden">Actions</span>,
+    class: 'cell-end',
+    cell: (key) =>
+      standingOf(key).words === 'Good' && (
+        <Button kind="danger" label={`Revoke ${key.name || key.id}`} onClick={() => onRevoke(key)}>
+          Revoke
+        </Button>
+      ),
+  };
+  return <Table kind="keys" caption="API keys" columns={[...columns, actions]} rows={keys} keyOf={({ id }) => id} />;
 }

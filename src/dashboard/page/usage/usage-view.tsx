@@ -1,5 +1,7 @@
+import type { UsageLine } from '../api/types.ts';
 import { useQuery } from '../data/use-query.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
+import { type Column, Table } from '../elements/table.tsx';
 import { count } from '../format/number.ts';
 import { useApi } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';
@@ -12,6 +14,18 @@ const refreshEvery = 10_000;
 function dayBefore(n: number): string {
   return new Date(Date.now() - n * 86_400_000).toISOString().slice(0, 10);
 }
+
+function numbers(name: string, of: (used: UsageLine) => number): Column<UsageLine> {
+  return { head: name, headClass: 'cell-end', name, class: 'numbers cell-end', cell: (used) => count(of(used)) };
+}
+
+const columns: readonly Column<UsageLine>[] = [
+  { head: 'Model', scopes: true, class: 'cell-main', cell: ({ model }) => <code>{model}</code> },
+  numbers('Requests', ({ requests }) => requests),
+  numbers('Tokens in', ({ input_tokens }) => input_tokens),
+  numbers('Tokens out', ({ output_tokens }) => output_tokens),
+  numbers('Images', ({ images }) => images),
+];
 
 /** What model calls used, and what is left. */
 export function UsageView() {
@@ -39,50 +53,7 @@ export function UsageView() {
                 <p class="muted">Each model call is counted here a moment after it has ended.</p>
               </Empty>
             ) : (
-              <table class="list usage">
-                <thead>
-                  <tr>
-                    <th scope="col">Model</th>
-                    <th scope="col" class="cell-end">
-                      Requests
-                    </th>
-                    <th scope="col" class="cell-end">
-                      Tokens in
-                    </th>
-                    <th scope="col" class="cell-end">
-                      Tokens out
-                    </th>
-                    <th scope="col" class="cell-end">
-                      Images
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {data.map(({ model, requests, input_tokens, output_tokens, images }) => (
-                    <tr key={model}>
-                      <th scope="row" class="cell-main">
-                        <code>{model}</code>
-                      </th>
-                      <td class="numbers cell-end">
-                        <span class="cell-name">Requests </span>
-                        {count(requests)}
-                      </td>
-                      <td class="numbers cell-end">
-                        <span class="cell-name">Tokens in </span>
-                        {count(input_tokens)}
-                      </td>
-                      <td class="numbers cell-end">
-                        <span class="cell-name">Tokens out </span>
-                        {count(output_tokens)}
-                      </td>
-                      <td class="numbers cell-end">
-                        <span class="cell-name">Images </span>
-                        {count(images)}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+              <Table kind="usage" columns={columns} rows={data} keyOf={({ model }) => model ?? ''} />
             )
           }
         </Loaded>

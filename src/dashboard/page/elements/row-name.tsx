@@ -1,0 +1,23 @@
+import { href } from '../routing/route.ts';
+import { Tag } from './badge.tsx';
+
+interface Props {
+  readonly to: readonly string[];
+  readonly name: string;
+  /** Whether it is only a test. */
+  readonly test: boolean;
+  readonly id: string;
+}
+
+/** The name and id of what a row is about, and the way there from anywhere in the row. */
+export function RowName({ to, name, test, id }: Props) {
+  return (
+    <>
+      <a class="row-link" href={href(to)}>
+        {name}
+      </a>
+      {test && <Tag>test</Tag>}
+      <code class="under">{id}</code>
+    </>
+  );
+}
