@@ -29,12 +29,9 @@ function webhook(baseUrl: string, key: string, command: string): string[] {
   ];
 }
 
-function topUp(baseUrl: string, key: string): string[] {
-  const body = '{"user_id":"usr_1","credits":500}';
-  return [
-    'Give an account credits:',
-    `  curl -s ${baseUrl}/credits/top_ups -H 'authorization: Bearer ${key}' -H 'content-type: application/json' -d '${body}'`,
-  ];
+/** Goes on where the commands before it were told where the gateway is. */
+function topUp(command: string): string[] {
+  return ['Give an account credits:', `  ${command} credits top-up --user usr_1 --credits 500`];
 }
 
 /** Which of the parts are on that are off unless they are asked for. */
@@ -79,8 +76,8 @@ export function describeStart(running: Standalone, config: Configuration, comman
     ...schedule(config),
     ...(firstKey ? ['The key is shown this once.'] : [`A lost key: ${command} keys create --database --user usr_1`]),
     '',
-    ...(config.options.credits ? topUp(baseUrl, key) : []),
     ...(demo ? demoChat(baseUrl, key) : []),
     ...webhook(baseUrl, key, command),
+    ...(config.options.credits ? topUp(command) : []),
   ];
 }

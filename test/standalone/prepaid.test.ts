@@ -63,7 +63,7 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
 
   it('says what is on, and how to give an account credits', () => {
     expect(gateway.stdout).to.match(/^With: rate limits, quotas, prepaid credits, event types \(order\.shipped\)$/m);
-    expect(gateway.stdout).to.match(new RegExp(`curl -s ${baseUrl}/credits/top_ups .*${key}.*"credits":500`));
+    expect(gateway.stdout).to.match(/ credits top-up --user usr_1 --credits 500$/m);
   });
 
   it('lets a customer call until the credits are used up, and tells of it on the way, each once', async () => {
