@@ -5,6 +5,7 @@ import { createAlarms } from './alarms.ts';
 import type { Bell } from './intake.ts';
 import { createJobsBackend } from './jobs-backend.ts';
 import { toStoredJob } from './jobs-store.ts';
+import { createWaitingJobs } from './waiting-jobs.ts';
 
 const jobName = 'delivery attempt';
 
@@ -21,6 +22,8 @@ const lockLimit = 1_000;
 const processEvery = 5_000;
 /** Jobs of this process due within so long are started on time; later ones by the next look. Milliseconds. */
 const alarmHorizon = 30_000;
+/** When a job rings whose attempt is due and waits for a place: only if it was forgotten. Milliseconds. */
+const forgottenAfter = 600_000;
 /** Jobs of one fan-out that are inserted at the same time. */
 const insertsAtOnce = 500;
 
@@ -44,6 +47,8 @@ export interface Jobs {
   init(): Promise<void>;
   /** Rings the bells in so many milliseconds, in whichever process comes first. Logs what fails. */
   schedule(bells: readonly Bell[], wait: number): Promise<void>;
+  /** Keeps a job for each of these, which are due and will begin here as soon as there is a place. */
+  keep(bells: readonly Bell[]): void;
   /** An attempt has begun without its job having rung: the job has nothing to wait for any more. Never rejects. */
   begun(bell: Bell): Promise<void>;
   /** Starts running jobs in this process. */
@@ -115,6 +120,14 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
     }
   }
 
+  async function insertAll(bells: readonly Bell[], at: Date): Promise<void> {
+    for (let i = 0; i < bells.length && !stopped; i += insertsAtOnce) {
+      await Promise.all(bells.slice(i, i + insertsAtOnce).map((bell) => insert(bell, at)));
+    }
+  }
+
+  const waiting = createWaitingJobs((bells) => insertAll(bells, new Date(Date.now() + forgottenAfter)));
+
   return {
     async init() {
       await buildIndexes();
@@ -123,12 +136,12 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
     },
     async schedule(bells, wait) {
       const at = new Date(Date.now() + wait);
-      for (let i = 0; i < bells.length && !stopped; i += insertsAtOnce) {
-        await Promise.all(bells.slice(i, i + insertsAtOnce).map((bell) => insert(bell, at)));
-      }
+      await insertAll(bells, at);
       if (channel.state === 'connected' && wait < alarmHorizon) alarms.set(at.getTime(), look);
     },
+    keep: waiting.add,
     async begun(bell) {
+      if (waiting.drop(bell)) return;
       await backend.store.removeFor(bell).catch((error: unknown) => {
         logger.warn('a job that nobody needs was not removed, and will ring in vain', { reason: String(error) });
       });
@@ -137,6 +150,7 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
       await agenda?.start();
     },
     async stop() {
+      await waiting.flush();
       stopped = true;
       alarms.clear();
       await agenda?.stop(false);

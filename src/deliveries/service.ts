@@ -126,8 +126,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     hasRoom: (webhookId) => worker.hasRoom(webhookId),
     handOver: (born) => worker.handOver(born),
     ring(bells) {
-      for (const { webhookId } of bells) worker.onDue(webhookId);
-      if (bells.length > 0) ring(bells, 0);
+      if (bells.length > 0) background.add(worker.wait(bells));
     },
     later: background.add,
   });

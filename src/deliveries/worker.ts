@@ -46,6 +46,8 @@ export interface Worker {
   onDue(webhookId: string): void;
   /** Whether a delivery to this webhook would be made at once, if it were claimed from its birth. */
   hasRoom(webhookId: string): boolean;
+  /** These are due, and there was no room for them here: they begin as soon as there is. Never rejects. */
+  wait(bells: readonly Bell[]): Promise<void>;
   /** Makes it, to be called where there was room. */
   handOver(born: BornClaim): void;
   start(): Promise<void>;
@@ -101,6 +103,11 @@ export function createWorker(deps: WorkerDeps): Worker {
       if (started) backlog.add(webhookId);
     },
     hasRoom: (webhookId) => started && intake.room(webhookId) > 0,
+    async wait(bells) {
+      if (!started) return jobs.schedule(bells, 0);
+      for (const { webhookId } of bells) backlog.add(webhookId);
+      jobs.keep(bells);
+    },
     handOver(born) {
       const { _id: deliveryId, webhookId, attempt } = born.claim.delivery;
       void intake.offer({ deliveryId, webhookId, attempt }, () => attempts.prepareBorn(born));

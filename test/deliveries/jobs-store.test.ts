@@ -82,6 +82,28 @@ describe('Jobs', () => {
     expect((await stored()).map(({ data }) => data.attempt)).to.deep.equal([2]);
   });
 
+  it('of attempts that wait for a place are stored together, without those that begin meanwhile, and rung in no hurry', async () => {
+    const writes: string[] = [];
+    connection.getClient().on('commandStarted', ({ commandName, command }) => {
+      if (command[commandName] === 'gateway_jobs' && commandName !== 'find') writes.push(commandName);
+    });
+    await jobs.start();
+    for (const n of [1, 2, 3]) jobs.keep([bell(n)]);
+    await jobs.begun(bell(2));
+    while ((await stored()).length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+
+    expect((await stored()).map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_1', 'dlv_3']);
+    expect(writes).to.deep.equal(['insert']);
+    expect(rung).to.deep.equal([]);
+  });
+
+  it('of attempts that wait for a place are there when the worker stops', async () => {
+    jobs.keep([bell(1)]);
+    await jobs.stop();
+
+    expect(await stored()).to.have.length(1);
+  });
+
   it('that a process locked and then died are rung by another within seconds', async () => {
     await jobs.schedule([bell(1)], 0);
     const lockedAt = new Date(Date.now() - 6_000);
