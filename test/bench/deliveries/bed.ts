@@ -8,7 +8,7 @@ import mongoose, { type Connection } from 'mongoose';
 import { startEmbeddedMongo } from '../../../src/standalone/embedded-mongo.ts';
 import { newSecretKey } from '../../support/gateway.ts';
 
-export const secret = 'the-secret-of-the-bench';
+const secret = 'the-secret-of-the-bench';
 /**
  * Node lets garbage pile up to some 300 MB where nobody says otherwise, whatever is in use; this is what is said, to each
  * process alike. More can be added for a profile: `BENCH_NODE_OPTIONS=--cpu-prof`.
@@ -79,6 +79,8 @@ async function startProcess(script: string, config: unknown): Promise<Process> {
 
 /** A real mongod of the benchmark's own, a receiver and a load generator, each a process of its own. */
 export interface Bed {
+  /** Of every webhook. */
+  readonly secret: string;
   readonly connection: Connection;
   readonly receiver: Process;
   readonly load: Process;
@@ -134,6 +136,7 @@ export async function openBed(): Promise<Bed> {
   }
 
   return {
+    secret,
     connection,
     receiver,
     load,

@@ -1,6 +1,7 @@
 import { cpus } from 'node:os';
 import { type Figure, report } from '../report.ts';
 import { openBed, type Process, type Target } from './bed.ts';
+import { nineOthers } from './hanging.ts';
 import * as rows from './rows.ts';
 
 const quick = process.argv.includes('--quick');
@@ -78,12 +79,22 @@ async function latencies(sender: Process): Promise<void> {
 
 async function hanging(sender: Process): Promise<void> {
   const target = await opened(sender);
-  const events = quick ? 300 : 1_000;
-  const without = await rows.nineOthers(bed, sender, target, 'answers', events);
-  const beside = await rows.nineOthers(bed, sender, target, 'hangs', events);
-  for (const p of ['p50', 'p99'] as const) {
-    note(`nine receivers beside one that answers, ${p}`, 'ms', without[p] ?? Number.NaN);
-    note(`nine receivers beside one that hangs, ${p}`, 'ms', beside[p] ?? Number.NaN);
+  const turns = await nineOthers(bed, sender, target, newUser(), {
+    turns: 3,
+    events: quick ? 300 : 600,
+    perSecond: 100,
+  });
+  for (const [figure, unit] of [
+    ['p50', 'ms'],
+    ['p99', 'ms'],
+    ['cpu', 'ms'],
+    ['operations', ''],
+  ] as const) {
+    for (const turn of turns) {
+      note(`nine receivers beside one that answers, ${figure}`, unit, turn.answers[figure]);
+      note(`nine receivers beside one that hangs, ${figure}`, unit, turn.hangs[figure]);
+      note(`nine receivers, ${figure}, beside a hanging one / without`, 'x', turn.hangs[figure] / turn.answers[figure]);
+    }
   }
 }
 

@@ -3,28 +3,28 @@ import { createServer } from 'node:http';
 import { now, serve } from './rpc.mjs';
 
 /**
- * A receiver in a process of its own: answers 200, or hangs below /hang, and notes of each event when its first byte came
- * and whether its signature was right.
+ * A receiver in a process of its own: answers 200, and notes of each event when its first byte came and whether its
+ * signature was right. While it is told so, what is below /hang gets no answer.
  */
 const secret = process.argv[2] ?? '';
 let arrivals = [];
-let hangs = 0;
+let hanging = false;
+let held = [];
 
 const server = createServer((req, res) => {
   const at = now();
   const chunks = [];
-  req.on('data', (chunk) => chunks.push(chunk));
-  req.on('end', () => {
-    if (req.url?.startsWith('/hang')) {
-      hangs += 1;
-      setTimeout(() => res.destroy(), 30_000).unref();
-      return;
-    }
+  function answer() {
     const body = Buffer.concat(chunks);
     const expected = `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
     const { id } = JSON.parse(body.toString());
     arrivals.push({ id, path: req.url, at, signed: req.headers['x-service-signature'] === expected });
     res.end();
+  }
+  req.on('data', (chunk) => chunks.push(chunk));
+  req.on('end', () => {
+    if (hanging && req.url?.startsWith('/hang')) held.push(answer);
+    else answer();
   });
 });
 server.keepAliveTimeout = 60_000;
@@ -33,7 +33,14 @@ await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
 serve({
   port: () => server.address().port,
   count: () => arrivals.length,
-  hangs: () => hangs,
+  hang() {
+    hanging = true;
+  },
+  answer() {
+    hanging = false;
+    for (const answer of held) answer();
+    held = [];
+  },
   take() {
     const taken = arrivals;
     arrivals = [];

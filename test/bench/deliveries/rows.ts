@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { percentile } from '../report.ts';
-import { type Arrival, type Bed, countDoubles, now, type Process, type Published, secret, type Target } from './bed.ts';
+import { type Arrival, type Bed, countDoubles, now, type Process, type Published, type Target } from './bed.ts';
 
 /** Figures of one measurement, by name. */
 export type Figures = Record<string, number>;
@@ -10,7 +10,30 @@ const publishers = 16;
 
 /** An account with so many webhooks at a sender. */
 export async function subscribe(bed: Bed, sender: Process, userId: string, count: number): Promise<void> {
-  await sender.call('subscribe', userId, bed.urls(userId, count), secret);
+  await sender.call('subscribe', userId, bed.urls(userId, count), bed.secret);
+}
+
+/** What each of `count` things cost: milliseconds of CPU of sender and mongod, and operations on the database. */
+export type Cost = (count: number) => Promise<{ cpu: number; mongod: number; operations: number }>;
+
+/** Measures from now until it is asked. */
+export async function meter(bed: Bed, sender: Process): Promise<Cost> {
+  const read = async () => ({
+    ...(await sender.call<{ cpu: number }>('usage')),
+    mongod: await bed.mongodCpu(),
+    operations: await bed.operations(),
+  });
+  const before = await read();
+  return async (count) => {
+    // what is still being recorded belongs to it
+    await sleep(300);
+    const after = await read();
+    return {
+      cpu: (after.cpu - before.cpu) / count,
+      mongod: (after.mongod - before.mongod) / count,
+      operations: (after.operations - before.operations) / count,
+    };
+  };
 }
 
 /** Deliveries a second from the first publish to the last arrival, and what they cost. */
@@ -23,21 +46,12 @@ export async function rate(
   webhooks: number,
 ) {
   const count = events * webhooks;
-  const before = { ...(await sender.call<{ cpu: number }>('usage')), mongod: await bed.mongodCpu() };
-  const operations = await bed.operations();
+  const cost = await meter(bed, sender);
   const flood = bed.load.call<Published[]>('flood', target, userId, events, publishers);
   const [published, arrivals] = await Promise.all([flood, bed.arrivals(count)]);
   const first = Math.min(...published.map(({ sent }) => sent));
   const last = Math.max(...arrivals.map(({ at }) => at));
-  // what is still being recorded belongs to it
-  await sleep(300);
-  const after = { ...(await sender.call<{ cpu: number }>('usage')), mongod: await bed.mongodCpu() };
-  return {
-    rate: (count * 1_000) / (last - first),
-    cpu: (after.cpu - before.cpu) / count,
-    mongod: (after.mongod - before.mongod) / count,
-    operations: ((await bed.operations()) - operations) / count,
-  };
+  return { rate: (count * 1_000) / (last - first), ...(await cost(count)) };
 }
 
 /** Publishing alone, with nobody to deliver: events a second. Leaves that many deliveries waiting. */
@@ -55,7 +69,12 @@ export async function drain(bed: Bed, worker: Process, waiting: number): Promise
   return (Math.max(...arrivals.map(({ at }) => at)) - started) / 1_000;
 }
 
-function waits(published: readonly Published[], arrivals: readonly Arrival[], from: 'sent' | 'accepted'): number[] {
+/** Milliseconds of each delivery since its event was sent or accepted. */
+export function waits(
+  published: readonly Published[],
+  arrivals: readonly Arrival[],
+  from: 'sent' | 'accepted',
+): number[] {
   const began = new Map(published.map((one) => [one.id, one[from]]));
   return arrivals.map(({ id, at }) => at - (began.get(id) ?? Number.NaN));
 }
@@ -78,24 +97,6 @@ export async function delays(
     'sent p50': percentile(sent, 50),
     'sent p99': percentile(sent, 99),
   };
-}
-
-/** The delays of nine receivers beside one that hangs, or does not. Milliseconds. */
-export async function nineOthers(
-  bed: Bed,
-  sender: Process,
-  target: Target,
-  tenth: 'hangs' | 'answers',
-  events: number,
-): Promise<Figures> {
-  const userId = `usr_nine_${tenth}_${Math.round(now())}`;
-  await subscribe(bed, sender, userId, 9);
-  await sender.call('subscribe', userId, bed.urls(tenth === 'hangs' ? `hang/${userId}` : `${userId}/tenth`, 1), secret);
-  const published = await bed.load.call<Published[]>('steadily', target, userId, events, 100);
-  const arrivals = await bed.arrivals(events * (tenth === 'hangs' ? 9 : 10));
-  const nine = arrivals.filter(({ path }) => !path.includes('tenth'));
-  const all = waits(published, nine, 'sent');
-  return { p50: percentile(all, 50), p99: percentile(all, 99) };
 }
 
 /** A worker is killed in the middle of draining, and another started. */
