@@ -9,6 +9,11 @@ import { createRefusals } from './refusals.ts';
 import { createSharing } from './sharing.ts';
 import { Tallies } from './tallies.ts';
 
+/** How often it is looked for windows that are over, and for how long after the end of one. Milliseconds. */
+const attentive = { interval: 1_000, until: 15_000 } as const;
+/** How often in between: for what a process left behind that died, or whose clock is wrong. Milliseconds. */
+const seldom = 5_000;
+
 /** Calls that a limiter of the host's has refused. */
 export interface ExceededReport {
   readonly userId: string;
@@ -89,6 +94,19 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
       });
   }
 
+  /** Windows end all at the same time, and for minutes nothing can be over. */
+  function schedule(): void {
+    const sinceEnd = Date.now() % eventWindow;
+    const wait = sinceEnd < attentive.until ? attentive.interval : seldom;
+    timer = setTimeout(
+      () => {
+        tryClose();
+        schedule();
+      },
+      Math.min(wait, eventWindow - sinceEnd),
+    ).unref();
+  }
+
   sharing?.start();
   return {
     admit: limits
@@ -107,10 +125,10 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
     },
     closeWindows,
     start() {
-      timer ??= setInterval(tryClose, Math.min(1_000, eventWindow)).unref();
+      if (timer === undefined) schedule();
     },
     async close() {
-      clearInterval(timer);
+      clearTimeout(timer);
       await Promise.all([closing, sharing?.stop(), refusals.close()]);
     },
   };
