@@ -13,7 +13,7 @@ const answer = {
 };
 
 describe("an account's keys, usage and credits in the dashboard", function () {
-  this.timeout(60_000);
+  this.timeout(120_000);
   let upstream: ScriptedUpstream;
   let scene: Scene;
 

@@ -4,10 +4,21 @@ import type { AxeResults } from 'axe-core';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { findChromium } from '../support/chromium.ts';
 
-/** A real browser, with a profile of its own. Without one these tests fail; they are never skipped. */
-export async function launchBrowser(): Promise<Browser> {
-  return chromium.launch({ ...(await findChromium()), headless: true });
+let launched: Promise<Browser> | undefined;
+
+/** A real browser, one for all these tests. Without one they fail; they are never skipped. */
+function theBrowser(): Promise<Browser> {
+  launched ??= findChromium().then((found) => chromium.launch({ ...found, headless: true }));
+  return launched;
 }
+
+afterEach(async () => {
+  // a page that nobody looks at any more would go on asking
+  for (const context of (await launched)?.contexts() ?? []) await context.close();
+});
+after(async () => {
+  await (await launched)?.close();
+});
 
 /** A page, and whatever went wrong in it: errors in the console, violations of the policy, requests to other hosts. */
 export interface WatchedPage {
@@ -15,11 +26,9 @@ export interface WatchedPage {
   readonly problems: string[];
 }
 
-export async function openPage(
-  browser: Browser,
-  url: string,
-  options: BrowserContextOptions = {},
-): Promise<WatchedPage> {
+/** A page with a profile of its own, until the test ends. */
+export async function openPage(url: string, options: BrowserContextOptions = {}): Promise<WatchedPage> {
+  const browser = await theBrowser();
   const context = await browser.newContext({ timezoneId: 'Europe/Berlin', locale: 'en-GB', ...options });
   const page = await context.newPage();
   const problems: string[] = [];
@@ -39,7 +48,7 @@ export async function openPage(
   await page.addInitScript(
     "document.addEventListener('securitypolicyviolation', (event) => console.error('policy violated: ' + event.violatedDirective))",
   );
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   return { page, problems };
 }
 
@@ -47,7 +56,7 @@ const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/
 
 /** What axe finds wrong on the page as it is now, one line for each rule. */
 export async function accessibilityProblems(page: Page): Promise<string[]> {
-  await page.evaluate(axeSource);
+  if (await page.evaluate<boolean>("typeof axe === 'undefined'")) await page.evaluate(axeSource);
   const { violations } = await page.evaluate<AxeResults>("axe.run({ resultTypes: ['violations'] })");
   return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' | ')}`);
 }

@@ -22,7 +22,7 @@ async function webhookOf(scene: Scene, receiver: TestReceiver): Promise<string> 
 const attempts = (page: Page) => page.getByRole('region', { name: 'Attempts' });
 
 describe('deliveries in the dashboard', function () {
-  this.timeout(60_000);
+  this.timeout(120_000);
   let scene: Scene;
   let receiver: TestReceiver;
 
@@ -84,13 +84,19 @@ describe('deliveries in the dashboard', function () {
     await latest.waitFor();
 
     await page.getByLabel('Webhook').selectOption(id);
+    await page.getByRole('link', { name: 'Clear filters' }).waitFor();
     await page.getByLabel('Event type').selectOption('credits.low');
     await page.getByText('Nothing matches').waitFor();
     await page.getByLabel('Event type').selectOption('payment.completed');
+    await latest.waitFor();
     await page.getByRole('navigation', { name: 'State' }).getByRole('link', { name: 'Failed' }).click();
+    // the one list that is left, once it has come
+    await page.getByRole('heading', { name: 'Failed', exact: true }).waitFor();
+    await failed.waitFor({ state: 'detached' });
     await page.getByRole('table').getByRole('link', { name: 'payment.completed' }).waitFor();
     expect(new URL(page.url()).hash).to.equal(`#/deliveries?webhook=${id}&type=payment.completed&state=failed`);
     await page.getByLabel('Time').selectOption('Last hour');
+    await page.waitForURL(({ hash }) => hash.endsWith('&time=1h'));
     await page.getByRole('table').getByRole('link', { name: 'payment.completed' }).waitFor();
     await page.getByRole('link', { name: 'Clear filters' }).click();
     await failed.waitFor();

@@ -1,9 +1,9 @@
-import type { Browser, BrowserContextOptions } from 'playwright-core';
+import type { BrowserContextOptions } from 'playwright-core';
 import type { ModelGatewayOptions } from '../../src/index.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
-import { launchBrowser, openPage, type WatchedPage } from './browser.ts';
+import { openPage, type WatchedPage } from './browser.ts';
 
-/** A gateway with its dashboard, and a browser to look at it. */
+/** A gateway with its dashboard, and pages that look at it. */
 export interface Scene {
   readonly live: LiveGateway;
   /** Where the page is. */
@@ -16,15 +16,11 @@ export interface Scene {
 }
 
 export async function startScene(options: Partial<ModelGatewayOptions> = {}): Promise<Scene> {
-  const browser: Browser = await launchBrowser();
-  const live = await startGateway({ dashboard: { path: '/dashboard' }, ...options }).catch(async (error) => {
-    await browser.close();
-    throw error;
-  });
+  const live = await startGateway({ dashboard: { path: '/dashboard' }, ...options });
   const dashboard = `${live.url}/dashboard/`;
 
   const open: Scene['open'] = async (place = '', choices = {}) => {
-    const watched = await openPage(browser, dashboard, choices);
+    const watched = await openPage(dashboard, choices);
     await watched.page.goto(dashboard + place);
     return watched;
   };
@@ -39,9 +35,6 @@ export async function startScene(options: Partial<ModelGatewayOptions> = {}): Pr
       await watched.page.getByRole('navigation', { name: 'Views' }).waitFor();
       return watched;
     },
-    async close() {
-      await browser.close();
-      await live.close();
-    },
+    close: live.close,
   };
 }

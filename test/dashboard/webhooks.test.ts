@@ -12,7 +12,7 @@ async function addWebhook(page: Page, url: string, ...types: string[]): Promise<
 }
 
 describe('webhooks in the dashboard', function () {
-  this.timeout(60_000);
+  this.timeout(120_000);
   let scene: Scene;
 
   before(async () => {

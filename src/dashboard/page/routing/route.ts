@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 
 /** Where the page is: what follows the `#`, so that no server needs to know and any prefix works. */
 export interface Route {
@@ -36,7 +36,8 @@ export function goTo(address: string): void {
 
 export function useRoute(): Route {
   const [route, setRoute] = useState(() => parse(window.location.hash));
-  useEffect(() => {
+  // before the page is painted: a place that is chosen between the two would be missed
+  useLayoutEffect(() => {
     const follow = () => setRoute(parse(window.location.hash));
     window.addEventListener('hashchange', follow);
     return () => window.removeEventListener('hashchange', follow);
