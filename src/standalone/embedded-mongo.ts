@@ -10,8 +10,8 @@ import { bringUpReplicaSet, replicaSetUri } from './mongo/replica-set.ts';
 
 /** How {@link startEmbeddedMongo} runs its database. */
 export interface EmbeddedMongoOptions {
-  /** The folder that keeps the data; made if it is not there. Needed unless `temporary`. */
-  readonly dataDir?: string;
+  /** The folder that keeps the data; made if it is not there. Needed unless `temporary`, which is in it or in the system's. */
+  readonly dataDir?: string | undefined;
   /** Data in a folder of its own that is removed at the end. @default false */
   readonly temporary?: boolean;
   /** Given a line where something takes long or ends unexpectedly. @default nothing is said */
@@ -35,7 +35,7 @@ export interface EmbeddedMongo {
 const replSet = 'gateway';
 
 async function dataFolder({ dataDir, temporary }: EmbeddedMongoOptions): Promise<string> {
-  if (temporary) return mkdtemp(join(tmpdir(), 'express-model-gateway-'));
+  if (temporary) return mkdtemp(join(dataDir ?? tmpdir(), 'express-model-gateway-'));
   if (!dataDir) throw new TypeError('startEmbeddedMongo needs dataDir, or temporary: true');
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   return resolve(dataDir);

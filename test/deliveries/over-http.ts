@@ -2,7 +2,7 @@ import mongoose, { type Connection } from 'mongoose';
 import type { DeliveryDocument } from '../../src/deliveries/model.ts';
 import type { ModelGatewayOptions } from '../../src/index.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
-import { freshUri } from '../support/mongo.ts';
+import { dropLater, freshUri } from '../support/mongo.ts';
 
 export const secret = 'a secret of the receiver';
 export const low = {
@@ -67,8 +67,7 @@ export async function startScene(options: Partial<ModelGatewayOptions> = {}): Pr
     delivery,
     async close() {
       await live.close();
-      await connection.dropDatabase();
-      await connection.close();
+      dropLater(connection);
     },
   };
 }

@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import mongoose from 'mongoose';
 import { startEmbeddedMongo } from '../../src/standalone/embedded-mongo.ts';
+import { memoryFolder } from '../support/memory-folder.ts';
 
 /** Three members, and what can be done to them. */
 export async function startCluster() {
   const embedded = await startEmbeddedMongo({
     temporary: true,
+    dataDir: await memoryFolder(),
     replicas: 3,
     testCommands: true,
     log: (line) => console.error(line),

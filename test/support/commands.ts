@@ -1,5 +1,5 @@
 import mongoose, { type Connection } from 'mongoose';
-import { freshUri } from './mongo.ts';
+import { dropLater, freshUri } from './mongo.ts';
 
 /** One command as the server got it. */
 export interface SeenCommand {
@@ -26,8 +26,7 @@ export async function watchedDatabase(options: mongoose.ConnectOptions = {}): Pr
       seen.length = 0;
     },
     async drop() {
-      await connection.dropDatabase();
-      await connection.close();
+      dropLater(connection);
     },
   };
 }

@@ -1,9 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import mongoose, { type Connection } from 'mongoose';
+import { memoryFolder } from './memory-folder.ts';
 
 /** The server every test uses: one replica set, started once; each suite gets a database of its own. */
 let serverUri = '';
 let stop: () => Promise<void> = async () => {};
+
+const dropping: Promise<void>[] = [];
 
 export const mochaHooks = {
   async beforeAll(this: Mocha.Context): Promise<void> {
@@ -15,13 +18,16 @@ export const mochaHooks = {
     const { startEmbeddedMongo } = await import('../../src/standalone/embedded-mongo.ts');
     const embedded = await startEmbeddedMongo({
       temporary: true,
+      dataDir: await memoryFolder(),
       testCommands: true,
       log: (line) => console.error(line),
     });
     serverUri = embedded.uri;
     stop = embedded.stop;
   },
-  async afterAll(): Promise<void> {
+  async afterAll(this: Mocha.Context): Promise<void> {
+    this.timeout(60_000);
+    await Promise.all(dropping);
     await stop();
   },
 };
@@ -33,6 +39,11 @@ export function freshUri(): string {
   return url.href;
 }
 
+/** Drops the database of a connection and closes it. The server takes a tenth of a second, for which the last test waits alone. */
+export function dropLater(connection: Connection): void {
+  dropping.push(connection.dropDatabase().finally(() => connection.close()));
+}
+
 /** A connection to a fresh database, and what removes both. */
 export async function freshDatabase(): Promise<{ connection: Connection; uri: string; drop: () => Promise<void> }> {
   const uri = freshUri();
@@ -40,9 +51,6 @@ export async function freshDatabase(): Promise<{ connection: Connection; uri: st
   return {
     connection,
     uri,
-    async drop() {
-      await connection.dropDatabase();
-      await connection.close();
-    },
+    drop: async () => dropLater(connection),
   };
 }
