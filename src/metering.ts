@@ -12,6 +12,7 @@ import { createCount } from './usage/count.ts';
 import { createCounting } from './usage/counting.ts';
 import { createReport, type ReportUsage } from './usage/report.ts';
 import { createUsageService, type UsageService } from './usage/service.ts';
+import { Written } from './usage/written.ts';
 
 /** Runs several writes as one, where the database can. */
 export type Atomically = <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
@@ -43,6 +44,9 @@ export interface Metering {
   close(): Promise<void>;
 }
 
+/** The most records that are counted in one transaction. */
+const batchSize = 2_000;
+
 /** Joins usage, credits, payments and limits. */
 export function createMetering({ models, publish, transaction, options }: MeteringDeps): Metering {
   const { logger } = options;
@@ -56,7 +60,13 @@ export function createMetering({ models, publish, transaction, options }: Meteri
     transaction,
     ...(credits && { credit: credits.credit }),
   });
-  const usage = createUsageService({ usage: models.usage, logger, longestCall: longestCall(options.upstreams) });
+  const written = new Written();
+  const usage = createUsageService({
+    usage: models.usage,
+    logger,
+    longestCall: longestCall(options.upstreams),
+    onWritten: (records) => written.add(records),
+  });
   const prices = options.credits?.prices;
   const counting = createCounting({
     count: createCount({
@@ -68,9 +78,12 @@ export function createMetering({ models, publish, transaction, options }: Meteri
       quotas: options.quotas,
       ...(credits && { charge: credits.charge }),
       ...(prices && { cost: (record) => costOf(prices, record) }),
+      written,
+      patience: 1_000,
       logger,
-      batchSize: 500,
+      batchSize,
     }),
+    batchSize,
     interval: 500,
     logger,
   });
@@ -107,6 +120,7 @@ export function createMetering({ models, publish, transaction, options }: Meteri
     start() {
       if (options.usage) {
         usage.start();
+        written.open();
         counting.start();
       }
       limits.start();

@@ -1,36 +1,42 @@
 import type { ClientSession } from 'mongoose';
 import { durableCollection } from '../collection.ts';
-import { GatewayError } from '../errors.ts';
-import type { EventInput, PublishOptions } from '../events/publication.ts';
-import type { Logger, Quota, QuotaOptions } from '../options.ts';
-import type { CounterModel, PeriodDocument, PeriodModel, UsageModel } from './model.ts';
-import { type Addition, type CountedRecord, countedFields, counterAdditions, periodAdditions } from './sums.ts';
-import { type Crossing, crossings } from './thresholds.ts';
+import { type AnnounceDeps, createAnnounce } from './announce.ts';
+import type { CounterModel, UsageDocument, UsageModel } from './model.ts';
+import {
+  type Addition,
+  type CountedRecord,
+  countedFields,
+  counterAdditions,
+  type PeriodAddition,
+  periodAdditions,
+} from './sums.ts';
+import type { Written } from './written.ts';
 
-export interface CountDeps {
+export interface CountDeps extends Omit<AnnounceDeps, 'cost'> {
   readonly usage: UsageModel;
   readonly counters: CounterModel;
-  readonly periods: PeriodModel;
   /** Runs writes and what they publish as one; without a session where the database has no transactions. */
   readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
-  readonly publish: (input: EventInput, options: PublishOptions) => Promise<unknown>;
-  /** `undefined`: usage is counted, and nobody is told of it. */
-  readonly quotas: QuotaOptions | undefined;
   /** Charges for records in the transaction that counts them; a record that was charged already it leaves. @default nobody is charged */
   readonly charge?: (records: readonly CountedRecord[], session: ClientSession | undefined) => Promise<void>;
   /** What a record costs, in micro-credits; quotas of credits count it. @default nothing */
   readonly cost?: (record: CountedRecord) => number;
-  readonly logger: Logger;
+  /** What this process writes itself, and counts first. @default it writes nothing */
+  readonly written?: Pick<Written, 'take'>;
+  /** How long records are left to whoever wrote them. Milliseconds. @default 0 */
+  readonly patience?: number;
   /** The most records of one transaction. */
   readonly batchSize: number;
 }
 
-/** Adds records that have ended to the counters; resolves to how many. */
+/** Adds records that have ended to the counters; resolves to how many. There may be more where it is `batchSize` or more. */
 export type Count = () => Promise<number>;
+
+type Filter = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['find']>[0];
 
 const projection = Object.fromEntries(countedFields.map((field) => [field, 1]));
 
-type PeriodAddition = ReturnType<typeof periodAdditions>[number];
+const byId = { _id: 1 } as const;
 
 /** One upsert for each document that something is added to. */
 function increments<Key extends { _id: string }>(additions: readonly Addition<Key>[]) {
@@ -39,17 +45,8 @@ function increments<Key extends { _id: string }>(additions: readonly Addition<Ke
   }));
 }
 
-const microCredits = 1_000_000;
-
-/** A quota in what is counted: micro-credits for credits. Pure. */
-function countedLimit(limit: number, unit: Quota['unit']): number {
-  return unit === 'credits' ? limit * microCredits : limit;
-}
-
-function usedOf(period: PeriodDocument, unit: Quota['unit']): number {
-  if (unit === 'requests') return period.requests;
-  return unit === 'credits' ? (period.microCredits ?? 0) : period.inputTokens + period.outputTokens;
-}
+/** Records that were to be counted are counted. */
+class CountedByOthers extends Error {}
 
 /**
  * One transaction marks a batch of records as counted, adds them up, and publishes the thresholds they reach: all of it or
@@ -57,40 +54,14 @@ function usedOf(period: PeriodDocument, unit: Quota['unit']): number {
  * had begun when it was killed is free again when another has ended its transaction.
  */
 export function createCount(deps: CountDeps): Count {
-  const { quotas, publish, cost = () => 0, logger, batchSize } = deps;
+  const { transaction, cost = () => 0, written, patience = 0, batchSize } = deps;
   const usage = durableCollection(deps.usage);
   const counters = durableCollection(deps.counters);
   const periods = durableCollection(deps.periods);
-  const thresholds = quotas?.thresholds ?? [80, 100];
-
-  function quotaOf(userId: string): Quota | undefined {
-    if (typeof quotas?.perUser !== 'function') return quotas?.perUser;
-    try {
-      return quotas.perUser(userId);
-    } catch (error) {
-      logger.error("the host's quotas.perUser failed", { error: String(error) });
-      return undefined;
-    }
-  }
-
-  async function tell({ userId, period, start }: PeriodDocument, crossing: Crossing, session?: ClientSession) {
-    const { threshold, usage: current_usage } = crossing;
-    const data = { user_id: userId, threshold, current_usage, period };
-    const idempotencyKey = `usage.threshold:${period}:${start}:${threshold}`;
-    try {
-      await publish({ type: 'usage.threshold', userId, data }, { idempotencyKey, ...(session && { session }) });
-    } catch (error) {
-      const refused = error instanceof GatewayError && error.status < 500;
-      if (!refused) throw error;
-      // trying again would not help, and must not keep the records of others from being counted
-      logger.error('a usage.threshold cannot be published', { param: error.param, reason: error.message });
-    }
-  }
-
-  function amountOf(record: CountedRecord, unit: Quota['unit']): number {
-    if (unit === 'requests') return 1;
-    return unit === 'credits' ? cost(record) : record.inputTokens + record.outputTokens;
-  }
+  const announce = createAnnounce({ ...deps, cost });
+  /** The newest record that waited when it was last looked: what comes before it has had its time. */
+  let newest: string | undefined;
+  let lookedAt = Number.NEGATIVE_INFINITY;
 
   /** What is added to a day or month, its cost with it. */
   function priced(addition: PeriodAddition): PeriodAddition {
@@ -98,41 +69,14 @@ export function createCount(deps: CountDeps): Count {
     return { ...addition, sums: { ...addition.sums, ...(spent > 0 && { microCredits: spent }) } };
   }
 
-  function crossed(addition: PeriodAddition, after: PeriodDocument): Crossing[] {
-    const quota = quotaOf(after.userId);
-    const limit = quota?.[after.period];
-    if (!quota || limit === undefined) return [];
-    const amounts = addition.records.map((record) => amountOf(record, quota.unit));
-    const before = usedOf(after, quota.unit) - amounts.reduce((sum, amount) => sum + amount, 0);
-    return crossings(before, amounts, countedLimit(limit, quota.unit), thresholds, after.announced ?? []);
-  }
-
-  async function announce(additions: readonly PeriodAddition[], session?: ClientSession): Promise<void> {
-    const concerned = additions.filter(({ key }) => quotaOf(key.userId)?.[key.period] !== undefined);
-    if (concerned.length === 0) return;
-    const byId = new Map(concerned.map((addition) => [addition.key._id, addition]));
-    const found = await periods.find({ _id: { $in: [...byId.keys()] } }, { ...(session && { session }) }).toArray();
-    for (const after of found) {
-      const reached = crossed(byId.get(after._id) as PeriodAddition, after);
-      if (reached.length === 0) continue;
-      for (const crossing of reached) await tell(after, crossing, session);
-      const announced = { $each: reached.map(({ threshold }) => threshold) };
-      await periods.updateOne({ _id: after._id }, { $push: { announced } }, { ...(session && { session }) });
-    }
-  }
-
-  async function countBatch(session?: ClientSession): Promise<number> {
+  /** @throws CountedByOthers where some are, and all of it is to be undone */
+  async function add(records: readonly CountedRecord[], session?: ClientSession): Promise<number> {
     const within = { ...(session && { session }) };
-    const records = await usage
-      .find({ counted: false }, { ...within, projection })
-      .sort({ _id: 1 })
-      .limit(batchSize)
-      .toArray();
-    if (records.length === 0) return 0;
     // first, for balances are written by others too, and whoever comes after them has to begin again
     await deps.charge?.(records, session);
-    const ids = records.map(({ _id }) => _id);
-    await usage.updateMany({ _id: { $in: ids } }, { $set: { counted: true } }, within);
+    const uncounted = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
+    const { modifiedCount } = await usage.updateMany(uncounted, { $set: { counted: true } }, { ...within, hint: byId });
+    if (session && modifiedCount < records.length) throw new CountedByOthers();
     const additions = periodAdditions(records);
     await counters.bulkWrite(increments(counterAdditions(records)), within);
     await periods.bulkWrite(increments(additions.map(priced)), within);
@@ -140,9 +84,43 @@ export function createCount(deps: CountDeps): Count {
     return records.length;
   }
 
-  return async function count() {
+  async function addFound(filter: Filter, session?: ClientSession): Promise<number> {
+    const records = await usage
+      .find(filter, { ...(session && { session }), projection })
+      .sort({ _id: 1 })
+      .limit(batchSize)
+      .toArray();
+    return records.length > 0 ? add(records, session) : 0;
+  }
+
+  /** Most often nobody else has counted what this process wrote, and it need not be read back. */
+  async function countOwn(records: readonly CountedRecord[]): Promise<number> {
+    const left = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
+    try {
+      return await transaction((session) => (session ? add(records, session) : addFound(left)));
+    } catch (error) {
+      if (!(error instanceof CountedByOthers)) throw error;
+      return transaction((session) => addFound(left, session));
+    }
+  }
+
+  /** Counts what was written by those who count nothing, or died. */
+  async function countAbandoned(): Promise<number> {
+    const now = performance.now();
+    if (now - lookedAt < patience) return 0;
+    const left = { counted: false, ...(patience > 0 && { _id: { $lte: newest ?? '' } }) };
     // most often there is nothing to do, and no need of a transaction to see it
-    if (!(await usage.findOne({ counted: false }, { projection: { _id: 1 } }))) return 0;
-    return deps.transaction(countBatch);
+    const isAny = (await usage.findOne(left, { projection: { _id: 1 } })) !== null;
+    const counted = isAny ? await transaction((session) => addFound(left, session)) : 0;
+    if (counted === batchSize || patience === 0) return counted;
+    lookedAt = now;
+    newest = (await usage.findOne({ counted: false }, { projection: { _id: 1 }, sort: { _id: -1 } }))?._id;
+    return counted;
+  }
+
+  return async function count() {
+    const own = written?.take(batchSize) ?? [];
+    const counted = own.length > 0 ? await countOwn(own) : 0;
+    return counted + (await countAbandoned());
   };
 }

@@ -3,6 +3,8 @@ import type { Count } from './count.ts';
 
 export interface CountingDeps {
   readonly count: Count;
+  /** How many records one count can add. */
+  readonly batchSize: number;
   /** Milliseconds. */
   readonly interval: number;
   readonly logger: Logger;
@@ -17,7 +19,7 @@ export interface Counting {
 
 const duplicateKey = 11_000;
 
-export function createCounting({ count, interval, logger }: CountingDeps): Counting {
+export function createCounting({ count, batchSize, interval, logger }: CountingDeps): Counting {
   let timer: NodeJS.Timeout | undefined;
   let running: Promise<void> | undefined;
   let closed = false;
@@ -25,7 +27,7 @@ export function createCounting({ count, interval, logger }: CountingDeps): Count
 
   async function run(): Promise<void> {
     try {
-      while (!closed && (await count()) > 0);
+      while (!closed && (await count()) >= batchSize);
       failing = false;
     } catch (error) {
       // another process has made the same counter at the same moment: next time it is there

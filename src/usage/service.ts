@@ -1,6 +1,8 @@
 import type { Logger, OpenUsage, UsageRecord } from '../options.ts';
 import { UsageJournal } from './journal.ts';
 import type { UsageModel } from './model.ts';
+import type { CountedRecord } from './sums.ts';
+import { createWriteUsage } from './writes.ts';
 
 export interface UsageServiceDeps {
   readonly usage: UsageModel;
@@ -15,6 +17,8 @@ export interface UsageServiceDeps {
   readonly clockMargin?: number;
   /** How often orphans are looked for. Milliseconds. @default 60_000 */
   readonly sweepInterval?: number;
+  /** Told of records that have ended, were written here, and wait to be counted. @default nobody is told */
+  readonly onWritten?: (records: readonly CountedRecord[]) => void;
 }
 
 /** What model calls have used: one record a call, open while it runs. */
@@ -35,12 +39,18 @@ export interface UsageService {
 
 export function createUsageService(deps: UsageServiceDeps): UsageService {
   const { usage, logger, longestCall, flushInterval = 50, waitingLimit = 100_000 } = deps;
-  const { clockMargin = 60_000, sweepInterval = 60_000 } = deps;
+  const { clockMargin = 60_000, sweepInterval = 60_000, onWritten = () => {} } = deps;
   let sweeper: NodeJS.Timeout | undefined;
   let sweeping: Promise<unknown> = Promise.resolve();
 
-  const journal = new UsageJournal(usage, flushInterval, waitingLimit, (error, lost) => {
-    logger.error('usage records could not be written and will be tried again', { reason: String(error), lost });
+  const journal = new UsageJournal({
+    write: createWriteUsage(usage),
+    interval: flushInterval,
+    limit: waitingLimit,
+    onWritten,
+    onFailure(error, lost) {
+      logger.error('usage records could not be written and will be tried again', { reason: String(error), lost });
+    },
   });
 
   async function sweep(): Promise<number> {

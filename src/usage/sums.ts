@@ -29,6 +29,9 @@ export interface Addition<Key> {
   readonly records: readonly CountedRecord[];
 }
 
+/** What is added to a day or month of an account. */
+export type PeriodAddition = Addition<PeriodKey>;
+
 /** The longest name of a model that is counted by itself; callers choose it. */
 const modelLimit = 256;
 
@@ -99,6 +102,6 @@ export function counterAdditions(records: readonly CountedRecord[]): Addition<Co
 }
 
 /** What these records add to the days and months of their accounts. Pure. */
-export function periodAdditions(records: readonly CountedRecord[]): Addition<PeriodKey>[] {
+export function periodAdditions(records: readonly CountedRecord[]): PeriodAddition[] {
   return grouped(records, ({ userId }, day) => day + userId, periodsOf);
 }

@@ -1,6 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { Quota } from '../../src/options.ts';
+import { Written } from '../../src/usage/written.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 
@@ -133,6 +135,45 @@ describe('usage counters', function () {
     const published = (await ledger.published()).map((data) => `${data.user_id} ${data.period} ${data.threshold}`);
     expect(published).to.have.length(3 * 2 * 3);
     expect(new Set(published).size).to.equal(published.length);
+  });
+
+  /** What a process of its own has written, and remembers. */
+  async function ownRecords(userIds: readonly string[]): Promise<Written> {
+    const written = new Written();
+    written.open();
+    await ledger.add(userIds.map((userId) => ({ userId })));
+    written.add(await ledger.usage.find({ userId: { $in: userIds } }).lean());
+    return written;
+  }
+
+  it('count what a process wrote itself without reading it back', async () => {
+    const written = await ownRecords(['usr_1', 'usr_1', 'usr_2']);
+    await ledger.usage.updateMany({}, { $set: { inputTokens: 10_000 } });
+    const count = ledger.counter({ perUser: { unit: 'requests', daily: 2 } }, 500, { written, patience: 60_000 });
+    expect(await count()).to.equal(3);
+    expect((await ledger.totals()).counters).to.include({ requests: 3, inputTokens: 30 });
+    expect(await ledger.usage.countDocuments({ counted: false })).to.equal(0);
+    expect((await ledger.published()).map(({ user_id }) => user_id)).to.deep.equal(['usr_1', 'usr_1']);
+    expect(await count()).to.equal(0);
+  });
+
+  it('count of what a process wrote itself only what nobody else has counted', async () => {
+    const written = await ownRecords(['usr_1', 'usr_1', 'usr_2']);
+    await ledger.counter(undefined, 2)();
+    expect(await ledger.counter(undefined, 500, { written, patience: 60_000 })()).to.equal(1);
+    await expectEven();
+  });
+
+  it('leave what others write to them for a while', async () => {
+    await ledger.add([{ id: 'use_1' }]);
+    const count = ledger.counter(undefined, 500, { patience: 30 });
+    expect(await count()).to.equal(0);
+    await ledger.add([{ id: 'use_2' }]);
+    await sleep(35);
+    expect(await count()).to.equal(1);
+    await sleep(35);
+    expect(await count()).to.equal(1);
+    await expectEven();
   });
 
   it('tell of a threshold with the percentage at the crossing, once in a period', async () => {

@@ -7,7 +7,7 @@ import { createEventService } from '../../src/events/service.ts';
 import { newId } from '../../src/ids.ts';
 import type { QuotaOptions, UsageRecord } from '../../src/options.ts';
 import { loadSpec } from '../../src/spec.ts';
-import { createCount } from '../../src/usage/count.ts';
+import { type CountDeps, createCount } from '../../src/usage/count.ts';
 import { createCounterModel, createPeriodModel, createUsageModel, type UsageSums } from '../../src/usage/model.ts';
 
 /** What the property and crash tests of counting look at: records, counters, and the events that were published. */
@@ -64,7 +64,7 @@ export async function openLedger(connection: Connection) {
     counters,
     periods,
     /** One process that counts. */
-    counter: (quotas?: QuotaOptions, batchSize = 500) =>
+    counter: (quotas?: QuotaOptions, batchSize = 500, own: Pick<CountDeps, 'written' | 'patience'> = {}) =>
       createCount({
         usage,
         counters,
@@ -77,6 +77,7 @@ export async function openLedger(connection: Connection) {
         cost: ({ inputTokens, outputTokens }) => (inputTokens + outputTokens) * 1_000,
         logger,
         batchSize,
+        ...own,
       }),
     /** Writes records that have ended. */
     async add(records: readonly Partial<UsageRecord>[]): Promise<void> {
