@@ -1,10 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { Connection } from 'mongoose';
-import { createAccountModel, createLedgerModel } from '../../src/credits/model.ts';
-import { type CreditService, createCreditService } from '../../src/credits/service.ts';
-import { startEvents, type TestEvents } from '../events/harness.ts';
-import { freshDatabase } from '../support/mongo.ts';
+import type { CreditService } from '../../src/credits/service.ts';
+import { startCredits, type TestCredits } from './harness.ts';
 
 /** A top-up or usage records charged together, by their numbers: the same number is the same one again. */
 interface Step {
@@ -79,39 +76,19 @@ function outcomes(told: Story): Account[] {
 
 describe('the ledger of credits, written by several processes at the same moment', function () {
   this.timeout(120_000);
-  let connection: Connection;
-  let drop: () => Promise<void>;
-  let events: TestEvents;
+  let kept: TestCredits;
   let users = 0;
 
   before(async () => {
-    ({ connection, drop } = await freshDatabase());
-    events = await startEvents(connection);
-    await newService(0, 0).init();
+    kept = await startCredits();
   });
-  after(() => drop());
-
-  const newService = (initialBalance: number, lowThreshold: number) =>
-    createCreditService({
-      accounts: createAccountModel(connection, 'gateway_'),
-      ledger: createLedgerModel(connection, 'gateway_'),
-      publish: events.publish,
-      transaction: events.transaction,
-      options: { prices: { '*': { input: 1_000_000 } }, initialBalance, lowThreshold },
-      logger: { info() {}, warn() {}, error() {} },
-    });
+  after(() => kept.drop());
 
   async function charge(service: CreditService, userId: string, all: readonly number[], worth: readonly number[]) {
-    const none = { model: 'm', cachedInputTokens: 0, outputTokens: 0, images: 0 };
-    const records = all.map((number) => ({
-      ...none,
-      _id: `use_${userId}_${number}`,
-      userId,
-      inputTokens: worth[number] ?? 0,
-    }));
+    const records = all.map((number) => [number, worth[number] ?? 0] as const);
     for (;;) {
       try {
-        return await events.transaction((session) => service.charge(records, session));
+        return await kept.charge(service, userId, records);
       } catch (error) {
         // another has charged one of them at the same moment: counting tries again as well
         if ((error as { code?: unknown }).code !== 11_000) throw error;
@@ -126,7 +103,7 @@ describe('the ledger of credits, written by several processes at the same moment
   }
 
   async function found(userId: string, service: CreditService): Promise<Account> {
-    const entries = await createLedgerModel(connection, 'gateway_').find({ userId }).lean();
+    const entries = await kept.ledgerOf(userId);
     const { creditsRemaining: balance } = await service.balance(userId);
     if (entries.length > 0) {
       expect(entries.reduce((sum, { amount }) => sum + amount, 0) / 1_000_000, 'sum of the ledger').to.equal(balance);
@@ -134,7 +111,7 @@ describe('the ledger of credits, written by several processes at the same moment
     const booked = entries
       .filter(({ kind }) => kind !== 'initial')
       .map(({ kind, _id }) => `${kind} ${/(\d+)\W*$/.exec(_id)?.[1]}`);
-    const told = await events.events.find({ userId }).lean();
+    const told = await kept.toldOf(userId);
     const count = (wanted: string) => told.filter(({ type }) => type === wanted).length;
     return { balance, booked: booked.sort(), low: count('credits.low'), depleted: count('credits.depleted') };
   }
@@ -143,7 +120,8 @@ describe('the ledger of credits, written by several processes at the same moment
     await fc.assert(
       fc.asyncProperty(story, async (told) => {
         const userId = `usr_${users++}`;
-        const services = Array.from({ length: processes }, () => newService(told.initial, told.threshold));
+        const options = { initialBalance: told.initial, lowThreshold: told.threshold };
+        const services = Array.from({ length: processes }, () => kept.newService(options));
         for (const moment of told.moments) {
           await Promise.all(moment.map((one) => take(services[one.process] as CreditService, userId, one, told.worth)));
         }

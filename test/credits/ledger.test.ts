@@ -1,12 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { Connection } from 'mongoose';
-import { createAccountModel, createLedgerModel } from '../../src/credits/model.ts';
-import { createCreditService } from '../../src/credits/service.ts';
-import { startEvents, type TestEvents } from '../events/harness.ts';
-import { freshDatabase } from '../support/mongo.ts';
-
-const prices = { '*': { input: 1_000_000 } };
+import type { CreditService } from '../../src/credits/service.ts';
+import { startCredits, type TestCredits } from './harness.ts';
 
 /** A top-up or a charge of so many whole credits, by its number; the same number again must do nothing. */
 type Step = { readonly kind: 'top_up' | 'usage'; readonly number: number; readonly credits: number };
@@ -38,55 +33,31 @@ function simulate(steps: readonly Step[], threshold: number) {
 
 describe('the ledger of credits', function () {
   this.timeout(120_000);
-  let connection: Connection;
-  let drop: () => Promise<void>;
-  let events: TestEvents;
+  let kept: TestCredits;
   let users = 0;
 
   before(async () => {
-    ({ connection, drop } = await freshDatabase());
-    events = await startEvents(connection);
-    await newService().init();
+    kept = await startCredits();
   });
-  after(() => drop());
+  after(() => kept.drop());
 
-  function newService() {
-    return createCreditService({
-      accounts: createAccountModel(connection, 'gateway_'),
-      ledger: createLedgerModel(connection, 'gateway_'),
-      publish: events.publish,
-      transaction: events.transaction,
-      options: { prices, lowThreshold: 10 },
-      logger: { info() {}, warn() {}, error() {} },
-    });
-  }
+  const newService = () => kept.newService({ lowThreshold: 10 });
 
   /** Does a step as the gateway does it: top-ups by reference, charges by usage record, in a transaction. */
-  async function take(service: ReturnType<typeof newService>, userId: string, { kind, number, credits }: Step) {
-    if (kind === 'top_up') {
-      const topUp = service.topUp({ userId, credits, reference: String(number) });
-      // another amount under a number that was used is refused, and does nothing as well
-      return topUp.catch((error) => expect(error).to.include({ code: 'idempotency_conflict' }));
-    }
-    const record = {
-      _id: `use_${userId}_${number}`,
-      userId,
-      model: 'm',
-      inputTokens: credits,
-      cachedInputTokens: 0,
-      outputTokens: 0,
-      images: 0,
-    };
-    return events.transaction((session) => service.charge([record], session));
+  async function take(service: CreditService, userId: string, { kind, number, credits }: Step) {
+    if (kind === 'usage') return kept.charge(service, userId, [[number, credits]]);
+    const topUp = service.topUp({ userId, credits, reference: String(number) });
+    // another amount under a number that was used is refused, and does nothing as well
+    return topUp.catch((error) => expect(error).to.include({ code: 'idempotency_conflict' }));
   }
 
   async function stateOf(userId: string) {
-    const entries = await createLedgerModel(connection, 'gateway_').find({ userId }).lean();
-    const published = await events.events.find({ userId }).sort({ _id: 1 }).lean();
+    const entries = await kept.ledgerOf(userId);
+    const told = await kept.toldOf(userId);
     return {
       sum: entries.reduce((sum, { amount }) => sum + amount, 0) / 1_000_000,
       entries: entries.length,
-      told: published.map(({ type }) => type),
+      told: told.map(({ type }) => type),
     };
   }
 
@@ -130,9 +101,8 @@ describe('the ledger of credits', function () {
       ['usage', 8],
     ];
     for (const [number, [kind, credits]] of steps.entries()) await take(service, userId, { kind, number, credits });
-    const stored = await events.events.find({ userId }).sort({ _id: 1 }).lean();
-    const sent = stored.map(({ body }) => JSON.parse(String(body)).data);
-    expect(sent).to.deep.equal([
+    const told = await kept.toldOf(userId);
+    expect(told.map(({ data }) => data)).to.deep.equal([
       { user_id: userId, credits_remaining: 7, threshold: 10 },
       { user_id: userId, credits_remaining: 6, threshold: 10 },
     ]);

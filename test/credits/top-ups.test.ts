@@ -1,40 +1,25 @@
 import { expect } from 'chai';
-import type { Connection } from 'mongoose';
-import { createAccountModel, createLedgerModel } from '../../src/credits/model.ts';
-import { createCreditService } from '../../src/credits/service.ts';
 import type { CreditOptions } from '../../src/options.ts';
-import { startEvents, type TestEvents } from '../events/harness.ts';
-import { freshDatabase } from '../support/mongo.ts';
+import { startCredits, type TestCredits } from './harness.ts';
 
 const call = { requestId: 'req_1', principal: { userId: 'usr_new' }, endpoint: '/chat/completions', stream: false };
 
 describe('credits given to an account', () => {
-  let connection: Connection;
-  let drop: () => Promise<void>;
-  let events: TestEvents;
+  let kept: TestCredits;
 
   beforeEach(async () => {
-    ({ connection, drop } = await freshDatabase());
-    events = await startEvents(connection);
-    await newService().init();
+    kept = await startCredits();
   });
-  afterEach(() => drop());
+  afterEach(() => kept.drop());
 
   const newService = (options: Partial<CreditOptions> = {}) =>
-    createCreditService({
-      accounts: createAccountModel(connection, 'gateway_'),
-      ledger: createLedgerModel(connection, 'gateway_'),
-      publish: events.publish,
-      transaction: events.transaction,
-      options: { prices: { '*': { input: 1_000_000 } }, expectedOutputTokens: 0, agreeInterval: 10, ...options },
-      logger: { info() {}, warn() {}, error() {} },
-    });
-  const ledgerOf = (userId: string) => createLedgerModel(connection, 'gateway_').find({ userId }).lean();
+    kept.newService({ expectedOutputTokens: 0, agreeInterval: 10, ...options });
 
   it('are theirs alone: the same reference is another one for another account, and for a payment', async () => {
     const service = newService();
     for (const userId of ['usr_1', 'usr_2']) await service.topUp({ userId, credits: 5, reference: 'pay_1' });
-    await events.transaction((session) => service.credit({ userId: 'usr_1', credits: 7, paymentId: 'pay_1' }, session));
+    const paid = { userId: 'usr_1', credits: 7, paymentId: 'pay_1' };
+    await kept.events.transaction((session) => service.credit(paid, session));
     expect((await service.balance('usr_1')).creditsRemaining).to.equal(12);
     expect((await service.balance('usr_2')).creditsRemaining).to.equal(5);
   });
@@ -44,7 +29,7 @@ describe('credits given to an account', () => {
     const given = Array.from({ length: 12 }, (_, i) => ({ userId: 'usr_1', credits: 1, reference: `r${i % 3}` }));
     await Promise.all(given.map((topUp, i) => services[i % 2]?.topUp(topUp)));
     expect((await newService().balance('usr_1')).creditsRemaining).to.equal(3);
-    expect(await ledgerOf('usr_1')).to.have.length(3);
+    expect(await kept.ledgerOf('usr_1')).to.have.length(3);
   });
 
   it('are not another amount under the same reference', async () => {
@@ -58,17 +43,15 @@ describe('credits given to an account', () => {
   it('are what it begins with where the option says so: at its first call, charge or top-up, once', async () => {
     const service = newService({ initialBalance: 3 });
     expect((await service.balance('usr_new')).creditsRemaining).to.equal(3);
-    expect(await ledgerOf('usr_new')).to.have.length(0);
+    expect(await kept.ledgerOf('usr_new')).to.have.length(0);
     service.admit({ ...call, model: 'm' }, 20).dropped();
-    while ((await ledgerOf('usr_new')).length === 0);
-    expect((await ledgerOf('usr_new')).map(({ kind, amount }) => [kind, amount])).to.deep.equal([
+    while ((await kept.ledgerOf('usr_new')).length === 0);
+    expect((await kept.ledgerOf('usr_new')).map(({ kind, amount }) => [kind, amount])).to.deep.equal([
       ['initial', 3_000_000],
     ]);
     expect((await service.topUp({ userId: 'usr_new', credits: 1, reference: 'r' })).creditsRemaining).to.equal(4);
 
-    const usage = { model: 'm', inputTokens: 2, cachedInputTokens: 0, outputTokens: 0, images: 0 };
-    const record = { ...usage, _id: 'use_1', userId: 'usr_charged' };
-    for (let i = 0; i < 2; i += 1) await events.transaction((session) => service.charge([record], session));
+    for (let i = 0; i < 2; i += 1) await kept.charge(service, 'usr_charged', [[1, 2]]);
     expect((await service.balance('usr_charged')).creditsRemaining).to.equal(1);
     await service.close();
   });
