@@ -58,7 +58,7 @@ export function createMetering({ models, publish, transaction, options }: Meteri
     payments: models.payments,
     publish,
     transaction,
-    ...(credits && { credit: credits.credit }),
+    ...(credits && { reserve: credits.reserve, credit: credits.credit }),
   });
   const written = new Written();
   const usage = createUsageService({

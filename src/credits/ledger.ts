@@ -23,10 +23,10 @@ export type Entry = Omit<LedgerDocument, 'at'>;
 /** The append-only ledger, and the balances that are its sums. */
 export interface Ledger {
   /**
-   * Makes a transaction the one writer of these accounts until it ends. To be done early in one that takes long: a write of
-   * another that comes between its begin and its own undoes it, and what processes set aside is written all the time.
+   * Makes a transaction the one writer of these accounts until it ends. To be done first: a write of another that comes
+   * between its begin and its own undoes it, and what processes set aside is written all the time.
    */
-  reserve(userIds: readonly string[], session: ClientSession): Promise<void>;
+  reserve(userIds: readonly string[], session: ClientSession | undefined): Promise<void>;
   /**
    * Books entries of one account that are not booked yet, moves its balance and publishes what it falls below. To be
    * called in a transaction: all of it is done, or nothing.
@@ -125,6 +125,7 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
       if (!stored) await book(entry.userId, [entry], session);
     },
     async reserve(userIds, session) {
+      if (!session) return;
       await accountCollection.updateMany({ _id: { $in: [...userIds] } }, { $inc: { turn: 1 } }, { session });
     },
     booked: (ids) => booked(ids),

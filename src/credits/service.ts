@@ -61,6 +61,8 @@ export interface CreditService {
   admit(call: ModelCall, estimatedTokens: number): Hold;
   /** Charges for usage records, each once, in the transaction that they are counted in. */
   charge(records: readonly ChargedRecord[], session: ClientSession | undefined): Promise<void>;
+  /** Lets nobody else write the account's balance until the transaction ends; to be done first in it. @throws GatewayError `invalid_value` */
+  reserve(userId: string, session: ClientSession | undefined): Promise<void>;
   /** Gives what was paid for, in the transaction that the payment is recorded in. @throws GatewayError `invalid_value` */
   credit(paid: PaidCredits, session: ClientSession | undefined): Promise<void>;
   /**
@@ -165,8 +167,13 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
         entries.push({ _id, userId, kind: 'usage', amount: 0 - costOf(prices, record) });
         byUser.set(userId, entries);
       }
-      if (session) await ledger.reserve([...byUser.keys()], session);
+      await ledger.reserve([...byUser.keys()], session);
       for (const [userId, entries] of byUser) await ledger.book(userId, entries, session);
+    },
+
+    async reserve(userId, session) {
+      checkUserId(userId);
+      await ledger.reserve([userId], session);
     },
 
     async credit({ userId, credits, paymentId }, session) {
@@ -180,7 +187,10 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
       checkReference(reference);
       const amount = toMicro('credits', credits);
       const _id = `top_up:${JSON.stringify([userId, reference])}`;
-      await atomically((session) => ledger.add({ _id, userId, kind: 'top_up', amount }, session));
+      await atomically(async (session) => {
+        await ledger.reserve([userId], session);
+        await ledger.add({ _id, userId, kind: 'top_up', amount }, session);
+      });
       await purses.refresh(userId);
       return balance(userId);
     },

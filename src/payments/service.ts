@@ -29,6 +29,8 @@ export interface PaymentServiceDeps {
     paid: { readonly userId: string; readonly credits: number; readonly paymentId: string },
     session: ClientSession | undefined,
   ) => Promise<void>;
+  /** Called first in that transaction: what others write of the account meanwhile would undo it. */
+  readonly reserve?: (userId: string, session: ClientSession | undefined) => Promise<void>;
   /** Runs what it is given as one transaction. */
   readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
 }
@@ -92,10 +94,13 @@ function bookedBefore(stored: PaymentDocument, payment: CompletedPayment): Publi
 }
 
 /** Payments, which the host's payment processor makes and this package tells of. */
-export function createPaymentService({ payments, publish, credit, transaction }: PaymentServiceDeps): PaymentService {
+export function createPaymentService(deps: PaymentServiceDeps): PaymentService {
+  const { payments, publish, credit, reserve, transaction } = deps;
+
   async function book(payment: CompletedPayment, session: ClientSession | undefined): Promise<PublishedEvent> {
     const { paymentId, userId, amount, currency, creditsAdded } = payment;
     const within = session ? { session } : {};
+    await reserve?.(userId, session);
     const stored = await payments.findById(paymentId, null, within).lean();
     if (stored) return bookedBefore(stored, payment);
     const event = { type: 'payment.completed', userId, data: toData(payment) };

@@ -1,5 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { CreditOptions } from '../../src/options.ts';
+import { createPaymentModel } from '../../src/payments/model.ts';
+import { createPaymentService } from '../../src/payments/service.ts';
 import { startCredits, type TestCredits } from './harness.ts';
 
 const call = { requestId: 'req_1', principal: { userId: 'usr_new' }, endpoint: '/chat/completions', stream: false };
@@ -30,6 +33,33 @@ describe('credits given to an account', () => {
     await Promise.all(given.map((topUp, i) => services[i % 2]?.topUp(topUp)));
     expect((await newService().balance('usr_1')).creditsRemaining).to.equal(3);
     expect(await kept.ledgerOf('usr_1')).to.have.length(3);
+  });
+
+  it('are not undone by what is written of the account while a payment is booked', async () => {
+    const service = newService();
+    await service.topUp({ userId: 'usr_1', credits: 5, reference: 'first' });
+    const accounts = kept.connection.collection('gateway_credit_accounts');
+    const payments = createPaymentModel(kept.connection, 'gateway_');
+    await payments.createCollection();
+    let runs = 0;
+    let written: Promise<unknown> | undefined;
+    const { completed } = createPaymentService({
+      payments,
+      transaction: kept.events.transaction,
+      reserve: service.reserve,
+      credit: service.credit,
+      async publish(event, options) {
+        runs += 1;
+        written ??= accounts.updateOne({}, { $inc: { turn: 1 } });
+        // done at once where nothing holds it up
+        await Promise.race([written, sleep(200)]);
+        return kept.events.publish(event, options);
+      },
+    });
+    await completed({ paymentId: 'pay_1', userId: 'usr_1', amount: 1, currency: 'usd', creditsAdded: 7 });
+    await written;
+    expect(runs, 'runs of the transaction').to.equal(1);
+    expect((await service.balance('usr_1')).creditsRemaining).to.equal(12);
   });
 
   it('are not another amount under the same reference', async () => {
