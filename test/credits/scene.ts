@@ -8,18 +8,18 @@ import { startMeteredUpstream } from './metered-upstream.ts';
 import { startProcess } from './processes.ts';
 
 const userId = 'usr_crowd';
-/** A call costs some 0.11 credits on average: the account is depleted by about the 2,700th of 4,000. */
+/** A call costs some 0.11 credits on average: the account is depleted by about the 820th of 1,200. */
 const prices = {
   '*': { input: 1_000, cachedInput: 500, output: 4_000 },
   large: { input: 3_000, cachedInput: 300, output: 12_000 },
 };
-const topUps = { first: 250, second: 50 };
-const quota = { daily: 250, monthly: 280, thresholds: [20, 50, 80, 100] };
-const credits = { prices, lowThreshold: 120, slice: 10, expectedOutputTokens: 20 };
+const topUps = { first: 75, second: 15 };
+const quota = { daily: 75, monthly: 84, thresholds: [20, 50, 80, 100] };
+const credits = { prices, lowThreshold: 36, slice: 3, expectedOutputTokens: 20 };
 /** What the dearest call is taken for before it is answered: its 100 bytes by four, and the expected output. Credits. */
 const largestEstimate = (25 * prices.large.input + 20 * prices.large.output) / 1_000_000;
-/** How far two processes may overdraw: by an estimate and a slice each. Credits. */
-export const overdraft = 2 * (largestEstimate + credits.slice);
+/** How far a process may overdraw: by an estimate and a slice. Credits. */
+export const overdraft = largestEstimate + credits.slice;
 
 /** Something that is done once, when so many calls have ended. */
 export interface Incident {
@@ -27,8 +27,8 @@ export interface Incident {
   happen(): unknown;
 }
 
-/** One account, its money, two gateway processes that serve it, and eight clients. */
-export async function openScene(uri: string, seed: number) {
+/** One account, its money, the gateway processes that serve it, and eight clients. */
+export async function openScene(uri: string, seed: number, count: number) {
   const random = createRandom(seed);
   const upstream = await startMeteredUpstream(createRandom(seed + 1));
   const connection = await mongoose.createConnection(uri, { serverSelectionTimeoutMS: 60_000 }).asPromise();
@@ -42,20 +42,17 @@ export async function openScene(uri: string, seed: number) {
   const till = await createModelGateway({ ...loopbackOptions, ...options, mongo: connection });
   await till.credits?.topUp({ userId, credits: topUps.first, reference: 'first' });
   const { key } = await till.keys.create({ userId });
-  const processes = await Promise.all([startProcess({ uri, options }), startProcess({ uri, options })]);
+  const processes = await Promise.all(Array.from({ length: count }, () => startProcess({ uri, options })));
   const books = openBooks(connection, { userId, prices, toppedUp: topUps.first + topUps.second, quota });
-  // before anything could bring the balance below the threshold
-  const topUp: Incident = {
-    afterCalls: 200 + random.below(600),
-    happen: () =>
-      till.payments.completed({
-        paymentId: 'pay_crowd',
-        userId,
-        amount: 5,
-        currency: 'usd',
-        creditsAdded: topUps.second,
-      }),
-  };
+  const paidAfter = 60 + random.below(180);
+  const pay = () =>
+    till.payments.completed({
+      paymentId: 'pay_crowd',
+      userId,
+      amount: 5,
+      currency: 'usd',
+      creditsAdded: topUps.second,
+    });
 
   return {
     random,
@@ -63,18 +60,22 @@ export async function openScene(uri: string, seed: number) {
     connection,
     processes,
     books,
-    /** Has eight clients make 500 calls each, while this happens. */
+    /** Has eight clients make 150 calls each, while this happens. */
     async spend(...incidents: Incident[]): Promise<CrowdOutcome> {
-      const upcoming = [topUp, ...incidents].sort((a, b) => a.afterCalls - b.afterCalls);
+      const upcoming = incidents.toSorted((a, b) => a.afterCalls - b.afterCalls);
+      let paid: Promise<unknown> | undefined;
       const happening: unknown[] = [];
       const outcome = await callTogether({
         clients: 8,
-        calls: 500,
+        calls: 150,
         apiKey: key,
         urls: processes.map(({ url }) => url),
         modelOf: (call) => (call % 2 === 0 ? 'large' : 'small'),
         onProgress(ended) {
           while (upcoming[0] && ended >= upcoming[0].afterCalls) happening.push(upcoming.shift()?.happen());
+          if (ended >= paidAfter) paid ??= pay();
+          // nobody calls on until it is booked: a balance that was below the threshold by then would fall below it twice
+          return paid;
         },
       });
       await Promise.all(happening);
