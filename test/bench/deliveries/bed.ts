@@ -81,6 +81,8 @@ async function startProcess(script: string, config: unknown): Promise<Process> {
 export interface Bed {
   /** Of every webhook. */
   readonly secret: string;
+  /** Seals them. */
+  readonly secretKey: string;
   readonly connection: Connection;
   readonly receiver: Process;
   readonly load: Process;
@@ -99,6 +101,8 @@ export interface Bed {
   mongodCpu(): Promise<number>;
   /** Operations that mongod has done for its clients. */
   operations(): Promise<number>;
+  /** Ends the gateway of a process, and then the process. */
+  closed(sender: Process): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -137,6 +141,7 @@ export async function openBed(): Promise<Bed> {
 
   return {
     secret,
+    secretKey: config.secretKey,
     connection,
     receiver,
     load,
@@ -170,6 +175,10 @@ export async function openBed(): Promise<Bed> {
         getmore = 0,
       } = status?.opcounters ?? {};
       return insert + query + update + removed + command + getmore;
+    },
+    async closed(sender) {
+      await sender.call('close');
+      await sender.end();
     },
     async close() {
       for (const one of opened) await one.end();

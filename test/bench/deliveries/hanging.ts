@@ -6,7 +6,7 @@ import { meter, subscribe, waits } from './rows.ts';
 export interface Nine {
   readonly p50: number;
   readonly p99: number;
-  readonly cpu: number;
+  readonly CPU: number;
   readonly operations: number;
 }
 
@@ -35,7 +35,7 @@ export async function nineOthers(
     if (hangs) await bed.arrivals(count);
     const nine = arrived.filter(({ path }) => !path.startsWith('/hang'));
     const all = waits(published, nine, 'sent');
-    return { p50: percentile(all, 50), p99: percentile(all, 99), cpu: cpu + mongod, operations };
+    return { p50: percentile(all, 50), p99: percentile(all, 99), CPU: cpu + mongod, operations };
   }
 
   await turn('answers', events / 3);

@@ -1,10 +1,6 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { percentile } from '../report.ts';
-import { type Arrival, type Bed, countDoubles, now, type Process, type Published, type Target } from './bed.ts';
-
-/** Figures of one measurement, by name. */
-export type Figures = Record<string, number>;
+import { type Arrival, type Bed, now, type Process, type Published, type Target } from './bed.ts';
 
 const publishers = 16;
 
@@ -80,61 +76,12 @@ export function waits(
 }
 
 /** From the answer to the publisher, and from its request, to the first byte at the receiver. Milliseconds. */
-export async function delays(
-  bed: Bed,
-  target: Target,
-  userId: string,
-  events: number,
-  perSecond: number,
-): Promise<Figures> {
+export async function delays(bed: Bed, target: Target, userId: string, events: number, perSecond: number) {
   const published = await bed.load.call<Published[]>('steadily', target, userId, events, perSecond);
   const arrivals = await bed.arrivals(events);
-  const accepted = waits(published, arrivals, 'accepted');
-  const sent = waits(published, arrivals, 'sent');
+  const quantiles = (all: number[]) => ({ p50: percentile(all, 50), p99: percentile(all, 99) });
   return {
-    p50: percentile(accepted, 50),
-    p99: percentile(accepted, 99),
-    'sent p50': percentile(sent, 50),
-    'sent p99': percentile(sent, 99),
+    accepted: quantiles(waits(published, arrivals, 'accepted')),
+    sent: quantiles(waits(published, arrivals, 'sent')),
   };
-}
-
-/** A worker is killed in the middle of draining, and another started. */
-export async function killInMidDrain(bed: Bed, worker: Process, next: () => Promise<Process>, waiting: number) {
-  await worker.call('start');
-  while ((await bed.receiver.call<number>('count')) < waiting / 2) await sleep(5);
-  const gone = once(worker.child, 'exit');
-  worker.child.kill('SIGKILL');
-  await gone;
-  const restarted = now();
-  const successor = await next();
-  await successor.call('start');
-  const until = now() + 30_000;
-  const arrived: Arrival[] = [];
-  const distinct = () => arrived.length - countDoubles(arrived);
-  while (distinct() < waiting && now() < until) {
-    await sleep(50);
-    arrived.push(...(await bed.receiver.call<Arrival[]>('take')));
-  }
-  // one that came twice may come late
-  await sleep(500);
-  arrived.push(...(await bed.receiver.call<Arrival[]>('take')));
-  const figures: Figures = {
-    lost: waiting - distinct(),
-    twice: countDoubles(arrived),
-    seconds: (Math.max(...arrived.map(({ at }) => at)) - restarted) / 1_000,
-  };
-  return { successor, figures };
-}
-
-/** What a worker with nothing to do costs: percent of a core, and operations a second on the database. */
-export async function idle(bed: Bed, worker: Process, seconds: number): Promise<Figures> {
-  await sleep(3_000);
-  const operations = await bed.operations();
-  const { cpu } = await worker.call<{ cpu: number }>('usage');
-  await sleep(seconds * 1_000);
-  const after = await worker.call<{ cpu: number }>('usage');
-  // the question for the operations is one itself
-  const asked = (await bed.operations()) - operations - 1;
-  return { cpu: (after.cpu - cpu) / (seconds * 10), operations: asked / seconds };
 }

@@ -1,0 +1,82 @@
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { percentile } from '../report.ts';
+import { type Arrival, type Bed, countDoubles, now, type Process, type Published, type Target } from './bed.ts';
+import { publishAlone, subscribe, waits } from './rows.ts';
+
+/** A worker is killed in the middle of draining, and another started. */
+export async function killInMidDrain(bed: Bed, worker: Process, next: () => Promise<Process>, waiting: number) {
+  await worker.call('start');
+  while ((await bed.receiver.call<number>('count')) < waiting / 2) await sleep(5);
+  const gone = once(worker.child, 'exit');
+  worker.child.kill('SIGKILL');
+  await gone;
+  const restarted = now();
+  const successor = await next();
+  await successor.call('start');
+  const until = now() + 30_000;
+  const arrived: Arrival[] = [];
+  const distinct = () => arrived.length - countDoubles(arrived);
+  while (distinct() < waiting && now() < until) {
+    await sleep(50);
+    arrived.push(...(await bed.receiver.call<Arrival[]>('take')));
+  }
+  // one that came twice may come late
+  await sleep(500);
+  arrived.push(...(await bed.receiver.call<Arrival[]>('take')));
+  return {
+    successor,
+    lost: waiting - distinct(),
+    twice: countDoubles(arrived),
+    seconds: (Math.max(...arrived.map(({ at }) => at)) - restarted) / 1_000,
+  };
+}
+
+/** Deliveries a second of several worker processes that share one backlog. @throws when one came twice */
+export async function shareBacklog(bed: Bed, target: Target, userId: string, count: number, waiting: number) {
+  await publishAlone(bed, target, userId, waiting / 10);
+  const workers = await Promise.all(Array.from({ length: count }, () => bed.sender()));
+  const started = now();
+  await Promise.all(workers.map((worker) => worker.call('start')));
+  const arrivals = await bed.arrivals(waiting);
+  // one that came twice may come late
+  await sleep(300);
+  const twice = await bed.receiver.call<number>('count');
+  if (twice > 0) throw new Error(`${twice} deliveries came twice from ${count} workers`);
+  for (const worker of workers) await bed.closed(worker);
+  return (waiting * 1_000) / (Math.max(...arrivals.map(({ at }) => at)) - started);
+}
+
+/** From a publisher without workers to the receiver, by the worker of another process. Milliseconds. */
+export async function wakeUp(
+  bed: Bed,
+  publisher: Process,
+  target: Target,
+  userId: string,
+  { changeStreams, events }: { changeStreams: boolean; events: number },
+) {
+  await subscribe(bed, publisher, userId, 1);
+  const worker = await bed.sender({ changeStreams });
+  await worker.call('start');
+  // its stream is open, and both know the account, by then
+  await bed.load.call('steadily', target, userId, 5, 5);
+  await bed.arrivals(5);
+  // at no multiple of the sweeps
+  const published = await bed.load.call<Published[]>('steadily', target, userId, events, 10.7);
+  const all = waits(published, await bed.arrivals(events), 'accepted');
+  await bed.closed(worker);
+  return { p50: percentile(all, 50), p99: percentile(all, 99) };
+}
+
+/** What a worker with nothing to do costs: percent of a core, and operations a second on the database. */
+export async function idle(bed: Bed, worker: Process, seconds: number) {
+  // what starting it has caused is over
+  await sleep(2_000);
+  const operations = await bed.operations();
+  const { cpu } = await worker.call<{ cpu: number }>('usage');
+  await sleep(seconds * 1_000);
+  const after = await worker.call<{ cpu: number }>('usage');
+  // the question for the operations is one itself
+  const asked = (await bed.operations()) - operations - 1;
+  return { cpu: (after.cpu - cpu) / (seconds * 10), operations: asked / seconds };
+}
