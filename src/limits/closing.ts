@@ -54,10 +54,10 @@ export function createClosing({ exceeded, publish, grace, logger }: ClosingDeps)
   }
 
   return async function closeWindows() {
-    await exceeded.updateMany(
-      { state: 'open', $expr: { $lt: ['$windowEnd', { $subtract: ['$$NOW', grace] }] } },
-      { $set: { state: 'closed' } },
-    );
+    const isOver = { $expr: { $lt: ['$windowEnd', { $subtract: ['$$NOW', grace] }] } };
+    // most often none is
+    if (!(await exceeded.exists({ state: { $in: ['open', 'closed'] }, ...isOver }))) return;
+    await exceeded.updateMany({ state: 'open', ...isOver }, { $set: { state: 'closed' } });
     const closed = await exceeded.find({ state: 'closed' }).sort({ windowEnd: 1 }).limit(batchSize).lean();
     for (const window of closed) await publishWindow(window);
   };

@@ -109,8 +109,9 @@ export function createCount(deps: CountDeps): Count {
     const now = performance.now();
     if (now - lookedAt < patience) return 0;
     const left = { counted: false, ...(patience > 0 && { _id: { $lte: newest ?? '' } }) };
-    // most often there is nothing to do, and no need of a transaction to see it
-    const isAny = (await usage.findOne(left, { projection: { _id: 1 } })) !== null;
+    // most often there is nothing to do, and no need of a transaction to see it, nor to ask where nothing waited
+    const isNone = patience > 0 && newest === undefined;
+    const isAny = !isNone && (await usage.findOne(left, { projection: { _id: 1 } })) !== null;
     const counted = isAny ? await transaction((session) => addFound(left, session)) : 0;
     if (counted === batchSize || patience === 0) return counted;
     lookedAt = now;

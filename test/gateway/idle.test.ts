@@ -1,0 +1,50 @@
+import { expect } from 'chai';
+import mongoose, { type Connection } from 'mongoose';
+import { createClosing } from '../../src/limits/closing.ts';
+import { createExceededModel } from '../../src/limits/model.ts';
+import { createCount } from '../../src/usage/count.ts';
+import { createCounterModel, createPeriodModel, createUsageModel } from '../../src/usage/model.ts';
+import { freshUri } from '../support/mongo.ts';
+
+const logger = { info() {}, warn() {}, error() {} };
+const never = async () => {
+  throw new Error('there is nothing to do');
+};
+
+describe('With nothing to do', () => {
+  let connection: Connection;
+  let asked: string[];
+
+  beforeEach(async () => {
+    connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
+    asked = [];
+    connection.getClient().on('commandStarted', ({ commandName, command }) => {
+      asked.push(`${commandName} ${command[commandName]}`);
+    });
+  });
+  afterEach(() => connection.close());
+
+  it('one question tells that no window of refused calls is over', async () => {
+    const exceeded = createExceededModel(connection, 'gateway_');
+    await createClosing({ exceeded, publish: never, grace: 2_000, logger })();
+
+    expect(asked).to.deep.equal(['find gateway_exceeded']);
+  });
+
+  it('one question tells that no call is to be counted', async () => {
+    const count = createCount({
+      usage: createUsageModel(connection, 'gateway_'),
+      counters: createCounterModel(connection, 'gateway_'),
+      periods: createPeriodModel(connection, 'gateway_'),
+      transaction: never,
+      publish: never,
+      quotas: undefined,
+      logger,
+      patience: 1_000,
+      batchSize: 500,
+    });
+
+    expect(await count()).to.equal(0);
+    expect(asked).to.deep.equal(['find gateway_usage']);
+  });
+});
