@@ -49,7 +49,7 @@ describe('a transaction whose process is killed', () => {
     const killed = performance.now();
     await spend();
     const took = performance.now() - killed;
-    expect(took).to.be.below(lease + 3_000);
+    expect(took).to.be.below(20_000);
     expect(await balance()).to.equal(99);
     expect(await owners.countDocuments({ _id: { $ne: null } })).to.equal(1);
   });

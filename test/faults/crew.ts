@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
+import type { CompiledWorker } from './compile.ts';
 import type { Crash } from './crash-points.ts';
 import type { PublishReply, PublishRequest, WorkerConfig } from './worker.ts';
 
@@ -17,10 +17,13 @@ interface Member {
   ready: boolean;
 }
 
-const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
-
 /** Worker processes: as many as wanted, replaced when they die. @param onKilled told of each that could not end in order */
-export function createCrew(config: WorkerConfig, size: number, onKilled: () => void) {
+export function createCrew(
+  { worker, skew: clock }: CompiledWorker,
+  config: WorkerConfig,
+  size: number,
+  onKilled: () => void,
+) {
   const members = new Set<Member>();
   /** What the next workers are like; once used up they are like any other. */
   const upcoming: Peculiarity[] = [];
@@ -33,8 +36,8 @@ export function createCrew(config: WorkerConfig, size: number, onKilled: () => v
   function hire(): void {
     const { crash, skew = 0 } = upcoming.shift() ?? standing[hired % Math.max(1, standing.length)] ?? {};
     hired += 1;
-    const child = fork(path('worker.ts'), [JSON.stringify({ ...config, ...(crash && { crash }) })], {
-      execArgv: ['--import', 'tsx', '--import', path('skew.ts')],
+    const child = fork(worker, [JSON.stringify({ ...config, ...(crash && { crash }) })], {
+      execArgv: ['--import', clock],
       env: { ...process.env, CLOCK_SKEW_MS: String(skew) },
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });

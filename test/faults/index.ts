@@ -5,6 +5,7 @@ import type { DeliveryDocument } from '../../src/deliveries/model.ts';
 import type { EventDocument } from '../../src/events/model.ts';
 import { createModelGateway } from '../../src/index.ts';
 import { type Cluster, startCluster } from './cluster.ts';
+import { compileWorker } from './compile.ts';
 import { createCrew } from './crew.ts';
 import { createDisturbances } from './disturbances.ts';
 import { type Fault, faults, type Scene } from './faults.ts';
@@ -116,7 +117,12 @@ async function main(): Promise<Tally> {
   const webhooks = await register(cluster, secretKey, secret, receivers);
   const entry = new URL('../../dist/index.js', import.meta.url).href;
   const disturbances = createDisturbances();
-  const crew = createCrew({ entry, uri: cluster.uri, secretKey, retryDelays }, 3, disturbances.died);
+  const crew = createCrew(
+    await compileWorker(),
+    { entry, uri: cluster.uri, secretKey, retryDelays },
+    3,
+    disturbances.died,
+  );
   let total = emptyTally();
   try {
     for (const fault of faults) {

@@ -3,18 +3,19 @@ import type { DeliveryDocument, DeliveryState } from '../../src/deliveries/model
 import type { EventDocument } from '../../src/events/model.ts';
 import { newId } from '../../src/ids.ts';
 
-/** Stores deliveries of `usr_1` that ended so, each with an event of its own; answers the ids of the events. */
+/** Stores deliveries of an account that ended so, each with an event of its own; answers the ids of the events. */
 export async function storeEnded(
   connection: Connection,
   webhookId: string,
   states: readonly DeliveryState[],
+  userId = 'usr_1',
 ): Promise<string[]> {
   const day = 86_400_000;
   const pairs = states.map((state, i) => {
     const at = new Date(Date.now() - 60_000 + i);
     const eventId = newId('evt', at.getTime());
-    const common = { userId: 'usr_1', type: 'credits.low', test: false };
-    const data = { user_id: 'usr_1', credits_remaining: i, threshold: 100 };
+    const common = { userId, type: 'credits.low', test: false };
+    const data = { user_id: userId, credits_remaining: i, threshold: 100 };
     const envelope = { id: eventId, type: 'credits.low', created: at.toISOString(), data };
     const event: EventDocument = {
       _id: eventId,

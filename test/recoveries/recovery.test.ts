@@ -133,6 +133,19 @@ describe('A recovery', () => {
     expect([paused.status, paused.body.error.code]).to.deep.equal([409, 'webhook_inactive']);
   });
 
+  it('does not hold up new events', async () => {
+    await start({ recoverRate: 20 });
+    await storeEnded(scene.connection, webhookId, Array(200).fill('failed'));
+    const { body } = await begin();
+    await receiver.count(3);
+    const published = await Promise.all(Array.from({ length: 10 }, () => scene.gateway.publish(low)));
+    const arrived = async () => receiver.received.map(eventIdOf);
+    await eventually(arrived, (ids) => published.every(({ id }) => ids.includes(id)));
+    expect(await look(body.id)).to.include({ state: 'running', found: 200 });
+    await pause(false);
+    await ended(body.id);
+  });
+
   it('beside resends of the same deliveries sends each once for each that was asked for', async () => {
     await start({ recoverRate: 200 });
     await storeEnded(scene.connection, webhookId, Array(40).fill('failed'));

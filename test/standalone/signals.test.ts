@@ -53,7 +53,8 @@ describe('a stand-alone gateway that is told to end', function () {
     expect(gateway.child.exitCode).to.equal(null);
     const second = performance.now();
     expect(await gateway.end()).to.equal(130);
-    expect(performance.now() - second).to.be.below(1_000);
+    // the attempt in flight would have gone on for 25 s
+    expect(performance.now() - second).to.be.below(8_000);
 
     await start();
     const [first, again] = await receiver.count(2, 20_000);
