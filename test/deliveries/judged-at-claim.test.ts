@@ -16,7 +16,7 @@ describe('A webhook that changes while attempts are pending', () => {
     webhooks = fakeWebhooks();
     receiver = await startReceiver(500, 200);
     webhookId = webhooks.add(receiver.url);
-    gateway = await startGateway(database.connection, webhooks, { retryDelays: [400] });
+    gateway = await startGateway(database.connection, webhooks, { retryDelays: [700] });
     await gateway.start();
   });
   afterEach(async () => {

@@ -83,11 +83,11 @@ describe('A delivery that is resent', () => {
   });
 
   it('is not attempted any more once a resend has delivered it', async () => {
-    await start([300, 0]);
+    await start([1_000, 0]);
     const { id } = await scene.published(firstFailed);
     receiver.answers(200);
     expect((await resend(id)).body).to.deep.include({ state: 'delivered', schedule: [] });
-    await sleep(600);
+    await sleep(1_200);
 
     expect(receiver.received).to.have.length(2);
     expect(await scene.stored.findOne({ _id: id })).to.not.have.any.keys('claimableAt', 'manual');
@@ -158,7 +158,7 @@ describe('A delivery that is resent', () => {
   });
 
   it('is free again when the process that resent it has died, and its next attempt is not made early', async () => {
-    await start([700]);
+    await start([1_500]);
     const { id, next_attempt_at } = await scene.published(firstFailed);
     const due = new Date(next_attempt_at);
     const dead = { owner: 'wrk_dead', token: 'gone', startedAt: new Date(), until: new Date(Date.now() - 1) };

@@ -77,7 +77,7 @@ describe('Change streams, where there are none', () => {
     const watch = createWatch({ deliveries, onDue() {}, logger });
     watch.start();
     streams[0]?.emit('error', Object.assign(new Error('broken'), { code: 1 }));
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    while (streams.length < 2) await new Promise((resolve) => setTimeout(resolve, 20));
     streams[1]?.emit('error', Object.assign(new Error('standalone'), { code: 40_573 }));
     await new Promise((resolve) => setTimeout(resolve, 1_100));
     await watch.close();

@@ -89,18 +89,21 @@ describe('Workers', () => {
   it('reach the receiver within half a second of the commit of a foreign session', async () => {
     const worker = await gateway();
     await worker.start();
-    for (let i = 1; i <= 3; i += 1) {
+    const waits: number[] = [];
+    for (let i = 1; i <= 5; i += 1) {
       await database.connection.transaction((session) => worker.publish(payment, { session }), {
         writeConcern: { w: 'majority' },
       });
       const committed = performance.now();
       const requests = await receiver.count(i);
-      expect((requests.at(-1)?.at ?? Number.POSITIVE_INFINITY) - committed).to.be.below(500);
+      waits.push((requests.at(-1)?.at ?? Number.POSITIVE_INFINITY) - committed);
     }
+    waits.sort((a, b) => a - b);
+    expect(waits[2]).to.be.below(500);
   });
 
   it('reach the receiver at once after the commit of a gateway transaction, and never after an abort', async () => {
-    const worker = await gateway({ sweepInterval: 2_000 });
+    const worker = await gateway({ sweepInterval: 8_000 });
     await worker.start();
     const aborted = worker.transaction(async (session) => {
       await worker.publish(payment, { session });
@@ -112,7 +115,7 @@ describe('Workers', () => {
     const [request] = await receiver.count(1);
     await new Promise((resolve) => setTimeout(resolve, 200));
 
-    expect((request?.at ?? Number.POSITIVE_INFINITY) - committed).to.be.below(250);
+    expect((request?.at ?? Number.POSITIVE_INFINITY) - committed, 'long before a sweep').to.be.below(4_000);
     expect(receiver.received).to.have.length(1);
   });
 
@@ -131,7 +134,7 @@ describe('Workers', () => {
   it('keep the others going while one receiver hangs', async () => {
     const hanging = await startReceiver(() => {});
     webhooks.add(hanging.url, { events: ['credits.low'] });
-    const worker = await gateway({ concurrency: 15, attemptTimeout: 3_000 });
+    const worker = await gateway({ concurrency: 15, attemptTimeout: 20_000 });
     await worker.start();
     const low = {
       type: 'credits.low',
@@ -144,7 +147,7 @@ describe('Workers', () => {
     await Promise.all(Array.from({ length: 20 }, () => worker.publish(payment)));
     await receiver.count(20);
 
-    expect(performance.now() - started).to.be.below(1_500);
+    expect(performance.now() - started).to.be.below(10_000);
     expect(hanging.received, 'its share').to.have.length(10);
     await hanging.stop();
   });

@@ -131,8 +131,12 @@ describe('a key that is revoked over HTTP', () => {
     expect(await there.keys.authenticate(key)).to.not.equal(null);
     expect((await here.call('DELETE', `/v1/api_keys/${id}`)).body).to.deep.equal({ id, deleted: true });
     const revoked = performance.now();
-    while ((await there.keys.authenticate(key)) !== null) await sleep(5);
-    expect(performance.now() - revoked).to.be.below(1_000);
+    let lastTaken = revoked;
+    for (let asked = revoked; (await there.keys.authenticate(key)) !== null; asked = performance.now()) {
+      lastTaken = asked;
+      await sleep(5);
+    }
+    expect(lastTaken - revoked).to.be.below(1_000);
   });
 
   it("may be revoked again; another account's key, an unknown and a malformed one are not found", async () => {

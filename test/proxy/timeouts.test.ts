@@ -43,7 +43,7 @@ describe('the time limits of an upstream', () => {
       const { status, text, took } = await ask({ connect: 100 }, hang, false, baseUrl);
       expect([status, JSON.parse(text).error.code]).to.deep.equal([504, 'upstream_timeout']);
       expect(sockets.size).to.equal(3);
-      expect(took).to.be.within(300, 3_000);
+      expect(took).to.be.within(300, 8_000);
     } finally {
       for (const socket of sockets) socket.destroy();
       mute.close();
@@ -53,31 +53,31 @@ describe('the time limits of an upstream', () => {
   it('for the first byte counts from the moment the request is sent', async () => {
     const { status, text, took } = await ask({ firstByte: 100 }, hang);
     expect([status, JSON.parse(text).error.code]).to.deep.equal([504, 'upstream_timeout']);
-    expect(took).to.be.within(99, 3_000);
+    expect(took).to.be.within(99, 8_000);
     expect(upstream.requests).to.have.lengthOf(1);
     expect(await upstream.last.closed).to.equal(false);
   });
 
   it('for the first byte is over with the head, however long the body takes', async () => {
     const parts = ['{"a"', ':', '1}'];
-    expect((await ask({ firstByte: 200 }, chunks(parts, jsonHeaders, 120))).text).to.equal('{"a":1}');
+    expect((await ask({ firstByte: 500 }, chunks(parts, jsonHeaders, 300))).text).to.equal('{"a":1}');
   });
 
   for (const [what, headers, stream] of [
     ['a stream', {}, true],
     ['a body', jsonHeaders, false],
   ] as const) {
-    const parts = stream ? Array(5).fill('data: {"a":1}\n\n') : ['{"a":', '[', '1', ']', '}'];
+    const parts = stream ? Array(12).fill('data: {"a":1}\n\n') : ['{"a":', ...Array(10).fill(' '), '1}'];
 
     it(`between chunks starts anew with every chunk of ${what}`, async () => {
-      const { status, text } = await ask({ betweenChunks: 200 }, chunks(parts, headers, 100), stream);
+      const { status, text } = await ask({ betweenChunks: 800 }, chunks(parts, headers, 100), stream);
       expect([status, text]).to.deep.equal([200, parts.join('')]);
     });
 
     it(`between chunks ends ${what} that stalls`, async () => {
       const { text, took } = await ask({ betweenChunks: 100 }, stall(parts[0], headers), stream);
       expect(text).to.include('upstream_timeout');
-      expect(took).to.be.within(99, 3_000);
+      expect(took).to.be.within(99, 8_000);
     });
   }
 
@@ -87,12 +87,12 @@ describe('the time limits of an upstream', () => {
     expect(text)
       .to.match(/^data: \{"a":1\}\n\n/)
       .and.to.match(/upstream_timeout[^\n]*\n\n$/);
-    expect(took).to.be.within(299, 3_000);
+    expect(took).to.be.within(299, 8_000);
   });
 
   it('for the whole call ends the wait for a retry', async () => {
-    const { status, text, took } = await ask({ total: 200 }, json(429, {}, { 'retry-after-ms': '1500' }));
+    const { status, text, took } = await ask({ total: 200 }, json(429, {}, { 'retry-after-ms': '1900' }));
     expect([status, JSON.parse(text).error.code]).to.deep.equal([504, 'upstream_timeout']);
-    expect(took).to.be.within(199, 1_400);
+    expect(took).to.be.within(199, 1_800);
   });
 });

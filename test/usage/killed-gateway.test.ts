@@ -11,7 +11,7 @@ import { events, json, type Script, ScriptedUpstream } from '../support/upstream
 const processScript = fileURLToPath(new URL('./relaying-process.ts', import.meta.url));
 const logger = { info() {}, warn() {}, error() {} };
 /** What a kill may cost: the 50 ms that records are gathered, and the write of those before on a busy machine. */
-const lastMoments = 500;
+const lastMoments = 1_500;
 const longestCall = 1_000;
 
 /** Ends calls of the model `short` at once, and goes on and on with others. */
