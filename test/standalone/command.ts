@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-/** The command line's source. */
-export const cli = fileURLToPath(new URL('../../src/standalone/cli.ts', import.meta.url));
+/** The command line as it is shipped, which starts in a fourth of the time that its source takes. */
+export const cli = fileURLToPath(new URL('../../dist/standalone/cli.js', import.meta.url));
 
 /** The command line as a process of its own, with what it has printed so far. */
 export class CommandProcess {
@@ -17,7 +17,7 @@ export class CommandProcess {
     const inherited = Object.fromEntries(
       ['PATH', 'HOME', 'XDG_CACHE_HOME', 'PIP_FIND_LINKS'].map((name) => [name, process.env[name]]),
     );
-    this.child = spawn(process.execPath, ['--import', 'tsx', cli, ...args], {
+    this.child = spawn(process.execPath, [cli, ...args], {
       env: { ...inherited, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -10,6 +10,7 @@ import { expect } from 'chai';
 import { MongoClient } from 'mongodb';
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../src/standalone/embedded-mongo.ts';
 import { isAlive, writeRecord } from '../../src/standalone/mongo/record.ts';
+import { memoryFolder } from '../support/memory-folder.ts';
 
 /** A process that runs an embedded database, so that it can be killed. */
 const owner = `
@@ -27,7 +28,7 @@ async function startOwner(dataDir: string): Promise<{ child: ChildProcess; uri: 
 }
 
 async function gone(pid: number): Promise<boolean> {
-  for (const deadline = Date.now() + 8_000; Date.now() < deadline; await sleep(50)) if (!isAlive(pid)) return true;
+  for (const deadline = Date.now() + 20_000; Date.now() < deadline; await sleep(50)) if (!isAlive(pid)) return true;
   return false;
 }
 
@@ -42,7 +43,7 @@ async function withClient<T>(uri: string, use: (client: MongoClient) => Promise<
 
 /** A driver tries twice; an election takes longer. */
 async function eventually<T>(act: () => Promise<T>): Promise<T> {
-  for (const deadline = Date.now() + 15_000; ; await sleep(100)) {
+  for (const deadline = Date.now() + 45_000; ; await sleep(100)) {
     try {
       return await act();
     } catch (error) {
@@ -62,7 +63,7 @@ describe('the embedded MongoDB', function () {
   };
 
   beforeEach(async () => {
-    dataDir = await mkdtemp(join(tmpdir(), 'embedded-mongo-test-'));
+    dataDir = await mkdtemp(join((await memoryFolder()) ?? tmpdir(), 'embedded-mongo-test-'));
   });
   afterEach(async () => {
     await Promise.all(running.splice(0).map((mongo) => mongo.stop()));

@@ -58,7 +58,7 @@ describe('the command line as a process, beside a gateway', function () {
   });
 
   it('ends quietly when whoever read it has seen enough', async () => {
-    const child = spawn(process.execPath, ['--import', 'tsx', cli, 'deliveries', 'tail', '--interval', '200ms'], {
+    const child = spawn(process.execPath, [cli, 'deliveries', 'tail', '--interval', '200ms'], {
       env: { PATH: process.env.PATH, ...live.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
