@@ -1,48 +1,38 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
-import { createUsageModel } from '../../src/usage/model.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { freshUri } from '../support/mongo.ts';
+import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 const appName = 'unconfirmed-commit';
-const userId = 'usr_1';
-const call = {
-  requestId: 'req_1',
-  userId,
-  keyId: 'key_1',
-  endpoint: '/chat/completions',
-  model: 'm',
-  upstream: 'u',
-  inputTokens: 9,
-  cachedInputTokens: 0,
-  outputTokens: 0,
-  images: 0,
-  estimated: false,
-  ending: 'complete',
-  counted: false,
-  durationMs: 1,
-  firstByteMs: 1,
-} as const;
 
 describe('what a transaction did whose commit was not answered', () => {
   let connection: Connection;
   let gateway: ModelGateway;
+  let upstream: ScriptedUpstream;
+  let app: Awaited<ReturnType<typeof listen>>;
 
   before(async () => {
     connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
+    upstream = await ScriptedUpstream.start();
+    upstream.script = json(200, { choices: [], usage: { prompt_tokens: 9, completion_tokens: 0, total_tokens: 9 } });
     gateway = await createModelGateway({
       ...loopbackOptions,
       mongo: connection,
       secretKeys: [newSecretKey()],
-      upstreams: [{ name: 'u', baseUrl: 'http://127.0.0.1:9' }],
+      upstreams: [{ name: 'u', baseUrl: upstream.baseUrl }],
       credits: { prices: { '*': { input: 1_000_000 } }, lowThreshold: 5 },
       quotas: { perUser: { unit: 'requests', daily: 1 }, thresholds: [100] },
     });
+    app = await listen(express().use(gateway.router));
     await gateway.start();
   });
   after(async () => {
+    await app.close();
+    await upstream.close();
     await gateway.close();
     await connection.dropDatabase();
     await connection.close();
@@ -57,16 +47,21 @@ describe('what a transaction did whose commit was not answered', () => {
         mode,
         data: { appName, failCommands: ['commitTransaction'], ...data },
       });
-  const published = async () => {
+  const published = async (userId: string) => {
     const found = await connection.collection('gateway_events').find({ userId }).toArray();
     return found.map(({ type }) => type).sort();
   };
 
-  /** A call that costs more than there is, and is counted as the gateway counts. */
-  async function spend(): Promise<void> {
-    const usage = createUsageModel(connection, 'gateway_');
-    await usage.create({ ...call, _id: 'use_1', startedAt: new Date() });
-    while ((await usage.countDocuments({ counted: false })) > 0) await sleep(20);
+  /** A call that costs all there is; resolves when it is counted. */
+  async function spend(userId: string, key: string): Promise<void> {
+    const response = await fetch(`${app.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hi' }] }),
+    });
+    expect(response.status).to.equal(200);
+    while ((await connection.collection('gateway_usage').countDocuments({ userId, counted: true })) === 0)
+      await sleep(20);
   }
 
   const faults: [string, object, object][] = [
@@ -74,24 +69,25 @@ describe('what a transaction did whose commit was not answered', () => {
     ['made: no majority confirmed it in time, twice', { times: 2 }, { writeConcernError: { code: 64, errmsg: '' } }],
     ['undone', { times: 1 }, { errorCode: 251, errorLabels: ['TransientTransactionError'] }],
   ];
-  for (const [what, mode, data] of faults) {
+  for (const [index, [what, mode, data]] of faults.entries()) {
+    const userId = `usr_${index}`;
+
     it(`is done and told once (${what})`, async () => {
-      await Promise.all(Object.values(connection.collections).map((one) => one.deleteMany({})));
       const during = async <T>(act: () => Promise<T>): Promise<T> => {
         await failing(mode, data);
         const done = await act();
         await failing('off');
         return done;
       };
-      const payment = { paymentId: 'pay_1', userId, amount: 1, currency: 'usd', creditsAdded: 9 };
+      const payment = { paymentId: `pay_${index}`, userId, amount: 1, currency: 'usd', creditsAdded: 9 };
       await during(() => gateway.payments.completed(payment));
-      const { id } = await during(() => gateway.keys.create({ userId }));
+      const { id, key } = await during(() => gateway.keys.create({ userId }));
+      await during(() => spend(userId, key));
       expect(await during(() => gateway.keys.revoke(id))).to.equal(true);
-      await during(spend);
       expect((await gateway.credits?.balance(userId))?.creditsRemaining).to.equal(0);
       await during(async () => gateway.credits?.topUp({ userId, credits: 7, reference: 'r' }));
       expect((await gateway.credits?.balance(userId))?.creditsRemaining).to.equal(7);
-      expect(await published()).to.deep.equal([
+      expect(await published(userId)).to.deep.equal([
         'api_key.created',
         'api_key.revoked',
         'credits.depleted',
