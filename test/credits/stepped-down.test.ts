@@ -25,7 +25,7 @@ describe('an account that eight clients spend at two processes while the primary
         happen: () => cluster.admin.command({ replSetStepDown: 10, force: true }),
       });
       expect((await cluster.primary()).host, 'primary').to.not.equal(before);
-      await scene.books.settled(answered, 60_000);
+      await scene.books.settled(answered, 120_000);
       const left = await scene.books.expectEven();
       await scene.books.expectRecorded(answered);
       expect(await scene.books.records(), 'records').to.equal(scene.upstream.requests.length);
