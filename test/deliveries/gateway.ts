@@ -98,7 +98,7 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
     close: deliveryService.close,
     /** The one delivery of an event, once `holds` is true of it. */
     async delivery(eventId: string, holds: (delivery: DeliveryDocument) => boolean = () => true) {
-      const until = performance.now() + 10_000;
+      const until = performance.now() + 30_000;
       for (;;) {
         const [delivery] = await deliveryService.ofEvent(eventId);
         if (delivery && holds(delivery)) return delivery;

@@ -27,7 +27,7 @@ export interface Scene extends LiveGateway {
 }
 
 /** Asks again and again until the answer `holds`. */
-export async function eventually<T>(ask: () => Promise<T>, holds: (answer: T) => boolean, within = 10_000): Promise<T> {
+export async function eventually<T>(ask: () => Promise<T>, holds: (answer: T) => boolean, within = 30_000): Promise<T> {
   const until = performance.now() + within;
   for (;;) {
     const answer = await ask();
@@ -45,7 +45,7 @@ export async function startScene(options: Partial<ModelGatewayOptions> = {}): Pr
     managementRateLimit: 1_000_000,
     ...options,
   });
-  const delivery: Scene['delivery'] = (id, holds = () => true, within = 10_000) =>
+  const delivery: Scene['delivery'] = (id, holds = () => true, within = 30_000) =>
     eventually(async () => (await live.call('GET', `/v1/deliveries/${id}`)).body, holds, within);
 
   return {

@@ -8,7 +8,7 @@ const eventWindow = 1_000;
 
 /** Every part on, as a stand-alone gateway would have it; whatever is caused goes through HTTP. */
 describe('each event of an account is delivered once, signed, because of what happened', function () {
-  this.timeout(30_000);
+  this.timeout(60_000);
   let account: LiveAccount;
   /** The one key that is limited. */
   let flooding = '';

@@ -10,7 +10,7 @@ const script = fileURLToPath(new URL('./gateway-process.ts', import.meta.url));
 const count = 5;
 
 describe('a key that is revoked while another OS process takes it', function () {
-  this.timeout(30_000);
+  this.timeout(60_000);
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let here: LiveGateway;
   let child: ChildProcess | undefined;

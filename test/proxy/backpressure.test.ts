@@ -68,6 +68,6 @@ describe('a client that reads slowly', () => {
       expect(written).to.be.at.least(size);
       expect(read).to.be.at.least(written);
       expect(response.complete).to.equal(true);
-    }).timeout(30_000);
+    }).timeout(60_000);
   }
 });
