@@ -1,0 +1,39 @@
+import type { Bed, Process, Target } from './bed.ts';
+import { createNotes, type Notes } from './notes.ts';
+
+/** What every group of rows works with. */
+export interface Run {
+  readonly bed: Bed;
+  readonly notes: Notes;
+  /** One short round of each row. */
+  readonly quick: boolean;
+  /** So many, or fewer where it is to be quick. */
+  some(count: number): number;
+  /** An account of its own for each measurement. */
+  newUser(): string;
+  /** Where and how to publish at this sender. */
+  opened(sender: Process): Promise<Target>;
+}
+
+/** Groups of rows by their names; each can be run again and again, alone or after any other. */
+export type Groups = Readonly<Record<string, () => Promise<void>>>;
+
+export const thousands = (count: number): string => count.toLocaleString('en');
+
+export function createRun(bed: Bed, quick: boolean): Run {
+  let user = 0;
+  return {
+    bed,
+    notes: createNotes(),
+    quick,
+    some: (count) => Math.round(count * (quick ? 0.3 : 1)),
+    newUser() {
+      user += 1;
+      return `usr_${user}`;
+    },
+    async opened(sender) {
+      await bed.load.call('retarget');
+      return sender.call<Target>('open');
+    },
+  };
+}

@@ -1,0 +1,88 @@
+import type { Process, Target } from './bed.ts';
+import { nineOthers } from './hanging.ts';
+import * as rows from './rows.ts';
+import type { Groups, Run } from './run.ts';
+
+const stockName = (row: string) => `stock Agenda: ${row}`;
+const rateRows = [
+  { row: 'one webhook', short: 'one webhook', events: 10_000, webhooks: 1 },
+  { row: 'each event to 10 webhooks', short: 'fan-out', events: 2_000, webhooks: 10 },
+] as const;
+const rateName = (row: string) => `${row}, 16 publishers over HTTP, published to delivered`;
+
+/** A sender that is published to over HTTP, and stock Agenda in its place. */
+export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): Groups {
+  async function warmUp(sender: Process, target: Target): Promise<void> {
+    const userId = newUser();
+    await rows.subscribe(bed, sender, userId, 1);
+    await rows.rate(bed, sender, target, userId, some(500), 1);
+  }
+
+  async function rates(sender: Process, share: number, named: (row: string) => string): Promise<void> {
+    const target = await opened(sender);
+    await sender.call('start');
+    await warmUp(sender, target);
+    for (const { row, events, webhooks } of rateRows) {
+      const userId = newUser();
+      await rows.subscribe(bed, sender, userId, webhooks);
+      const found = await rows.rate(bed, sender, target, userId, some(events * share), webhooks);
+      notes.add(named(rateName(row)), 'deliveries/s', found.rate);
+      notes.add(named(`${row}: CPU of the sender, a delivery`), 'ms', found.cpu);
+      notes.add(named(`${row}: CPU of sender and mongod, a delivery`), 'ms', found.cpu + found.mongod);
+      notes.add(named(`${row}: operations on the database, a delivery`), '', found.operations);
+    }
+    const { peak } = await sender.call<{ peak: number }>('usage');
+    notes.add(named('peak memory of the sender'), 'MB', peak);
+    await bed.closed(sender);
+  }
+
+  async function stock(): Promise<void> {
+    await rates(await bed.stock(), 0.1, stockName);
+    for (const { row, short } of rateRows) {
+      notes.addRatio(`${short}, times stock Agenda`, rateName(row), stockName(rateName(row)));
+    }
+  }
+
+  async function warmSender(): Promise<{ sender: Process; target: Target }> {
+    const sender = await bed.sender();
+    const target = await opened(sender);
+    await sender.call('start');
+    await warmUp(sender, target);
+    return { sender, target };
+  }
+
+  async function latency(): Promise<void> {
+    const { sender, target } = await warmSender();
+    const userId = newUser();
+    await rows.subscribe(bed, sender, userId, 1);
+    for (const [perSecond, events] of [
+      [10, quick ? 50 : 200],
+      [200, quick ? 600 : 2_000],
+    ] as const) {
+      const { accepted, sent } = await rows.delays(bed, target, userId, events, perSecond);
+      notes.addAll(`accepted to first byte at ${perSecond}/s`, 'ms', accepted);
+      notes.addAll(`published to first byte at ${perSecond}/s`, 'ms', sent);
+    }
+    await bed.closed(sender);
+  }
+
+  async function hang(): Promise<void> {
+    const { sender, target } = await warmSender();
+    const turns = await nineOthers(bed, sender, target, newUser(), {
+      turns: 3,
+      events: quick ? 300 : 600,
+      perSecond: 100,
+    });
+    for (const figure of ['p50', 'p99', 'CPU', 'operations'] as const) {
+      const unit = figure === 'operations' ? 'an event' : figure === 'CPU' ? 'ms an event' : 'ms';
+      for (const { answers, hangs } of turns) {
+        notes.add(`nine receivers beside one that answers, ${figure}`, unit, answers[figure]);
+        notes.add(`nine receivers beside one that hangs, ${figure}`, unit, hangs[figure]);
+        notes.add(`hang row ${figure}, beside a hanging one / without`, 'times', hangs[figure] / answers[figure]);
+      }
+    }
+    await bed.closed(sender);
+  }
+
+  return { rates: async () => rates(await bed.sender(), 1, (row) => row), stock, latency, hang };
+}

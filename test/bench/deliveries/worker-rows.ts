@@ -1,0 +1,96 @@
+import * as rows from './rows.ts';
+import { type Groups, type Run, thousands } from './run.ts';
+import * as workers from './workers.ts';
+
+const accounting = {
+  credits: { prices: { '*': { output: 1 } } },
+  limits: { perKey: { requestsPerMinute: 1_000 }, shared: true },
+  quotas: { perUser: { unit: 'tokens', daily: 1_000_000 } },
+};
+
+/** Workers in processes beside the one that is published to. */
+export function workerRows({ bed, notes, quick, some, newUser, opened }: Run): Groups {
+  const waiting = quick ? 5_000 : 10_000;
+
+  /** Publishing with nobody to deliver leaves what is drained. */
+  async function backlog(): Promise<void> {
+    const publisher = await bed.sender();
+    const target = await opened(publisher);
+    const userId = newUser();
+    await rows.subscribe(bed, publisher, userId, 1);
+    notes.add(
+      'publish alone over HTTP, one webhook',
+      'events/s',
+      await rows.publishAlone(bed, target, userId, waiting),
+    );
+    const worker = await bed.sender();
+    notes.add(`${thousands(waiting)} waiting, drained in`, 's', await rows.drain(bed, worker, waiting));
+    await bed.closed(worker);
+    await bed.closed(publisher);
+  }
+
+  async function kill(): Promise<void> {
+    const publisher = await bed.sender();
+    const target = await opened(publisher);
+    const userId = newUser();
+    await rows.subscribe(bed, publisher, userId, 10);
+    await rows.publishAlone(bed, target, userId, waiting / 10);
+    const { successor, lost, twice, seconds } = await workers.killInMidDrain(
+      bed,
+      await bed.sender(),
+      bed.sender,
+      waiting,
+    );
+    const row = `worker killed in mid-drain of ${thousands(waiting)}`;
+    notes.add(`${row}: lost`, '', lost);
+    notes.add(`${row}: twice`, '', twice);
+    notes.add(`${row}: restart to last`, 's', seconds);
+    await bed.closed(successor);
+    await bed.closed(publisher);
+  }
+
+  async function several(): Promise<void> {
+    const publisher = await bed.sender();
+    const target = await opened(publisher);
+    const userId = newUser();
+    await rows.subscribe(bed, publisher, userId, 10);
+    for (const count of [1, 2, 4]) {
+      const rate = await workers.shareBacklog(bed, target, userId, count, some(10_000));
+      notes.add(
+        `a backlog drained by ${count} worker process${count === 1 ? '' : 'es'}, none twice`,
+        'deliveries/s',
+        rate,
+      );
+    }
+    await bed.closed(publisher);
+  }
+
+  async function wake(): Promise<void> {
+    const publisher = await bed.sender();
+    const target = await opened(publisher);
+    for (const changeStreams of [false, true]) {
+      const found = await workers.wakeUp(bed, publisher, target, newUser(), {
+        changeStreams,
+        events: quick ? 40 : 150,
+      });
+      notes.addAll(`another process' worker, ${changeStreams ? 'with' : 'without'} change streams`, 'ms', found);
+    }
+    await bed.closed(publisher);
+  }
+
+  async function idle(): Promise<void> {
+    for (const [name, options] of [
+      ['idle gateway', { usage: false }],
+      ['idle gateway with credits, limits and quotas', accounting],
+    ] as const) {
+      const worker = await bed.sender(options);
+      await worker.call('start');
+      const { cpu, operations } = await workers.idle(bed, worker, quick ? 4 : 10);
+      notes.add(`${name}: CPU`, '% of a core', cpu);
+      notes.add(`${name}: operations on the database`, '/s', operations);
+      await bed.closed(worker);
+    }
+  }
+
+  return { backlog, kill, several, wake, idle };
+}
