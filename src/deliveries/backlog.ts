@@ -27,6 +27,8 @@ export interface Backlog {
   add(webhookId: string): void;
   /** There may be room for this one now. */
   draw(webhookId: string): void;
+  /** Tries again what was left to others. */
+  resume(): void;
   /** Claims nothing more; resolves when a look under way has ended. */
   close(): Promise<void>;
 }
@@ -99,6 +101,9 @@ export function createBacklog({ due, room, roomInAll, claim, onError }: BacklogD
     },
     draw(webhookId) {
       if (waiting.has(webhookId)) start();
+    },
+    resume() {
+      if (waiting.size > 0) start();
     },
     async close() {
       closed = true;

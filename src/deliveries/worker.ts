@@ -3,9 +3,10 @@ import type { Outbox, StoredEvent } from '../events/outbox.ts';
 import type { Logger } from '../options.ts';
 import type { Attempts, BornClaim } from './attempt.ts';
 import { createBacklog } from './backlog.ts';
-import type { Due, DuePlace } from './due.ts';
+import type { Due } from './due.ts';
 import { type Bell, createIntake } from './intake.ts';
 import type { Jobs } from './jobs.ts';
+import { createPasses } from './passes.ts';
 import { createPeriodic } from './periodic.ts';
 import type { Watch } from './watch.ts';
 
@@ -58,7 +59,7 @@ export interface Worker {
 export function createWorker(deps: WorkerDeps): Worker {
   const { attempts, due, jobs, logger } = deps;
   let started = false;
-  let lookedTo: DuePlace | null = null;
+  const passes = createPasses();
 
   /** The job of an attempt that was found before it rang would ring in vain. */
   async function claim(bell: Bell): Promise<boolean> {
@@ -84,9 +85,10 @@ export function createWorker(deps: WorkerDeps): Worker {
   /** All that is due, if it is not too much; else page after page, so that no look costs more for a long backlog. */
   async function lookAround(): Promise<void> {
     const unfinished = deps.outbox.unfinished(fanOutBatch, fanOutGrace);
-    const { webhookIds, next, events } = await due.look(lookedTo, lookBatch, unfinished);
-    lookedTo = next;
+    const { webhookIds, next, events } = await due.look(passes.begin(), lookBatch, unfinished);
+    passes.reached(next);
     for (const webhookId of webhookIds) backlog.add(webhookId);
+    backlog.resume();
     await Promise.all(events.map(deps.fanOut));
     if (next || events.length === fanOutBatch) sweep.hurry();
   }
