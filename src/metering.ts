@@ -76,7 +76,7 @@ export function createMetering({ models, publish, transaction, options }: Meteri
       transaction,
       publish,
       quotas: options.quotas,
-      ...(credits && { charge: credits.charge }),
+      ...(credits && { charge: credits.charge, chargeNew: credits.chargeNew, charged: credits.charged }),
       ...(prices && { cost: (record) => costOf(prices, record) }),
       written,
       patience: 1_000,

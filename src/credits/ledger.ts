@@ -1,5 +1,5 @@
 import type { ClientSession } from 'mongoose';
-import { durableCollection } from '../collection.ts';
+import { bareWrites, durableCollection } from '../collection.ts';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/publication.ts';
 import type { Logger } from '../options.ts';
@@ -20,6 +20,9 @@ export interface LedgerDeps {
 /** An entry to be booked. */
 export type Entry = Omit<LedgerDocument, 'at'>;
 
+/** Entries to be booked, by their accounts; a new account is opened, even without any. */
+export type Entries = ReadonlyMap<string, readonly Entry[]>;
+
 /** The append-only ledger, and the balances that are its sums. */
 export interface Ledger {
   /**
@@ -28,16 +31,22 @@ export interface Ledger {
    */
   reserve(userIds: readonly string[], session: ClientSession | undefined): Promise<void>;
   /**
-   * Books entries of one account that are not booked yet, moves its balance and publishes what it falls below. To be
-   * called in a transaction: all of it is done, or nothing.
+   * Books entries of accounts that are not booked yet, moves the balances and publishes what they fall below. To be called in
+   * a transaction: all of it is done, or nothing.
    */
-  book(userId: string, entries: readonly Entry[], session?: ClientSession): Promise<void>;
+  book(accounts: Entries, session?: ClientSession): Promise<void>;
+  /** The same for entries that are not booked, which then need not be looked up. Rejects with code 11000 where one is. */
+  bookNew(accounts: Entries, session: ClientSession): Promise<void>;
   /** Books what is bought or given; once for its id. @throws GatewayError `idempotency_conflict` for another amount */
   add(entry: Entry, session?: ClientSession): Promise<void>;
   /** Which of these are booked. */
   booked(ids: readonly string[]): Promise<string[]>;
   /** Micro-credits; what accounts begin with for one without a ledger. */
   balance(userId: string): Promise<number>;
+}
+
+function toDocument({ _id, userId, kind, amount }: Entry, at: Date): LedgerDocument {
+  return { _id, userId, kind, amount, at };
 }
 
 /** The balance moved, and with it what is said of it. */
@@ -52,6 +61,7 @@ function moved(by: number, lowThreshold: number) {
 export function createLedger({ accounts, ledger, publish, lowThreshold, initial, logger }: LedgerDeps): Ledger {
   const accountCollection = durableCollection(accounts);
   const ledgerCollection = durableCollection(ledger);
+  const bareLedger = bareWrites(ledger);
 
   /** A new account is told of what it spends in its first moment, and not that it begins with nothing. */
   const unopened = { balance: 0, low: initial < lowThreshold, depleted: initial <= 0 };
@@ -93,36 +103,46 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
     return initial > 0 ? [{ _id: `initial:${userId}`, userId, kind: 'initial', amount: initial }] : [];
   }
 
-  async function book(userId: string, given: readonly Entry[], session?: ClientSession): Promise<void> {
-    const within = session ? { session } : {};
-    const entries = [...opening(userId), ...given];
-    const ids = entries.map(({ _id }) => _id);
-    const known = new Set(await booked(ids, session));
-    const fresh = entries.filter(({ _id }) => !known.has(_id));
-    const last = fresh.at(-1);
-    if (!last) return;
-    const at = new Date();
-    const documents = fresh.map(({ _id, userId, kind, amount }) => ({ _id, userId, kind, amount, at }));
-    await ledgerCollection.insertMany(documents, within);
+  async function move(userId: string, fresh: readonly Entry[], session?: ClientSession): Promise<void> {
     const by = fresh.reduce((sum, { amount }) => sum + amount, 0);
     const stored = await accountCollection.findOneAndUpdate({ _id: userId }, moved(by, lowThreshold), {
       upsert: true,
       returnDocument: 'before',
-      ...within,
+      ...(session && { session }),
     });
     const before = stored ?? unopened;
-    await tell(userId, before, before.balance + by, last._id, session);
+    await tell(userId, before, before.balance + by, fresh.at(-1)?._id ?? '', session);
+  }
+
+  async function write(accounts: Entries, known: ReadonlySet<string>, session?: ClientSession): Promise<void> {
+    const at = new Date();
+    const fresh = [...accounts].map(([userId, entries]) => ({
+      userId,
+      entries: [...opening(userId), ...entries].filter(({ _id }) => !known.has(_id)),
+    }));
+    const documents = fresh.flatMap(({ entries }) => entries.map((entry) => toDocument(entry, at)));
+    if (documents.length > 0) await bareLedger.insert(documents, session);
+    for (const { userId, entries } of fresh) if (entries.length > 0) await move(userId, entries, session);
+  }
+
+  async function book(accounts: Entries, session?: ClientSession): Promise<void> {
+    const ids = [...accounts].flatMap(([userId, entries]) => [...opening(userId), ...entries].map(({ _id }) => _id));
+    await write(accounts, new Set(await booked(ids, session)), session);
   }
 
   return {
     book,
+    async bookNew(accounts, session) {
+      const ids = [...accounts.keys()].flatMap(opening).map(({ _id }) => _id);
+      await write(accounts, new Set(ids.length > 0 ? await booked(ids, session) : []), session);
+    },
     async add(entry, session) {
       const stored = await ledgerCollection.findOne({ _id: entry._id }, session ? { session } : {});
       if (stored && stored.amount !== entry.amount) {
         const message = `reference: was used for ${toCredits(stored.amount)} credits; another top-up needs another one`;
         throw new GatewayError('idempotency_conflict', message, { param: 'reference' });
       }
-      if (!stored) await book(entry.userId, [entry], session);
+      if (!stored) await book(new Map([[entry.userId, [entry]]]), session);
     },
     async reserve(userIds, session) {
       if (!session) return;

@@ -1,5 +1,10 @@
 import type { SetAsideOf } from './slices.ts';
 
+interface Spent {
+  readonly cost: number;
+  readonly endedAt: number;
+}
+
 /** What this process may let one account spend, and what of it is spoken for. Micro-credits, whole numbers. */
 export class Purse {
   /** What may be spoken for at once. */
@@ -8,8 +13,8 @@ export class Purse {
   #mark = 0;
   /** Estimates of the calls under way. */
   #held = 0;
-  /** What ended calls cost that is not known to be booked, by usage record. */
-  readonly #unbooked = new Map<string, number>();
+  /** What ended calls cost that is not known to show in the balance, by usage record; in the order they ended. */
+  readonly #unbooked = new Map<string, Spent>();
   #unbookedSum = 0;
   /** What the account has left at most, with what it has spent here; unknown until it was agreed on. */
   #left = Number.POSITIVE_INFINITY;
@@ -26,6 +31,21 @@ export class Purse {
 
   get unbooked(): string[] {
     return [...this.#unbooked.keys()];
+  }
+
+  /** Whether a call ended here whose cost is not known to show in the balance. */
+  owes(id: string): boolean {
+    return this.#unbooked.has(id);
+  }
+
+  /** @param before by the clock of `performance.now()` */
+  unbookedBefore(before: number): string[] {
+    const ids: string[] = [];
+    for (const [id, { endedAt }] of this.#unbooked) {
+      if (endedAt >= before) break;
+      ids.push(id);
+    }
+    return ids;
   }
 
   /** Whether so much is spoken for that more should be set aside. */
@@ -53,14 +73,15 @@ export class Purse {
   /** A call ended and cost this much. */
   spend(estimate: number, id: string, cost: number): void {
     this.#held -= estimate;
-    this.#unbooked.set(id, cost);
+    if (cost === 0) return;
+    this.#unbooked.set(id, { cost, endedAt: performance.now() });
     this.#unbookedSum += cost;
     this.#left -= cost;
   }
 
   /** What of it these ended calls are. */
   costOf(ids: readonly string[]): number {
-    return ids.reduce((sum, id) => sum + (this.#unbooked.get(id) ?? 0), 0);
+    return ids.reduce((sum, id) => sum + (this.#unbooked.get(id)?.cost ?? 0), 0);
   }
 
   /**

@@ -19,6 +19,8 @@ export interface Purses {
   of(userId: string): Purse;
   /** Agrees on it soon, and does not make anybody wait. */
   touch(userId: string): void;
+  /** These ended calls were charged in this process, which shows in every balance that is read from now on. */
+  booked(calls: readonly { readonly _id: string; readonly userId: string }[]): void;
   /** Agrees on it now, if it is there. */
   refresh(userId: string): Promise<void>;
   close(): Promise<void>;
@@ -26,6 +28,10 @@ export interface Purses {
 
 interface Kept {
   readonly purse: Purse;
+  /** Ended calls that are known to be booked, and not yet left out of what is spoken for. */
+  booked: string[];
+  /** Whether less could be set aside than was wanted when it was last agreed on. */
+  isScarce: boolean;
   touchedAt: number;
   /** When it was last begun to agree on it. */
   agreedAt: number;
@@ -39,6 +45,8 @@ interface Kept {
  * who charge it get through between two such writes only. Milliseconds.
  */
 const shortestGap = 50;
+/** How long after its end a call is charged for at the latest where it was made, if that counts at all. Milliseconds. */
+const lateAfter = 2_000;
 /** How long a purse that nobody touches is kept. Milliseconds. */
 const idleTime = 600_000;
 
@@ -48,16 +56,22 @@ export function createPurses({ ledger, setAside, slice, interval, logger }: Purs
   let closed = false;
   let timer: NodeJS.Timeout | undefined;
 
-  async function agree(userId: string, { purse }: Kept): Promise<void> {
-    const ids = purse.unbooked;
+  async function agree(userId: string, one: Kept): Promise<void> {
+    const { purse, isScarce } = one;
+    const known = new Set(one.booked);
+    one.booked = [];
+    // most calls are charged where they were made, and soon; of others it is asked when they are late, or every credit counts
+    const ended = isScarce ? purse.unbooked : purse.unbookedBefore(performance.now() - lateAfter);
+    const asked = ended.filter((id) => !known.has(id));
     // first what shows in the balance, then the balance: nothing is counted twice to the account's favour
-    const booked = ids.length > 0 ? await ledger.booked(ids) : [];
+    const booked = [...known, ...(asked.length > 0 ? await ledger.booked(asked) : [])];
     const spokenFor = purse.spokenFor - purse.costOf(booked);
     const wanted = spokenFor + Math.max(slice, spokenFor);
     const own = await setAside(userId, wanted);
     // where it is about to be used up, nobody may be told so because a charge was seen on both sides
     const later = own.amount < wanted ? await ledger.booked(purse.unbooked) : [];
     purse.allow(own, booked, later);
+    one.isScarce = own.amount < wanted;
   }
 
   function start(userId: string, one: Kept): Promise<void> {
@@ -99,6 +113,8 @@ export function createPurses({ ledger, setAside, slice, interval, logger }: Purs
     if (present) return present;
     const one: Kept = {
       purse: new Purse(slice),
+      booked: [],
+      isScarce: false,
       touchedAt: performance.now(),
       agreedAt: Number.NEGATIVE_INFINITY,
       agreeing: undefined,
@@ -118,6 +134,12 @@ export function createPurses({ ledger, setAside, slice, interval, logger }: Purs
       const wait = one.agreedAt + gap - one.touchedAt;
       if (wait <= 0) void start(userId, one);
       else one.waiting ??= setTimeout(startLate, wait, userId, one).unref();
+    },
+    booked(calls) {
+      for (const { _id, userId } of calls) {
+        const one = kept.get(userId);
+        if (one?.purse.owes(_id)) one.booked.push(_id);
+      }
     },
     async refresh(userId) {
       const one = kept.get(userId);

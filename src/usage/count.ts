@@ -19,6 +19,10 @@ export interface CountDeps extends Omit<AnnounceDeps, 'cost'> {
   readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
   /** Charges for records in the transaction that counts them; a record that was charged already it leaves. @default nobody is charged */
   readonly charge?: (records: readonly CountedRecord[], session: ClientSession | undefined) => Promise<void>;
+  /** The same for records that nobody has charged; rejects with code 11000 where somebody has. @default nobody is charged */
+  readonly chargeNew?: (records: readonly CountedRecord[], session: ClientSession) => Promise<void>;
+  /** Told of records when what was charged for them is committed. @default nobody is told */
+  readonly charged?: (records: readonly CountedRecord[]) => void;
   /** What a record costs, in micro-credits; quotas of credits count it. @default nothing */
   readonly cost?: (record: CountedRecord) => number;
   /** What this process writes itself, and counts first. @default it writes nothing */
@@ -45,6 +49,10 @@ function increments<Key extends { _id: string }>(additions: readonly Addition<Ke
   }));
 }
 
+const duplicateKey = 11_000;
+
+type Within = { readonly session?: ClientSession };
+
 /** Records that were to be counted are counted. */
 class CountedByOthers extends Error {}
 
@@ -69,37 +77,50 @@ export function createCount(deps: CountDeps): Count {
     return { ...addition, sums: { ...addition.sums, ...(spent > 0 && { microCredits: spent }) } };
   }
 
-  /** @throws CountedByOthers where some are, and all of it is to be undone */
-  async function add(records: readonly CountedRecord[], session?: ClientSession): Promise<number> {
-    const within = { ...(session && { session }) };
-    // first, for balances are written by others too, and whoever comes after them has to begin again
-    await deps.charge?.(records, session);
+  async function mark(records: readonly CountedRecord[], within: Within): Promise<number> {
     const uncounted = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
     const { modifiedCount } = await usage.updateMany(uncounted, { $set: { counted: true } }, { ...within, hint: byId });
-    if (session && modifiedCount < records.length) throw new CountedByOthers();
+    return modifiedCount;
+  }
+
+  async function addUp(records: readonly CountedRecord[], within: Within): Promise<void> {
     const additions = periodAdditions(records);
     await counters.bulkWrite(increments(counterAdditions(records)), within);
     await periods.bulkWrite(increments(additions.map(priced)), within);
-    await announce(additions, session);
-    return records.length;
+    await announce(additions, within.session);
   }
 
-  async function addFound(filter: Filter, session?: ClientSession): Promise<number> {
+  async function addFound(filter: Filter, session?: ClientSession): Promise<readonly CountedRecord[]> {
+    const within = { ...(session && { session }) };
     const records = await usage
-      .find(filter, { ...(session && { session }), projection })
+      .find(filter, { ...within, projection })
       .sort({ _id: 1 })
       .limit(batchSize)
       .toArray();
-    return records.length > 0 ? add(records, session) : 0;
+    if (records.length === 0) return records;
+    // first, for balances are written by others too, and whoever comes after them has to begin again
+    await deps.charge?.(records, session);
+    await mark(records, within);
+    await addUp(records, within);
+    return records;
+  }
+
+  /** @throws CountedByOthers where some are, and all of it is to be undone */
+  async function addOwn(records: readonly CountedRecord[], session: ClientSession): Promise<readonly CountedRecord[]> {
+    await deps.chargeNew?.(records, session);
+    if ((await mark(records, { session })) < records.length) throw new CountedByOthers();
+    await addUp(records, { session });
+    return records;
   }
 
   /** Most often nobody else has counted what this process wrote, and it need not be read back. */
-  async function countOwn(records: readonly CountedRecord[]): Promise<number> {
+  async function countOwn(records: readonly CountedRecord[]): Promise<readonly CountedRecord[]> {
     const left = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
     try {
-      return await transaction((session) => (session ? add(records, session) : addFound(left)));
+      return await transaction((session) => (session ? addOwn(records, session) : addFound(left)));
     } catch (error) {
-      if (!(error instanceof CountedByOthers)) throw error;
+      const isOvertaken = error instanceof CountedByOthers || (error as { code?: unknown }).code === duplicateKey;
+      if (!isOvertaken) throw error;
       return transaction((session) => addFound(left, session));
     }
   }
@@ -112,16 +133,21 @@ export function createCount(deps: CountDeps): Count {
     // most often there is nothing to do, and no need of a transaction to see it, nor to ask where nothing waited
     const isNone = patience > 0 && newest === undefined;
     const isAny = !isNone && (await usage.findOne(left, { projection: { _id: 1 } })) !== null;
-    const counted = isAny ? await transaction((session) => addFound(left, session)) : 0;
+    const counted = isAny ? noted(await transaction((session) => addFound(left, session))) : 0;
     if (counted === batchSize || patience === 0) return counted;
     lookedAt = now;
     newest = (await usage.findOne({ counted: false }, { projection: { _id: 1 }, sort: { _id: -1 } }))?._id;
     return counted;
   }
 
+  function noted(records: readonly CountedRecord[]): number {
+    deps.charged?.(records);
+    return records.length;
+  }
+
   return async function count() {
     const own = written?.take(batchSize) ?? [];
-    const counted = own.length > 0 ? await countOwn(own) : 0;
+    const counted = own.length > 0 ? noted(await countOwn(own)) : 0;
     return counted + (await countAbandoned());
   };
 }

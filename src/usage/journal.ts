@@ -51,7 +51,8 @@ export class UsageJournal {
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    await this.#writing;
+    // whoever waited beside may have begun another write
+    while (this.#writing) await this.#writing;
     if (this.#pending.size === 0) return;
     this.#writing = this.#write().finally(() => {
       this.#writing = undefined;

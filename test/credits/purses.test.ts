@@ -4,15 +4,24 @@ import { createPurses, type Purses } from '../../src/credits/purses.ts';
 
 describe('what processes agree on of an account', () => {
   let wanted: number[];
+  let asked: (readonly string[])[];
+  let free: number;
   let purses: Purses;
 
   beforeEach(() => {
     wanted = [];
+    asked = [];
+    free = Number.POSITIVE_INFINITY;
     purses = createPurses({
-      ledger: { booked: async () => [] },
+      ledger: {
+        async booked(ids) {
+          asked.push(ids);
+          return [];
+        },
+      },
       setAside: async (_userId, amount) => {
         wanted.push(amount);
-        return { amount, balance: 1_000 };
+        return { amount: Math.min(amount, free), balance: 1_000 };
       },
       slice: 10,
       interval: 5_000,
@@ -38,6 +47,27 @@ describe('what processes agree on of an account', () => {
     expect(wanted).to.deep.equal([10]);
     while (wanted.length < 2) await sleep(1);
     expect(wanted).to.deep.equal([10, 17]);
+  });
+
+  it('leaves out what was charged in this process, without asking', async () => {
+    const purse = purses.of('usr_1');
+    purse.spend(0, 'use_1', 3);
+    purse.spend(0, 'use_2', 4);
+    purses.booked([
+      { _id: 'use_1', userId: 'usr_1' },
+      { _id: 'use_3', userId: 'usr_1' },
+      { _id: 'use_4', userId: 'usr_2' },
+    ]);
+    await purses.refresh('usr_1');
+    expect({ spokenFor: purse.spokenFor, wanted, asked }).to.deep.equal({ spokenFor: 4, wanted: [14], asked: [] });
+  });
+
+  it('is asked about every call where there is less than was wanted', async () => {
+    free = 5;
+    purses.of('usr_1').spend(0, 'use_1', 3);
+    await purses.refresh('usr_1');
+    await purses.refresh('usr_1');
+    expect(asked).to.deep.equal([['use_1'], ['use_1'], ['use_1']]);
   });
 
   it('is given back when a process closes, but for what it has spent and nobody has charged yet', async () => {
