@@ -14,6 +14,12 @@ function remaining({ limit, used }: Standing): number {
   return Math.max(0, limit - used);
 }
 
+const kinds = ['requests', 'tokens'] as const;
+const names = {
+  requests: ['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
+  tokens: ['x-ratelimit-limit-tokens', 'x-ratelimit-remaining-tokens', 'x-ratelimit-reset-tokens'],
+} as const;
+
 /**
  * OpenAI's `x-ratelimit-*` headers (its API reference, "Rate limits in headers"); of several limits of a kind the one
  * with the least left. Pure.
@@ -21,15 +27,17 @@ function remaining({ limit, used }: Standing): number {
  */
 export function rateLimitHeaders(standings: readonly Standing[], resetIn: number): Record<string, string> {
   const headers: Record<string, string> = {};
-  for (const kind of ['requests', 'tokens'] as const) {
+  const reset = duration(resetIn);
+  for (const kind of kinds) {
     let least: Standing | undefined;
     for (const standing of standings) {
       if (standing.kind === kind && (!least || remaining(standing) < remaining(least))) least = standing;
     }
     if (!least) continue;
-    headers[`x-ratelimit-limit-${kind}`] = String(least.limit);
-    headers[`x-ratelimit-remaining-${kind}`] = String(remaining(least));
-    headers[`x-ratelimit-reset-${kind}`] = duration(resetIn);
+    const [limit, left, resetAt] = names[kind];
+    headers[limit] = String(least.limit);
+    headers[left] = String(remaining(least));
+    headers[resetAt] = reset;
   }
   return headers;
 }

@@ -42,9 +42,8 @@ function limitsOf(given: RateLimitsFor | undefined, principal: Principal): RateL
   return limits;
 }
 
-/** Pure. */
-function standingsOf({ limits, tally }: Bound): Standing[] {
-  const standings: Standing[] = [];
+/** Adds where a bound stands. */
+function addStandings(standings: Standing[], { limits, tally }: Bound): void {
   const { requestsPerMinute, tokensPerMinute } = limits;
   if (requestsPerMinute !== undefined) {
     standings.push({ kind: 'requests', limit: requestsPerMinute, used: tally.used('requests') });
@@ -52,7 +51,26 @@ function standingsOf({ limits, tally }: Bound): Standing[] {
   if (tokensPerMinute !== undefined) {
     standings.push({ kind: 'tokens', limit: tokensPerMinute, used: tally.used('tokens') });
   }
+}
+
+/** Pure. */
+function standingsOf(bounds: readonly Bound[]): Standing[] {
+  const standings: Standing[] = [];
+  for (const bound of bounds) addStandings(standings, bound);
   return standings;
+}
+
+/** Pure. */
+function spentOf({ limits: { requestsPerMinute, tokensPerMinute }, tally }: Bound): Standing | undefined {
+  const requests = tally.used('requests');
+  if (requestsPerMinute !== undefined && requests >= requestsPerMinute) {
+    return { kind: 'requests', limit: requestsPerMinute, used: requests };
+  }
+  const tokens = tally.used('tokens');
+  if (tokensPerMinute !== undefined && tokens >= tokensPerMinute) {
+    return { kind: 'tokens', limit: tokensPerMinute, used: tokens };
+  }
+  return undefined;
 }
 
 function refusal({ whose }: Bound, { limit, kind }: Standing, headers: Record<string, string>, wait: number) {
@@ -90,17 +108,17 @@ export function createLimiter({ options, tallies, onRefused, now = Date.now }: L
     if (bounds.length === 0) return undefined;
     const wait = untilNextMinute(at);
     for (const bound of bounds) {
-      const spent = standingsOf(bound).find(({ used, limit }) => used >= limit);
+      const spent = spentOf(bound);
       if (!spent) continue;
       onRefused(principal, spent.limit);
-      throw refusal(bound, spent, rateLimitHeaders(bounds.flatMap(standingsOf), wait), wait);
+      throw refusal(bound, spent, rateLimitHeaders(standingsOf(bounds), wait), wait);
     }
     for (const { tally } of bounds) {
       tally.requests += 1;
       tally.tokens += estimatedTokens;
     }
     return {
-      headers: rateLimitHeaders(bounds.flatMap(standingsOf), wait),
+      headers: rateLimitHeaders(standingsOf(bounds), wait),
       closed: ({ inputTokens, outputTokens }) => settle(bounds, inputTokens + outputTokens - estimatedTokens),
       dropped: () => settle(bounds, -estimatedTokens),
     };
