@@ -11,6 +11,23 @@ export function resolved(spec: Spec, schema: SpecSchema | undefined): SpecSchema
   return resolved(spec, target as SpecSchema | undefined);
 }
 
+const schemaReference = /"#\/components\/schemas\/(\w+)"/g;
+
+/** Of some named schemas those that a part of the document refers to, and those that they refer to in turn. */
+export function referredTo<Schema>(
+  part: unknown,
+  schemas: Readonly<Record<string, Schema>>,
+  found: Record<string, Schema> = {},
+): Readonly<Record<string, Schema>> {
+  for (const [, name = ''] of JSON.stringify(part).matchAll(schemaReference)) {
+    const schema = schemas[name];
+    if (schema === undefined || Object.hasOwn(found, name)) continue;
+    found[name] = schema;
+    referredTo(schema, schemas, found);
+  }
+  return found;
+}
+
 /** The schema of the value at a path inside what another schema describes; empty where nothing is said about it. */
 export function schemaAt(spec: Spec, root: SpecSchema | undefined, path: readonly string[]): SpecSchema {
   return path.reduce<SpecSchema>(

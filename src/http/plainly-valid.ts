@@ -1,6 +1,7 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import type { Spec } from '../spec.ts';
+import { referredTo } from './expectation.ts';
 import type { Route } from './routes.ts';
 
 /**
@@ -14,13 +15,15 @@ export type PlainlyValid = (route: Route, body: unknown) => boolean;
  * time. What has parameters to be looked at too is never plain.
  */
 export function createPlainlyValid({ components }: Spec, routes: readonly Route[]): PlainlyValid {
-  const ajv = new Ajv2020({ strict: false, logger: false });
+  // the document is our own: what checks schemas would stay in memory
+  const ajv = new Ajv2020({ strict: false, logger: false, validateSchema: false });
   addFormats.default(ajv);
   const schemas = new Map<Route, ValidateFunction>();
   for (const route of routes) {
     const schema = route.description.requestBody?.content['application/json']?.schema;
     if (schema && route.parameters.length === 0) {
-      schemas.set(route, ajv.compile({ allOf: [schema], components: { schemas: components.schemas } }));
+      const referred = referredTo(schema, components.schemas);
+      schemas.set(route, ajv.compile({ allOf: [schema], components: { schemas: referred } }));
     }
   }
   return (route, body) => body !== undefined && schemas.get(route)?.(body) === true;

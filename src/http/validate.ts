@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { middleware } from 'express-openapi-validator';
 import { GatewayError } from '../errors.ts';
 import type { Spec } from '../spec.ts';
+import { referredTo } from './expectation.ts';
 import { type Finding, invalidRequest } from './invalid.ts';
 import type { Route } from './routes.ts';
 
@@ -72,14 +73,15 @@ async function compile(validate: Validate, routes: readonly Route[]): Promise<vo
   }
 }
 
-/** The part of openapi.yaml that requests are held against; what is said about answers only costs time to load. */
+/** The part of openapi.yaml that requests are held against; what is said about answers only costs time and memory. */
 function requestSide(spec: Spec, routes: readonly Route[]): object {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const { path, method, description } of routes) {
     paths[path] ??= { parameters: spec.paths[path]?.parameters ?? [] };
     paths[path][method.toLowerCase()] = { ...description, responses: {} };
   }
-  const { schemas, parameters = {}, requestBodies = {} } = spec.components;
+  const { parameters = {}, requestBodies = {} } = spec.components;
+  const schemas = referredTo([paths, parameters, requestBodies], spec.components.schemas);
   return { openapi: spec.openapi, info: spec.info, paths, components: { schemas, parameters, requestBodies } };
 }
 
