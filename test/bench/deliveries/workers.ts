@@ -71,7 +71,7 @@ export async function wakeUp(
 /** What a worker with nothing to do costs: percent of a core, and operations a second on the database. */
 export async function idle(bed: Bed, worker: Process, seconds: number) {
   // what starting it has caused is over
-  await sleep(2_000);
+  await sleep(3_000);
   const operations = await bed.operations();
   const { cpu } = await worker.call<{ cpu: number }>('usage');
   await sleep(seconds * 1_000);
