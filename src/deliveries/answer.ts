@@ -14,12 +14,18 @@ export interface Answer {
 
 /** Text that can be stored and shown: whole UTF-8 characters, no control characters but tab and newline. */
 function toText(bytes: Buffer): string {
+  if (bytes.length === 0) return '';
   const text = new TextDecoder().decode(bytes.subarray(0, keepLimit), { stream: true });
   return text.replace(/[^\P{Cc}\t\n]/gu, '');
 }
 
 /** Reads the first 4 KiB of an answer and lets go of the rest. Never rejects. */
-export function readAnswer(body: ResponseBody): Promise<Answer> {
+export async function readAnswer(body: ResponseBody): Promise<Answer> {
+  const whole = body.takeWhole();
+  return whole ? { response: toText(whole) } : readBeginning(body);
+}
+
+function readBeginning(body: ResponseBody): Promise<Answer> {
   return new Promise((resolve) => {
     const bytes = Buffer.alloc(readLimit);
     let length = 0;

@@ -1,9 +1,10 @@
-import type { createHttpClient, HttpResponse } from '../outbound/client.ts';
+import type { HttpClient } from '../outbound/client.ts';
+import type { OutboundRequest, OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
+import { splitUrl } from '../outbound/url.ts';
 import { readAnswer } from './answer.ts';
+import { Deadline } from './deadline.ts';
 import type { SendResult } from './outcome.ts';
-
-type HttpClient = ReturnType<typeof createHttpClient>;
 
 /** The HTTP clients of deliveries. Both guard the address they connect to. */
 export interface DeliveryClients {
@@ -28,31 +29,40 @@ function wasStale(error: unknown): boolean {
   return error instanceof OutboundError && error.code === 'reset' && error.reusedSocket;
 }
 
+function toRequest({ url, headers, body }: Outgoing, signal: Deadline): OutboundRequest {
+  const lines: string[] = [];
+  for (const name in headers) lines.push(name, headers[name] as string);
+  const { origin, path } = splitUrl(url);
+  return { method: 'POST', origin, path, headers: lines, body, signal };
+}
+
 /**
  * Sends deliveries. One deadline covers connecting, the answer's head and the part of its body that is read.
  * @param timeout milliseconds for the whole attempt
  */
 export function createSend(clients: DeliveryClients, timeout: number): Send {
-  async function post({ url, headers, body }: Outgoing, signal: AbortSignal): Promise<HttpResponse> {
-    const config = { headers, signal };
+  async function post(request: OutboundRequest): Promise<OutboundResponse> {
     try {
-      return await clients.pooled.post(url, body, config);
+      return await clients.pooled.send(request);
     } catch (error) {
       if (!wasStale(error)) throw error;
-      return clients.fresh.post(url, body, config);
+      return clients.fresh.send(request);
     }
   }
 
   return async function send(outgoing) {
     const started = performance.now();
     const elapsed = () => Math.round(performance.now() - started);
+    const deadline = new Deadline(timeout);
     try {
-      const { status, data } = await post(outgoing, AbortSignal.timeout(timeout));
+      const { status, data } = await post(toRequest(outgoing, deadline));
       const answer = await readAnswer(data);
       return { status, ...answer, durationMs: elapsed() };
     } catch (error) {
       const code = error instanceof OutboundError ? error.code : 'unknown';
       return { error: code, response: '', durationMs: elapsed() };
+    } finally {
+      deadline.clear();
     }
   };
 }

@@ -5,9 +5,6 @@ import { classify } from './classify.ts';
 import { exchange, type OutboundRequest, type OutboundResponse } from './exchange.ts';
 import type { ResponseBody } from './response-body.ts';
 
-/** What a call through axios resolves to: any status, with the body still on its way. */
-export type HttpResponse = AxiosResponse<ResponseBody>;
-
 /** Axios' own errors carry the request with its headers; these must not travel on. */
 function withoutRequest(error: unknown): never {
   if (error instanceof CanceledError) {
