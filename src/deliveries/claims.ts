@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { durableCollection } from '../collection.ts';
+import { bareWrites, durableCollection } from '../collection.ts';
 import { createGroup } from '../group-commit.ts';
 import type { AttemptRecord, CancelReason, DeliveryDocument, DeliveryModel } from './model.ts';
 
@@ -79,6 +79,7 @@ function whichOf(wanted: readonly Wanted[]) {
 /** Claims, judged by the database's clock, in grouped writes. */
 export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps): Claims {
   const collection = durableCollection(deliveries);
+  const { update } = bareWrites(deliveries);
   const ended = { endedAt: '$$NOW', expiresAt: inMs(retention), claimableAt: '$$REMOVE' };
   const unheld = { lease: null, starts: 0 };
 
@@ -137,13 +138,14 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
 
   const changing = createGroup<Change, boolean>({
     most,
-    atOnce,
     async write(changes) {
-      const writes = changes.map(({ claim, set }) => ({
-        updateOne: { filter: { _id: claim.delivery._id, 'lease.token': claim.token }, update: [{ $set: set }] },
+      const updates = changes.map(({ claim, set }) => ({
+        q: { _id: claim.delivery._id, 'lease.token': claim.token },
+        u: [{ $set: set }],
       }));
-      const { matchedCount } = await collection.bulkWrite(writes, { ordered: false });
-      if (matchedCount === changes.length) return changes.map(() => true);
+      // what the first try has changed has lost its token, and is looked for below
+      const matched = await update(updates).catch(() => update(updates));
+      if (matched === changes.length) return changes.map(() => true);
       const ids = changes.map(({ claim }) => claim.delivery._id);
       const found = await collection.find({ _id: { $in: ids } }).toArray();
       const byId = new Map(found.map((delivery) => [delivery._id, delivery]));
