@@ -40,16 +40,16 @@ function endAfterBody(req: IncomingMessage, res: ServerResponse): void {
 }
 
 /**
- * Sends an answer that is complete in `bytes` while the request's body may still be on its way, so that the connection
+ * Sends an answer that is complete in `text` while the request's body may still be on its way, so that the connection
  * is either fit for the next request or closed.
  */
-export function sendBeforeBody(req: IncomingMessage, res: ServerResponse, bytes: Buffer): void {
+export function sendBeforeBody(req: IncomingMessage, res: ServerResponse, text: string): void {
   if (req.complete || announcedLength(req) <= drainedBytes) {
     req.resume();
-    res.end(bytes);
+    res.end(text);
     return;
   }
   res.setHeader('connection', 'close');
-  res.write(bytes);
+  res.write(text);
   endAfterBody(req, res);
 }
