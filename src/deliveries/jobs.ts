@@ -78,10 +78,17 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
     const jobs = db.collection(collection);
     await jobs.createIndex({ name: 1, nextRunAt: 1, priority: -1, lockedAt: 1, disabled: 1 }, { name: 'next' });
     // a waiting job for an attempt stands for any other; one that runs has no nextRunAt
-    await jobs.createIndex(
-      { 'data.deliveryId': 1, 'data.attempt': 1 },
-      { name: 'oneBell', unique: true, partialFilterExpression: { nextRunAt: { $type: 'date' } } },
-    );
+    const oneBell = () =>
+      jobs.createIndex(
+        { 'data.deliveryId': 1, 'data.attempt': 1 },
+        { name: 'oneBell', unique: true, partialFilterExpression: { nextRunAt: { $type: 'date' } } },
+      );
+    await oneBell().catch(async (error: unknown) => {
+      if (!isDuplicateKey(error)) throw error;
+      // somebody dropped the collection, and processes that were running went on without its indexes
+      await jobs.deleteMany({});
+      await oneBell();
+    });
   }
 
   function createAgenda(): Agenda {

@@ -66,6 +66,17 @@ describe('Workers', () => {
     expect((await worker.delivery(id, ended)).attempts).to.have.length(2);
   });
 
+  it('start where a job collection that was dropped has come back without its indexes, with an attempt in it twice', async () => {
+    const data = { deliveryId: 'dlv_1', webhookId: 'wh_1', attempt: 1 };
+    const job = { name: 'delivery attempt', data, nextRunAt: new Date() };
+    await database.connection.collection('gateway_jobs').insertMany([{ ...job }, { ...job }]);
+    const worker = await gateway();
+    await worker.start();
+    const { id } = await worker.publish(payment);
+
+    expect((await worker.delivery(id, ended)).state).to.equal('delivered');
+  });
+
   it('deliver what a process without workers has published', async () => {
     const publisher = await gateway();
     const worker = await gateway();
