@@ -32,9 +32,12 @@ function hasTaskset(): boolean {
 
 const pinned = hasTaskset();
 
+/** What `npm start` has Node do: collect old garbage before it is twice what lives. All servers alike. */
+const collecting = ['--max-semi-space-size=8', '--heap-growing-percent=60'];
+
 async function start(name: Name, upstream: BenchUpstream, mongo: string): Promise<Server> {
   const script = fileURLToPath(new URL('./server.mjs', import.meta.url));
-  const node = [process.execPath, ...(process.env.BENCH_NODE_OPTIONS?.split(' ') ?? []), script];
+  const node = [process.execPath, ...(process.env.BENCH_NODE_OPTIONS?.match(/\S+/g) ?? collecting), script];
   const [command = '', ...args] = [...(pinned ? ['taskset', '-c', '0'] : []), ...node];
   const env = { ...process.env, NODE_ENV: 'production' };
   const child = spawn(command, [...args, name, String(upstream.port), mongo], {
@@ -71,7 +74,7 @@ const longQuestion = {
   messages: [{ role: 'user', content: 'Forty words of "context", with\nline ends. '.repeat(4_700) }],
 };
 
-async function measureRequests(servers: Record<Name, Server>, upstream: BenchUpstream): Promise<void> {
+async function measureRequests(servers: Record<Name, Server>, direct: Target): Promise<void> {
   const rates = {} as Record<Name, number>;
   for (const name of names) {
     const server = servers[name];
@@ -83,7 +86,6 @@ async function measureRequests(servers: Record<Name, Server>, upstream: BenchUps
   }
   note('relay_gateway_share_of_express', 'ratio', rates.gateway / rates.express);
 
-  const direct = { port: upstream.port, key: 'none' };
   const alone = async (target: Target) =>
     median((await saturate(target, chatRequest(target, question), 1, 500)).firstBytes);
   note('relay_gateway_added_first_byte', 'ms', (await alone(servers.gateway)) - (await alone(direct)));
@@ -116,11 +118,15 @@ async function measureLongPrompts(servers: Record<Name, Server>): Promise<void> 
   }
 }
 
-async function measureStreams(server: Server, upstream: BenchUpstream): Promise<void> {
+/** @param direct the provider itself, for what provider and reader add to a delay */
+async function measureStreams(server: Server, direct: Target, upstream: BenchUpstream): Promise<void> {
   const request = chatRequest(server, { ...question, stream: true });
   upstream.pace = { chunks: 50 * (quick ? 3 : 5), gap: 20 };
+  const unrelayed = median(await readStreams(direct, request, 200));
   const { result: delays, cpu } = await costOf(server, () => readStreams(server, request, 200));
+  note('relay_direct_chunk_delay', 'ms', unrelayed);
   note('relay_gateway_chunk_delay', 'ms', median(delays));
+  note('relay_gateway_added_chunk_delay', 'ms', median(delays) - unrelayed);
   note('relay_gateway_chunk_delay_p99', 'ms', percentile(delays, 99));
   note('relay_gateway_cpu_per_chunk', 'µs', cpu / delays.length);
 
@@ -136,16 +142,17 @@ async function main(): Promise<void> {
   const mongo = external ? undefined : await startEmbeddedMongo({ temporary: true });
   const upstream = await BenchUpstream.start();
   const uri = external ?? mongo?.uri ?? '';
+  const direct = { port: upstream.port, key: 'none' };
   const started = await Promise.all(names.map((name) => start(name, upstream, uri)));
   const servers = Object.fromEntries(names.map((name, i) => [name, started[i]])) as Record<Name, Server>;
 
   for (const name of names) await saturate(servers[name], chatRequest(servers[name], question), 64, 2_000);
   for (let round = 0; round < rounds; round += 1) {
-    await measureRequests(servers, upstream);
+    await measureRequests(servers, direct);
     await measureAccounting(servers);
     await measureLongPrompts(servers);
   }
-  for (let round = 0; round < 3; round += 1) await measureStreams(servers.gateway, upstream);
+  for (let round = 0; round < 3; round += 1) await measureStreams(servers.gateway, direct, upstream);
   note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
 
   for (const { child } of started) child.send('stop');

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { Pacer } from './pacer.ts';
 
 const content = 'A gateway stands between those who ask and those who answer, and adds nothing but order. '.repeat(8);
 const body = JSON.stringify({
@@ -25,19 +26,19 @@ export interface Pace {
   readonly gap: number;
 }
 
-function stream(socket: Socket, { chunks, gap }: Pace): void {
+function stream(socket: Socket, { chunks, gap }: Pace, pacer: Pacer): void {
   let left = chunks;
   socket.write(streamHead);
-  const timer = setInterval(() => {
-    if (socket.destroyed) clearInterval(timer);
-    else if (left-- > 0) {
+  pacer.every(gap, () => {
+    if (socket.destroyed) return false;
+    if (left-- > 0) {
       const delta = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"bench-1","choices":[{"index":0,"delta":{"content":" token"},"finish_reason":null}],"t":${performance.now()}}\n\n`;
       socket.write(chunk(delta));
-    } else {
-      clearInterval(timer);
-      socket.write(`${chunk('data: [DONE]\n\n')}0\r\n\r\n`);
+      return true;
     }
-  }, gap);
+    socket.write(`${chunk('data: [DONE]\n\n')}0\r\n\r\n`);
+    return false;
+  });
 }
 
 /** The length of the request that starts `bytes`; -1 while it is not complete. */
@@ -52,6 +53,7 @@ function requestLength(bytes: Buffer): number {
 /** The least a provider can be: sockets and bytes, so that it costs next to nothing beside what is measured. */
 export class BenchUpstream {
   readonly #server: Server;
+  readonly #pacer = new Pacer();
   pace: Pace = { chunks: 0, gap: 0 };
 
   private constructor() {
@@ -67,7 +69,7 @@ export class BenchUpstream {
           return;
         }
         pending = [];
-        if (this.pace.chunks > 0) stream(socket, this.pace);
+        if (this.pace.chunks > 0) stream(socket, this.pace, this.#pacer);
         else socket.write(answer);
       });
     });
