@@ -8,9 +8,12 @@ interface Beat {
   readonly act: () => boolean;
 }
 
+/** How long before its moment a timer is set for, since timers are late. Milliseconds. */
+const margin = 3;
+
 /**
- * Lets many act at even distances in time, those who are due within a millisecond together and nobody else. Timers of their
- * own would come to act in one go, fifty at once, and the last of them would be measured by how long it stood in line.
+ * Lets many act at even distances in time, each at its own moment, busy as it waits. Timers would let all act in one go
+ * who are due within the same millisecond, and the last of them would be measured by how long it stood in line.
  */
 export class Pacer {
   /** Soonest first. */
@@ -36,7 +39,9 @@ export class Pacer {
     const [next] = this.#beats;
     this.#running = next !== undefined;
     if (!next) return;
-    setTimeout(this.#run, next.at - performance.now());
+    const left = next.at - performance.now();
+    if (left > margin) setTimeout(this.#run, left - margin);
+    else setImmediate(this.#run);
   }
 
   #run = (): void => {
