@@ -1,3 +1,5 @@
+import { answered } from './answered.ts';
+
 /**
  * Group commit: what many callers want to write at the same moment goes to the database as one bulk operation, for a
  * round trip costs more than the document in it. Nobody waits for company: a group is whatever was handed in during
@@ -15,6 +17,8 @@ export interface GroupOptions<Item, Result> {
   readonly most: number;
   /** Groups on their way at the same time. @default 1 */
   readonly atOnce?: number;
+  /** How long a write may take until it counts as failed; it may have been done. Milliseconds. @default 40_000 */
+  readonly within?: number;
 }
 
 interface Waiting<Item, Result> {
@@ -25,7 +29,7 @@ interface Waiting<Item, Result> {
 
 /** Gathers items into groups. */
 export function createGroup<Item, Result>(options: GroupOptions<Item, Result>): Group<Item, Result> {
-  const { write, most, atOnce = 1 } = options;
+  const { write, most, atOnce = 1, within } = options;
   const waiting: Waiting<Item, Result>[] = [];
   let writing = 0;
   let scheduled = false;
@@ -33,7 +37,7 @@ export function createGroup<Item, Result>(options: GroupOptions<Item, Result>): 
   async function writeGroup(group: readonly Waiting<Item, Result>[]): Promise<void> {
     writing += 1;
     try {
-      const results = await write(group.map(({ item }) => item));
+      const results = await answered(write(group.map(({ item }) => item)), within);
       group.forEach(({ resolve }, i) => {
         resolve(results[i] as Result);
       });

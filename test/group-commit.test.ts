@@ -3,7 +3,7 @@ import { createGroup } from '../src/group-commit.ts';
 
 describe('A group commit', () => {
   /** A group whose writes end when the test says so. */
-  function start(choices: { most?: number; atOnce?: number } = {}) {
+  function start(choices: { most?: number; atOnce?: number; within?: number } = {}) {
     const writes: { items: readonly number[]; end: () => void; fail: (error: Error) => void }[] = [];
     const group = createGroup<number, string>({
       write: (items) =>
@@ -69,5 +69,17 @@ describe('A group commit', () => {
     writes[1]?.end();
 
     expect((await outcomes).map(({ status }) => status)).to.deep.equal(['rejected', 'rejected', 'fulfilled']);
+  });
+
+  it('lets nobody wait for good behind a write that never ends', async () => {
+    const { group, writes, groups } = start({ within: 20 });
+    const lost = group.add(1).catch((error) => error.message);
+    await turn();
+    const next = group.add(2);
+    expect(await lost).to.equal('the database has not answered within 0.02 s');
+    await turn();
+    expect(groups()).to.deep.equal([[1], [2]]);
+    writes[1]?.end();
+    expect(await next).to.equal('result 2');
   });
 });

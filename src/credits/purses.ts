@@ -1,3 +1,4 @@
+import { answered } from '../answered.ts';
 import type { Logger } from '../options.ts';
 import type { Ledger } from './ledger.ts';
 import { Purse } from './purse.ts';
@@ -78,7 +79,7 @@ export function createPurses({ ledger, setAside, slice, interval, logger }: Purs
     clearTimeout(one.waiting);
     one.waiting = undefined;
     if (!one.agreeing) one.agreedAt = performance.now();
-    one.agreeing ??= agree(userId, one)
+    one.agreeing ??= answered(agree(userId, one))
       .catch((error) => logger.warn('what an account may spend could not be agreed on', { reason: String(error) }))
       .finally(() => {
         one.agreeing = undefined;

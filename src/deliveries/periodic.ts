@@ -1,4 +1,8 @@
+import { answered } from '../answered.ts';
 import type { Logger } from '../options.ts';
+
+/** The longest that one run is waited for: what it does is safe beside another. Milliseconds. */
+const longestRun = 120_000;
 
 /** A task that is done again and again, never twice at once. */
 export interface Periodic {
@@ -22,7 +26,7 @@ export function createPeriodic(name: string, interval: number, task: () => Promi
 
   async function attempt(): Promise<void> {
     try {
-      await task();
+      await answered(task(), longestRun);
       failing = false;
     } catch (error) {
       if (!failing) logger.warn(`${name} failed and will be tried again`, { reason: String(error) });

@@ -1,3 +1,4 @@
+import { answered } from '../answered.ts';
 import { durableCollection } from '../collection.ts';
 import type { Logger } from '../options.ts';
 import { addAttempt, type Batch, type MadeAttempt, newBatch } from './batch.ts';
@@ -124,7 +125,7 @@ export function createRecorder({ tallies, healths, interval, onFailures, logger 
     batches = new Map();
     failed = [];
     try {
-      if (taken.size > 0) await write(taken);
+      if (taken.size > 0) await answered(write(taken));
     } catch (error) {
       // written again, they might count twice
       logger.warn('statistics of attempts were lost', { webhooks: taken.size, reason: String(error) });

@@ -1,3 +1,4 @@
+import { answered } from '../answered.ts';
 import type { Logger } from '../options.ts';
 import type { Count } from './count.ts';
 
@@ -18,6 +19,8 @@ export interface Counting {
 }
 
 const duplicateKey = 11_000;
+/** More than a transaction is tried again for. Milliseconds. */
+const longestCount = 150_000;
 
 export function createCounting({ count, batchSize, interval, logger }: CountingDeps): Counting {
   let timer: NodeJS.Timeout | undefined;
@@ -27,7 +30,7 @@ export function createCounting({ count, batchSize, interval, logger }: CountingD
 
   async function run(): Promise<void> {
     try {
-      while (!closed && (await count()) >= batchSize);
+      while (!closed && (await answered(count(), longestCount)) >= batchSize);
       failing = false;
     } catch (error) {
       // another process has made the same counter at the same moment: next time it is there

@@ -1,3 +1,4 @@
+import { answered } from '../answered.ts';
 import type { OpenUsage, UsageRecord } from '../options.ts';
 import type { ClosedDocument, Entry, WriteUsage } from './writes.ts';
 
@@ -69,7 +70,7 @@ export class UsageJournal {
     this.#pending = new Map();
     let written: ClosedDocument[];
     try {
-      written = await this.#deps.write(batch, this.#unsure);
+      written = await answered(this.#deps.write(batch, this.#unsure));
       this.#unsure = new Set();
     } catch (error) {
       this.#unsure = new Set(batch.keys());

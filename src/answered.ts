@@ -1,0 +1,20 @@
+/** Longer than the driver looks for a server (30 s) and than electing a primary takes. Milliseconds. */
+const patience = 40_000;
+
+/**
+ * What the database answers, or an error when nobody tells what came of it. The driver (mongodb 7.8) never settles a command
+ * whose connection is closed while the command waits to be written: it listens for `drain` and `error`, and a destroyed
+ * socket may emit neither. For what would stand still for good behind such a command, and may be done again.
+ * @param within milliseconds
+ */
+export async function answered<T>(answer: Promise<T>, within = patience): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const silence = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`the database has not answered within ${within / 1_000} s`)), within);
+  });
+  try {
+    return await Promise.race([answer, silence]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
