@@ -157,7 +157,8 @@ export async function openBed(): Promise<Bed> {
       }
       const taken = await receiver.call<Arrival[]>('take');
       if (taken.some(({ signed }) => !signed)) throw new Error('a signature was wrong');
-      if (countDoubles(taken) > 0) throw new Error('a delivery came twice');
+      const doubles = countDoubles(taken);
+      if (doubles > 0) throw new Error(`${doubles} deliveries came twice`);
       return taken;
     },
     async mongodCpu() {

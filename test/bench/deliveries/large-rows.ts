@@ -15,7 +15,7 @@ export function largeRows({ bed, notes, quick, newUser }: Run): Groups {
 
   async function wide(): Promise<void> {
     wideUsers ??= makeWideUsers();
-    const { narrow, wide } = await wideFanOut(bed, ...(await wideUsers));
+    const { narrow, wide } = await wideFanOut(bed, ...(await wideUsers), newUser);
     notes.add('one event to 10,000 webhooks, published in', 's', wide.publish);
     notes.add('one event to 10,000 webhooks, delivered in', 's', wide.deliver);
     notes.add('one event to 10,000 webhooks, its document', 'kB', wide.document);

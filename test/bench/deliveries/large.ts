@@ -47,7 +47,7 @@ async function watchMemory({ child }: Process): Promise<() => Promise<number>> {
 }
 
 /** One event from a fresh process: seconds, by how much its memory grew at the peak (MB), and the event's size (kB). */
-async function publishOne(bed: Bed, userId: string, webhooks: number) {
+async function publishOne(bed: Bed, userId: string, webhooks: number, warm: string) {
   const sender = await bed.sender();
   await sender.call('start');
   const publish = async (to: string) => {
@@ -55,7 +55,6 @@ async function publishOne(bed: Bed, userId: string, webhooks: number) {
     const { id } = await sender.call<{ id: string }>('publish', { type: 'credits.low', userId: to, data });
     return id;
   };
-  const warm = `${userId}_warm`;
   await subscribe(bed, sender, warm, 10);
   for (let i = 0; i < 50; i += 1) await publish(warm);
   await bed.arrivals(500);
@@ -80,10 +79,13 @@ async function publishOne(bed: Bed, userId: string, webhooks: number) {
   };
 }
 
-/** @throws when ten times as many webhooks take much more memory */
-export async function wideFanOut(bed: Bed, thousand: string, tenThousand: string) {
-  const narrow = await publishOne(bed, thousand, 1_000);
-  const wide = await publishOne(bed, tenThousand, 10_000);
+/**
+ * @param newUser an account of its own for each warm-up
+ * @throws when ten times as many webhooks take much more memory
+ */
+export async function wideFanOut(bed: Bed, thousand: string, tenThousand: string, newUser: () => string) {
+  const narrow = await publishOne(bed, thousand, 1_000, newUser());
+  const wide = await publishOne(bed, tenThousand, 10_000, newUser());
   const more = wide.memory - narrow.memory;
   if (!(more <= flat)) throw new Error(`10,000 webhooks took ${more} MB more than 1,000`);
   return { narrow, wide };
