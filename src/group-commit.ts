@@ -2,8 +2,9 @@ import { answered } from './answered.ts';
 
 /**
  * Group commit: what many callers want to write at the same moment goes to the database as one bulk operation, for a
- * round trip costs more than the document in it. Nobody waits for company: a group is whatever was handed in during
- * one turn of the event loop, or while the groups before it were on their way.
+ * round trip costs more than the document in it. A group is whatever was handed in during one turn of the event loop, or
+ * while the groups before it were on their way; and where it is said, what comes a moment later. Who comes alone waits for
+ * nobody.
  */
 export interface Group<Item, Result> {
   /** Resolves with what the write made of this item; rejects when the write of its whole group failed. */
@@ -17,6 +18,8 @@ export interface GroupOptions<Item, Result> {
   readonly most: number;
   /** Groups on their way at the same time. @default 1 */
   readonly atOnce?: number;
+  /** How long the first of a group waits for others where the group before was of several. Milliseconds. @default 0 */
+  readonly linger?: number;
   /** How long a write may take until it counts as failed; it may have been done. Milliseconds. @default 40_000 */
   readonly within?: number;
 }
@@ -29,13 +32,15 @@ interface Waiting<Item, Result> {
 
 /** Gathers items into groups. */
 export function createGroup<Item, Result>(options: GroupOptions<Item, Result>): Group<Item, Result> {
-  const { write, most, atOnce = 1, within } = options;
+  const { write, most, atOnce = 1, linger = 0, within } = options;
   const waiting: Waiting<Item, Result>[] = [];
   let writing = 0;
   let scheduled = false;
+  let hadCompany = false;
 
   async function writeGroup(group: readonly Waiting<Item, Result>[]): Promise<void> {
     writing += 1;
+    hadCompany = group.length > 1;
     try {
       const results = await answered(write(group.map(({ item }) => item)), within);
       group.forEach(({ resolve }, i) => {
@@ -45,21 +50,29 @@ export function createGroup<Item, Result>(options: GroupOptions<Item, Result>): 
       for (const { reject } of group) reject(error);
     }
     writing -= 1;
-    writeNext();
+    if (lingers()) schedule();
+    else writeNext();
   }
+
+  const lingers = () => linger > 0 && hadCompany;
 
   function writeNext(): void {
     scheduled = false;
     while (waiting.length > 0 && writing < atOnce) void writeGroup(waiting.splice(0, most));
   }
 
+  function schedule(): void {
+    if (scheduled || waiting.length === 0 || writing >= atOnce) return;
+    scheduled = true;
+    if (lingers()) setTimeout(writeNext, linger);
+    else setImmediate(writeNext);
+  }
+
   return {
     add(item) {
       return new Promise((resolve, reject) => {
         waiting.push({ item, resolve, reject });
-        if (scheduled || writing >= atOnce) return;
-        scheduled = true;
-        setImmediate(writeNext);
+        schedule();
       });
     },
   };

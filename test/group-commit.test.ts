@@ -3,7 +3,7 @@ import { createGroup } from '../src/group-commit.ts';
 
 describe('A group commit', () => {
   /** A group whose writes end when the test says so. */
-  function start(choices: { most?: number; atOnce?: number; within?: number } = {}) {
+  function start(choices: { most?: number; atOnce?: number; linger?: number; within?: number } = {}) {
     const writes: { items: readonly number[]; end: () => void; fail: (error: Error) => void }[] = [];
     const group = createGroup<number, string>({
       write: (items) =>
@@ -41,6 +41,30 @@ describe('A group commit', () => {
     await Promise.all(others);
 
     expect(groups()).to.deep.equal([[1], [2, 3]]);
+  });
+
+  it('waits a moment for company where the group before had some, and not for who comes alone', async () => {
+    const { group, writes, groups } = start({ linger: 40 });
+    const alone = group.add(1);
+    await turn();
+    expect(groups()).to.deep.equal([[1]]);
+    writes[0]?.end();
+    await alone;
+
+    const pair = [group.add(2), group.add(3)];
+    await turn();
+    writes[1]?.end();
+    await Promise.all(pair);
+    const late = [group.add(4)];
+    await turn();
+    late.push(group.add(5));
+    await turn();
+    expect(groups()).to.deep.equal([[1], [2, 3]]);
+    while (writes.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
+    writes[2]?.end();
+    await Promise.all(late);
+
+    expect(groups()).to.deep.equal([[1], [2, 3], [4, 5]]);
   });
 
   it('keeps groups to their size, and no more of them on their way than allowed', async () => {
