@@ -52,6 +52,8 @@ interface WriteAnswer {
 export interface UpdateStatement {
   readonly q: object;
   readonly u: object;
+  /** Whether it is for every document that is met. @default false */
+  readonly multi?: boolean;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { bareWrites, durableCollection } from '../collection.ts';
+import { bareWrites, durableCollection, type UpdateStatement } from '../collection.ts';
 import { createGroup } from '../group-commit.ts';
 import type { AttemptRecord, CancelReason, DeliveryDocument, DeliveryModel } from './model.ts';
 
@@ -58,7 +58,11 @@ interface Wanted {
 /** A write to a claimed delivery, fenced by its token. */
 interface Change {
   readonly claim: Claim;
+  /** Names what it sets: changes of one name set the same, and are one statement. */
+  readonly name: string;
   readonly set: Readonly<Record<string, unknown>>;
+  /** The attempt that it records besides. */
+  readonly record?: AttemptRecord;
   /** Whether the delivery shows that this change was made, though its lease is gone. */
   readonly isMade: (delivery: DeliveryDocument) => boolean;
 }
@@ -66,6 +70,8 @@ interface Change {
 /** Claims or changes in one write. */
 const most = 200;
 const atOnce = 2;
+/** How long the outcome of an attempt waits for others: so much more is made twice when the process dies. Milliseconds. */
+const changeLinger = 5;
 
 const inMs = (ms: number) => ({ $add: ['$$NOW', ms] });
 
@@ -74,6 +80,33 @@ function whichOf(wanted: readonly Wanted[]) {
   const numbers = [...new Set(wanted.map(({ attempt }) => attempt))];
   const idsOf = (number: number) => wanted.filter(({ attempt }) => attempt === number).map((one) => one.deliveryId);
   return { $or: numbers.map((attempt) => ({ _id: { $in: idsOf(attempt) }, attempt })) };
+}
+
+/** Claims made in one write share their token: only with the delivery's id does it name one. */
+const pairOf = ({ claim }: Change) => `${claim.delivery._id} ${claim.token}`;
+const storedPair = { $concat: ['$_id', ' ', '$lease.token'] } as const;
+
+/** One statement for changes of one name; for each alone, the server would plan and parse anew. */
+function toStatement(changes: readonly [Change, ...Change[]]): UpdateStatement {
+  const pairs = { $literal: changes.map(pairOf) };
+  const records = { $literal: changes.map(({ record }) => record) };
+  const own = { $arrayElemAt: [records, { $indexOfArray: [pairs, storedPair] }] };
+  const [{ record, set }] = changes;
+  return {
+    q: { _id: { $in: changes.map(({ claim }) => claim.delivery._id) }, $expr: { $in: [storedPair, pairs] } },
+    u: [{ $set: { ...(record && { attempts: { $concatArrays: ['$attempts', [own]] } }), ...set } }],
+    multi: true,
+  };
+}
+
+function toStatements(changes: readonly Change[]): UpdateStatement[] {
+  const byName = new Map<string, [Change, ...Change[]]>();
+  for (const change of changes) {
+    const alike = byName.get(change.name);
+    if (alike) alike.push(change);
+    else byName.set(change.name, [change]);
+  }
+  return [...byName.values()].map(toStatement);
 }
 
 /** Claims, judged by the database's clock, in grouped writes. */
@@ -138,11 +171,9 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
 
   const changing = createGroup<Change, boolean>({
     most,
+    linger: changeLinger,
     async write(changes) {
-      const updates = changes.map(({ claim, set }) => ({
-        q: { _id: claim.delivery._id, 'lease.token': claim.token },
-        u: [{ $set: set }],
-      }));
+      const updates = toStatements(changes);
       // what the first try has changed has lost its token, and is looked for below
       const matched = await update(updates).catch(() => update(updates));
       if (matched === changes.length) return changes.map(() => true);
@@ -180,10 +211,11 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     finish(claim, result, next) {
       const { startedAt, delivery } = claim;
       const record = { number: delivery.attempt, startedAt, ...result };
-      const attempts = { $concatArrays: ['$attempts', [{ $literal: record }]] };
       return changing.add({
         claim,
-        set: { attempts, ...unheld, ...following(next) },
+        name: 'state' in next ? next.state : `again in ${next.retryIn}`,
+        set: { ...unheld, ...following(next) },
+        record,
         isMade: (found) =>
           found.attempts.some((one) => one.number === record.number && Number(one.startedAt) === Number(startedAt)),
       });
@@ -191,6 +223,7 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     cancel(claim, reason) {
       return changing.add({
         claim,
+        name: reason,
         set: { state: 'canceled', reason, ...unheld, ...ended },
         // nobody waits for the answer
         isMade: () => false,
@@ -199,7 +232,7 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     async release(claim, wait) {
       const starts = { $subtract: ['$starts', 1] };
       const set = { lease: null, starts, claimableAt: inMs(wait) };
-      await changing.add({ claim, set, isMade: () => true });
+      await changing.add({ claim, name: `released for ${wait}`, set, isMade: () => true });
     },
   };
 }

@@ -93,6 +93,42 @@ describe('Claims', () => {
     expect(Number(found?.dueAt) - Number(found?.attempts[0]?.startedAt)).to.be.within(60_050, 70_000);
   });
 
+  it('made in one write share a token, and record each its own outcome', async () => {
+    await deliveries.create([delivery('dlv_1'), delivery('dlv_2', { attempt: 2 }), delivery('dlv_3')]);
+    const claims = claimsOf('worker');
+    const taken = await Promise.all([claims.claim('dlv_1', 1), claims.claim('dlv_2', 2), claims.claim('dlv_3', 1)]);
+    expect(new Set(taken.map((claim) => claim?.token)).size).to.equal(1);
+    const finished = taken.map((claim, i) => {
+      const next = i === 2 ? ({ retryIn: 60_000 } as const) : ({ state: 'delivered' } as const);
+      return claim && claims.finish(claim, { durationMs: 10 + i, response: `answer ${i}` }, next);
+    });
+    expect(await Promise.all(finished)).to.deep.equal([true, true, true]);
+
+    const stored = await deliveries.find().sort({ _id: 1 }).lean();
+    const told = stored.map(({ state, attempts }) => [state, ...attempts.map((one) => [one.number, one.response])]);
+    expect(told).to.deep.equal([
+      ['delivered', [1, 'answer 0']],
+      ['delivered', [2, 'answer 1']],
+      ['pending', [1, 'answer 2']],
+    ]);
+  });
+
+  it('that were lost change nothing, though the delivery is held under the token of another one in the same write', async () => {
+    await deliveries.create([delivery('dlv_1'), delivery('dlv_2')]);
+    const claims = claimsOf('worker', 50);
+    const lost = await claims.claim('dlv_1', 1);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const lasting = claimsOf('worker');
+    const [again, other] = await Promise.all([lasting.claim('dlv_1', 1), lasting.claim('dlv_2', 1)]);
+    if (!lost || !again || !other) throw new Error('they should all have been claimed');
+    const delivered = { state: 'delivered' } as const;
+    const outcomes = [lost, other].map((claim) => lasting.finish(claim, result, delivered));
+
+    expect(await Promise.all(outcomes)).to.deep.equal([false, true]);
+    const held = await deliveries.findById('dlv_1').lean();
+    expect([held?.state, held?.attempts, held?.lease?.token]).to.deep.equal(['pending', [], again.token]);
+  });
+
   type Step = {
     readonly kind: 'claim' | 'deliver' | 'fail' | 'release' | 'crash' | 'cancel' | 'lapse';
     worker: number;
