@@ -1,6 +1,11 @@
 /** Longer than the driver looks for a server (30 s) and than electing a primary takes. Milliseconds. */
 const patience = 40_000;
 
+/** What was asked for may have been done, and may still be. */
+export class UnansweredError extends Error {
+  override readonly name = 'UnansweredError';
+}
+
 /**
  * What the database answers, or an error when nobody tells what came of it. The driver (mongodb 7.8) never settles a command
  * whose connection is closed while the command waits to be written: it listens for `drain` and `error`, and a destroyed
@@ -10,7 +15,10 @@ const patience = 40_000;
 export async function answered<T>(answer: Promise<T>, within = patience): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const silence = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`the database has not answered within ${within / 1_000} s`)), within);
+    timer = setTimeout(
+      () => reject(new UnansweredError(`the database has not answered within ${within / 1_000} s`)),
+      within,
+    );
   });
   try {
     return await Promise.race([answer, silence]);

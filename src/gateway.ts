@@ -97,6 +97,8 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     catalogue,
     subscribers: webhooks.subscribers,
     fanOut: deliveries.fanOut,
+    // in transactions, which a standalone mongod has none of
+    ...(hasTransactions && { births: deliveries.births }),
     logger,
   });
   // a standalone mongod, which the host has accepted, writes one after the other

@@ -1,6 +1,7 @@
-import { durableCollection } from '../collection.ts';
+import { bareWrites, durableCollection } from '../collection.ts';
 import type { DatabaseClock } from '../database-clock.ts';
 import type { Outbox, StoredEvent } from '../events/outbox.ts';
+import type { Birth, Births } from '../events/store-together.ts';
 import { createGroup } from '../group-commit.ts';
 import { derivedId } from '../ids.ts';
 import type { BornClaim } from './attempt.ts';
@@ -64,14 +65,25 @@ function duplicatesIn(error: unknown): Set<number> {
   return new Set(writeErrors.map(({ index }) => index));
 }
 
+/** Makes one delivery for each target of an event. */
+export interface FanOut {
+  /** Of an event that is stored. Doing it again, or in two processes at once, adds nothing. */
+  fanOut(event: StoredEvent): Promise<void>;
+  /** Of an event that is to be stored together with them. */
+  readonly births: Births;
+}
+
+/** How a delivery is stored; resolves with whether it is. */
+type Store = (delivery: DeliveryDocument) => Promise<boolean>;
+
 /**
- * Makes one delivery for each target of an event. Doing it again, or in two processes at once, adds nothing. Where this
- * process has room for the first attempt, the delivery is stored as claimed already, and the attempt is made from what
- * is in memory as soon as it is stored: that saves a claim, and the time that it takes.
+ * Where this process has room for a first attempt, the delivery is stored as claimed already, and the attempt is made from
+ * what is in memory as soon as it is stored: that saves a claim, and the time that it takes.
  */
-export function createFanOut(deps: FanOutDeps) {
+export function createFanOut(deps: FanOutDeps): FanOut {
   const { outbox, claims, clock, retryDelays } = deps;
   const collection = durableCollection(deps.deliveries);
+  const { insert } = bareWrites(deps.deliveries);
   /** Those that this process is at, which a sweep of its own finds too. */
   const under = new Map<string, Promise<void>>();
 
@@ -91,26 +103,30 @@ export function createFanOut(deps: FanOutDeps) {
   });
 
   /** Resolves with a bell, when the delivery waits for somebody to claim it. */
-  async function insert(delivery: DeliveryDocument, body: Buffer | undefined, now: Date): Promise<Bell[]> {
+  async function place(delivery: DeliveryDocument, body: Buffer | undefined, now: Date, store: Store): Promise<Bell[]> {
     const { _id: deliveryId, webhookId, attempt } = delivery;
     if (!body || !deps.hasRoom(webhookId)) {
-      await inserts.add(delivery);
+      await store(delivery);
       return [{ deliveryId, webhookId, attempt }];
     }
     const claim = claims.born(delivery, now);
-    const stored = inserts.add(claim.delivery);
+    const stored = store(claim.delivery);
     deps.handOver({ claim, body, stored });
     await stored;
     return [];
   }
 
-  async function make(event: StoredEvent): Promise<void> {
+  async function placeAll(event: StoredEvent, targets: readonly string[], now: Date, store: Store): Promise<Bell[]> {
     const maxAttempts = attemptsAllowed(retryDelays, event.test);
+    const deliveries = targets.map((target) => firstDelivery(event, target, maxAttempts));
+    const bells = await Promise.all(deliveries.map((delivery) => place(delivery, event.body, now, store)));
+    return bells.flat();
+  }
+
+  async function make(event: StoredEvent): Promise<void> {
     for (let i = 0; i < event.targets.length; i += batchSize) {
-      const now = await clock.now();
-      const batch = event.targets.slice(i, i + batchSize).map((target) => firstDelivery(event, target, maxAttempts));
-      const bells = await Promise.all(batch.map((delivery) => insert(delivery, event.body, now)));
-      deps.ring(bells.flat());
+      const batch = event.targets.slice(i, i + batchSize);
+      deps.ring(await placeAll(event, batch, await clock.now(), inserts.add));
     }
   }
 
@@ -123,18 +139,37 @@ export function createFanOut(deps: FanOutDeps) {
     deps.later(marked);
   }
 
-  return function fanOut(event: StoredEvent): Promise<void> {
-    const id = event._id;
-    const begun = under.get(id);
-    if (begun) return begun;
-    const made = make(event).then(
-      () => mark(id),
-      (error) => {
-        under.delete(id);
-        throw error;
-      },
-    );
-    under.set(id, made);
-    return made;
+  function birthOf(event: StoredEvent): Birth {
+    const documents: DeliveryDocument[] = [];
+    let settle = (_stored: boolean) => {};
+    const settled = new Promise<boolean>((resolve) => {
+      settle = resolve;
+    });
+    const store: Store = (delivery) => {
+      documents.push(delivery);
+      return settled;
+    };
+    void placeAll(event, event.targets, event.acceptedAt, store).then(async (bells) => {
+      if (await settled) deps.ring(bells);
+    });
+    return { documents, settle };
+  }
+
+  return {
+    fanOut(event) {
+      const id = event._id;
+      const begun = under.get(id);
+      if (begun) return begun;
+      const made = make(event).then(
+        () => mark(id),
+        (error) => {
+          under.delete(id);
+          throw error;
+        },
+      );
+      under.set(id, made);
+      return made;
+    },
+    births: { of: birthOf, insert },
   };
 }

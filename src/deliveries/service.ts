@@ -5,6 +5,7 @@ import { createDatabaseClock } from '../database-clock.ts';
 import type { EventStandings } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
 import { createOutbox, type StoredEvent } from '../events/outbox.ts';
+import type { Births } from '../events/store-together.ts';
 import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { createAttempts, type Receiver } from './attempt.ts';
@@ -69,6 +70,8 @@ export interface DeliveryService {
   init(): Promise<void>;
   /** Makes the deliveries of an event and rings for their first attempts. Doing it twice does nothing the second time. */
   fanOut(event: StoredEvent): Promise<void>;
+  /** Makes them for an event that is to be stored together with them. */
+  readonly births: Births;
   /** The deliveries of an event, by id. */
   ofEvent(eventId: string): Promise<DeliveryDocument[]>;
   /** How the event stands as a whole: failed as soon as one delivery has failed. */
@@ -117,7 +120,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     logger,
   });
   const ring = (bells: readonly Bell[], wait: number) => background.add(jobs.schedule(bells, wait));
-  const fanOut = createFanOut({
+  const { fanOut, births } = createFanOut({
     deliveries,
     outbox,
     claims,
@@ -192,6 +195,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
       await Promise.all([deliveries.createIndexes(), jobs.init()]);
     },
     fanOut,
+    births,
     ofEvent,
     stateOfEvent: async (eventId) => eventState(await ofEvent(eventId)),
     standings: createEventStandings(deliveries),

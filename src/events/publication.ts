@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { Envelope } from './envelope.ts';
-import type { NewEvent } from './outbox.ts';
+import type { NewEvent, StoredEvent } from './outbox.ts';
 
 /** What a publisher hands in. */
 export interface EventInput {
@@ -58,7 +58,7 @@ export function toNewEvent(
   envelope: Envelope,
   userId: string,
   audience: Audience,
-  choices: { readonly idempotencyKey?: string | undefined; readonly test: boolean },
+  { idempotencyKey, test }: { readonly idempotencyKey: string; readonly test: boolean },
 ): NewEvent {
   const { id, type, created, body, contentHash } = envelope;
   return {
@@ -70,8 +70,13 @@ export function toNewEvent(
     contentHash,
     targets: [...audience.targets],
     skipped: [...audience.skipped],
-    test: choices.test,
-    idempotencyKey: choices.idempotencyKey ?? randomUUID(),
+    test,
+    idempotencyKey,
     deliveryKey: newDeliveryKey(),
   };
+}
+
+/** What its publisher is told of a stored event. */
+export function toPublished({ _id: id, type, created, idempotencyKey }: StoredEvent, data: unknown): PublishedEvent {
+  return { id, type, created: created.toISOString(), data, idempotencyKey };
 }

@@ -1,6 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import type { ClientSession, Connection } from 'mongoose';
+import { createDatabaseClock } from '../database-clock.ts';
 import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options.ts';
+import { createAudiences } from './audiences.ts';
 import type { Catalogue } from './catalogue.ts';
 import { createEnvelope } from './envelope.ts';
 import type { EventModel, OwnerModel } from './model.ts';
@@ -13,7 +16,9 @@ import {
   type PublishedEvent,
   type PublishOptions,
   toNewEvent,
+  toPublished,
 } from './publication.ts';
+import { type Births, createStoreTogether } from './store-together.ts';
 import { createTransactions } from './transactions.ts';
 import { isUncertain, publishUnconfirmed } from './unconfirmed.ts';
 import { createMajorityCheck } from './write-concern.ts';
@@ -27,6 +32,8 @@ export interface EventServiceDeps {
   readonly subscribers: (userId: string, type: string, session?: ClientSession) => Promise<Audience>;
   /** Makes the event's deliveries. Doing it twice does nothing the second time. */
   readonly fanOut: (event: StoredEvent) => Promise<void>;
+  /** Makes its first deliveries before it is stored, to be stored with it. @default `fanOut` makes them all */
+  readonly births?: Births;
   readonly logger: Logger;
   /** How long the transactions of a process that has died may be in the way. Milliseconds. @default 5_000 */
   readonly transactionLease?: number;
@@ -55,10 +62,13 @@ export interface EventService {
 /** What this package can do with events: publish them, alone or with a caller's own writes. */
 export function createEventService(deps: EventServiceDeps): EventService {
   const { catalogue, subscribers, fanOut, owners, logger, transactionLease: lease } = deps;
-  const outbox = createOutbox(deps.events);
+  const clock = createDatabaseClock(deps.connection);
   const requireMajority = createMajorityCheck(deps.connection);
   const open = createOpenTransactions({ owners, logger, ...(lease !== undefined && { lease }) });
   const transactions = createTransactions(deps.connection, open, startDeliveries);
+  const storeTogether = deps.births && createStoreTogether({ events: deps.events, births: deps.births, clock, open });
+  const outbox = createOutbox(deps.events, clock);
+  const ask = createAudiences(subscribers);
 
   /** The event is safe by now: should this fail, a worker's sweep takes over. */
   async function startDeliveries(event: StoredEvent): Promise<void> {
@@ -69,18 +79,23 @@ export function createEventService(deps: EventServiceDeps): EventService {
     }
   }
 
-  async function write(event: NewEvent, session?: ClientSession): Promise<StoredEvent> {
+  /** What is being stored; `publish_unconfirmed` where nobody knows whether it was. */
+  async function confirmed<T>({ _id, idempotencyKey }: NewEvent, storing: Promise<T>): Promise<T> {
     try {
-      return await outbox.store(event, session);
+      return await storing;
     } catch (error) {
-      // in a transaction it is the caller's driver that retries, by the error's labels
-      if (session?.inTransaction() || !isUncertain(error)) throw error;
-      throw publishUnconfirmed(event._id, event.idempotencyKey, error);
+      throw isUncertain(error) ? publishUnconfirmed(_id, idempotencyKey, error) : error;
     }
   }
 
+  async function store(event: NewEvent): Promise<StoredEvent> {
+    return (await storeTogether?.(event)) ?? outbox.store(event);
+  }
+
   async function record(event: NewEvent, data: unknown, session?: ClientSession): Promise<PublishedEvent> {
-    const stored = await write(event, session);
+    const isInTransaction = session?.inTransaction() === true;
+    // there it is the caller's driver that retries, by the error's labels
+    const stored = isInTransaction ? await outbox.store(event, session) : await confirmed(event, store(event));
     if (stored.contentHash !== event.contentHash) {
       throw new GatewayError(
         'idempotency_conflict',
@@ -89,34 +104,46 @@ export function createEventService(deps: EventServiceDeps): EventService {
       );
     }
     if (stored.fanOut === 'pending') {
-      if (session?.inTransaction()) transactions.publishedUnder(session, stored);
+      if (isInTransaction) transactions.publishedUnder(session, stored);
       else await startDeliveries(stored);
     }
-    const { _id: id, type, created, idempotencyKey } = stored;
-    return { id, type, created: created.toISOString(), data, idempotencyKey };
+    return toPublished(stored, data);
   }
 
   return {
     async init() {
       await Promise.all([outbox.init(), owners.createIndexes()]);
     },
-    async publish({ type, userId, data }, { session, idempotencyKey } = {}) {
+    async publish({ type, userId, data }, { session, idempotencyKey = randomUUID() } = {}) {
       checkText('userId', userId);
-      if (idempotencyKey !== undefined) checkText('idempotencyKey', idempotencyKey);
+      checkText('idempotencyKey', idempotencyKey);
       catalogue.validate(type, data);
       // serialised before anything is awaited: what the caller does to `data` from here on changes nothing
       const envelope = createEnvelope(type, data, Date.now());
-      if (session) await requireMajority(session);
-      const audience = await subscribers(userId, type, session);
-      return record(toNewEvent(envelope, userId, audience, { idempotencyKey, test: false }), data, session);
+      const toEvent = (audience: Audience) => toNewEvent(envelope, userId, audience, { idempotencyKey, test: false });
+      if (session) {
+        await requireMajority(session);
+        return record(toEvent(await subscribers(userId, type, session)), data, session);
+      }
+      const { actual, expected, isAsExpected } = ask(userId, type);
+      if (expected && storeTogether) {
+        const event = toEvent(expected);
+        const stored = await confirmed(event, storeTogether(event, isAsExpected));
+        if (stored) return toPublished(stored, data);
+      }
+      return record(toEvent(await actual), data);
     },
     async publishTest({ userId, type, webhookId }) {
       const example = catalogue.example(type);
       const data = 'user_id' in example ? { ...example, user_id: userId } : example;
       const audience = { targets: [webhookId], skipped: [] };
-      return record(toNewEvent(createEnvelope(type, data, Date.now()), userId, audience, { test: true }), data);
+      const choices = { idempotencyKey: randomUUID(), test: true };
+      return record(toNewEvent(createEnvelope(type, data, Date.now()), userId, audience, choices), data);
     },
     transaction: transactions.run,
-    close: open.close,
+    async close() {
+      await storeTogether?.close();
+      await open.close();
+    },
   };
 }

@@ -2,7 +2,7 @@ import type { ClientSession, Connection } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { OpenTransactions } from './open-transactions.ts';
 import type { StoredEvent } from './outbox.ts';
-import { isUncertain } from './unconfirmed.ts';
+import { hasLabel, isUncertain } from './unconfirmed.ts';
 
 const durable = { writeConcern: { w: 'majority', j: true }, readConcern: { level: 'snapshot' } } as const;
 
@@ -48,9 +48,7 @@ export function createTransactions(
         return result;
       } catch (error) {
         const events = published.get(session) ?? [];
-        const unknown = (error as { errorLabelSet?: ReadonlySet<string> }).errorLabelSet?.has(
-          'UnknownTransactionCommitResult',
-        );
+        const unknown = hasLabel(error, 'UnknownTransactionCommitResult');
         if (events.length > 0 && (unknown || isUncertain(error))) throw commitUnconfirmed(events, error);
         throw error;
       } finally {

@@ -1,3 +1,4 @@
+import { UnansweredError } from '../answered.ts';
 import { GatewayError } from '../errors.ts';
 
 interface DriverError {
@@ -14,9 +15,20 @@ const uncertain =
 
 /** Whether a write that failed so may nevertheless have been made, after the driver's own retry. */
 export function isUncertain(error: unknown): boolean {
-  const { name, errorLabelSet } = error as DriverError;
-  if ((typeof name === 'string' && uncertain.test(name)) || errorLabelSet?.has('RetryableWriteError')) return true;
+  const { name } = error as DriverError;
+  if (error instanceof UnansweredError || hasLabel(error, 'RetryableWriteError')) return true;
+  if (typeof name === 'string' && uncertain.test(name)) return true;
   return name === 'MongoBulkWriteError' && isUncertainBulk(error as DriverError);
+}
+
+/** Whether the database could not be asked at all, or was asked and said nothing. */
+export function isUnreachable(error: unknown): boolean {
+  return error instanceof UnansweredError || (error as DriverError).name === 'MongoServerSelectionError';
+}
+
+/** Whether the driver or the server has marked the error so. */
+export function hasLabel(error: unknown, label: string): boolean {
+  return (error as DriverError).errorLabelSet?.has(label) === true;
 }
 
 /** A bulk operation wraps what went wrong: errors of the server have a code, those on the way to it have none. */

@@ -84,6 +84,7 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
     catalogue: createCatalogue(loadSpec()),
     subscribers: webhooks.subscribers,
     fanOut: deliveryService.fanOut,
+    births: deliveryService.births,
     logger: options.logger,
   });
   await Promise.all([deliveryService.init(), eventService.init()]);
