@@ -140,7 +140,11 @@ const schema = new Schema<DeliveryDocument>(
   // two indexes of what is due, in time and by webhook, whose conditions differ so that no query can mistake them
   .index({ claimableAt: 1, webhookId: 1 }, { name: 'due', partialFilterExpression: { claimableAt: { $exists: true } } })
   .index({ webhookId: 1, claimableAt: 1 }, { name: 'dueOfWebhook', partialFilterExpression: { state: 'pending' } })
-  .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
+  // most documents have none: they cost the index nothing
+  .index(
+    { expiresAt: 1 },
+    { name: 'expiryOfEnded', expireAfterSeconds: 0, partialFilterExpression: { expiresAt: { $exists: true } } },
+  );
 
 /** The deliveries of one gateway: model `<prefix>Delivery`, collection `<prefix>deliveries`. Indexes are built by `createIndexes()`. */
 export function createDeliveryModel(connection: Connection, prefix: string): DeliveryModel {

@@ -58,7 +58,10 @@ const schema = new Schema<EventDocument>(
   .index({ userId: 1, _id: -1 }, { name: 'userUnheard', partialFilterExpression: { targets: { $eq: [] } } })
   .index({ skipped: 1, _id: 1 }, { name: 'skipped', partialFilterExpression: { 'skipped.0': { $exists: true } } })
   .index({ acceptedAt: 1 }, { name: 'fanOutPending', partialFilterExpression: { fanOut: 'pending' } })
-  .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
+  .index(
+    { expiresAt: 1 },
+    { name: 'expiryOfOld', expireAfterSeconds: 0, partialFilterExpression: { expiresAt: { $exists: true } } },
+  );
 
 /** A process, and the sessions that it runs transactions in. */
 export interface OwnerDocument {
