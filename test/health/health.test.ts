@@ -44,7 +44,8 @@ describe('The health of a webhook', () => {
     });
     receiver.answers(200, 200, 200, 503);
     const answers = [await send(), await send(), await send(), await send()];
-    const counted = await eventually(stats, ({ attempts }) => attempts === 4);
+    // counts and the last failure are written side by side
+    const counted = await eventually(stats, (found) => found.attempts === 4 && found.last_failure !== null);
 
     expect(counted).to.include({ succeeded: 3, failed: 1, success_rate: 0.75, webhook_id: webhookId });
     const failure = { delivery_id: answers[3]?.body.id, status: 503, code: 'http_503' };

@@ -61,9 +61,9 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
   const delivered = (type: string) =>
     [...listener.stdout.matchAll(new RegExp(`  ${type.replace('.', '\\.')}  evt_\\w+  signature valid`, 'g'))].length;
 
-  it('says what is on, and how to give an account credits', () => {
-    expect(gateway.stdout).to.match(/^With: rate limits, quotas, prepaid credits, event types \(order\.shipped\)$/m);
-    expect(gateway.stdout).to.match(/ credits top-up --user usr_1 --credits 500$/m);
+  it('says what is on, and how to give an account credits', async () => {
+    await gateway.until(/^With: rate limits, quotas, prepaid credits, event types \(order\.shipped\)$/m);
+    await gateway.until(/ credits top-up --user usr_1 --credits 500$/m);
   });
 
   it('lets a customer call until the credits are used up, and tells of it on the way, each once', async () => {
