@@ -28,6 +28,9 @@ function isUploadOnly({ mediaTypes }: Route): boolean {
   return mediaTypes.size > 0 && !mediaTypes.has('application/json');
 }
 
+/** Of what is not relayed, only this is called as often. */
+const isPublishing = ({ scope }: Route) => scope === 'events:publish';
+
 /**
  * Makes the function that turns a request into a checked call. What is relayed may have fields that openapi.yaml does not
  * know, and any query, for the provider may know them; anything else may not. An upload is the provider's to judge.
@@ -35,9 +38,9 @@ function isUploadOnly({ mediaTypes }: Route): boolean {
 export async function createCallReader(deps: CallReaderDependencies): Promise<ReadCall> {
   const { spec, routes, logger } = deps;
   const relayedRoutes = routes.filter((route) => isRelayed(route) && !isUploadOnly(route));
-  const isPlainlyValid = createPlainlyValid(spec, relayedRoutes);
-  const validateRelayed = await createValidator(spec, relayedRoutes);
   const others = routes.filter((route) => !isRelayed(route));
+  const isPlainlyValid = createPlainlyValid(spec, [...relayedRoutes, ...others.filter(isPublishing)]);
+  const validateRelayed = await createValidator(spec, relayedRoutes);
   const validateOthers = await createValidator(spec, others);
 
   let warned = false;
@@ -61,8 +64,8 @@ export async function createCallReader(deps: CallReaderDependencies): Promise<Re
     if (!relayed) {
       if (text !== undefined) checkStorable(text, value);
       checkKnown(query, route.query);
-      await validateOthers(route, { params, headers, body: value, query });
-    } else if ((value !== undefined || raw.length === 0) && !isPlainlyValid(route, value)) {
+      if (!isPlainlyValid(route, headers, value)) await validateOthers(route, { params, headers, body: value, query });
+    } else if ((value !== undefined || raw.length === 0) && !isPlainlyValid(route, headers, value)) {
       await validateRelayed(route, { params, headers, body: value, query: {} });
     }
     return new CheckedCall(caller, query, headers, body);

@@ -6,10 +6,10 @@ import { createValidator, type Validate } from '../../src/http/validate.ts';
 import { loadSpec } from '../../src/spec.ts';
 import { fakeOperations } from './fake-edge.ts';
 
-describe('a model call that is plainly valid', () => {
+describe('a call that is plainly valid', () => {
   const spec = loadSpec();
   const routes = joinRoutes(spec, fakeOperations()).filter(
-    (route) => isRelayed(route) && route.mediaTypes.has('application/json'),
+    (route) => (isRelayed(route) || route.scope === 'events:publish') && route.mediaTypes.has('application/json'),
   );
   let isPlainlyValid: PlainlyValid;
   let validate: Validate;
@@ -25,15 +25,16 @@ describe('a model call that is plainly valid', () => {
     );
 
   it('is every example of openapi.yaml', () => {
-    expect(routes).to.have.lengthOf.at.least(4);
+    expect(routes).to.have.lengthOf.at.least(5);
     for (const route of routes) {
-      for (const example of examplesOf(route)) expect(isPlainlyValid(route, example), route.path).to.equal(true);
+      for (const example of examplesOf(route)) expect(isPlainlyValid(route, {}, example), route.path).to.equal(true);
     }
   });
 
   it('is judged by the validator no other way, whatever is in it', async () => {
     const field = fc.constantFrom(
       ...['model', 'messages', 'prompt', 'input', 'stream', 'stream_options', 'n', 'temperature', 'stop', 'tools', 'x'],
+      ...['type', 'user_id', 'data'],
     );
     const value = fc.oneof(
       fc.jsonValue({ maxDepth: 2 }),
@@ -61,7 +62,7 @@ describe('a model call that is plainly valid', () => {
           () => true,
           () => false,
         );
-        expect(isPlainlyValid(route, body)).to.equal(judged);
+        expect(isPlainlyValid(route, {}, body)).to.equal(judged);
       }),
       { numRuns: 400 },
     );
@@ -70,8 +71,12 @@ describe('a model call that is plainly valid', () => {
   it('is none without a body, or where parameters have to be looked at', () => {
     const [route] = routes as [Route];
     const [body] = examplesOf(route);
-    expect(isPlainlyValid(route, undefined)).to.equal(false);
-    const withHeader = { ...route, parameters: [{ name: 'x-mode', in: 'header' }] };
-    expect(createPlainlyValid(spec, [withHeader])(withHeader, body)).to.equal(false);
+    expect(isPlainlyValid(route, {}, undefined)).to.equal(false);
+    const withQuery = { ...route, parameters: [{ name: 'mode', in: 'query' }] };
+    expect(createPlainlyValid(spec, [withQuery])(withQuery, {}, body)).to.equal(false);
+    const withHeader = { ...route, parameters: [{ name: 'X-Mode', in: 'header' }], headers: ['x-mode'] };
+    const plainlyValid = createPlainlyValid(spec, [withHeader]);
+    expect(plainlyValid(withHeader, {}, body)).to.equal(true);
+    expect(plainlyValid(withHeader, { 'x-mode': 'any' }, body)).to.equal(false);
   });
 });
