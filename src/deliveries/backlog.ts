@@ -33,6 +33,15 @@ export interface Backlog {
   close(): Promise<void>;
 }
 
+function* take<T>(items: Iterable<T>, most: number): Generator<T> {
+  let count = 0;
+  for (const item of items) {
+    yield item;
+    count += 1;
+    if (count === most) return;
+  }
+}
+
 export function createBacklog({ due, room, roomInAll, claim, onError }: BacklogDeps): Backlog {
   /** The one served longest ago first; the number tells whether it was added again. */
   const waiting = new Map<string, number>();
@@ -41,16 +50,25 @@ export function createBacklog({ due, room, roomInAll, claim, onError }: BacklogD
   let again = false;
   let closed = false;
 
+  /** Webhooks that attempts may begin for, the one served longest ago first. */
+  function* withRoom(): Generator<readonly [string, number]> {
+    for (const webhookId of waiting.keys()) {
+      const free = room(webhookId);
+      if (free > 0) yield [webhookId, free];
+    }
+  }
+
+  /** What there is room for in all is divided evenly. */
   function nextShares(): Map<string, number> {
+    const next = [...take(withRoom(), webhooksAtOnce)];
     const shares = new Map<string, number>();
     let left = roomInAll();
-    for (const webhookId of waiting.keys()) {
-      if (left <= 0 || shares.size === webhooksAtOnce) break;
-      const share = Math.min(room(webhookId), left);
-      if (share === 0) continue;
+    next.forEach(([webhookId, free], i) => {
+      const share = Math.min(free, Math.ceil(left / (next.length - i)));
+      if (share === 0) return;
       shares.set(webhookId, share);
       left -= share;
-    }
+    });
     return shares;
   }
 

@@ -45,7 +45,7 @@ export interface Intake {
 }
 
 /** Attempts held in all, in multiples of those under way: claimed ahead, or waiting to be recorded. */
-const heldLimit = 10;
+const heldLimit = 5;
 
 interface Waiting {
   readonly ready: ReadyAttempt;

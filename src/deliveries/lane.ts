@@ -1,7 +1,7 @@
 /** Attempts are claimed so far ahead as a webhook's places will presumably take them up within this. Milliseconds. */
 const horizon = 300;
 /** How much is claimed ahead for one webhook at the most, in multiples of its places. */
-const aheadLimit = 8;
+const aheadLimit = 40;
 /** How much one request weighs in the mean time that a webhook takes to answer. */
 const weight = 0.1;
 

@@ -81,10 +81,24 @@ describe('The backlog', () => {
     await settle();
     free('a', 2);
     await settle();
-    free('b', 2);
+    free('b', 1);
+    await settle();
+    free('c', 1);
     await settle();
 
-    expect(looks).to.deep.equal([{ a: 2 }, { b: 2 }, { c: 2 }]);
+    expect(looks).to.deep.equal([{ a: 2 }, { b: 1, c: 1 }, { a: 1 }, { b: 1 }]);
+  });
+
+  it('divides evenly what there is room for', async () => {
+    const { backlog, looks, free, settle } = start({ a: 50, b: 50, c: 50 }, 10, 11);
+    backlog.add('a');
+    await settle();
+    for (const webhookId of ['b', 'c']) backlog.add(webhookId);
+    await settle();
+    free('a', 10);
+    await settle();
+
+    expect(looks.slice(1, 3)).to.deep.equal([{ b: 1 }, { a: 4, c: 3, b: 3 }]);
   });
 
   it('asks again for a webhook of which more became due while it was looked for', async () => {
