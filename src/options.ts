@@ -62,7 +62,11 @@ export interface ModelGatewayOptions extends ModelHooks, DisableOptions {
   readonly retryDelays?: readonly number[];
   /** The time one delivery attempt may take in all. @default 30_000 */
   readonly attemptTimeout?: number;
-  /** Requests of deliveries under way at once in this process. @default 50 */
+  /**
+   * Requests of deliveries under way at once in this process. Measured on 2 cores with receivers that take 100 ms to answer:
+   * 50 at once make 459 deliveries a second, 100 807, 200 1,225, 400 1,328; beyond 200 they wait for the processor.
+   * @default 200
+   */
   readonly concurrency?: number;
   /**
    * Of those, requests under way at once to one webhook, in each process: a receiver that hangs never takes more.
@@ -142,7 +146,7 @@ const defaults = {
   collectionPrefix: 'gateway_',
   retryDelays: defaultRetryDelays,
   attemptTimeout: 30_000,
-  concurrency: 50,
+  concurrency: 200,
   concurrencyPerWebhook: 10,
   allowHttp: false,
   allowPrivateNetworks: [],

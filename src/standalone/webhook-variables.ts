@@ -32,8 +32,8 @@ export const webhookVariables = {
   CONCURRENCY: variable({
     meaning: 'Delivery attempts in flight at once',
     reader: wholeNumber(1, 10_000),
-    default: '50',
-    example: '200',
+    default: '200',
+    example: '400',
   }),
   CONCURRENCY_PER_WEBHOOK: variable({
     meaning: 'Of those, attempts in flight at once to one webhook',
