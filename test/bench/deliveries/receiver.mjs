@@ -4,9 +4,11 @@ import { now, serve } from './rpc.mjs';
 
 /**
  * A receiver in a process of its own: answers 200, and notes of each event when its first byte came and whether its
- * signature was right. While it is told so, what is below /hang gets no answer.
+ * signature was right. While it is told so, what is below /hang gets no answer; what is below /slow gets it late.
  */
 const secret = process.argv[2] ?? '';
+/** Milliseconds. */
+const slowness = 100;
 let arrivals = [];
 let hanging = false;
 let held = [];
@@ -24,6 +26,7 @@ const server = createServer((req, res) => {
   req.on('data', (chunk) => chunks.push(chunk));
   req.on('end', () => {
     if (hanging && req.url?.startsWith('/hang')) held.push(answer);
+    else if (req.url?.startsWith('/slow')) setTimeout(answer, slowness);
     else answer();
   });
 });

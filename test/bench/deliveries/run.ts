@@ -26,7 +26,7 @@ export function createRun(bed: Bed, quick: boolean): Run {
     bed,
     notes: createNotes(),
     quick,
-    some: (count) => Math.round(count * (quick ? 0.3 : 1)),
+    some: (count) => Math.round(count * (quick ? 0.2 : 1)),
     newUser() {
       user += 1;
       return `usr_${user}`;

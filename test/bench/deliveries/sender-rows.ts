@@ -18,14 +18,14 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
     await rows.rate(bed, sender, target, userId, some(500), 1);
   }
 
-  async function rates(sender: Process, share: number, named: (row: string) => string): Promise<void> {
+  async function rates(sender: Process, named: (row: string) => string): Promise<void> {
     const target = await opened(sender);
     await sender.call('start');
     await warmUp(sender, target);
     for (const { row, events, webhooks } of rateRows) {
       const userId = newUser();
       await rows.subscribe(bed, sender, userId, webhooks);
-      const found = await rows.rate(bed, sender, target, userId, some(events * share), webhooks);
+      const found = await rows.rate(bed, sender, target, userId, some(events), webhooks);
       notes.add(named(rateName(row)), 'deliveries/s', found.rate);
       notes.add(named(`${row}: CPU of the sender, a delivery`), 'ms', found.cpu);
       notes.add(named(`${row}: CPU of sender and mongod, a delivery`), 'ms', found.cpu + found.mongod);
@@ -37,7 +37,7 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
   }
 
   async function stock(): Promise<void> {
-    await rates(await bed.stock(), 0.1, stockName);
+    await rates(await bed.stock(), stockName);
     for (const { row, short } of rateRows) {
       notes.addRatio(`${short}, times stock Agenda`, rateName(row), stockName(rateName(row)));
     }
@@ -85,5 +85,5 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
     await bed.closed(sender);
   }
 
-  return { rates: async () => rates(await bed.sender(), 1, (row) => row), stock, latency, hang };
+  return { rates: async () => rates(await bed.sender(), (row) => row), stock, latency, hang };
 }

@@ -92,5 +92,18 @@ export function workerRows({ bed, notes, quick, some, newUser, opened }: Run): G
     }
   }
 
-  return { backlog, kill, several, wake, idle };
+  /** What the default was chosen by. */
+  async function concurrency(): Promise<void> {
+    const publisher = await bed.sender();
+    const target = await opened(publisher);
+    for (const concurrency of quick ? [100, 200] : [50, 100, 200, 400]) {
+      const worker = await bed.sender({ concurrency });
+      const { rate, peak } = await workers.slowReceivers(bed, publisher, target, newUser(), worker);
+      notes.add(`receivers that take 100 ms, concurrency ${concurrency}`, 'deliveries/s', rate);
+      notes.add(`receivers that take 100 ms, concurrency ${concurrency}: peak memory`, 'MB', peak);
+    }
+    await bed.closed(publisher);
+  }
+
+  return { backlog, kill, several, wake, idle, concurrency };
 }

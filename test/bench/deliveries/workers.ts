@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { percentile } from '../report.ts';
 import { type Arrival, type Bed, countDoubles, now, type Process, type Published, type Target } from './bed.ts';
-import { publishAlone, subscribe, waits } from './rows.ts';
+import { drain, publishAlone, subscribe, waits } from './rows.ts';
 
 /** A worker is killed in the middle of draining, and another started. */
 export async function killInMidDrain(bed: Bed, worker: Process, next: () => Promise<Process>, waiting: number) {
@@ -79,4 +79,15 @@ export async function idle(bed: Bed, worker: Process, seconds: number) {
   // the question for the operations is one itself
   const asked = (await bed.operations()) - operations - 1;
   return { cpu: (after.cpu - cpu) / (seconds * 10), operations: asked / seconds };
+}
+
+/** Deliveries a second to receivers that take 100 ms to answer, and the peak of the worker's memory in MB. */
+export async function slowReceivers(bed: Bed, publisher: Process, target: Target, userId: string, worker: Process) {
+  const [webhooks, events] = [80, 40];
+  await publisher.call('subscribe', userId, bed.urls(`slow-${userId}`, webhooks), bed.secret);
+  await publishAlone(bed, target, userId, events);
+  const seconds = await drain(bed, worker, webhooks * events);
+  const { peak } = await worker.call<{ peak: number }>('usage');
+  await bed.closed(worker);
+  return { rate: (webhooks * events) / seconds, peak };
 }
