@@ -13,16 +13,17 @@ const rateName = (row: string) => `${row}, 16 publishers over HTTP, published to
 
 /** A sender that is published to over HTTP, and stock Agenda in its place. */
 export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): Groups {
-  async function warmUp(sender: Process, target: Target): Promise<void> {
+  async function warmUp(sender: Process, target: Target, events: number): Promise<void> {
     const userId = newUser();
     await rows.subscribe(bed, sender, userId, 1);
-    await rows.rate(bed, sender, target, userId, some(500), 1);
+    await rows.rate(bed, sender, target, userId, some(events), 1);
   }
 
   async function rates(sender: Process, named: (row: string) => string): Promise<void> {
     const target = await opened(sender);
     await sender.call('start');
-    await warmUp(sender, target);
+    // until Node has compiled what is called often: a sender runs for weeks
+    await warmUp(sender, target, 4_000);
     for (const { row, events, webhooks } of rateRows) {
       const userId = newUser();
       await rows.subscribe(bed, sender, userId, webhooks);
@@ -48,7 +49,7 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
     const sender = await bed.sender();
     const target = await opened(sender);
     await sender.call('start');
-    await warmUp(sender, target);
+    await warmUp(sender, target, 500);
     return { sender, target };
   }
 
