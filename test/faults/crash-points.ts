@@ -5,6 +5,8 @@ import type { Connection } from 'mongoose';
 export const crashPoints = [
   'publish',
   'fan-out',
+  'commit',
+  'after commit',
   'claim',
   'before send',
   'after 2xx',
@@ -26,6 +28,7 @@ type Phase = 'started' | 'succeeded';
 interface Command {
   readonly insert?: string;
   readonly update?: string;
+  readonly commitTransaction?: 1;
   readonly documents?: readonly { readonly lease?: unknown }[];
   readonly updates?: readonly { readonly u: unknown }[];
 }
@@ -37,6 +40,8 @@ function setBy(command: Command): Readonly<Record<string, unknown>> {
 
 const stores = ({ insert }: Command) => insert === 'gateway_events';
 const fansOut = ({ insert }: Command) => insert === 'gateway_deliveries';
+/** An event and its first deliveries are there from here on. */
+const commits = ({ commitTransaction }: Command) => commitTransaction !== undefined;
 const changes = (command: Command, field: string) =>
   command.update === 'gateway_deliveries' && field in setBy(command) && setBy(command)[field] !== null;
 /** An attempt is claimed, or a delivery born with its claim. */
@@ -48,6 +53,8 @@ const finishes = (command: Command) => changes(command, 'attempts');
 const commands: Readonly<Record<Exclude<CrashPoint, 'after 2xx'>, readonly [Phase, (command: Command) => boolean]>> = {
   publish: ['succeeded', stores],
   'fan-out': ['started', fansOut],
+  commit: ['started', commits],
+  'after commit': ['succeeded', commits],
   claim: ['started', claims],
   'before send': ['succeeded', claims],
   finish: ['started', finishes],

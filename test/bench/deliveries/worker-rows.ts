@@ -85,7 +85,7 @@ export function workerRows({ bed, notes, quick, some, newUser, opened }: Run): G
     ] as const) {
       const worker = await bed.sender(options);
       await worker.call('start');
-      const { cpu, operations } = await workers.idle(bed, worker, quick ? 4 : 10);
+      const { cpu, operations } = await workers.idle(bed, worker, quick ? 4 : 20, quick ? 3 : 45);
       notes.add(`${name}: CPU`, '% of a core', cpu);
       notes.add(`${name}: operations on the database`, '/s', operations);
       await bed.closed(worker);

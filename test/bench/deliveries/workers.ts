@@ -69,9 +69,9 @@ export async function wakeUp(
 }
 
 /** What a worker with nothing to do costs: percent of a core, and operations a second on the database. */
-export async function idle(bed: Bed, worker: Process, seconds: number) {
-  // what starting it has caused is over
-  await sleep(3_000);
+export async function idle(bed: Bed, worker: Process, seconds: number, settling: number) {
+  // what starting it has caused is over, such as compiling what is now and then called
+  await sleep(settling * 1_000);
   const operations = await bed.operations();
   const { cpu } = await worker.call<{ cpu: number }>('usage');
   await sleep(seconds * 1_000);
