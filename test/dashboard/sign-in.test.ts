@@ -24,6 +24,7 @@ describe('signing in at the dashboard', function () {
     await page.getByRole('alert').getByText('not known, has expired or has been revoked').waitFor();
     expect(await page.getByRole('navigation', { name: 'Views' }).count()).to.equal(0);
     // the browser notes every 401: nobody's session when the page opened, and the wrong key
+    while (problems.length < 2) await page.waitForTimeout(10);
     expect(problems).to.have.length(2);
     for (const problem of problems) expect(problem).to.include('status of 401');
   });
@@ -57,6 +58,8 @@ describe('signing in at the dashboard', function () {
   it("is not needed with the host's own session, which decides what is shown", async () => {
     const { page, problems } = await scene.open();
     const { hostname } = new URL(scene.dashboard);
+    // the first load was refused for want of a session, and the browser tells so in its own time
+    while (problems.length === 0) await page.waitForTimeout(10);
     await page.context().addCookies([{ name: 'host', value: 'usr_2', domain: hostname, path: '/' }]);
     problems.length = 0;
     await page.reload();
