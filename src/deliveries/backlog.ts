@@ -33,12 +33,12 @@ export interface Backlog {
   close(): Promise<void>;
 }
 
-function* take<T>(items: Iterable<T>, most: number): Generator<T> {
-  let count = 0;
-  for (const item of items) {
-    yield item;
-    count += 1;
-    if (count === most) return;
+/** Asks for no more of them than so many. */
+function* take<T>(items: Iterator<T>, most: number): Generator<T> {
+  for (let count = 0; count < most; count += 1) {
+    const { done, value } = items.next();
+    if (done) return;
+    yield value;
   }
 }
 
@@ -60,12 +60,11 @@ export function createBacklog({ due, room, roomInAll, claim, onError }: BacklogD
 
   /** What there is room for in all is divided evenly. */
   function nextShares(): Map<string, number> {
-    const next = [...take(withRoom(), webhooksAtOnce)];
     const shares = new Map<string, number>();
     let left = roomInAll();
+    const next = [...take(withRoom(), Math.min(webhooksAtOnce, left))];
     next.forEach(([webhookId, free], i) => {
       const share = Math.min(free, Math.ceil(left / (next.length - i)));
-      if (share === 0) return;
       shares.set(webhookId, share);
       left -= share;
     });
