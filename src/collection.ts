@@ -1,6 +1,7 @@
 import { type ClientSession, type Connection, type Model, mongo, type Schema } from 'mongoose';
 
-const durable = { w: 'majority', j: true } as const;
+/** How everything is written that must not be lost. */
+export const durable = { w: 'majority', j: true } as const;
 
 /**
  * What every schema is made with. A field or a filter that the schema does not know throws: mongoose would drop it, and

@@ -14,7 +14,9 @@ const most = 1_000;
 /** Webhooks in an audience that is remembered. */
 const largest = 40;
 
-const isSame = (a: readonly string[], b: readonly string[]) => a.length === b.length && a.every((id, i) => id === b[i]);
+const isEqual = (a: readonly string[], b: readonly string[]) =>
+  a.length === b.length && a.every((id, i) => id === b[i]);
+const isSame = (a: Audience, b: Audience) => isEqual(a.targets, b.targets) && isEqual(a.skipped, b.skipped);
 
 /**
  * Asks for audiences, and remembers them: an event can be made ready for its last audience while the database is asked for
@@ -40,8 +42,7 @@ export function createAudiences(
     const actual = subscribers(userId, type);
     const isAsExpected = actual.then((audience) => {
       remember(key, audience);
-      const { targets = [], skipped = [] } = expected ?? {};
-      return isSame(audience.targets, targets) && isSame(audience.skipped, skipped);
+      return expected !== undefined && isSame(audience, expected);
     });
     // whoever does not get as far as waiting for it has failed otherwise
     isAsExpected.catch(() => {});

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { Envelope } from './envelope.ts';
-import type { NewEvent, StoredEvent } from './outbox.ts';
+import type { NewEvent } from './outbox.ts';
 
 /** What a publisher hands in. */
 export interface EventInput {
@@ -74,9 +74,4 @@ export function toNewEvent(
     idempotencyKey,
     deliveryKey: newDeliveryKey(),
   };
-}
-
-/** What its publisher is told of a stored event. */
-export function toPublished({ _id: id, type, created, idempotencyKey }: StoredEvent, data: unknown): PublishedEvent {
-  return { id, type, created: created.toISOString(), data, idempotencyKey };
 }

@@ -16,7 +16,6 @@ import {
   type PublishedEvent,
   type PublishOptions,
   toNewEvent,
-  toPublished,
 } from './publication.ts';
 import { type Births, createStoreTogether } from './store-together.ts';
 import { createTransactions } from './transactions.ts';
@@ -92,10 +91,14 @@ export function createEventService(deps: EventServiceDeps): EventService {
     return (await storeTogether?.(event)) ?? outbox.store(event);
   }
 
-  async function record(event: NewEvent, data: unknown, session?: ClientSession): Promise<PublishedEvent> {
-    const isInTransaction = session?.inTransaction() === true;
-    // there it is the caller's driver that retries, by the error's labels
-    const stored = isInTransaction ? await outbox.store(event, session) : await confirmed(event, store(event));
+  /** `storing` is the event, or the one that has its idempotency key. */
+  async function record(
+    event: NewEvent,
+    data: unknown,
+    storing: Promise<StoredEvent>,
+    session?: ClientSession,
+  ): Promise<PublishedEvent> {
+    const stored = await storing;
     if (stored.contentHash !== event.contentHash) {
       throw new GatewayError(
         'idempotency_conflict',
@@ -104,11 +107,15 @@ export function createEventService(deps: EventServiceDeps): EventService {
       );
     }
     if (stored.fanOut === 'pending') {
-      if (isInTransaction) transactions.publishedUnder(session, stored);
+      if (session?.inTransaction()) transactions.publishedUnder(session, stored);
       else await startDeliveries(stored);
     }
-    return toPublished(stored, data);
+    const { _id: id, type, created, idempotencyKey } = stored;
+    return { id, type, created: created.toISOString(), data, idempotencyKey };
   }
+
+  const recordAlone = (event: NewEvent, data: unknown, storing: Promise<StoredEvent>) =>
+    record(event, data, confirmed(event, storing));
 
   return {
     async init() {
@@ -123,22 +130,28 @@ export function createEventService(deps: EventServiceDeps): EventService {
       const toEvent = (audience: Audience) => toNewEvent(envelope, userId, audience, { idempotencyKey, test: false });
       if (session) {
         await requireMajority(session);
-        return record(toEvent(await subscribers(userId, type, session)), data, session);
+        const event = toEvent(await subscribers(userId, type, session));
+        // in a transaction it is the caller's driver that retries, by the error's labels
+        if (session.inTransaction()) return record(event, data, outbox.store(event, session), session);
+        return recordAlone(event, data, store(event));
       }
       const { actual, expected, isAsExpected } = ask(userId, type);
       if (expected && storeTogether) {
         const event = toEvent(expected);
-        const stored = await confirmed(event, storeTogether(event, isAsExpected));
-        if (stored) return toPublished(stored, data);
+        const together = await confirmed(event, storeTogether(event, isAsExpected));
+        if (together) return record(event, data, Promise.resolve(together));
+        if (await isAsExpected) return recordAlone(event, data, outbox.store(event));
       }
-      return record(toEvent(await actual), data);
+      const event = toEvent(await actual);
+      return recordAlone(event, data, store(event));
     },
     async publishTest({ userId, type, webhookId }) {
       const example = catalogue.example(type);
       const data = 'user_id' in example ? { ...example, user_id: userId } : example;
       const audience = { targets: [webhookId], skipped: [] };
       const choices = { idempotencyKey: randomUUID(), test: true };
-      return record(toNewEvent(createEnvelope(type, data, Date.now()), userId, audience, choices), data);
+      const event = toNewEvent(createEnvelope(type, data, Date.now()), userId, audience, choices);
+      return recordAlone(event, data, store(event));
     },
     transaction: transactions.run,
     async close() {

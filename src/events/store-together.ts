@@ -1,6 +1,6 @@
 import type { ClientSession } from 'mongoose';
 import { answered } from '../answered.ts';
-import { bareWrites } from '../collection.ts';
+import { bareWrites, durable } from '../collection.ts';
 import type { DatabaseClock } from '../database-clock.ts';
 import { createGroup } from '../group-commit.ts';
 import type { EventModel } from './model.ts';
@@ -50,8 +50,6 @@ const targetsLimit = 20;
 const undoWithin = 1_000;
 /** For a transaction that is not answered, and what follows. Milliseconds. */
 const storeWithin = 60_000;
-
-const durable = { w: 'majority', j: true } as const;
 
 /** An event to be stored, on its condition. */
 interface Wanted {

@@ -1,10 +1,11 @@
 import type { ClientSession, Connection } from 'mongoose';
+import { durable } from '../collection.ts';
 import { GatewayError } from '../errors.ts';
 import type { OpenTransactions } from './open-transactions.ts';
 import type { StoredEvent } from './outbox.ts';
 import { hasLabel, isUncertain } from './unconfirmed.ts';
 
-const durable = { writeConcern: { w: 'majority', j: true }, readConcern: { level: 'snapshot' } } as const;
+const options = { writeConcern: durable, readConcern: { level: 'snapshot' } } as const;
 
 export interface Transactions {
   /** Runs `fn` in a transaction and starts what was published in it right after the commit. */
@@ -43,7 +44,7 @@ export function createTransactions(
           // what the run before published is undone with it
           published.set(session, []);
           return fn(session);
-        }, durable);
+        }, options);
         await Promise.all((published.get(session) ?? []).map(startDeliveries));
         return result;
       } catch (error) {

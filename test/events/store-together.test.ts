@@ -100,6 +100,15 @@ describe('An event and its first deliveries', () => {
     expect(receiver.received).to.have.length(11);
   });
 
+  it('are tried to be stored together once, and then each on its own', async () => {
+    webhooks.add(receiver.url);
+    await gateway.publish(payment, { idempotencyKey: 'once' });
+    commands = [];
+    await gateway.publish(payment, { idempotencyKey: 'once' });
+
+    expect(commands.filter((command) => command.startsWith('abort'))).to.have.length(1);
+  });
+
   for (const times of [1, 2, 3, 4]) {
     it(`are there once and sent once when ${times} answers to the commit are lost`, async () => {
       webhooks.add(receiver.url);
