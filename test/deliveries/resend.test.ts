@@ -143,7 +143,9 @@ describe('A delivery that is resent', () => {
     const { id } = await scene.published(() => true);
     let manual = 0;
     while ((await scene.delivery(id)).state === 'pending') {
-      const answers = await Promise.all([resend(id), resend(id), sleep(20)]);
+      // of those that were asked for no more than 50 are kept
+      const asked = manual < 40 ? [resend(id), resend(id)] : [];
+      const answers = await Promise.all([...asked, sleep(20)]);
       manual += answers.filter((answer) => answer?.status === 200).length;
     }
     await sleep(200);
