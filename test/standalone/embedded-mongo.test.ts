@@ -9,7 +9,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { MongoClient } from 'mongodb';
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../src/standalone/embedded-mongo.ts';
-import { isAlive, writeRecord } from '../../src/standalone/mongo/record.ts';
+import { findMongod, mongodSources } from '../../src/standalone/mongo/binary.ts';
+import { defaultCacheFolder } from '../../src/standalone/mongo/cache-folder.ts';
+import { startMongod } from '../../src/standalone/mongo/mongod.ts';
+import { isAlive } from '../../src/standalone/mongo/record.ts';
 import { memoryFolder } from '../support/memory-folder.ts';
 
 /** A process that runs an embedded database, so that it can be killed. */
@@ -162,13 +165,17 @@ describe('the embedded MongoDB', function () {
   });
 
   it('ends a mongod that was left behind on its data without a guardian', async () => {
-    const first = await start();
-    const pid = first.nodes[0]?.pid as number;
-    const record = JSON.parse(await readFile(join(dataDir, 'mongo.json'), 'utf8'));
-    await writeRecord(dataDir, { ...record, pid: null });
-    const second = await start();
-    expect(isAlive(pid)).to.equal(false);
-    expect(isAlive(second.nodes[0]?.pid as number)).to.equal(true);
+    const binary = await findMongod(mongodSources(defaultCacheFolder()), () => {});
+    const place = { dbPath: join(dataDir, 'mongo', '0'), logPath: join(dataDir, 'mongo-0.log') };
+    const guardian = { watch() {}, forget() {}, release() {} };
+    const left = await startMongod({ binary, ...place, replSet: 'gateway', testCommands: false, guardian });
+    try {
+      const mongo = await start();
+      expect(isAlive(left.pid)).to.equal(false);
+      expect(isAlive(mongo.nodes[0]?.pid as number)).to.equal(true);
+    } finally {
+      left.kill('SIGKILL');
+    }
   });
 
   it('refuses data that another living process runs on, and names the process', async () => {

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, open, readFile, stat, truncate } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { MongoClient } from 'mongodb';
 import type { Guardian } from './guardian.ts';
 import { freePort, isListening } from './port.ts';
 
@@ -83,6 +84,19 @@ async function whyItEnded(options: MongodOptions, logStart: number): Promise<Mon
   return new MongodStartError('other', `mongod ended at once; its log is ${options.logPath}\n${last}`);
 }
 
+/** The process that answers on a port: another mongod may have taken it since it was found free. */
+async function pidAt(port: number): Promise<number | undefined> {
+  const options = { directConnection: true, serverSelectionTimeoutMS: 2_000 };
+  const client = new MongoClient(`mongodb://127.0.0.1:${port}/`, options);
+  try {
+    return Number((await client.db('admin').command({ serverStatus: 1 })).pid);
+  } catch {
+    return undefined;
+  } finally {
+    await client.close();
+  }
+}
+
 /**
  * Starts a mongod on loopback and resolves when it accepts connections.
  * @throws MongodStartError when it ends before that
@@ -99,9 +113,7 @@ export async function startMongod(options: MongodOptions): Promise<Mongod> {
     options.guardian.forget(pid);
   });
   child.unref();
-  while (running && !(await isListening(port))) await sleep(20);
-  // somebody else may have taken the port in between, and be what answers there
-  if (running) await Promise.race([sleep(30), ended]);
+  while (running && !((await isListening(port)) && (await pidAt(port)) === pid)) await sleep(20);
   if (!running) throw await whyItEnded(options, logStart);
   return { pid, port, ended, kill: (signal) => void child.kill(signal) };
 }
