@@ -41,6 +41,9 @@ export function durableCollection<T extends mongo.Document>(model: Model<T>): mo
     });
 }
 
+/** For reads that are bounded anyway: of 102 documents the server would keep back one until it is asked again. */
+export const inOneBatch = { batchSize: 100_000 } as const;
+
 /** The most documents of one command; with the largest of those that are written so, it fits into a message of the protocol. */
 const most = 1_000;
 

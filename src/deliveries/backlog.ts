@@ -8,10 +8,10 @@ const vainLimit = 3;
 
 export interface BacklogDeps {
   readonly due: Pick<Due, 'ofWebhooks'>;
-  /** How many more attempts of a webhook this process would take. */
-  readonly room: (webhookId: string) => number;
-  /** How many more it would take in all. */
-  readonly roomInAll: () => number;
+  /** How many more attempts of a webhook this process wants. */
+  readonly wanted: (webhookId: string) => number;
+  /** How many more it wants in all. */
+  readonly wantedInAll: () => number;
   /** Claims an attempt; resolves with whether it was claimed, as soon as that is known. */
   readonly claim: (bell: Bell) => Promise<boolean>;
   /** Hears what went wrong; the next sweep begins again. */
@@ -19,13 +19,13 @@ export interface BacklogDeps {
 }
 
 /**
- * The webhooks that have more due than this process holds. For each one, as much is claimed as it has room for, the one
+ * The webhooks that have more due than this process holds. For each one, as much is claimed as is wanted of it, the one
  * served longest ago first; so a webhook that takes nothing costs nothing, and keeps nobody else from being served.
  */
 export interface Backlog {
   /** Something of this webhook is due. */
   add(webhookId: string): void;
-  /** There may be room for this one now. */
+  /** More of this one may be wanted now. */
   draw(webhookId: string): void;
   /** Tries again what was left to others. */
   resume(): void;
@@ -42,7 +42,7 @@ function* take<T>(items: Iterator<T>, most: number): Generator<T> {
   }
 }
 
-export function createBacklog({ due, room, roomInAll, claim, onError }: BacklogDeps): Backlog {
+export function createBacklog({ due, wanted, wantedInAll, claim, onError }: BacklogDeps): Backlog {
   /** The one served longest ago first; the number tells whether it was added again. */
   const waiting = new Map<string, number>();
   let added = 0;
@@ -50,19 +50,19 @@ export function createBacklog({ due, room, roomInAll, claim, onError }: BacklogD
   let again = false;
   let closed = false;
 
-  /** Webhooks that attempts may begin for, the one served longest ago first. */
-  function* withRoom(): Generator<readonly [string, number]> {
+  /** Webhooks that more is wanted of, the one served longest ago first. */
+  function* inTurn(): Generator<readonly [string, number]> {
     for (const webhookId of waiting.keys()) {
-      const free = room(webhookId);
+      const free = wanted(webhookId);
       if (free > 0) yield [webhookId, free];
     }
   }
 
-  /** What there is room for in all is divided evenly. */
+  /** What is wanted in all is divided evenly. */
   function nextShares(): Map<string, number> {
     const shares = new Map<string, number>();
-    let left = roomInAll();
-    const next = [...take(withRoom(), Math.min(webhooksAtOnce, left))];
+    let left = wantedInAll();
+    const next = [...take(inTurn(), Math.min(webhooksAtOnce, left))];
     next.forEach(([webhookId, free], i) => {
       const share = Math.min(free, Math.ceil(left / (next.length - i)));
       shares.set(webhookId, share);

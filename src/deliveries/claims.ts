@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { bareWrites, durableCollection, type UpdateStatement } from '../collection.ts';
+import { bareWrites, durableCollection, inOneBatch, type UpdateStatement } from '../collection.ts';
 import { createGroup } from '../group-commit.ts';
 import type { AttemptRecord, CancelReason, DeliveryDocument, DeliveryModel } from './model.ts';
 
@@ -68,7 +68,7 @@ interface Change {
 }
 
 /** Claims or changes in one write. */
-const most = 200;
+const most = 500;
 const atOnce = 2;
 /** How long the outcome of an attempt waits for others: so much more is made twice when the process dies. Milliseconds. */
 const changeLinger = 5;
@@ -141,7 +141,7 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
       // the driver does not repeat an update of many; what was taken under this token already is not taken again
       await take(wanted, token).catch(() => take(wanted, token));
       const ids = [...new Set(wanted.map(({ deliveryId }) => deliveryId))];
-      const taken = await collection.find({ _id: { $in: ids }, 'lease.token': token }).toArray();
+      const taken = await collection.find({ _id: { $in: ids }, 'lease.token': token }, inOneBatch).toArray();
       const byId = new Map(taken.map((delivery) => [delivery._id, delivery]));
       return wanted.map(({ deliveryId }) => {
         const delivery = byId.get(deliveryId);

@@ -1,4 +1,4 @@
-import { durableCollection } from '../collection.ts';
+import { durableCollection, inOneBatch } from '../collection.ts';
 import type { PartOfQuery, StoredEvent } from '../events/outbox.ts';
 import type { Bell } from './intake.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
@@ -98,7 +98,7 @@ export function createDue(deliveries: DeliveryModel): Due {
       const [first, ...others] = [...shares].map(([webhookId, share]) => dueOfWebhookPipeline(webhookId, share));
       if (!first) return [];
       const unions = others.map((pipeline) => ({ $unionWith: { coll, pipeline } }));
-      const found = await collection.aggregate<Found>([...first, ...unions]).toArray();
+      const found = await collection.aggregate<Found>([...first, ...unions], inOneBatch).toArray();
       return found.map(({ _id, webhookId, attempt }) => ({ deliveryId: _id, webhookId, attempt }));
     },
   };

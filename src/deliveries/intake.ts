@@ -25,7 +25,7 @@ export interface IntakeDeps {
   readonly perWebhook: number;
   /** How long a claimed attempt waits for a place until it is given back. Milliseconds. */
   readonly patience: number;
-  /** Called when there may be room for another attempt of this webhook. */
+  /** Called when there may be room for more attempts: a place of this webhook came free, or an attempt was recorded. */
   readonly onRoom: (webhookId: string) => void;
 }
 
@@ -38,8 +38,10 @@ export interface Intake {
   offer(bell: Bell, prepare: Prepare): Promise<boolean> | null;
   /** How many more attempts of this webhook would be taken. */
   room(webhookId: string): number;
-  /** How many more of whatever webhook. */
-  roomInAll(): number;
+  /** How many more of it are worth asking the database for: none while half of what is claimed ahead is still there. */
+  wanted(webhookId: string): number;
+  /** How many more are of whatever webhook. */
+  wantedInAll(): number;
   /** Starts nothing more; resolves when everything that was held has been recorded or given back. */
   close(): Promise<void>;
 }
@@ -62,11 +64,8 @@ export function createIntake({ concurrency, perWebhook, patience, onRoom }: Inta
   let sending = 0;
   let closed = false;
 
-  function laneOf(webhookId: string): Lane {
-    const lane = lanes.get(webhookId) ?? createLane(perWebhook);
-    lanes.set(webhookId, lane);
-    return lane;
-  }
+  /** A webhook of which nothing is held has a new one. */
+  const laneOf = (webhookId: string): Lane => lanes.get(webhookId) ?? createLane(perWebhook);
 
   /** The attempt needs no place any more; a webhook without attempts is forgotten. */
   function vacate(webhookId: string, lane: Lane): void {
@@ -76,7 +75,9 @@ export function createIntake({ concurrency, perWebhook, patience, onRoom }: Inta
     onRoom(webhookId);
   }
 
-  const roomInAll = () => (closed ? 0 : Math.max(0, concurrency * heldLimit - held.size));
+  const mostHeld = concurrency * heldLimit;
+  const roomInAll = () => (closed ? 0 : Math.max(0, mostHeld - held.size));
+  const isLowInAll = () => held.size < (concurrency + mostHeld) / 2;
   const room = (webhookId: string) => Math.min(roomInAll(), laneOf(webhookId).room());
 
   const hasPlace = (lane: Lane) => sending < concurrency && lane.sending < perWebhook;
@@ -143,15 +144,20 @@ export function createIntake({ concurrency, perWebhook, patience, onRoom }: Inta
 
   return {
     room,
-    roomInAll,
+    wanted: (webhookId) => (laneOf(webhookId).isLow() ? room(webhookId) : 0),
+    wantedInAll: () => (isLowInAll() ? roomInAll() : 0),
     offer(bell, prepare) {
       const { deliveryId, webhookId } = bell;
       if (closed || held.has(deliveryId)) return Promise.resolve(false);
       if (room(webhookId) === 0) return null;
       const lane = laneOf(webhookId);
+      lanes.set(webhookId, lane);
       lane.held += 1;
       const preparing = prepare(bell);
-      const ended = pass(webhookId, lane, preparing).finally(() => held.delete(deliveryId));
+      const ended = pass(webhookId, lane, preparing).finally(() => {
+        held.delete(deliveryId);
+        onRoom(webhookId);
+      });
       held.set(deliveryId, ended);
       return preparing.then((ready) => ready !== null);
     },

@@ -1,6 +1,6 @@
 import { MongoBackend } from '@agendajs/mongo-backend';
 import type { AgendaBackend, JobParameters, JobRepository } from 'agenda';
-import { createJobsStore, type JobsDb, type JobsStore, toStoredJob } from './jobs-store.ts';
+import { createJobsStore, type JobsDb, type JobsStore, toParameters, toStoredJob } from './jobs-store.ts';
 
 /** Agenda's storage, and a way to know that Agenda has stopped using it. */
 export interface JobsBackend extends AgendaBackend {
@@ -50,7 +50,7 @@ export function createJobsBackend(db: JobsDb, collection: string): JobsBackend {
     async saveJob<DATA>(job: JobParameters<DATA>, options: { lastModifiedBy?: string } | undefined) {
       const isPlain = !job._id && !job.unique && job.type !== 'single';
       if (!isPlain) return watched(inner.saveJob(job, options));
-      const saved = store.insert(toStoredJob(job, options?.lastModifiedBy ?? ''));
+      const saved = store.insert(toStoredJob(job, options?.lastModifiedBy ?? '')).then(toParameters);
       return watched(saved as Promise<JobParameters<DATA>>);
     },
     saveJobState: (job, options) => (isPassing(job) ? Promise.resolve() : watched(inner.saveJobState(job, options))),

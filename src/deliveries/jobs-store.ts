@@ -1,15 +1,21 @@
 import { type JobParameters, type JobRepository, toJobId } from 'agenda';
 import type { Connection } from 'mongoose';
+import { inOneBatch } from '../collection.ts';
 import { createGroup } from '../group-commit.ts';
 import type { Bell } from './intake.ts';
 
-/** Jobs written, locked or removed at once. */
-const most = 200;
+/** Jobs written or removed at once. */
+const most = 500;
+/** Jobs locked at once. */
+const mostLocked = 200;
+/** How long jobs that nobody waits for wait for others, to be written or removed with them. Milliseconds. */
+const linger = 10;
 
 /** Where jobs are kept. */
 export type JobsDb = ReturnType<ReturnType<Connection['getClient']>['db']>;
 
-type StoredJob = Omit<JobParameters, '_id'> & { readonly _id: { toHexString(): string } };
+/** A job as it lies in the collection. */
+export type StoredJob = Omit<JobParameters, '_id'> & { readonly _id: { toHexString(): string } };
 type Inserted = { readonly job: StoredJob } | { readonly error: unknown };
 
 /** Every field that Agenda's own backend stores, and leaves empty. */
@@ -34,12 +40,12 @@ const emptyFields = {
 
 /** A new job as Agenda's own backend stores it. */
 export function toStoredJob(job: JobParameters, lastModifiedBy: string): object {
-  const { _id, unique, uniqueOpts, ...props } = job;
-  const given = Object.entries(props).filter(([, value]) => value !== undefined);
-  return { ...emptyFields, ...Object.fromEntries(given), lastModifiedBy };
+  const { _id, unique, uniqueOpts, ...given } = job;
+  return { ...emptyFields, ...given, lastModifiedBy };
 }
 
-function toParameters({ _id, ...job }: StoredJob): JobParameters {
+/** A stored job as Agenda has it. */
+export function toParameters({ _id, ...job }: StoredJob): JobParameters {
   const filled = Object.entries(job).filter(([, value]) => value !== null);
   return { ...(Object.fromEntries(filled) as unknown as JobParameters), _id: toJobId(_id.toHexString()) };
 }
@@ -47,7 +53,7 @@ function toParameters({ _id, ...job }: StoredJob): JobParameters {
 /** What Agenda does with single jobs, done with many at a time. */
 export interface JobsStore {
   /** Rejects with code 11000 where the attempt has a job already. */
-  insert(job: object): Promise<JobParameters>;
+  insert(job: object): Promise<StoredJob>;
   remove(id: string): Promise<void>;
   /** Removes the job that waits for an attempt, if there is one. */
   removeFor(bell: Bell): Promise<void>;
@@ -60,12 +66,13 @@ export interface JobsStore {
 
 /** Jobs in grouped writes. None of them waits for a majority: bells need not survive anything. */
 export function createJobsStore(db: JobsDb, name: string, inner: Pick<JobRepository, 'removeJobs'>): JobsStore {
-  const collection = db.collection(name);
+  const collection = db.collection(name, { ignoreUndefined: true });
   const locked: JobParameters[] = [];
   let locking: Promise<void> | null = null;
 
   const inserts = createGroup<object, Inserted>({
     most,
+    linger,
     async write(jobs) {
       const documents = jobs.map((job) => ({ ...job })) as unknown as StoredJob[];
       try {
@@ -90,6 +97,7 @@ export function createJobsStore(db: JobsDb, name: string, inner: Pick<JobReposit
 
   const obsolete = createGroup<Bell, void>({
     most,
+    linger,
     async write(bells) {
       const numbers = [...new Set(bells.map(({ attempt }) => attempt))];
       const idsOf = (number: number) =>
@@ -110,22 +118,22 @@ export function createJobsStore(db: JobsDb, name: string, inner: Pick<JobReposit
     };
     const sort = { nextRunAt: 1, priority: -1 } as const;
     const found = await collection
-      .find(free, { projection: { _id: 1 } })
+      .find(free, { projection: { _id: 1 }, ...inOneBatch })
       .sort(sort)
-      .limit(most)
+      .limit(mostLocked)
       .toArray();
     if (found.length === 0) return;
     const ids = { _id: { $in: found.map(({ _id }) => _id) } };
     const lockedByUs = { lockedAt, lastModifiedBy: owner };
     await collection.updateMany({ ...ids, ...free }, { $set: lockedByUs });
-    const ours = await collection.find({ ...ids, ...lockedByUs }).toArray();
+    const ours = await collection.find({ ...ids, ...lockedByUs }, inOneBatch).toArray();
     locked.push(...(ours as unknown as StoredJob[]).map(toParameters));
   }
 
   return {
     async insert(job) {
       const outcome = await inserts.add(job);
-      if ('job' in outcome) return toParameters(outcome.job);
+      if ('job' in outcome) return outcome.job;
       throw outcome.error;
     },
     remove: removals.add,

@@ -13,6 +13,8 @@ export interface Lane {
   sending: number;
   /** How many more attempts may be held now. */
   room(): number;
+  /** Whether at least half of what may be claimed ahead is used up: a few more at a time would each cost as much as many. */
+  isLow(): boolean;
   /** Notes that a request has ended after so many milliseconds. */
   ended(duration: number): void;
   /** Notes that a claimed attempt found no place in time. */
@@ -41,6 +43,9 @@ export function createLane(places: number, now: () => number = performance.now.b
     sending: 0,
     room() {
       return Math.max(0, places + ahead(this) - this.held);
+    },
+    isLow() {
+      return this.held < places + ahead(this) / 2;
     },
     ended(duration) {
       lastEnd = now();

@@ -76,8 +76,8 @@ export function createWorker(deps: WorkerDeps): Worker {
   });
   const backlog = createBacklog({
     due,
-    room: intake.room,
-    roomInAll: intake.roomInAll,
+    wanted: intake.wanted,
+    wantedInAll: intake.wantedInAll,
     claim,
     onError: (error) => logger.warn('what is due was not claimed; the next sweep will', { reason: String(error) }),
   });

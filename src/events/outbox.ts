@@ -1,5 +1,5 @@
 import type { ClientSession } from 'mongoose';
-import { durableCollection } from '../collection.ts';
+import { durableCollection, inOneBatch } from '../collection.ts';
 import { createDatabaseClock, type DatabaseClock } from '../database-clock.ts';
 import { createGroup } from '../group-commit.ts';
 import { firstId } from '../ids.ts';
@@ -35,7 +35,7 @@ export interface Outbox {
 
 const withoutBody = { body: 0 } as const;
 /** Events read or marked at once. */
-const groupSize = 200;
+const groupSize = 500;
 const duplicateKey = 11_000;
 
 function isDuplicateKey(error: unknown): boolean {
@@ -59,7 +59,8 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
     most: groupSize,
     atOnce: 2,
     async write(ids) {
-      const found = await collection.find({ _id: { $in: [...new Set(ids)] } }, { projection: { body: 1 } }).toArray();
+      const options = { projection: { body: 1 }, ...inOneBatch };
+      const found = await collection.find({ _id: { $in: [...new Set(ids)] } }, options).toArray();
       const byId = new Map(found.map(({ _id, body }) => [_id, body]));
       return ids.map((id) => byId.get(id) ?? null);
     },

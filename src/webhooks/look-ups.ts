@@ -1,5 +1,5 @@
 import type { ClientSession } from 'mongoose';
-import { durableCollection } from '../collection.ts';
+import { durableCollection, inOneBatch } from '../collection.ts';
 import { createGroup } from '../group-commit.ts';
 import type { WebhookDocument, WebhookModel } from './model.ts';
 import type { Subscribers } from './webhook.ts';
@@ -18,7 +18,7 @@ export interface LookUps {
 }
 
 /** Look-ups in one query. */
-const most = 100;
+const most = 500;
 const atOnce = 2;
 
 const keyOf = ({ userId, type }: Audience) => `${type} ${userId}`;
@@ -52,7 +52,7 @@ export function createLookUps(webhooks: WebhookModel): LookUps {
     most,
     atOnce,
     async write(ids) {
-      const found = await collection.find({ _id: { $in: [...new Set(ids)] } }).toArray();
+      const found = await collection.find({ _id: { $in: [...new Set(ids)] } }, inOneBatch).toArray();
       const byId = new Map(found.map((webhook) => [webhook._id, webhook]));
       return ids.map((id) => byId.get(id) ?? null);
     },

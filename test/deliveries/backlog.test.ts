@@ -24,8 +24,8 @@ describe('The backlog', () => {
           );
         },
       },
-      room,
-      roomInAll: () => inAll - [...held.values()].reduce((a, b) => a + b, 0),
+      wanted: room,
+      wantedInAll: () => inAll - [...held.values()].reduce((a, b) => a + b, 0),
       async claim({ webhookId, deliveryId }) {
         if (room(webhookId) <= 0) return false;
         held.set(webhookId, (held.get(webhookId) ?? 0) + 1);

@@ -26,6 +26,25 @@ describe('The lane of a webhook', () => {
     expect(lane.room()).to.equal(410);
   });
 
+  it('is low once half of what is claimed ahead is used up', () => {
+    const { lane } = start();
+    lane.held = 15;
+    expect(lane.isLow()).to.equal(false);
+    lane.held = 14;
+
+    expect(lane.isLow()).to.equal(true);
+  });
+
+  it('is low with a single place free when it is claimed nothing ahead', () => {
+    const { lane } = start();
+    lane.stuck();
+    Object.assign(lane, { sending: 10, held: 10 });
+    expect(lane.isLow()).to.equal(false);
+    lane.held = 9;
+
+    expect(lane.isLow()).to.equal(true);
+  });
+
   it('is claimed hardly ahead when it is slow', () => {
     const { lane } = start();
     for (let i = 0; i < 100; i += 1) lane.ended(2_000);
