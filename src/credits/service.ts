@@ -1,4 +1,5 @@
 import type { ClientSession } from 'mongoose';
+import { isDuplicateKey } from '../duplicate-key.ts';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/publication.ts';
 import { checkUserId, newId } from '../ids.ts';
@@ -79,7 +80,6 @@ export interface CreditService {
   close(): Promise<void>;
 }
 
-const duplicateKey = 11_000;
 const nothing: SetAsideOf = { amount: 0, balance: 0 };
 /** Longer than it takes to agree on an account twice. Milliseconds. */
 const retryAfter = 150;
@@ -122,7 +122,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
       try {
         return await deps.transaction(write);
       } catch (error) {
-        if ((error as { code?: unknown }).code !== duplicateKey || left === 0) throw error;
+        if (!isDuplicateKey(error) || left === 0) throw error;
       }
     }
   }

@@ -1,5 +1,6 @@
 import { bareWrites, durableCollection } from '../collection.ts';
 import type { DatabaseClock } from '../database-clock.ts';
+import { duplicatesIn } from '../duplicate-key.ts';
 import type { Outbox, StoredEvent } from '../events/outbox.ts';
 import type { Birth, Births } from '../events/store-together.ts';
 import { createGroup } from '../group-commit.ts';
@@ -51,18 +52,6 @@ export function firstDelivery(event: StoredEvent, webhookId: string, maxAttempts
     attempts: [],
     createdAt: acceptedAt,
   };
-}
-
-/** The places in a group of those that were there already. @throws the error when anything else went wrong */
-function duplicatesIn(error: unknown): Set<number> {
-  const { writeErrors, result } = error as {
-    writeErrors?: readonly { readonly index: number; readonly code: unknown }[];
-    result?: { getWriteConcernError?(): unknown };
-  };
-  const unconfirmed = result?.getWriteConcernError?.() !== undefined;
-  if (!writeErrors || writeErrors.length === 0 || unconfirmed) throw error;
-  if (writeErrors.some(({ code }) => code !== 11_000)) throw error;
-  return new Set(writeErrors.map(({ index }) => index));
 }
 
 /** Makes one delivery for each target of an event. */

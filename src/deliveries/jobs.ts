@@ -1,5 +1,6 @@
 import { Agenda, InMemoryNotificationChannel, type Job, type JobId } from 'agenda';
 import type { Connection } from 'mongoose';
+import { isDuplicateKey } from '../duplicate-key.ts';
 import type { Logger } from '../options.ts';
 import { createAlarms } from './alarms.ts';
 import type { Bell } from './intake.ts';
@@ -57,10 +58,6 @@ export interface Jobs {
   stop(): Promise<void>;
   /** After the last attempt has ended: leaves no job locked behind. */
   release(): Promise<void>;
-}
-
-function isDuplicateKey(error: unknown): boolean {
-  return (error as { code?: unknown }).code === 11_000;
 }
 
 /** Jobs kept by Agenda in the same database, on the same connection. */

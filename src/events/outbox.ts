@@ -1,6 +1,7 @@
 import type { ClientSession } from 'mongoose';
 import { durableCollection, inOneBatch } from '../collection.ts';
 import { createDatabaseClock, type DatabaseClock } from '../database-clock.ts';
+import { isDuplicateKey } from '../duplicate-key.ts';
 import { createGroup } from '../group-commit.ts';
 import { firstId } from '../ids.ts';
 import { createInsertEvent } from './insert-events.ts';
@@ -36,11 +37,6 @@ export interface Outbox {
 const withoutBody = { body: 0 } as const;
 /** Events read or marked at once. */
 const groupSize = 500;
-const duplicateKey = 11_000;
-
-function isDuplicateKey(error: unknown): boolean {
-  return (error as { code?: unknown }).code === duplicateKey;
-}
 
 /** Inserts `event` stamped with the server's time unless the filter found one: the stage must not change what is there. */
 function insertOnly(event: NewEvent) {

@@ -58,9 +58,9 @@ function withSlot(userId: string) {
 }
 
 /** The slots of an account's keys that still work. */
-export async function takenSlots(keys: KeyModel, userId: string): Promise<number[]> {
+export async function takenSlots(keys: KeyModel, userId: string): Promise<Set<number>> {
   const found = await keys.find(withSlot(userId), { _id: 0, slot: 1 }).lean();
-  return found.map(({ slot }) => slot as number);
+  return new Set(found.map(({ slot }) => slot as number));
 }
 
 /** Gives back the slots of an account's keys that have expired, by the database's clock. */

@@ -1,3 +1,4 @@
+import { duplicatesIn } from '../duplicate-key.ts';
 import type { Logger } from '../options.ts';
 import type { ExceededModel } from './model.ts';
 
@@ -37,25 +38,6 @@ interface Entry {
   readonly start: number;
   count: number;
   written: number;
-}
-
-const duplicateKey = 11_000;
-
-interface WriteError {
-  readonly code: number;
-  readonly index: number;
-}
-
-interface BulkError {
-  readonly code?: unknown;
-  readonly writeErrors?: WriteError | readonly WriteError[];
-}
-
-/** Which operations met a window that is closed. Throws any other error again. */
-function closedIn(error: BulkError): number[] {
-  const failures = error.code === duplicateKey ? [error.writeErrors ?? []].flat() : [];
-  if (failures.length === 0 || failures.some(({ code }) => code !== duplicateKey)) throw error;
-  return failures.map(({ index }) => index);
 }
 
 export function createRefusals({ exceeded, owner, window, flushInterval, logger }: RefusalsDeps): Refusals {
@@ -103,12 +85,8 @@ export function createRefusals({ exceeded, owner, window, flushInterval, logger 
     }));
     if (operations.length === 0) return;
     const writing = exceeded.bulkWrite(operations, { ordered: false });
-    const closed = new Set(
-      await writing.then(
-        () => [],
-        (error: BulkError) => closedIn(error),
-      ),
-    );
+    // a duplicate: the window of that one is closed
+    const closed = await writing.then(() => new Set<number>(), duplicatesIn);
     for (const [i, [id, entry]] of batch.entries()) {
       if (closed.has(i)) await carryOver(id, entry);
       else entry.written = counts[i] as number;

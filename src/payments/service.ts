@@ -1,4 +1,5 @@
 import type { ClientSession } from 'mongoose';
+import { isDuplicateKey } from '../duplicate-key.ts';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from '../events/publication.ts';
 import type { PaymentDocument, PaymentModel } from './model.ts';
@@ -51,8 +52,6 @@ export interface PaymentService {
    */
   failed(payment: FailedPayment, options?: { readonly idempotencyKey?: string }): Promise<PublishedEvent>;
 }
-
-const duplicateKey = 11_000;
 
 function toData({ paymentId, userId, amount, currency, creditsAdded }: CompletedPayment) {
   return { payment_id: paymentId, amount, currency, credits_added: creditsAdded, user_id: userId };
@@ -120,7 +119,7 @@ export function createPaymentService(deps: PaymentServiceDeps): PaymentService {
           return await transaction((session) => book(payment, session));
         } catch (error) {
           // somebody booked it, or opened the account's balance, at the same moment: now it is there
-          if ((error as { code?: unknown }).code !== duplicateKey || left === 0) throw error;
+          if (!isDuplicateKey(error) || left === 0) throw error;
         }
       }
     },

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { durableCollection } from '../collection.ts';
+import { isDuplicateKey } from '../duplicate-key.ts';
 import { GatewayError } from '../errors.ts';
 import type { RecoveryDocument, RecoveryModel } from './model.ts';
 
@@ -31,10 +32,6 @@ export interface RecoveryLedgerDeps {
 
 const inMs = (ms: number) => ({ $add: ['$$NOW', ms] });
 const isFree = { $lte: [{ $ifNull: ['$lease.until', new Date(0)] }, '$$NOW'] };
-
-function isDuplicateKey(error: unknown): boolean {
-  return (error as { code?: unknown }).code === 11_000;
-}
 
 function literals(values: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { $literal: value }]));

@@ -1,5 +1,6 @@
 import type { ClientSession } from 'mongoose';
 import { durableCollection } from '../collection.ts';
+import { isDuplicateKey } from '../duplicate-key.ts';
 import { type AnnounceDeps, createAnnounce } from './announce.ts';
 import type { CounterModel, UsageDocument, UsageModel } from './model.ts';
 import {
@@ -48,8 +49,6 @@ function increments<Key extends { _id: string }>(additions: readonly Addition<Ke
     updateOne: { filter: { _id }, update: { $inc: { ...sums }, $setOnInsert: key }, upsert: true },
   }));
 }
-
-const duplicateKey = 11_000;
 
 type Within = { readonly session?: ClientSession };
 
@@ -119,7 +118,7 @@ export function createCount(deps: CountDeps): Count {
     try {
       return await transaction((session) => (session ? addOwn(records, session) : addFound(left)));
     } catch (error) {
-      const isOvertaken = error instanceof CountedByOthers || (error as { code?: unknown }).code === duplicateKey;
+      const isOvertaken = error instanceof CountedByOthers || isDuplicateKey(error);
       if (!isOvertaken) throw error;
       return transaction((session) => addFound(left, session));
     }

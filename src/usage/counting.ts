@@ -1,4 +1,5 @@
 import { answered } from '../answered.ts';
+import { isDuplicateKey } from '../duplicate-key.ts';
 import type { Logger } from '../options.ts';
 import type { Count } from './count.ts';
 
@@ -18,7 +19,6 @@ export interface Counting {
   close(): Promise<void>;
 }
 
-const duplicateKey = 11_000;
 /** More than a transaction is tried again for. Milliseconds. */
 const longestCount = 150_000;
 
@@ -34,7 +34,7 @@ export function createCounting({ count, batchSize, interval, logger }: CountingD
       failing = false;
     } catch (error) {
       // another process has made the same counter at the same moment: next time it is there
-      if ((error as { code?: unknown }).code === duplicateKey) return;
+      if (isDuplicateKey(error)) return;
       if (!failing) logger.warn('usage could not be counted and will be tried again', { reason: String(error) });
       failing = true;
     }

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { freeSlot } from '../../src/webhooks/slots.ts';
+import { freeSlot } from '../src/free-slot.ts';
 
 describe('the slots of an account', () => {
   it('are given out until none is free', () => {
