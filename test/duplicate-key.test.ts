@@ -49,7 +49,7 @@ describe('a duplicate key', () => {
       writeErrors: [{ code: 11_000, index: 0 }],
       result: { getWriteConcernError: () => ({ code: 64 }) },
     },
-    'no error of a document': new Error('no primary'),
+    'an error that is of no document': new Error('no primary'),
   })) {
     it(`does not hide ${what}`, () => {
       expect(() => duplicatesIn(error))
