@@ -5,7 +5,7 @@ import { createJobsStore, type JobsDb, type JobsStore, toParameters, toStoredJob
 /** Agenda's storage, and a way to know that Agenda has stopped using it. */
 export interface JobsBackend extends AgendaBackend {
   readonly store: JobsStore;
-  /** Locks no more jobs; resolves when what Agenda had begun with the others is done. */
+  /** Locks no more jobs; resolves when what was begun with the others is done. */
   quiesce(): Promise<void>;
 }
 
@@ -64,7 +64,7 @@ export function createJobsBackend(db: JobsDb, collection: string): JobsBackend {
 
   return {
     name: backend.name,
-    store,
+    store: { ...store, removeFor: (bell) => watched(store.removeFor(bell)) },
     repository: Object.assign(Object.create(inner), changed),
     ownsConnection: false,
     // not the backend's own: it would also set up Agenda's log, in a collection without our prefix

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
+import type { Bell } from '../../src/deliveries/intake.ts';
 import { createJobsBackend } from '../../src/deliveries/jobs-backend.ts';
 import { freshUri } from '../support/mongo.ts';
 
@@ -37,5 +38,19 @@ describe('the storage of jobs', () => {
       await failing('off');
     }
     expect((await db.collection('jobs').findOne({ _id: job._id }))?.lockedAt).to.deep.equal(job.lockedAt);
+  });
+
+  it('has removed what nobody needs once it is quiet, though that waited for others', async () => {
+    const db = connection.getClient().db(connection.name);
+    const { store, quiesce } = createJobsBackend(db, 'quiet');
+    const bells = [1, 2, 3].map((n) => ({ deliveryId: `dlv_${n}`, webhookId: 'wh_1', attempt: 1 }));
+    const nextRunAt = new Date();
+    await Promise.all(bells.map((data) => store.insert({ name: 'delivery attempt', data, nextRunAt })));
+    const [first, second, third] = bells as [Bell, Bell, Bell];
+    await Promise.all([store.removeFor(first), store.removeFor(second)]);
+    void store.removeFor(third);
+    await quiesce();
+
+    expect(await db.collection('quiet').countDocuments()).to.equal(0);
   });
 });
