@@ -201,7 +201,7 @@ describe('official clients', () => {
   it('time out, and the upstream is told', async () => {
     upstream.script = hang;
     const error = await client.chat.completions
-      .create({ model: 'm', messages: [user('Hi')] }, { timeout: 50 })
+      .create({ model: 'm', messages: [user('Hi')] }, { timeout: 1_000 })
       .catch((thrown) => thrown);
     expect(error).to.be.instanceOf(OpenAI.APIConnectionTimeoutError);
     expect(await upstream.last.closed).to.equal(false);
