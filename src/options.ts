@@ -111,7 +111,7 @@ export interface ModelGatewayOptions extends ModelHooks, DisableOptions {
   readonly retentionDays?: number;
   /**
    * How often a worker looks for what other processes have left to do: what is due or abandoned, events that wait for
-   * their deliveries. At most 2_000. @default 375
+   * their deliveries. At most 2_000. @default 425
    */
   readonly sweepInterval?: number;
   /**
@@ -160,7 +160,7 @@ const defaults = {
   modelBodyLimit: 32 * 1024 * 1024,
   webhookBodyLimit: 256 * 1024,
   retentionDays: 30,
-  sweepInterval: 375,
+  sweepInterval: 425,
   changeStreams: false,
   logger: consoleLogger,
 } satisfies Partial<ModelGatewayOptions>;

@@ -62,7 +62,7 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
     attemptTimeout: 5_000,
     concurrency: 50,
     concurrencyPerWebhook: 10,
-    sweepInterval: 375,
+    sweepInterval: 425,
     changeStreams: false,
     retentionDays: 30,
     logger: quiet,
