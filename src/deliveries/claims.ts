@@ -67,8 +67,10 @@ interface Change {
   readonly isMade: (delivery: DeliveryDocument) => boolean;
 }
 
-/** Claims or changes in one write. */
-const most = 500;
+/** Claims in one write. */
+const mostClaims = 500;
+/** Changes in one write: the server looks each of them up among all. */
+const mostChanges = 200;
 const atOnce = 2;
 /** How long the outcome of an attempt waits for others: so much more is made twice when the process dies. Milliseconds. */
 const changeLinger = 5;
@@ -134,7 +136,7 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
   }
 
   const taking = createGroup<Wanted, Claim | null>({
-    most,
+    most: mostClaims,
     atOnce,
     async write(wanted) {
       const token = randomUUID();
@@ -153,7 +155,7 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
   });
 
   const waits = createGroup<Wanted, number | null>({
-    most,
+    most: mostClaims,
     async write(wanted) {
       const found = await collection
         .aggregate<{ _id: string; attempt: number; wait: number }>([
@@ -170,7 +172,7 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
   });
 
   const changing = createGroup<Change, boolean>({
-    most,
+    most: mostChanges,
     linger: changeLinger,
     async write(changes) {
       const updates = toStatements(changes);
