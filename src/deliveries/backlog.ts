@@ -27,6 +27,8 @@ export interface Backlog {
   add(webhookId: string): void;
   /** More of this one may be wanted now. */
   draw(webhookId: string): void;
+  /** More may be wanted in all now. */
+  drawOthers(): void;
   /** Tries again what was left to others. */
   resume(): void;
   /** Claims nothing more; resolves when a look under way has ended. */
@@ -49,6 +51,8 @@ export function createBacklog({ due, wanted, wantedInAll, claim, onError }: Back
   let drawing: Promise<void> | null = null;
   let again = false;
   let closed = false;
+  /** Whether webhooks have to wait because no more is wanted in all, whatever they have room for themselves. */
+  let isFull = false;
 
   /** Webhooks that more is wanted of, the one served longest ago first. */
   function* inTurn(): Generator<readonly [string, number]> {
@@ -68,6 +72,7 @@ export function createBacklog({ due, wanted, wantedInAll, claim, onError }: Back
       shares.set(webhookId, share);
       left -= share;
     });
+    isFull = left === 0;
     return shares;
   }
 
@@ -118,6 +123,9 @@ export function createBacklog({ due, wanted, wantedInAll, claim, onError }: Back
     },
     draw(webhookId) {
       if (waiting.has(webhookId)) start();
+    },
+    drawOthers() {
+      if (isFull && waiting.size > 0 && wantedInAll() > 0) start();
     },
     resume() {
       if (waiting.size > 0) start();

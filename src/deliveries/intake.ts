@@ -25,8 +25,10 @@ export interface IntakeDeps {
   readonly perWebhook: number;
   /** How long a claimed attempt waits for a place until it is given back. Milliseconds. */
   readonly patience: number;
-  /** Called when there may be room for more attempts: a place of this webhook came free, or an attempt was recorded. */
+  /** Called when there may be room for another attempt of this webhook. */
   readonly onRoom: (webhookId: string) => void;
+  /** Called when there may be room for another attempt of whatever webhook. */
+  readonly onRoomInAll: () => void;
 }
 
 /** Which attempts are held by this process, and which of them have a place. */
@@ -56,7 +58,7 @@ interface Waiting {
 }
 
 /** A fair share of the places for each webhook. */
-export function createIntake({ concurrency, perWebhook, patience, onRoom }: IntakeDeps): Intake {
+export function createIntake({ concurrency, perWebhook, patience, onRoom, onRoomInAll }: IntakeDeps): Intake {
   const held = new Map<string, Promise<void>>();
   const lanes = new Map<string, Lane>();
   /** By webhook, the one served longest ago first. */
@@ -156,7 +158,7 @@ export function createIntake({ concurrency, perWebhook, patience, onRoom }: Inta
       const preparing = prepare(bell);
       const ended = pass(webhookId, lane, preparing).finally(() => {
         held.delete(deliveryId);
-        onRoom(webhookId);
+        onRoomInAll();
       });
       held.set(deliveryId, ended);
       return preparing.then((ready) => ready !== null);

@@ -73,6 +73,7 @@ export function createWorker(deps: WorkerDeps): Worker {
     perWebhook: deps.concurrencyPerWebhook,
     patience,
     onRoom: (webhookId) => backlog.draw(webhookId),
+    onRoomInAll: () => backlog.drawOthers(),
   });
   const backlog = createBacklog({
     due,

@@ -43,6 +43,7 @@ describe('The backlog', () => {
       free(webhookId: string, count: number) {
         held.set(webhookId, (held.get(webhookId) ?? 0) - count);
         backlog.draw(webhookId);
+        backlog.drawOthers();
       },
       breaks(now: boolean) {
         broken = now;
@@ -87,6 +88,18 @@ describe('The backlog', () => {
     await settle();
 
     expect(looks).to.deep.equal([{ a: 2 }, { b: 1, c: 1 }, { a: 1 }, { b: 1 }]);
+  });
+
+  it('goes on with the others when a webhook that has nothing left makes room for them', async () => {
+    const { backlog, looks, free, settle } = start({ a: 2, b: 5 }, 3, 3);
+    backlog.add('a');
+    await settle();
+    backlog.add('b');
+    await settle();
+    free('a', 2);
+    await settle();
+
+    expect(looks).to.deep.equal([{ a: 3 }, { b: 1 }, { b: 2 }]);
   });
 
   it('divides evenly what there is room for', async () => {
