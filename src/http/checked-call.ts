@@ -1,5 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { BodyReservation } from './body-memory.ts';
 import type { Departure } from './departure.ts';
+import type { Form } from './form.ts';
 import type { Call, Principal } from './operation.ts';
 import type { RequestBody } from './request-body.ts';
 
@@ -11,6 +13,18 @@ export interface Caller {
   readonly departure: Departure;
 }
 
+/** What was read of a request. */
+interface ReadRequest {
+  readonly query: Readonly<Record<string, unknown>>;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: RequestBody & { readonly form?: Form };
+  /** The room that the body takes. */
+  readonly reservation: BodyReservation;
+}
+
+const noBytes = Buffer.alloc(0);
+const noFields: Call['fields'] = new Map();
+
 /** A call once its request has been read and found valid. */
 export class CheckedCall implements Call {
   readonly requestId: string;
@@ -19,15 +33,15 @@ export class CheckedCall implements Call {
   readonly query: Readonly<Record<string, unknown>>;
   readonly headers: IncomingHttpHeaders;
   readonly body: unknown;
-  readonly rawBody: Buffer;
-  readonly longStrings: ReadonlyMap<number, number> | undefined;
+  rawBody: Buffer;
+  readonly fields: Call['fields'];
+  form: Form | undefined;
   readonly departure: Departure;
+  readonly #reservation: BodyReservation;
 
   constructor(
     { requestId, principal, params, departure }: Caller,
-    query: Readonly<Record<string, unknown>>,
-    headers: IncomingHttpHeaders,
-    { value, raw, longStrings }: RequestBody,
+    { query, headers, body: { value, raw, fields, form }, reservation }: ReadRequest,
   ) {
     this.requestId = requestId;
     this.principal = principal;
@@ -36,8 +50,16 @@ export class CheckedCall implements Call {
     this.headers = headers;
     this.body = value;
     this.rawBody = raw;
-    this.longStrings = longStrings;
+    this.fields = fields ?? noFields;
+    this.form = form;
     this.departure = departure;
+    this.#reservation = reservation;
+  }
+
+  releaseBody(): void {
+    this.rawBody = noBytes;
+    this.form = undefined;
+    this.#reservation.release();
   }
 
   get signal(): AbortSignal {

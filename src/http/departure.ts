@@ -11,6 +11,7 @@ export class Departure {
   #controller: AbortController | undefined;
 
   constructor(res: ServerResponse) {
+    this.hasLeft = res.destroyed;
     res.on('close', () => {
       if (!res.writableFinished) this.#leave();
     });

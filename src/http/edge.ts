@@ -2,33 +2,51 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options.ts';
 import type { Spec } from '../spec.ts';
+import type { LimitAccount } from './account-limits.ts';
+import { AccountTurns } from './account-turns.ts';
 import { Departure } from './departure.ts';
-import { answerError } from './errors.ts';
+import { answerError, isAnswered } from './errors.ts';
 import { createMatcher, type Match } from './match.ts';
-import type { OperationTable, Principal } from './operation.ts';
+import { OpenRequests } from './open-requests.ts';
+import type { Call, DataOperation, OperationTable, Reply } from './operation.ts';
+import { isPending } from './pending.ts';
+import type { Authenticate } from './principal.ts';
 import { createCallReader } from './read-call.ts';
 import { sendReply } from './reply.ts';
 import { requestId } from './request-id.ts';
-import { isWrite, joinRoutes, type Route } from './routes.ts';
+import { isOfModels, isRead, isWrite, joinRoutes, type Route } from './routes.ts';
 import { requireScope } from './scope.ts';
-import type { LimitWrites } from './write-limit.ts';
+import { originForm, requireOneHost } from './target.ts';
 
 /** What {@link createEdge} joins. Sizes are bytes. */
 export interface EdgeDependencies {
   readonly spec: Spec;
   readonly operations: OperationTable;
   /** Says whose request it is, before any body is read; `null` answers 401 `invalid_api_key`. */
-  readonly authenticate: (req: IncomingMessage) => Principal | null | Promise<Principal | null>;
+  readonly authenticate: Authenticate;
+  /** Does what needs the database, and bounds how long that may take. @default it takes as long as it takes */
+  readonly withDatabase?: (work: () => Promise<Reply>, maxWait?: number, waited?: number) => Promise<Reply>;
   /** The largest body of a relayed operation. */
   readonly modelBodyLimit: number;
   /** The largest body of any other operation. */
   readonly webhookBodyLimit: number;
+  /** Bytes of all bodies that are held at once. @default no bound */
+  readonly bodyMemory?: number;
   /** Asked before the body of a request that changes something is read. @default no limit */
-  readonly limitWrites?: LimitWrites;
+  readonly limitWrites?: LimitAccount;
+  /** The same for a request that reads. @default no limit */
+  readonly limitReads?: LimitAccount;
   /** How long a body may take to arrive, in milliseconds. @default 120_000 */
   readonly bodyTimeout?: number;
+  /** Where the requests under way are counted. @default nowhere else */
+  readonly openRequests?: OpenRequests;
   readonly logger: Logger;
 }
+
+/** Reads of one account that are worked on at once, in this process. */
+const readsAtOnce = 8;
+/** So much at most of recognising a caller counts as waiting for the database: a host's own function may wait for something else. Milliseconds. */
+const longestRecognition = 1_500;
 
 /** Middleware that Express 4 and Express 5 take alike, at the root or under a prefix. */
 export type Edge = (req: IncomingMessage, res: ServerResponse, next: () => void) => void;
@@ -49,51 +67,82 @@ function requireRoute(found: Match<Route>): Extract<Match<Route>, { kind: 'route
   }
 }
 
-function isPending<T>(value: T | Promise<T>): value is Promise<T> {
-  return typeof (value as Promise<T> | null)?.then === 'function';
-}
-
 /**
  * Makes the one piece of Express middleware that every request to the API goes through.
  * What is not ours goes on to the host untouched; what is ours is answered here, errors too.
  * @throws Error when openapi.yaml does not load, or has an operation that nothing does
  */
 export async function createEdge(deps: EdgeDependencies): Promise<Edge> {
-  const { spec, authenticate, logger, bodyTimeout: time = 120_000 } = deps;
+  const {
+    spec,
+    authenticate,
+    withDatabase = (work) => work(),
+    logger,
+    bodyTimeout: time = 120_000,
+    openRequests = new OpenRequests(),
+  } = deps;
   const routes = joinRoutes(spec, deps.operations);
   const match = createMatcher(routes);
+  const readTurns = new AccountTurns(readsAtOnce);
   const readCall = await createCallReader({
     spec,
     routes,
     relayedLimits: { bytes: deps.modelBodyLimit, time },
     otherLimits: { bytes: deps.webhookBodyLimit, time },
+    bodyMemory: deps.bodyMemory ?? Number.POSITIVE_INFINITY,
+    openRequests,
     logger,
   });
+
+  /** @param waited how long the request has waited for the database already, in milliseconds */
+  function reply({ handle, databaseWait }: DataOperation, call: Call, waited: number): Promise<Reply> {
+    return databaseWait === null ? handle(call) : withDatabase(() => handle(call), databaseWait, waited);
+  }
+
+  /** What has waited for its turn longer than its client did is not done. */
+  function replyInTurn(operation: DataOperation, call: Call, waited: number): Promise<Reply | undefined> {
+    const readyAt = performance.now();
+    return readTurns.run(call.principal.userId, async () =>
+      call.departure.hasLeft ? undefined : reply(operation, call, waited + performance.now() - readyAt),
+    );
+  }
 
   async function answer(req: IncomingMessage, res: ServerResponse, found: Match<Route>): Promise<void> {
     const id = requestId(req, res);
     const departure = new Departure(res);
-    res.setHeader('x-request-id', id);
     try {
+      res.setHeader('x-request-id', id);
+      // all that is below /v1 is somebody's own
+      res.setHeader('cache-control', 'no-store');
+      openRequests.add(res);
+      requireOneHost(req);
       const { route, params } = requireRoute(found);
-      const recognised = authenticate(req);
+      const askedAt = performance.now();
+      const recognised = authenticate(req, isOfModels(route));
       // a body is cheapest to read when listening to it begins in the turn that its request came in
       const principal = isPending(recognised) ? await recognised : recognised;
+      const waited = Math.min(performance.now() - askedAt, longestRecognition);
       if (!principal)
         throw new GatewayError('invalid_api_key', 'This API key is not known, has expired or has been revoked');
       requireScope(principal, route.scope);
       if (isWrite(route)) await deps.limitWrites?.(principal.userId);
-      const call = await readCall(req, route, { requestId: id, principal, params, departure });
+      if (isRead(route)) await deps.limitReads?.(principal.userId);
+      if (departure.hasLeft) return;
+      const call = await readCall(req, res, { route, caller: { requestId: id, principal, params, departure } });
       if ('relay' in route.operation) await route.operation.relay(call, res);
-      else sendReply(req, res, await route.operation.handle(call));
+      else {
+        const inTurn = isRead(route) && !isOfModels(route);
+        const replied = await (inTurn ? replyInTurn : reply)(route.operation, call, waited);
+        if (replied) sendReply(req, res, replied);
+      }
     } catch (error) {
       if (!departure.hasLeft) answerError(req, res, error, { requestId: id, logger });
     }
   }
 
   return function edge(req, res, next) {
-    const found = match(req.method ?? '', req.url ?? '');
-    if (found) void answer(req, res, found);
-    else next();
+    const found = match(req.method ?? '', originForm(req.url ?? ''));
+    if (!found) next();
+    else if (!isAnswered(res, logger)) void answer(req, res, found);
   };
 }

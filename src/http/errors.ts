@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { GatewayError } from '../errors.ts';
+import { describeThrown } from '../errors.ts';
 import type { Logger } from '../options.ts';
+import { readError } from './read-error.ts';
 import { sendReply } from './reply.ts';
 
 /** Request headers whose values an error's text might quote. */
@@ -18,26 +19,25 @@ function redact(text: string, secrets: readonly string[]): string {
   return secrets.reduce((redacted, secret) => redacted.replaceAll(secret, '[redacted]'), text);
 }
 
+function stackOf(thrown: unknown): string | undefined {
+  try {
+    return thrown instanceof Error ? String(thrown.stack ?? '') : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * What a log may hold of an error: name, message and stack, never its other properties (an HTTP client's error
  * carries the whole request), and none of the caller's credentials.
  */
-function loggable(error: unknown, req: IncomingMessage): Record<string, unknown> {
+function loggable(thrown: unknown, req: IncomingMessage): Record<string, unknown> {
   const secrets = credentialsOf(req);
-  if (!(error instanceof Error)) return { error: redact(String(error), secrets) };
-  return { error: `${error.name}: ${redact(error.message, secrets)}`, stack: redact(error.stack ?? '', secrets) };
-}
-
-function toGatewayError(error: unknown): GatewayError {
-  if (error instanceof GatewayError) return error;
-  return new GatewayError('internal_error', 'The gateway failed; quote the x-request-id when you ask about it', {
-    cause: error,
-  });
-}
-
-/** RFC 9110, section 11.6.1: every 401 says how to authenticate. */
-function headersOf(error: GatewayError): Readonly<Record<string, string>> {
-  return error.status === 401 ? { 'www-authenticate': 'Bearer', ...error.headers } : error.headers;
+  const stack = stackOf(thrown);
+  return {
+    error: redact(describeThrown(thrown), secrets),
+    ...(stack !== undefined && { stack: redact(stack, secrets) }),
+  };
 }
 
 /** What {@link answerError} needs to know about the request beside itself. */
@@ -49,7 +49,7 @@ export interface ErrorContext {
 /**
  * Answers an error, whatever was thrown: a GatewayError as itself, anything else as `internal_error`, told to the log
  * and not to the client. An answer that has begun already cannot turn into another: its connection is cut, so that nobody
- * takes the half for the whole.
+ * takes the half for the whole. Never throws.
  */
 export function answerError(
   req: IncomingMessage,
@@ -57,11 +57,26 @@ export function answerError(
   thrown: unknown,
   { requestId, logger }: ErrorContext,
 ): void {
-  const error = toGatewayError(thrown);
-  if (error.status === 500) {
-    logger.error('a request failed', { requestId, code: error.code, ...loggable(error.cause ?? error, req) });
+  const { status, code, body, headers, cause, flaw } = readError(thrown);
+  if (status === 500 || flaw !== undefined) {
+    logger.error('a request failed', { requestId, code, ...(flaw && { flaw }), ...loggable(cause, req) });
   }
   if (res.writableEnded) return;
-  if (res.headersSent) res.destroy();
-  else sendReply(req, res, { status: error.status, body: error.toBody(), headers: headersOf(error) });
+  try {
+    if (res.headersSent) res.destroy();
+    else sendReply(req, res, { status, body, headers });
+  } catch (error) {
+    // what else has its hands on this answer does not let it out
+    logger.error('an error could not be answered', { requestId, ...loggable(error, req) });
+    res.destroy();
+  }
+}
+
+/** Whether a host has answered a request itself and then called `next()`; such an answer is left alone. */
+export function isAnswered(res: ServerResponse, logger: Logger): boolean {
+  if (!res.headersSent) return false;
+  logger.error(
+    'a request was answered already when it came to the gateway; the host must not call next() after answering',
+  );
+  return true;
 }

@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import { GatewayError } from '../errors.ts';
+import { answerClientErrors, answerUnknownExpectations } from './client-errors.ts';
 
 /** What {@link hardenServer} sets. Durations are milliseconds. */
 export interface HardenOptions {
@@ -46,8 +47,24 @@ function check(options: Required<HardenOptions>): void {
 }
 
 /**
+ * Answers `Expect: 100-continue` (RFC 9110, section 10.1.1) when somebody begins to read the body: by then the gateway knows
+ * whose request it is and how long the body will be. Node by itself says to everybody at once that the body may come.
+ */
+function continueWhenRead(server: Server): void {
+  if (server.listenerCount('checkContinue') > 0) return;
+  server.on('checkContinue', (req, res) => {
+    req.once('resume', () => {
+      if (!res.headersSent) res.writeContinue();
+    });
+    server.emit('request', req, res);
+  });
+}
+
+/**
  * Bounds what slow and greedy clients can take of a server: a request's head and body must arrive in time, or the
- * connection is answered 408 and closed. Call it before `server.listen()`:
+ * connection is answered 408 and closed, and a client that asks first sends no body that is refused. What Node refuses by
+ * itself (400, 408, 413, 417, 431) is answered with a JSON body; listeners of yours for `clientError`, `checkExpectation` and
+ * `checkContinue` are left to do that instead. Call it before `server.listen()`:
  * `hardenServer(createServer(app)).listen(3000)`.
  * @returns the same server
  * @throws GatewayError `invalid_options`, also for a server that listens already, whose checks have begun
@@ -56,6 +73,9 @@ export function hardenServer<S extends Server>(server: S, options: HardenOptions
   const settings = { ...defaults, ...options };
   check(settings);
   if (server.listening) refuse('server', 'listens already; harden it before server.listen()');
+  continueWhenRead(server);
+  answerClientErrors(server);
+  answerUnknownExpectations(server);
   // connectionsCheckingInterval is read when the server starts to listen, though only createServer's options document it
   return Object.assign(server, settings);
 }

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { Departure } from './departure.ts';
+import type { Form } from './form.ts';
 
 /**
  * What an API key may be used for; none of them includes another. `x-scope` in openapi.yaml says which one an operation needs.
@@ -28,6 +29,12 @@ export interface Principal {
   readonly expiresAt?: Date;
 }
 
+/** Where a value stands in the bytes: `start` inclusive, `end` exclusive. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
 /** One checked request, as an operation sees it: authenticated, parsed once, valid against openapi.yaml. */
 export interface Call<Body = unknown> {
   readonly requestId: string;
@@ -37,14 +44,18 @@ export interface Call<Body = unknown> {
   readonly query: Readonly<Record<string, unknown>>;
   readonly headers: IncomingHttpHeaders;
   /**
-   * The body parsed once; `undefined` where there is none. Never what a relay sends on: long strings may be cut out of
-   * what it looks at.
+   * The body parsed once; `undefined` where there is none. Never what a relay sends on: it has of the body only what
+   * openapi.yaml describes, and no long strings.
    */
   readonly body: Body;
-  /** The body exactly as it came; empty where there is none. */
+  /** The body exactly as it came; empty where there is none, and once it has been released. */
   readonly rawBody: Buffer;
-  /** Where in it the strings stand that were cut out of `body`: start → end, quotes included. */
-  readonly longStrings: ReadonlyMap<number, number> | undefined;
+  /** Where in it the values of described fields stand, by path, for JSON that is relayed: `stream_options.include_usage`. */
+  readonly fields: ReadonlyMap<string, Span>;
+  /** The body as a form; `undefined` where it is none, and once it has been released. */
+  readonly form: Form | undefined;
+  /** Lets go of the bytes, which other requests may then take the room of. It happens by itself when the answer has ended. */
+  releaseBody(): void;
   /** Aborts when the client has left. Made when it is first asked for. */
   readonly signal: AbortSignal;
   /** The same for a relay, which does without a signal. */
@@ -62,6 +73,11 @@ export interface Reply {
 export interface DataOperation {
   // biome-ignore lint/suspicious/noExplicitAny: the validator has proved the body's type against openapi.yaml
   readonly handle: (call: Call<any>) => Promise<Reply>;
+  /**
+   * How long it may take until the database counts as unavailable, in milliseconds; `null` where it does without the
+   * database, or bounds its waits itself. @default 4_500
+   */
+  readonly databaseWait?: number | null;
 }
 
 /** An operation that writes the response itself, byte by byte. Errors thrown before the first byte are answered for it. */

@@ -1,79 +1,96 @@
 import { isUtf8 } from 'node:buffer';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError } from '../errors.ts';
-import { withoutLongStrings } from './long-strings.ts';
+import type { BodyShape } from './body-shape.ts';
+import { maxDepth, maxParts } from './json-limits.ts';
+import { JsonScan } from './json-scan.ts';
+import { NotJson } from './json-tokens.ts';
+import type { Span } from './operation.ts';
 
-/** How deep JSON may nest. Enough for any real body; far below where BSON (200) and recursion give up. */
-const maxDepth = 100;
+/** So many bytes are looked at in one go, then others have their turn: some milliseconds. */
+const sliceLength = 256 * 1024;
 
-/** Whether a value nests deeper than so many levels; the look itself goes no deeper than that. */
-function nestsDeeperThan(levels: number, value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (levels === 0) return true;
-  if (Array.isArray(value)) {
-    for (const item of value) if (nestsDeeperThan(levels - 1, item)) return true;
-    return false;
-  }
-  for (const key in value) if (nestsDeeperThan(levels - 1, (value as Record<string, unknown>)[key])) return true;
-  return false;
+/** What a relay looks at of JSON. */
+export interface Outline {
+  /** What it parses to, of that which a shape describes; strings of more than 64 bytes are `…`. */
+  readonly value: unknown;
+  /** Where the values of described keys stand, by path, as in `stream_options.include_usage`. */
+  readonly fields: ReadonlyMap<string, Span>;
 }
 
-/** @throws GatewayError `invalid_json` when a value nests deeper than 100 levels */
-export function checkDepth(value: unknown): void {
-  if (nestsDeeperThan(maxDepth, value)) {
-    throw new GatewayError('invalid_json', `The body nests deeper than ${maxDepth} levels`);
-  }
+function checkUtf8(bytes: Buffer): void {
+  if (!isUtf8(bytes)) throw new GatewayError('invalid_encoding', 'The body must be UTF-8');
 }
 
-/** V8 quotes the body in its message, which may hold a secret: only the position is passed on. */
-function whereItBreaks(error: unknown, text: string): string {
-  const position = /at position (\d+)/.exec((error as Error).message)?.[1];
-  if (position === undefined) return text.trim() === '' ? 'it is empty' : 'it breaks off or has a stray character';
-  return `look at character ${Number(position) + 1}`;
+/** Which character of a text, counted from 1, a byte belongs to. */
+function characterAt(bytes: Buffer, at: number): number {
+  let count = 1;
+  // all bytes of a character but the first start with 10 (RFC 3629, section 3)
+  for (let i = 0; i < at; i += 1) if (((bytes[i] as number) & 0xc0) !== 0x80) count += 1;
+  return count;
+}
+
+/** Where it breaks, and nothing of what is there, which may be a secret. */
+function whereItBreaks(bytes: Buffer, { at }: NotJson): string {
+  if (at < bytes.length) return `look at character ${characterAt(bytes, at)}`;
+  return bytes.length < sliceLength && bytes.toString('latin1').trim() === '' ? 'it is empty' : 'it breaks off';
+}
+
+/** @throws GatewayError where the scan does, with `invalid_json` for what is no JSON (RFC 8259) */
+function scanOn(scan: JsonScan, bytes: Buffer, until: number): boolean {
+  try {
+    return scan.run(until);
+  } catch (error) {
+    if (!(error instanceof NotJson)) throw error;
+    throw new GatewayError('invalid_json', `The body is not valid JSON: ${whereItBreaks(bytes, error)}`);
+  }
 }
 
 /**
  * Decodes and parses a JSON body.
  * @throws GatewayError `invalid_encoding` when the bytes are not UTF-8; `invalid_json` when they are not JSON (RFC 8259)
- * or nest deeper than 100 levels
+ * or nest deeper than 100 levels; `request_too_large` when what they parse to is out of proportion to them
  */
 export function parseJson(bytes: Buffer): { text: string; value: unknown } {
-  if (!isUtf8(bytes)) throw new GatewayError('invalid_encoding', 'The body must be UTF-8');
+  checkUtf8(bytes);
+  scanOn(new JsonScan(bytes), bytes, bytes.length);
   const text = bytes.toString('utf8');
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    throw new GatewayError('invalid_json', `The body is not valid JSON: ${whereItBreaks(error, text)}`);
-  }
-  checkDepth(value);
-  return { text, value };
-}
-
-/** A body of fewer bytes is parsed whole in less time than its long strings are found in. */
-const shortBody = 2 * 1024;
-
-/** JSON that was looked at without its long strings. */
-export interface LookedAt {
-  /** What it parses to; strings of more than 256 bytes may be cut to `…`. */
-  readonly value: unknown;
-  /** Where the strings stand that were cut: start → end, quotes included. */
-  readonly longStrings?: ReadonlyMap<number, number>;
+  return { text, value: JSON.parse(text) };
 }
 
 /**
- * Does for a body that is only looked at and goes on as it came what {@link parseJson} does for others.
- * @throws GatewayError the same
+ * Does for a body that is only looked at and goes on as it came what {@link parseJson} does for others. Long ones are
+ * looked at in turns.
+ * @throws GatewayError the same; `duplicate_parameter` for a described key of an object that is there twice and
+ * `unknown_parameter` for one that differs from it in case, lists aside: another reader might take that value
  */
-export function lookAtJson(bytes: Buffer): LookedAt {
-  const shortened = bytes.length > shortBody && isUtf8(bytes) ? withoutLongStrings(bytes) : undefined;
-  if (!shortened?.longStrings.size) return { value: parseJson(bytes).value };
-  let value: unknown;
-  try {
-    value = JSON.parse(shortened.text);
-  } catch {
-    // only the whole text tells where it goes wrong
-    return { value: parseJson(bytes).value };
-  }
-  checkDepth(value);
-  return { value, longStrings: shortened.longStrings };
+export async function outline(bytes: Buffer, shape: BodyShape): Promise<Outline> {
+  const isLong = bytes.length > sliceLength;
+  // joining its chunks took its time
+  if (isLong) await nextTurn();
+  checkUtf8(bytes);
+  const scan = new JsonScan(bytes, shape);
+  let until = 0;
+  do {
+    if (until > 0) await nextTurn();
+    until = Math.min(bytes.length, until + sliceLength);
+  } while (!scanOn(scan, bytes, until));
+  return scan;
+}
+
+/**
+ * Bounds what it costs to serialise again what the host has parsed.
+ * @throws GatewayError `invalid_json` when it nests deeper than 100 levels, `request_too_large` when it has too many values
+ */
+export function checkTree(value: unknown): void {
+  let left = maxParts;
+  const check = (node: unknown, levels: number): void => {
+    left -= 1;
+    if (left < 0) throw new GatewayError('request_too_large', `The body has more than ${maxParts} values`);
+    if (typeof node !== 'object' || node === null) return;
+    if (levels === 0) throw new GatewayError('invalid_json', `The body nests deeper than ${maxDepth} levels`);
+    if (Array.isArray(node)) for (const item of node) check(item, levels - 1);
+    else for (const key in node) check((node as Record<string, unknown>)[key], levels - 1);
+  };
+  check(value, maxDepth);
 }

@@ -1,18 +1,29 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from '../options.ts';
 import type { Spec } from '../spec.ts';
+import { BodyMemory, type BodyReservation } from './body-memory.ts';
+import { type BodyShape, bodyShape } from './body-shape.ts';
+import { createFormCheck } from './check-form.ts';
 import { type Caller, CheckedCall } from './checked-call.ts';
+import { readForm } from './form.ts';
+import type { OpenRequests } from './open-requests.ts';
 import type { Call } from './operation.ts';
 import { createPlainlyValid } from './plainly-valid.ts';
 import { checkKnown, parseQuery } from './query.ts';
 import type { BodyLimits } from './read-body.ts';
-import { takeBody } from './request-body.ts';
+import { type RequestBody, takeBody } from './request-body.ts';
 import { isRelayed, type Route } from './routes.ts';
 import { checkStorable } from './storable.ts';
 import { createValidator } from './validate.ts';
 
 /** Reads, parses and validates the rest of a request. */
-export type ReadCall = (req: IncomingMessage, route: Route, caller: Caller) => Promise<Call>;
+export type ReadCall = (req: IncomingMessage, res: ServerResponse, found: Found) => Promise<Call>;
+
+/** What a request is for, and who makes it. */
+export interface Found {
+  readonly route: Route;
+  readonly caller: Caller;
+}
 
 /** What {@link createCallReader} needs. */
 export interface CallReaderDependencies {
@@ -20,12 +31,20 @@ export interface CallReaderDependencies {
   readonly routes: readonly Route[];
   readonly relayedLimits: BodyLimits;
   readonly otherLimits: BodyLimits;
+  /** Bytes of all bodies held at once. */
+  readonly bodyMemory: number;
+  readonly openRequests: OpenRequests;
   readonly logger: Logger;
 }
 
-/** Whether an operation takes nothing but forms, which the validator does not judge. */
+/** Whether an operation takes nothing but forms, which are held against openapi.yaml by themselves. */
 function isUploadOnly({ mediaTypes }: Route): boolean {
   return mediaTypes.size > 0 && !mediaTypes.has('application/json');
+}
+
+function jsonShape(spec: Spec, { description }: Route): BodyShape | undefined {
+  const schema = description.requestBody?.content['application/json']?.schema;
+  return schema && bodyShape(spec, schema);
 }
 
 /** Of what is not relayed, only this is called as often. */
@@ -33,15 +52,19 @@ const isPublishing = ({ scope }: Route) => scope === 'events:publish';
 
 /**
  * Makes the function that turns a request into a checked call. What is relayed may have fields that openapi.yaml does not
- * know, and any query, for the provider may know them; anything else may not. An upload is the provider's to judge.
+ * know, and any query, for the provider may know them; anything else may not.
  */
 export async function createCallReader(deps: CallReaderDependencies): Promise<ReadCall> {
-  const { spec, routes, logger } = deps;
+  const { spec, routes, openRequests, logger } = deps;
   const relayedRoutes = routes.filter((route) => isRelayed(route) && !isUploadOnly(route));
   const others = routes.filter((route) => !isRelayed(route));
   const isPlainlyValid = createPlainlyValid(spec, [...relayedRoutes, ...others.filter(isPublishing)]);
+  const checkForm = createFormCheck(spec, routes);
   const validateRelayed = await createValidator(spec, relayedRoutes);
   const validateOthers = await createValidator(spec, others);
+
+  const shapes = new Map(relayedRoutes.map((route) => [route, jsonShape(spec, route)]));
+  const memory = new BodyMemory(deps.bodyMemory);
 
   let warned = false;
   const onReserialised = (): void => {
@@ -52,22 +75,46 @@ export async function createCallReader(deps: CallReaderDependencies): Promise<Re
     );
   };
 
-  return async function readCall(req, route, caller) {
+  async function take(req: IncomingMessage, route: Route, reservation: BodyReservation): Promise<RequestBody> {
+    const limits = isRelayed(route) ? deps.relayedLimits : deps.otherLimits;
+    try {
+      return await takeBody(req, {
+        route,
+        limits,
+        reservation,
+        openRequests,
+        shape: shapes.get(route),
+        onReserialised,
+      });
+    } catch (error) {
+      // nothing of a refused body is held, however long its answer takes
+      reservation.release();
+      throw error;
+    }
+  }
+
+  return async function readCall(req, res, { route, caller }) {
     const relayed = isRelayed(route);
-    const limits = relayed ? deps.relayedLimits : deps.otherLimits;
-    const body = await takeBody(req, route, limits, onReserialised);
+    const reservation = memory.open(caller.principal.userId);
+    res.once('close', () => reservation.release());
+    const body = await take(req, route, reservation);
     const { raw, text, value } = body;
     const { params } = caller;
     const { headers } = req;
     const query = parseQuery(req.url ?? '');
+    // what an operation takes is JSON or a form
+    const form =
+      relayed && value === undefined && raw.length > 0 ? await readForm(raw, headers['content-type'] ?? '') : undefined;
 
     if (!relayed) {
       if (text !== undefined) checkStorable(text, value);
       checkKnown(query, route.query);
       if (!isPlainlyValid(route, headers, value)) await validateOthers(route, { params, headers, body: value, query });
-    } else if ((value !== undefined || raw.length === 0) && !isPlainlyValid(route, headers, value)) {
+    } else if (form) {
+      checkForm(route, form);
+    } else if (!isPlainlyValid(route, headers, value)) {
       await validateRelayed(route, { params, headers, body: value, query: {} });
     }
-    return new CheckedCall(caller, query, headers, body);
+    return new CheckedCall(caller, { query, headers, body: form ? { ...body, form } : body, reservation });
   };
 }

@@ -1,10 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../errors.ts';
+import type { BodyShape } from './body-shape.ts';
 import { keptBody } from './kept-body.ts';
 import { bodyMediaType } from './media-type.ts';
-import { checkDepth, lookAtJson, parseJson } from './parse-json.ts';
-import { type BodyLimits, checkSize, readBody } from './read-body.ts';
-import { isRelayed, type Route } from './routes.ts';
+import type { Span } from './operation.ts';
+import { checkTree, outline, parseJson } from './parse-json.ts';
+import { type BodyBounds, checkSize, readBody } from './read-body.ts';
+import type { Route } from './routes.ts';
 import { announcesBody } from './unread-body.ts';
 
 /** A body as an operation gets it. */
@@ -13,49 +15,58 @@ export interface RequestBody {
   readonly raw: Buffer;
   /** The same as text, for JSON that is not relayed. */
   readonly text?: string;
-  /** What it parses to, for JSON; without the long strings of what is relayed. */
+  /** What it parses to, for JSON; of what is relayed only that which openapi.yaml describes. */
   readonly value?: unknown;
-  /** Where these stand: start → end, quotes included. */
-  readonly longStrings?: ReadonlyMap<number, number>;
+  /** Where the described fields of a relayed body stand, by path. */
+  readonly fields?: ReadonlyMap<string, Span>;
 }
 
 const noBody: RequestBody = Object.freeze({ raw: Buffer.alloc(0) });
 
 type ParsedByHost = IncomingMessage & { readonly body?: unknown };
 
+/** How the body of an operation is taken. */
+export interface BodyPlan extends BodyBounds {
+  readonly route: Route;
+  /** What of a relayed body is looked at. */
+  readonly shape: BodyShape | undefined;
+  /** Told when the exact bytes are gone, because the host parsed the body without `keepRawBody`. */
+  readonly onReserialised: () => void;
+}
+
 /** The bytes of what the host has parsed, as near as they can be had. */
 function serialiseAgain(body: unknown): Buffer {
   if (Buffer.isBuffer(body)) return body;
   if (typeof body === 'string') return Buffer.from(body);
-  checkDepth(body);
+  checkTree(body);
   return Buffer.from(JSON.stringify(body));
 }
 
-/** Takes the body from wherever it is: kept by the host, parsed by it, or still to be read. */
-function takeBytes(req: ParsedByHost, limits: BodyLimits, onReserialised: () => void): Buffer | Promise<Buffer> {
-  const kept = keptBody(req);
-  if (kept) return kept;
-  if (!req.readableDidRead) return readBody(req, limits);
-  if (req.body === undefined) {
+/** The bytes of a body that the host has read. */
+function takeFromHost(req: ParsedByHost, kept: Buffer | undefined, { reservation, onReserialised }: BodyPlan): Buffer {
+  if (!kept && req.body === undefined) {
     throw new Error('the host has read the body and left nothing of it: mount the gateway before what reads it');
   }
-  onReserialised();
-  return serialiseAgain(req.body);
+  if (!kept) onReserialised();
+  const bytes = kept ?? serialiseAgain(req.body);
+  reservation.grow(bytes.length);
+  return bytes;
+}
+
+/** Takes the body from wherever it is: kept by the host, parsed by it, or still to be read. */
+function takeBytes(req: IncomingMessage, plan: BodyPlan): Buffer | Promise<Buffer> {
+  const kept = keptBody(req);
+  return kept || req.readableDidRead ? takeFromHost(req, kept, plan) : readBody(req, plan);
 }
 
 /**
  * Reads the body of a request, whoever may have read it before, and parses it once.
  * An operation that takes none has it read and dropped, under the same limits.
- * @param onReserialised told when the exact bytes are gone, because the host parsed the body without `keepRawBody`
  * @throws GatewayError `missing_required_parameter`, `unsupported_media_type`, `request_too_large`, `request_timeout`,
- * `invalid_encoding`, `invalid_json`
+ * `invalid_encoding`, `invalid_json`, `duplicate_parameter`, `unknown_parameter`, `rate_limit_exceeded`, `overloaded`
  */
-export async function takeBody(
-  req: IncomingMessage,
-  route: Route,
-  limits: BodyLimits,
-  onReserialised: () => void,
-): Promise<RequestBody> {
+export async function takeBody(req: IncomingMessage, plan: BodyPlan): Promise<RequestBody> {
+  const { route, shape } = plan;
   const takesBody = route.mediaTypes.size > 0;
   const missing = (): RequestBody => {
     if (route.bodyRequired) throw new GatewayError('missing_required_parameter', 'This request needs a body');
@@ -65,14 +76,14 @@ export async function takeBody(
   if (!announcesBody(req)) return missing();
   if (!takesBody && req.readableDidRead) return noBody;
   const mediaType = takesBody ? bodyMediaType(req, route.mediaTypes) : '';
-  const raw = await takeBytes(req, limits, onReserialised);
-  checkSize(raw.length, limits);
+  const raw = await takeBytes(req, plan);
+  checkSize(raw.length, plan.limits);
   if (!takesBody) return noBody;
   if (raw.length === 0) return missing();
   if (mediaType !== 'application/json') return { raw };
-  if (isRelayed(route)) {
-    const { value, longStrings } = lookAtJson(raw);
-    return longStrings ? { raw, value, longStrings } : { raw, value };
+  if (shape) {
+    const { value, fields } = await outline(raw, shape);
+    return { raw, value, fields };
   }
   const { text, value } = parseJson(raw);
   return { raw, text, value };

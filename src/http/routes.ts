@@ -76,3 +76,13 @@ export function isRelayed({ operation }: Route): boolean {
 export function isWrite(route: Route): boolean {
   return route.method !== 'GET' && !isRelayed(route) && route.scope !== 'events:publish';
 }
+
+/** Whether a route reads what is stored, or what upstreams have. */
+export function isRead(route: Route): boolean {
+  return route.method === 'GET';
+}
+
+/** Whether a route is one of models, which are called and listed without the database. */
+export function isOfModels({ operation, scope }: Route): boolean {
+  return scope === 'models' && ('relay' in operation || operation.databaseWait === null);
+}

@@ -2,6 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /** An unwanted body announced to be no longer than this is read and thrown away, and the connection lives on. */
 const drainedBytes = 1024 * 1024;
+/** A piece of an unwanted body counts as so many bytes at least: reading it costs as much. */
+const bytesPerPiece = 4 * 1024;
 /** Of a longer one so many bytes are taken, for so many milliseconds, so that the client reads its answer before the connection ends. */
 const lingeringBytes = 64 * 1024 * 1024;
 const lingeringTime = 5_000;
@@ -29,7 +31,7 @@ function endAfterBody(req: IncomingMessage, res: ServerResponse): void {
   };
   let left = lingeringBytes;
   const count = (chunk: Buffer): void => {
-    left -= chunk.length;
+    left -= Math.max(chunk.length, bytesPerPiece);
     if (left < 0) end();
   };
   const timer = setTimeout(end, lingeringTime);

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import request from 'supertest';
 import { GatewayError } from '../../src/errors.ts';
@@ -44,6 +45,24 @@ describe('authentication at the edge', () => {
     await request(server.url).post('/v1/webhooks').set({ 'content-type': 'text/plain' }).send('x');
     expect(readable).to.equal(false);
     await server.close();
+  });
+
+  it('by a slow function of the host leaves most of a request’s time for the database', async () => {
+    const waits: (number | undefined)[] = [];
+    const server = await serve({
+      async authenticate() {
+        await sleep(1_700);
+        return { userId: 'usr_1' };
+      },
+      withDatabase(work, _maxWait, waited) {
+        waits.push(waited);
+        return work();
+      },
+    });
+    await request(server.url).get('/v1/webhooks');
+    await server.close();
+    expect(waits).to.have.length(1);
+    expect(waits[0]).to.be.below(1_600);
   });
 
   it('passes on what an error of ours says', async () => {

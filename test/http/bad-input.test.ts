@@ -16,6 +16,7 @@ describe('bad input', () => {
       allowPrivateNetworks: [],
       modelBodyLimit: 300_000,
       managementRateLimit: 100_000,
+      readRateLimit: 100_000,
     });
   });
   after(() => live.close());

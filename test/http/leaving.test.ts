@@ -1,8 +1,10 @@
 import { once } from 'node:events';
 import { expect } from 'chai';
+import express from 'express';
 import request from 'supertest';
+import { keepRawBody } from '../../src/http/kept-body.ts';
 import type { Call } from '../../src/http/operation.ts';
-import { goodKey, recordingLogger, serve } from './fake-edge.ts';
+import { createFakeEdge, goodKey, listen, recordingLogger, serve } from './fake-edge.ts';
 import { connectRaw, head } from './raw-client.ts';
 
 const authorization = `Bearer ${goodKey}`;
@@ -36,6 +38,37 @@ describe('a client that leaves', () => {
     expect(await reason).to.have.property('message', 'the client left');
     await server.close();
     expect(logger.lines).to.deep.equal([]);
+  });
+
+  it('while its key is checked leaves no room taken by a body that the host has read', async () => {
+    const waiting: ((principal: { userId: string }) => void)[] = [];
+    const edge = await createFakeEdge({
+      bodyMemory: 1_000,
+      authenticate: () => new Promise((resolve) => waiting.push(resolve)),
+    });
+    const app = express().use(express.json({ verify: keepRawBody }));
+    const closed: Promise<unknown>[] = [];
+    app.use((_req, res, next) => {
+      closed.push(once(res, 'close'));
+      next();
+    });
+    const server = await listen(app.use(edge));
+    const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x'.repeat(400) }] });
+    const headers = { 'content-type': 'application/json', 'content-length': String(body.length) };
+
+    const client = connectRaw(server.port);
+    client.write(head('POST', '/v1/chat/completions', headers), body);
+    while (waiting.length === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+    client.socket.destroy();
+    await closed[0];
+    waiting[0]?.({ userId: 'usr_1' });
+
+    const answer = request(server.url).post('/v1/chat/completions').set('content-type', 'application/json').send(body);
+    const answered = answer.then(({ status }) => status);
+    while (waiting.length === 1) await new Promise((resolve) => setTimeout(resolve, 2));
+    waiting[1]?.({ userId: 'usr_1' });
+    expect(await answered).to.equal(200);
+    await server.close();
   });
 
   it('in the middle of its body is no error either', async () => {

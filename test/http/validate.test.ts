@@ -97,13 +97,15 @@ describe('an operation that openapi.yaml describes', () => {
     expect((await list('', 'idle')).body.error).to.include({ param: 'x-mode', code: 'invalid_value' });
   });
 
-  it('takes an upload where it says so, and leaves it as it is', async () => {
-    const body = '--x\r\ncontent-disposition: form-data; name="n"\r\n\r\n1\r\n--x--\r\n';
-    const { text } = await request(server.url)
-      .post('/v1/images/generations')
-      .set({ ...headers, 'content-type': 'multipart/form-data; boundary=x' })
-      .send(body);
-    expect(text).to.equal(`undefined ${body}`);
+  it('takes an upload where it says so, holds it against its schema, and leaves it as it is', async () => {
+    const form = (name: string) => `--x\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n1\r\n--x--\r\n`;
+    const send = (body: string) =>
+      request(server.url)
+        .post('/v1/images/generations')
+        .set({ ...headers, 'content-type': 'multipart/form-data; boundary=x' })
+        .send(body);
+    expect((await send(form('image'))).text).to.equal(`undefined ${form('image')}`);
+    expect((await send(form('n'))).body.error).to.include({ code: 'missing_required_parameter', param: 'image' });
   });
 
   it('goes without a body where it may', async () => {

@@ -4,7 +4,8 @@ export const fields: Row[] = [
   ['no field', webhooks, { body: {} }, 400, 'missing_required_parameter', 'url'],
   ['no url', webhooks, create({ url: undefined }), 400, 'missing_required_parameter', 'url'],
   ['no events', webhooks, create({ events: undefined }), 400, 'missing_required_parameter', 'events'],
-  ['no secret', webhooks, create({ secret: undefined }), 400, 'missing_required_parameter', 'secret'],
+  ['null as secret', webhooks, create({ secret: null }), 400, 'invalid_type', 'secret'],
+  ['a secret that is easy to guess', webhooks, create({ secret: '12345678' }), 400, 'invalid_value', 'secret'],
   ['a field too many', webhooks, create({ active: false }), 400, 'unknown_parameter', 'active'],
   ['a misspelt field', webhooks, create({ event: [] }), 400, 'unknown_parameter', 'event'],
   ['a number as url', webhooks, create({ url: 1 }), 400, 'invalid_type', 'url'],
@@ -91,5 +92,6 @@ export const patches: Row[] = [
     'invalid_value',
     'overlap_seconds',
   ],
-  ['a rotation to no secret', rotated, { body: {} }, 400, 'missing_required_parameter', 'secret'],
+  ['a rotation to null', rotated, { body: { secret: null } }, 400, 'invalid_type', 'secret'],
+  ['a rotation to a weak secret', rotated, { body: { secret: 'password1' } }, 400, 'invalid_value', 'secret'],
 ];

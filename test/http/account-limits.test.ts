@@ -1,0 +1,93 @@
+import { expect } from 'chai';
+import { GatewayError } from '../../src/errors.ts';
+import { createReadLimit, createWriteLimit } from '../../src/http/account-limits.ts';
+import { createFakeEdge, goodKey, type Listening, listen } from './fake-edge.ts';
+
+const authorization = `Bearer ${goodKey}`;
+const webhook = { url: 'https://example.com', events: ['credits.low'], secret: 'long-enough' };
+
+type Call = (method: string, path: string, body?: unknown) => Promise<Response>;
+
+/** Sends a string as it is, anything else as JSON. */
+function callAt({ url }: Listening, ...[method, path, body]: Parameters<Call>): Promise<Response> {
+  return fetch(url + path, {
+    method,
+    headers: { authorization, 'content-type': 'application/json' },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+}
+
+describe('how often an account may change things', () => {
+  let server: Listening;
+  before(async () => {
+    const edge = await createFakeEdge({ limitWrites: createWriteLimit(3) });
+    server = await listen((req, res) => edge(req, res, () => res.end()));
+  });
+  after(() => server.close());
+
+  const call: Call = (...asked) => callAt(server, ...asked);
+
+  it('is counted over every kind of change, and told with the time to wait', async () => {
+    expect((await call('POST', '/v1/webhooks', webhook)).status).to.equal(200);
+    expect((await call('PATCH', '/v1/webhooks/wh_1', { active: false })).status).to.equal(200);
+    expect((await call('DELETE', '/v1/webhooks/wh_1')).status).to.equal(200);
+
+    const refused = await call('POST', '/v1/webhooks/wh_1/rotate_secret', { secret: 'long-enough' });
+    expect(refused.status).to.equal(429);
+    const seconds = Number(refused.headers.get('retry-after'));
+    expect(seconds).to.be.within(1, 60);
+    expect(((await refused.json()) as { error: object }).error).to.deep.equal({
+      message: `This account may make 3 changes a minute; try again in ${seconds} s`,
+      type: 'rate_limit_error',
+      param: null,
+      code: 'rate_limit_exceeded',
+    });
+  });
+
+  it('is judged before the body is looked at', async () => {
+    expect((await call('POST', '/v1/webhooks', 'no JSON')).status).to.equal(429);
+  });
+
+  it('does not bound reading, nor model calls', async () => {
+    expect((await call('GET', '/v1/webhooks')).status).to.equal(200);
+    expect((await call('POST', '/v1/embeddings', { model: 'm', input: 'x' })).status).to.equal(200);
+  });
+
+  it("is each account's own", async () => {
+    const limit = createWriteLimit(1);
+    await limit('usr_1');
+    await limit('usr_2');
+    const error = await limit('usr_1').catch((e) => e);
+    expect(error).to.be.instanceOf(GatewayError).that.includes({ code: 'rate_limit_exceeded', status: 429 });
+  });
+});
+
+describe('how often an account may read', () => {
+  let server: Listening;
+  before(async () => {
+    const edge = await createFakeEdge({ limitWrites: createWriteLimit(3), limitReads: createReadLimit(2) });
+    server = await listen((req, res) => edge(req, res, () => res.end()));
+  });
+  after(() => server.close());
+
+  const call: Call = (...asked) => callAt(server, ...asked);
+
+  it('is counted over every GET and HEAD, told with the time to wait, and keeps nobody from changing anything', async () => {
+    expect((await call('GET', '/v1/webhooks')).status).to.equal(200);
+    expect((await call('HEAD', '/v1/events')).status).to.equal(200);
+    for (const path of ['/v1/events?state=failed', '/v1/webhooks/wh_1/stats', '/v1/models', '/v1/deliveries/dlv_1']) {
+      const refused = await call('GET', path);
+      expect(refused.status, path).to.equal(429);
+      const seconds = Number(refused.headers.get('retry-after'));
+      expect(seconds).to.be.within(1, 60);
+      expect(((await refused.json()) as { error: object }).error).to.deep.equal({
+        message: `This account may make 2 reads a minute; try again in ${seconds} s`,
+        type: 'rate_limit_error',
+        param: null,
+        code: 'rate_limit_exceeded',
+      });
+    }
+    expect((await call('POST', '/v1/webhooks', webhook)).status).to.equal(200);
+    expect((await call('POST', '/v1/embeddings', { model: 'm', input: 'x' })).status).to.equal(200);
+  });
+});
