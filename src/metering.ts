@@ -1,6 +1,7 @@
 import type { ClientSession } from 'mongoose';
 import { costOf } from './credits/price.ts';
 import { type CreditService, createCreditService } from './credits/service.ts';
+import type { DatabaseAccess } from './database-access.ts';
 import type { EventService } from './events/service.ts';
 import { createLimitService, type LimitService } from './limits/service.ts';
 import type { createModels } from './models.ts';
@@ -21,6 +22,7 @@ export interface MeteringDeps {
   readonly models: ReturnType<typeof createModels>;
   readonly publish: EventService['publish'];
   readonly transaction: Atomically;
+  readonly database: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly options: ResolvedOptions;
 }
 
@@ -48,24 +50,26 @@ export interface Metering {
 const batchSize = 2_000;
 
 /** Joins usage, credits, payments and limits. */
-export function createMetering({ models, publish, transaction, options }: MeteringDeps): Metering {
+export function createMetering({ models, publish, transaction, database, options }: MeteringDeps): Metering {
   const { logger } = options;
   const { accounts, ledger } = models;
   const credits =
     options.credits &&
-    createCreditService({ accounts, ledger, publish, transaction, options: options.credits, logger });
+    createCreditService({ accounts, ledger, publish, transaction, database, options: options.credits, logger });
   const payments = createPaymentService({
     payments: models.payments,
     publish,
     transaction,
-    ...(credits && { reserve: credits.reserve, credit: credits.credit }),
+    ...(credits && { reserve: credits.reserve, credit: credits.credit, credited: credits.credited }),
   });
   const written = new Written();
   const usage = createUsageService({
     usage: models.usage,
     logger,
     longestCall: longestCall(options.upstreams),
+    waitingLimit: options.usageBacklog,
     onWritten: (records) => written.add(records),
+    ...(credits && { onLost: credits.lost }),
   });
   const prices = options.credits?.prices;
   const counting = createCounting({

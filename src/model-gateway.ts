@@ -26,11 +26,14 @@ export interface ModelGateway {
   /**
    * Publishes an event to the account's webhooks. Once it resolves, the event cannot be lost.
    * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `invalid_value`, `idempotency_conflict`,
-   *   `weak_write_concern`: nothing was stored; or `publish_unconfirmed`: publish again with the `idempotencyKey` it carries
+   *   `weak_write_concern`: nothing was stored; `database_unavailable`: nothing was stored, publish again later; or `publish_unconfirmed`: publish again with the `idempotencyKey` it carries
    */
   publish(input: EventInput, options?: PublishOptions): Promise<PublishedEvent>;
   /** Runs the host's own writes and what it publishes under `session` as one transaction, and starts the deliveries on commit. */
   transaction<T>(fn: (session: ClientSession) => Promise<T>): Promise<T>;
-  /** Stops intake, lets attempts in flight end (35 s at most), closes what the gateway opened. May be called again. */
+  /**
+   * Takes no more requests (503 `shutting_down`), lets calls under way end (`drainTimeout`) and attempts in flight (35 s at
+   * most), closes what the gateway opened. Resolves when all of it has ended. May be called again.
+   */
   close(): Promise<void>;
 }

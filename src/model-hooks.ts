@@ -72,3 +72,11 @@ export interface ModelHooks {
   /** When an answered call has ended. Not waited for; an error is logged and changes nothing. */
   onUsage?(record: UsageRecord): void | Promise<void>;
 }
+
+/** What a call asks for, which credits reserve for. */
+export interface RequestedOutput {
+  /** Answers, or images, that are asked for: one unless the request says more. */
+  readonly choices: number;
+  /** The most tokens that each may have; `undefined` where the request does not say. */
+  readonly maxTokens: number | undefined;
+}

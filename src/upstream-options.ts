@@ -30,11 +30,25 @@ export interface UpstreamOptions {
   readonly priority?: number;
   /** Headers sent with every request to it; they win over the caller's. @default {} */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Names of further headers of the caller's that it gets to see. Never `authorization` or `cookie`. @default [] */
+  /**
+   * Names of further headers of the caller's that it gets to see. Never `authorization` or `cookie`. All accounts share the
+   * `apiKey`: one such as `openai-organization` lets every caller choose what it stands for. @default []
+   */
   readonly forwardHeaders?: readonly string[];
   readonly timeouts?: UpstreamTimeouts;
+  /**
+   * Calls under way to it at once, in this process. One account may have two thirds of what the others leave; beyond that
+   * its calls go to another upstream that serves the model, or are answered 429 `rate_limit_exceeded`. @default 2_000
+   */
+  readonly maxConcurrency?: number;
   /** Whether streams are asked for their usage (`stream_options.include_usage`), for metering. @default true */
   readonly includeUsage?: boolean;
+  /**
+   * Whether clients get a plain error in place of what it says with 429 and 5xx, which may name your account there, its
+   * organization and its limits. The status and `retry-after` stay; the log gets the text, shortened and without keys.
+   * @default false, its errors are relayed as they come
+   */
+  readonly maskErrors?: boolean;
 }
 
 const known = [
@@ -48,7 +62,9 @@ const known = [
   'headers',
   'forwardHeaders',
   'timeouts',
+  'maxConcurrency',
   'includeUsage',
+  'maskErrors',
 ];
 const knownTimeouts = ['connect', 'firstByte', 'betweenChunks', 'total'];
 const headerName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
@@ -90,6 +106,10 @@ function checkNumber(param: string, value: unknown, min: number): void {
     refuse(param, `must be a number, ${min} or more`);
 }
 
+function checkWholeNumber(param: string, value: unknown, min: number): void {
+  if (!Number.isSafeInteger(value) || (value as number) < min) refuse(param, `must be a whole number, ${min} or more`);
+}
+
 function checkUpstream(param: string, upstream: UpstreamOptions): void {
   checkKeys(param, upstream, known);
   if (typeof upstream.name !== 'string' || !/^[\x21-\x7e]+$/.test(upstream.name)) {
@@ -112,12 +132,15 @@ function checkUpstream(param: string, upstream: UpstreamOptions): void {
   }
   if (upstream.weight !== undefined) checkNumber(`${param}.weight`, upstream.weight, 0);
   if (upstream.priority !== undefined) checkNumber(`${param}.priority`, upstream.priority, Number.MIN_SAFE_INTEGER);
+  if (upstream.maxConcurrency !== undefined) checkWholeNumber(`${param}.maxConcurrency`, upstream.maxConcurrency, 1);
   checkKeys(`${param}.timeouts`, upstream.timeouts ?? {}, knownTimeouts);
   for (const [name, value] of Object.entries(upstream.timeouts ?? {})) {
     if (value !== undefined) checkNumber(`${param}.timeouts.${name}`, value, 1);
   }
-  if (upstream.includeUsage !== undefined && typeof upstream.includeUsage !== 'boolean') {
-    refuse(`${param}.includeUsage`, 'must be true or false');
+  for (const name of ['includeUsage', 'maskErrors'] as const) {
+    if (upstream[name] !== undefined && typeof upstream[name] !== 'boolean') {
+      refuse(`${param}.${name}`, 'must be true or false');
+    }
   }
 }
 

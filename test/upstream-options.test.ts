@@ -27,6 +27,7 @@ describe('the options of an upstream', () => {
       forwardHeaders: ['traceparent'],
       timeouts: { connect: 1, firstByte: 2, betweenChunks: 3, total: 4 },
       includeUsage: false,
+      maxConcurrency: 1,
     };
     expect(refusal(upstream)).to.equal('accepted');
   });
@@ -38,6 +39,9 @@ describe('the options of an upstream', () => {
     ['upstreams[0].baseUrl', { baseUrl: 'https://' }],
     ['upstreams[0].model', { model: 'm' }],
     ['upstreams[0].models', { models: 'gpt-*' }],
+    ['upstreams[0].maxConcurrency', { maxConcurrency: 0 }],
+    ['upstreams[0].maxConcurrency', { maxConcurrency: 1.5 }],
+    ['upstreams[0].maxConcurrency', { maxConcurrency: '10' }],
     ['upstreams[0].models', { models: [''] }],
     ['upstreams[0].aliases', { aliases: ['a'] }],
     ['upstreams[0].aliases.fast', { aliases: { fast: 1 } }],

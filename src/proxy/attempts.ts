@@ -1,3 +1,4 @@
+import type { GatewayError } from '../errors.ts';
 import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { isBroken } from './breaker.ts';
@@ -5,6 +6,7 @@ import { type Cutoff, pause } from './cutoff.ts';
 import { failure, failureOf } from './failure.ts';
 import { isRetryable, type Outcome, type RetryBudget, waitBefore } from './retry.ts';
 import type { Upstream } from './upstream.ts';
+import type { CallPlace } from './upstream-calls.ts';
 
 /** An upstream's answer, whatever its status, its body still on its way. */
 export interface Answer {
@@ -20,6 +22,13 @@ export interface RetryPolicy {
   readonly budget: RetryBudget;
 }
 
+/** The same for one call of an account. */
+export interface CallPolicy extends RetryPolicy {
+  readonly userId: string;
+  /** Ends up at the upstream that answered. */
+  readonly place: CallPlace;
+}
+
 type Ask = (upstream: Upstream) => Promise<OutboundResponse>;
 type Try = { readonly upstream: Upstream; readonly response?: OutboundResponse; readonly error?: OutboundError };
 
@@ -33,9 +42,9 @@ function conclude({ upstream, response, error }: Try): Answer {
 }
 
 /** Asks one upstream through its breaker; `undefined` when the breaker kept the call away. */
-async function tryOne(upstream: Upstream, ask: Ask): Promise<Try | undefined> {
+async function tryOne(upstream: Upstream, userId: string, ask: Ask): Promise<Try | undefined> {
   try {
-    return { upstream, response: await upstream.breaker.run(() => ask(upstream)) };
+    return { upstream, response: await upstream.breaker.run(userId, () => ask(upstream)) };
   } catch (error) {
     if (isBroken(error)) return undefined;
     if (error instanceof OutboundError) return { upstream, error };
@@ -46,12 +55,12 @@ async function tryOne(upstream: Upstream, ask: Ask): Promise<Try | undefined> {
 /**
  * Asks upstreams in turn, around again when all have been asked, until one answers what a caller should see or the tries,
  * the waits or the budget are used up: then the last outcome stands. Nothing has been sent down before it returns.
- * @throws GatewayError when the last outcome is a failure, or every upstream is being left alone
+ * @throws GatewayError when the last outcome is a failure, or every upstream is left alone or has no place for the call
  */
 export async function askInTurn(
   order: readonly Upstream[],
   ask: Ask,
-  policy: RetryPolicy,
+  policy: CallPolicy,
   cutoff: Cutoff,
 ): Promise<Answer> {
   const candidates = [...order];
@@ -61,6 +70,7 @@ export async function askInTurn(
   let paid = true;
   let waited = 0;
   let last: Try | undefined;
+  let refusal: GatewayError | undefined;
   while (candidates.length > 0) {
     const ready = Math.min(...readyAt);
     const next = readyAt.indexOf(ready);
@@ -68,9 +78,12 @@ export async function askInTurn(
     if (waited + wait > policy.maxWait || !(paid || policy.budget.spend())) break;
     paid = true;
     if (wait > 0) await pause(wait, cutoff);
-    if (last && cutoff.aborted) throw failure('upstream_timeout');
+    if (last && cutoff.isOver) throw failure('upstream_timeout');
     waited += wait;
-    const tried = await tryOne(candidates[next] as Upstream, ask);
+    const upstream = candidates[next] as Upstream;
+    const noPlace = policy.place.moveTo(upstream.calls);
+    refusal ??= noPlace;
+    const tried = noPlace ? undefined : await tryOne(upstream, policy.userId, ask);
     if (!tried) {
       candidates.splice(next, 1);
       readyAt.splice(next, 1);
@@ -81,9 +94,9 @@ export async function askInTurn(
     last?.response?.data.destroy();
     last = tried;
     const outcome = outcomeOf(tried);
-    if (cutoff.aborted || !isRetryable(outcome) || tries >= policy.attempts) break;
+    if (cutoff.isOver || !isRetryable(outcome) || tries >= policy.attempts) break;
     readyAt[next] = performance.now() + waitBefore(outcome, tries, Date.now(), Math.random);
   }
   if (last) return conclude(last);
-  throw failure('upstream_unreachable');
+  throw refusal ?? failure('upstream_unreachable');
 }

@@ -1,3 +1,5 @@
+import { GatewayError } from '../errors.ts';
+
 /** What of an upstream its choice depends on. */
 export interface Choosable {
   readonly weight: number;
@@ -39,4 +41,18 @@ export function choose<One extends Choosable>(
   return [...byPriority.keys()]
     .sort((a, b) => a - b)
     .flatMap((priority) => shuffled(byPriority.get(priority) ?? [], random));
+}
+
+/**
+ * The upstreams that a call of a model goes to, in turn; at least one.
+ * @throws GatewayError `model_not_found`
+ */
+export function route<One extends Choosable>(
+  upstreams: readonly One[],
+  model: string | undefined,
+): readonly [One, ...One[]] {
+  const [first, ...others] = choose(upstreams, model, Math.random);
+  if (first) return [first, ...others];
+  const message = model === undefined ? 'No model provider is configured.' : `The model '${model}' does not exist.`;
+  throw new GatewayError('model_not_found', message, { param: 'model' });
 }

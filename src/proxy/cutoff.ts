@@ -14,10 +14,12 @@ type Listener = () => void;
 export class Cutoff implements Abortable {
   aborted = false;
   reason: unknown;
+  /** How long the call may go on when the client leaves; asked at that moment. Milliseconds. @default not at all */
+  graceOnDisconnect: () => number = () => 0;
   readonly #departure: Call['departure'];
   readonly #listeners: Listener[] = [];
   /** When the whole call must have ended, by `performance.now()`. */
-  readonly #end: number;
+  #end: number;
   /** When something must have come. */
   #due = Number.POSITIVE_INFINITY;
   #within = 0;
@@ -29,12 +31,17 @@ export class Cutoff implements Abortable {
     this.#departure = departure;
     this.#end = performance.now() + total;
     this.#arm();
-    departure.tell(() => this.abort(new DOMException('the client left', 'AbortError')));
+    departure.tell(this.#onDisconnect);
   }
 
   /** Whether it was the client who ended the call. */
   get clientLeft(): boolean {
     return this.#departure.hasLeft;
+  }
+
+  /** Whether nothing more is to be begun for the call. */
+  get isOver(): boolean {
+    return this.aborted || this.clientLeft;
   }
 
   abort(reason: unknown): void {
@@ -74,6 +81,16 @@ export class Cutoff implements Abortable {
     clearTimeout(this.#timer);
     this.#departure.tell(undefined);
   }
+
+  #onDisconnect = (): void => {
+    const grace = this.graceOnDisconnect();
+    if (grace <= 0) {
+      this.abort(new DOMException('the client left', 'AbortError'));
+      return;
+    }
+    this.#end = Math.min(this.#end, performance.now() + grace);
+    this.#arm();
+  };
 
   #arm(): void {
     clearTimeout(this.#timer);

@@ -8,6 +8,8 @@ export interface Endpoint {
   readonly path: string;
   /** Reads what the relay needs to know of a body. @throws GatewayError */
   readonly readBody: (call: Call) => ModelBody;
+  /** The key that the text of its streams stands under. */
+  readonly textKey?: string;
   /** Whether its streams can be asked for their usage. */
   readonly streamsUsage: boolean;
   /** Whether its answers hold vectors that may have to be repaired. */
@@ -16,17 +18,22 @@ export interface Endpoint {
   readonly answersImages: boolean;
 }
 
-const readJson = ({ rawBody, longStrings }: Call): ModelBody => readModelBody(rawBody, longStrings);
+function readJson({ rawBody, fields, body }: Call): ModelBody {
+  return readModelBody(rawBody, fields, (body as { readonly prompt?: unknown }).prompt);
+}
 
-const readForm = (call: Call): ModelBody => readMultipartBody(call.rawBody, call.headers['content-type'] ?? '');
+function readForm({ form }: Call): ModelBody {
+  if (form) return readMultipartBody(form);
+  throw new Error('openapi.yaml: this operation takes something else than a form');
+}
 
 const text = { readBody: readJson, streamsUsage: true, answersVectors: false, answersImages: false };
 const images = { readBody: readJson, streamsUsage: false, answersVectors: false, answersImages: true };
 
 /** operationId → endpoint. */
 export const endpoints = {
-  createChatCompletion: { path: '/chat/completions', ...text },
-  createCompletion: { path: '/completions', ...text },
+  createChatCompletion: { path: '/chat/completions', ...text, textKey: 'delta' },
+  createCompletion: { path: '/completions', ...text, textKey: 'text' },
   createImage: { path: '/images/generations', ...images },
   createImageEdit: { path: '/images/edits', ...images, readBody: readForm },
   createImageVariation: { path: '/images/variations', ...images, readBody: readForm },

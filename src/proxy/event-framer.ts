@@ -66,6 +66,14 @@ export class EventFramer {
     if (this.#isBetweenEvents() && this.#passesWhole(chunk)) return [chunk];
     const out: Buffer[] = [];
     let from = 0;
+    /** Where comments and blank lines between events end that pass together: by themselves each would be a write. */
+    let blankTo = 0;
+    const passBlank = (): void => {
+      if (blankTo <= from) return;
+      out.push(chunk.subarray(from, blankTo));
+      from = blankTo;
+      this.#droppedLast = false;
+    };
     for (let i = 0; i < chunk.length; i += 1) {
       const byte = chunk[i];
       if (byte !== lf && byte !== cr) {
@@ -81,17 +89,24 @@ export class EventFramer {
         }
       } else {
         this.#afterCr = byte === cr;
+        const { events } = this;
         if (this.#endLine()) {
           // the LF of a CRLF belongs to the event it ends
           if (this.#afterCr && chunk[i + 1] === lf) {
             this.#afterCr = false;
             i += 1;
           }
-          this.#release(chunk.subarray(from, i + 1), out);
-          from = i + 1;
+          if (this.events === events && this.#heldBytes === 0 && !this.#passing) {
+            blankTo = i + 1;
+          } else {
+            passBlank();
+            this.#release(chunk.subarray(from, i + 1), out);
+            from = i + 1;
+          }
         }
       }
     }
+    passBlank();
     if (from < chunk.length) this.#hold(chunk.subarray(from), out);
     return out;
   }

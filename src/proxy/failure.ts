@@ -7,6 +7,8 @@ const messages = {
   upstream_disconnected: 'The model provider closed the connection before its answer was complete.',
   upstream_invalid_response: 'The model provider gave an answer that cannot be relayed.',
   upstream_auth_failed: 'The model provider refused the gateway; the operator has to look.',
+  upstream_rate_limited: 'The model provider takes no more requests for now; send the request again later.',
+  upstream_error: 'The model provider failed; send the request again.',
   shutting_down: 'The gateway is shutting down; send the request again.',
   internal_error: 'The request could not be sent to the model provider.',
 } as const satisfies Partial<Record<ErrorCode, string>>;
@@ -16,6 +18,7 @@ type FailureCode = keyof typeof messages;
 const codes: Readonly<Record<OutboundCode, FailureCode>> = {
   dns_failed: 'upstream_unreachable',
   address_not_allowed: 'upstream_unreachable',
+  http_not_allowed: 'upstream_unreachable',
   connect_refused: 'upstream_unreachable',
   connect_failed: 'upstream_unreachable',
   tls_failed: 'upstream_unreachable',
@@ -31,7 +34,8 @@ const codes: Readonly<Record<OutboundCode, FailureCode>> = {
 
 /** What a caller is told of a failure. Says nothing about which upstream, or where. Pure. */
 export function failure(code: FailureCode, details?: GatewayErrorDetails): GatewayError {
-  return new GatewayError(code, messages[code], details);
+  const headers = code === 'shutting_down' ? { 'retry-after': '1' } : {};
+  return new GatewayError(code, messages[code], { headers, ...details });
 }
 
 /** The same for a call that failed beneath. Pure. */

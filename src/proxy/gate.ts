@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { ModelCall, UsageRecord } from '../options.ts';
+import type { ModelCall, RequestedOutput, UsageRecord } from '../options.ts';
 
 /** A call that was let through, for who let it through. One of the two is called, once. */
 export interface Pass {
@@ -12,23 +12,36 @@ export interface Pass {
 }
 
 /**
- * Asked before a call is routed, synchronously, so that no call waits. `undefined` lets it through and wants to hear no more.
+ * Asked before a call is routed. Answers at once wherever it can, so that calls seldom wait. `undefined` lets it through and
+ * wants to hear no more.
  * @param estimatedTokens what the request is likely to use before its answer
+ * @param output what it asks for
  * @throws GatewayError to refuse the call
  */
-export type Gate = (call: ModelCall, estimatedTokens: number) => Pass | undefined;
-
-/** Asks every gate in turn; the first that refuses takes back what those before it let through. */
-export function openGates(
-  gates: readonly Gate[],
+export type Gate = (
   call: ModelCall,
   estimatedTokens: number,
+  output: RequestedOutput,
+) => Pass | Promise<Pass> | undefined;
+
+/** What the gates are asked about. */
+export interface RequestedCall {
+  readonly info: ModelCall;
+  readonly estimatedTokens: number;
+  readonly output: RequestedOutput;
+}
+
+/** Asks every gate in turn; the first that refuses takes back what those before it let through. */
+export async function openGates(
+  gates: readonly Gate[],
+  { info, estimatedTokens, output }: RequestedCall,
   res: ServerResponse,
-): readonly Pass[] {
+): Promise<readonly Pass[]> {
   const passes: Pass[] = [];
   try {
     for (const gate of gates) {
-      const pass = gate(call, estimatedTokens);
+      const answer = gate(info, estimatedTokens, output);
+      const pass = answer instanceof Promise ? await answer : answer;
       if (!pass) continue;
       passes.push(pass);
       for (const name in pass.headers) res.setHeader(name, pass.headers[name] as string);

@@ -1,15 +1,25 @@
-import { GatewayError } from '../errors.ts';
+import { describeThrown, GatewayError, isGatewayError } from '../errors.ts';
 import type { Logger, ModelHooks } from '../options.ts';
 import type { RelayHooks } from './relay.ts';
 
 /** Runs a host's function that nobody waits for; what it throws is told to the log and to nobody else. */
 export function tell(logger: Logger, name: keyof ModelHooks, run: () => void | Promise<void>): void {
-  const report = (error: unknown): void => logger.error(`the host's ${name} failed`, { error: String(error) });
+  const report = (error: unknown): void => logger.error(`the host's ${name} failed`, { error: describeThrown(error) });
   try {
-    run()?.catch(report);
+    const running: unknown = run();
+    if (running !== undefined) Promise.resolve(running).catch(report);
   } catch (error) {
     report(error);
   }
+}
+
+/** The model that a host has called in the place of the one asked for; whatever else it gives is the host's mistake. */
+function otherModel(given: unknown): { readonly model?: string } | undefined {
+  if (given === undefined || given === null) return undefined;
+  const { model } = given as { readonly model?: unknown };
+  if (model === undefined) return undefined;
+  if (typeof model === 'string' && model !== '') return { model };
+  throw new TypeError('onRequest must give { model } with the name of a model, or nothing');
 }
 
 /** The host's hooks as the relay calls them; `undefined` where there are none, so that no call pays for them. */
@@ -18,9 +28,9 @@ export function relayHooks({ onRequest, onResponse }: ModelHooks, logger: Logger
   return {
     async onRequest(call) {
       try {
-        return await onRequest?.(call);
+        return otherModel(await onRequest?.(call));
       } catch (error) {
-        if (error instanceof GatewayError) throw error;
+        if (isGatewayError(error)) throw error;
         throw new GatewayError('internal_error', 'The call could not be checked.', { cause: error });
       }
     },

@@ -1,15 +1,26 @@
-import { findValues, type Span, valueAt } from './json-scan.ts';
+import type { Span } from '../http/operation.ts';
+import type { RequestedOutput } from '../options.ts';
+import { modelNameTooLong } from './model-name.ts';
+import { listedTokens, requestedOutput } from './requested-output.ts';
+import { longestValue, shortValue } from './short-value.ts';
 import { type Edit, splice } from './splice.ts';
 
 /** What the relay reads of a request body. The rest of it goes up unread. */
 export interface ModelBody {
-  readonly bytes: Buffer;
+  /** Empty once no upstream can need them any more. */
+  bytes: Buffer;
   /** The model asked for; `undefined` where the body names none. */
   readonly model: string | undefined;
   readonly stream: boolean;
   /** Whether the caller asked for the usage chunk at the end of a stream. */
   readonly wantsUsage: boolean;
   readonly wantsBase64: boolean;
+  /** How much the caller asked for. */
+  readonly output: RequestedOutput;
+  /** How many tokens the prompt has where it is a list of them; otherwise 0. */
+  readonly listedTokens: number;
+  /** Where the files of a form stand; `undefined` for JSON. */
+  readonly files?: readonly Span[];
   /** Where the model's name stands. */
   readonly modelSpan: Span | undefined;
   /** A model's name as it is written there. */
@@ -18,54 +29,67 @@ export interface ModelBody {
   readonly usageEdits: readonly Edit[];
 }
 
-const readKeys = ['model', 'stream', 'stream_options', 'encoding_format'] as const;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+
+function modelOf(bytes: Buffer, span: Span | undefined): string | undefined {
+  if (span && span.end - span.start > longestValue) throw modelNameTooLong();
+  const model = shortValue(bytes, span);
+  return typeof model === 'string' ? model : undefined;
+}
+
+function isEmptyObject(bytes: Buffer, { start }: Span): boolean {
+  let i = start + 1;
+  while ((bytes[i] as number) <= 0x20) i += 1;
+  return bytes[i] === closeBrace;
+}
 
 /** The edits that make `stream_options.include_usage` true. */
-function usageEdits(bytes: Buffer, options: Span | undefined): Edit[] {
+function usageEdits(bytes: Buffer, options: Span | undefined, usage: Span | undefined): Edit[] {
+  if (usage) return [{ ...usage, text: 'true' }];
   if (!options) {
     const start = bytes.indexOf('{') + 1;
     return [{ start, end: start, text: '"stream_options":{"include_usage":true},' }];
   }
-  const value = valueAt(bytes, options);
-  if (value === null) return [{ ...options, text: '{"include_usage":true}' }];
+  if (shortValue(bytes, options) === null) return [{ ...options, text: '{"include_usage":true}' }];
   // neither null nor an object: the upstream's to refuse
-  if (typeof value !== 'object' || Array.isArray(value)) return [];
-  const { include_usage } = findValues(bytes, ['include_usage'], options.start);
-  if (include_usage) return [{ ...include_usage, text: 'true' }];
+  if (bytes[options.start] !== openBrace) return [];
   const start = options.start + 1;
-  return [{ start, end: start, text: `"include_usage":true${Object.keys(value).length > 0 ? ',' : ''}` }];
-}
-
-function asksForUsage(bytes: Buffer, options: Span | undefined): boolean {
-  if (!options) return false;
-  const { include_usage } = findValues(bytes, ['include_usage'], options.start);
-  return include_usage !== undefined && valueAt(bytes, include_usage) === true;
+  return [{ start, end: start, text: `"include_usage":true${isEmptyObject(bytes, options) ? '' : ','}` }];
 }
 
 /**
  * Reads what routing and metering need from a JSON body, from the bytes that go up. Pure.
- * @param longStrings start → end of strings that are known to stand there
- * @throws GatewayError `duplicate_parameter`
+ * @param fields where the values of its fields stand, by path
+ * @param prompt what is known of the prompt of a text completion
+ * @throws GatewayError `invalid_value` for a model's name that is longer than any
  */
-export function readModelBody(bytes: Buffer, longStrings?: ReadonlyMap<number, number>): ModelBody {
-  const found = findValues(bytes, readKeys, 0, longStrings);
-  const model = found.model && valueAt(bytes, found.model);
-  const stream = found.stream !== undefined && valueAt(bytes, found.stream) === true;
-  const wantsUsage = asksForUsage(bytes, found.stream_options);
+export function readModelBody(bytes: Buffer, fields: ReadonlyMap<string, Span>, prompt?: unknown): ModelBody {
+  const modelSpan = fields.get('model');
+  const usage = fields.get('stream_options.include_usage');
+  const model = modelOf(bytes, modelSpan);
+  const stream = shortValue(bytes, fields.get('stream')) === true;
+  const wantsUsage = shortValue(bytes, usage) === true;
   return {
     bytes,
-    model: typeof model === 'string' ? model : undefined,
+    model,
     stream,
     wantsUsage,
-    wantsBase64: found.encoding_format !== undefined && valueAt(bytes, found.encoding_format) === 'base64',
-    modelSpan: found.model,
+    wantsBase64: shortValue(bytes, fields.get('encoding_format')) === 'base64',
+    output: requestedOutput(bytes, fields, prompt),
+    listedTokens: listedTokens(bytes, fields),
+    modelSpan,
     writeModel: JSON.stringify,
-    usageEdits: stream && !wantsUsage ? usageEdits(bytes, found.stream_options) : [],
+    usageEdits: stream && !wantsUsage ? usageEdits(bytes, fields.get('stream_options'), usage) : [],
   };
 }
 
-/** The body as it goes up: with the upstream's name for the model, and asking for usage where that is wanted. Pure. */
-export function bodyFor(body: ModelBody, upstreamModel: string | undefined, askForUsage: boolean): Buffer {
+/** The body as it goes up, in pieces where it is long: with the upstream's name for the model, and asking for usage where that is wanted. Pure. */
+export function bodyFor(
+  body: ModelBody,
+  upstreamModel: string | undefined,
+  askForUsage: boolean,
+): Buffer | readonly Buffer[] {
   const edits = askForUsage ? [...body.usageEdits] : [];
   if (body.modelSpan && upstreamModel !== undefined && upstreamModel !== body.model) {
     edits.push({ ...body.modelSpan, text: body.writeModel(upstreamModel) });

@@ -19,8 +19,12 @@ export interface ProxyDependencies {
   readonly gates?: readonly Gate[];
   /** Where usage records go. @default nowhere; `onUsage` is called all the same */
   readonly metering?: Metering;
+  /** What keeps the idempotency keys of one account from being those of another; the same in all processes. */
+  readonly idempotencySecret: Buffer;
   /** Whether the name of the upstream that answered is sent down as `x-gateway-upstream`. @default false */
   readonly exposeUpstream?: boolean;
+  /** Whether an upstream's call is aborted when the client leaves; otherwise it runs to its end. @default true */
+  readonly abortOnDisconnect?: boolean;
   /** How long the merged list of models is kept. Milliseconds. @default 60_000 */
   readonly modelListLifetime?: number;
 }
@@ -43,14 +47,16 @@ function withHook(metering: Metering, { onUsage }: ModelHooks, logger: Logger): 
     ...metering,
     closed(record) {
       metering.closed(record);
-      tell(logger, 'onUsage', () => onUsage(record));
+      // a copy: what the host does to it must not change what is charged, which is written later
+      tell(logger, 'onUsage', () => onUsage({ ...record, startedAt: new Date(record.startedAt) }));
     },
   };
 }
 
 /** The model endpoints over the upstreams of the options. */
 export function createProxy(deps: ProxyDependencies): ModelProxy {
-  const { logger, retry = {}, hooks = {}, gates = [], metering = noMetering, exposeUpstream = false } = deps;
+  const { logger, retry = {}, hooks = {}, gates = [], metering = noMetering } = deps;
+  const { exposeUpstream = false, abortOnDisconnect = true } = deps;
   const upstreams = deps.upstreams.map(createUpstream);
   const calls = new Set<Promise<void>>();
   const relayUntracked = createRelay({
@@ -60,6 +66,9 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     hooks: relayHooks(hooks, logger),
     gates,
     exposeUpstream,
+    idempotencySecret: deps.idempotencySecret,
+    logger,
+    abortOnDisconnect,
   });
   const relay: Relay = async (...call) => {
     const relayed = relayUntracked(...call);

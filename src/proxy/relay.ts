@@ -1,23 +1,26 @@
-import type { ServerResponse } from 'node:http';
-import { GatewayError } from '../errors.ts';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { Call } from '../http/operation.ts';
-import { newId } from '../ids.ts';
-import type { CallEnding, ModelCall, OpenUsage, UsageRecord } from '../options.ts';
+import type { CallEnding, Logger, ModelCall, OpenUsage } from '../options.ts';
 import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { requireAllowedModel } from './allowed-models.ts';
 import { type Answer, askInTurn, type RetryPolicy } from './attempts.ts';
-import { choose } from './choice.ts';
+import { route } from './choice.ts';
 import { Cutoff } from './cutoff.ts';
 import type { Endpoint } from './endpoint.ts';
 import { failure, failureOf } from './failure.ts';
-import { type Gate, openGates, type Pass } from './gate.ts';
-import { Gauge } from './gauge.ts';
+import { type Gate, openGates, type Pass, type RequestedCall } from './gate.ts';
 import { acceptsEncoding, headersUp, isEncoded } from './headers.ts';
-import { estimateInput, type Metering, usedBy } from './metering.ts';
+import { withAccountsIdempotencyKey } from './idempotency-key.ts';
+import { isMasked, sendMasked } from './masked-error.ts';
+import { estimateInput, type Metering, usageOf } from './metering.ts';
 import { bodyFor, type ModelBody } from './model-body.ts';
+import { checkModelName } from './model-name.ts';
 import { sendDown } from './send-down.ts';
 import { nameAt, type Upstream } from './upstream.ts';
+import { CallPlace } from './upstream-calls.ts';
+import { createUsageMeter, type UsageMeter } from './usage-meter.ts';
+import { closedRecord, openRecord } from './usage-record.ts';
 
 /** Told what hosts want to know; nothing of it is waited for but `onRequest`. */
 export interface RelayHooks {
@@ -32,9 +35,17 @@ export interface RelayDependencies {
   readonly hooks: RelayHooks | undefined;
   /** Who may refuse a call, in this order. */
   readonly gates: readonly Gate[];
+  /** What keeps the idempotency keys of one account from being those of another. */
+  readonly idempotencySecret: Buffer;
   /** Whether the name of the upstream that answered is sent down as `x-gateway-upstream`. */
   readonly exposeUpstream: boolean;
+  readonly logger: Logger;
+  /** Whether an upstream's call ends with the client's. */
+  readonly abortOnDisconnect: boolean;
 }
+
+/** How long the usage is waited for where all but that had come when the client left. Milliseconds. */
+const usageGrace = 1_000;
 
 /** Relays one call of an endpoint. */
 export type Relay = (endpoint: Endpoint, call: Call, res: ServerResponse) => Promise<void>;
@@ -60,6 +71,9 @@ class RelayedCall {
   #firstByteMs = 0;
   /** The upstream that is at work on the call: it was sent there and has not failed. */
   #working: Upstream | undefined;
+  readonly #headers: IncomingHttpHeaders;
+  readonly #meter: UsageMeter;
+  readonly #place: CallPlace;
 
   constructor(
     readonly deps: RelayDependencies,
@@ -69,32 +83,46 @@ class RelayedCall {
     readonly model: string | undefined,
     readonly order: readonly Upstream[],
     readonly cutoff: Cutoff,
-    readonly info: ModelCall,
+    readonly requested: RequestedCall,
     readonly passes: readonly Pass[],
-  ) {}
+  ) {
+    this.#headers = withAccountsIdempotencyKey(call.headers, call.principal.userId, deps.idempotencySecret);
+    this.#meter = createUsageMeter(endpoint, body);
+    this.#place = new CallPlace(call.principal.userId);
+    cutoff.graceOnDisconnect = this.#graceOnDisconnect;
+  }
 
   async run(res: ServerResponse): Promise<void> {
-    const answering = askInTurn(this.order, this.#ask, this.deps.retry, this.cutoff);
+    const answering = askInTurn(
+      this.order,
+      this.#ask,
+      { ...this.deps.retry, userId: this.call.principal.userId, place: this.#place },
+      this.cutoff,
+    );
     const usage = this.#openUsage();
     this.deps.metering.opened(usage);
     let answered = false;
     try {
       const answer = await answering;
       this.#firstByteMs = performance.now() - this.#started;
+      // nobody is asked again: an answer may take minutes, and the bytes that were sent have no use any more
+      this.call.releaseBody();
+      this.body.bytes = this.call.rawBody;
       const { upstream, response } = answer;
-      this.deps.hooks?.onResponse(this.info, upstream.name, response.status, this.#firstByteMs);
+      this.deps.hooks?.onResponse(this.requested.info, upstream.name, response.status, this.#firstByteMs);
       refuse(answer, this.call);
       answered = response.status < 300;
-      const gauge = this.#gauge();
-      const sent = this.#send(answer, gauge, res);
+      const sent = this.#send(answer, res);
       const ending = sent instanceof Promise ? await sent : sent;
-      if (answered) this.#closeUsage(usage, upstream, gauge, ending);
+      if (answered) this.#closeUsage(usage, upstream, ending);
       else this.#dropUsage(usage);
     } catch (error) {
       // what a client asked for and did not wait for has been worked on all the same
-      if (this.cutoff.clientLeft && this.#working) this.#closeUsage(usage, this.#working, this.#gauge(), 'client_left');
+      if (this.cutoff.clientLeft && this.#working) this.#closeUsage(usage, this.#working, 'client_left');
       else this.#dropUsage(usage);
       throw error;
+    } finally {
+      this.#place.release();
     }
   }
 
@@ -106,12 +134,13 @@ class RelayedCall {
         method: 'POST',
         origin: upstream.origin,
         path: upstream.basePath + endpoint.path,
-        headers: headersUp(call.headers, upstream.headers, call.requestId),
+        headers: headersUp(this.#headers, upstream.headers, call.requestId),
         body: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
         signal: cutoff,
         // until then the connection has a limit of its own
         onSend: () => {
           this.#working = upstream;
+          this.#meter.sent();
           cutoff.expect(upstream.timeouts.firstByte);
         },
       });
@@ -125,63 +154,51 @@ class RelayedCall {
     }
   };
 
-  #send({ upstream, response }: Answer, gauge: Gauge, res: ServerResponse): CallEnding | Promise<CallEnding> {
+  #send({ upstream, response }: Answer, res: ServerResponse): CallEnding | Promise<CallEnding> {
+    const { call, cutoff, deps } = this;
+    const shownUpstream = deps.exposeUpstream ? upstream.name : undefined;
+    if (isMasked(upstream, response))
+      return sendMasked({ upstream, response, shownUpstream, res, call, cutoff }, deps.logger);
     return sendDown({
-      shownUpstream: this.deps.exposeUpstream ? upstream.name : undefined,
+      shownUpstream,
       response,
       res,
-      cutoff: this.cutoff,
+      cutoff,
       betweenChunks: upstream.timeouts.betweenChunks,
-      gauge,
+      meter: this.#meter,
       endsInDone: this.endpoint.streamsUsage,
       dropsUsageChunk: this.endpoint.streamsUsage && upstream.includeUsage && !this.body.wantsUsage,
       repairsVectors: this.endpoint.answersVectors && this.body.wantsBase64 && response.status < 300,
     });
   }
 
-  #gauge(): Gauge {
-    if (!this.endpoint.answersImages) return new Gauge();
-    return new Gauge(this.body.stream ? '.completed"' : '"b64_json"');
-  }
+  /** An upstream that has not begun, or has refused, is left at once. */
+  #graceOnDisconnect = (): number => {
+    if (!this.#working) return 0;
+    if (!this.deps.abortOnDisconnect) return Number.POSITIVE_INFINITY;
+    return this.#meter.isEnded && !this.#meter.reported ? usageGrace : 0;
+  };
 
   #openUsage(): OpenUsage {
-    const { principal, requestId } = this.call;
-    return {
-      id: newId('use', this.#startedAt),
-      requestId,
-      userId: principal.userId,
-      keyId: principal.keyId ?? null,
-      endpoint: this.endpoint.path,
-      model: this.body.model ?? null,
-      upstream: this.order[0]?.name ?? '',
-      inputTokens: estimateInput(this.body.bytes.length),
-      startedAt: new Date(this.#startedAt),
-    };
+    const { info, estimatedTokens: inputTokens } = this.requested;
+    const upstream = this.order[0]?.name ?? '';
+    return openRecord(this.call, info, { upstream, inputTokens, startedAt: this.#startedAt });
   }
 
-  #closeUsage(open: OpenUsage, upstream: Upstream, gauge: Gauge, ending: CallEnding): void {
-    const used = usedBy(gauge, open.inputTokens, ending);
-    // every field by name: a copied object that gets further fields has a hidden class of its own, for every call anew
-    const record: UsageRecord = {
-      id: open.id,
-      requestId: open.requestId,
-      userId: open.userId,
-      keyId: open.keyId,
-      endpoint: open.endpoint,
-      model: open.model,
-      upstream: upstream.name,
-      inputTokens: used.inputTokens,
-      cachedInputTokens: used.cachedInputTokens,
-      outputTokens: used.outputTokens,
-      images: used.images,
-      estimated: used.estimated,
+  #closeUsage(open: OpenUsage, { name: upstream }: Upstream, ending: CallEnding): void {
+    const { answersImages, answersVectors } = this.endpoint;
+    const { output } = this.body;
+    const metered = { estimatedInput: open.inputTokens, output, ending, answersImages, answersVectors };
+    const end = {
+      upstream,
       ending,
-      startedAt: open.startedAt,
       durationMs: performance.now() - this.#started,
       firstByteMs: this.#firstByteMs,
     };
-    this.deps.metering.closed(record);
+    const record = closedRecord(open, usageOf(this.#meter, metered), end);
+    // first what it cost: a record that cannot be kept gives that back
     for (const pass of this.passes) pass.closed(record);
+    this.deps.metering.closed(record);
   }
 
   #dropUsage({ id }: OpenUsage): void {
@@ -190,26 +207,17 @@ class RelayedCall {
   }
 }
 
-function notFound(model: string | undefined): GatewayError {
-  const message = model === undefined ? 'No model provider is configured.' : `The model '${model}' does not exist.`;
-  return new GatewayError('model_not_found', message, { param: 'model' });
-}
-
-/** The upstreams that a model's calls go to, in turn. @throws GatewayError `model_not_found` */
-function route(upstreams: readonly Upstream[], model: string | undefined): readonly [Upstream, ...Upstream[]] {
-  const [first, ...others] = choose(upstreams, model, Math.random);
-  if (!first) throw notFound(model);
-  return [first, ...others];
-}
-
 /** Makes the one function every model endpoint comes down to. It throws a GatewayError as long as nothing was sent down. */
 export function createRelay(deps: RelayDependencies): Relay {
   return async function relay(endpoint, call, res) {
     const body = endpoint.readBody(call);
+    checkModelName(body.model);
     requireAllowedModel(call.principal, body.model);
     const { requestId, principal } = call;
     const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
-    const passes = openGates(deps.gates, info, estimateInput(body.bytes.length), res);
+    const estimatedTokens = estimateInput(body);
+    const requested = { info, estimatedTokens, output: body.output };
+    const passes = await openGates(deps.gates, requested, res);
     let { model } = body;
     let order: readonly [Upstream, ...Upstream[]];
     try {
@@ -223,7 +231,7 @@ export function createRelay(deps: RelayDependencies): Relay {
     deps.retry.budget.earn();
     const cutoff = new Cutoff(call.departure, order[0].timeouts.total);
     try {
-      await new RelayedCall(deps, endpoint, call, body, model, order, cutoff, info, passes).run(res);
+      await new RelayedCall(deps, endpoint, call, body, model, order, cutoff, requested, passes).run(res);
     } catch (error) {
       // the client has left: there is nobody to answer
       if (cutoff.clientLeft) return;

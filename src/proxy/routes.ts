@@ -13,6 +13,7 @@ export function modelOperations(relay: Relay, models: ModelList): OperationTable
   ]);
 
   const listModels: DataOperation = {
+    databaseWait: null,
     async handle({ principal }) {
       const data = (await models.all()).filter(({ id }) => mayCall(principal, id));
       return { status: 200, body: { object: 'list', data } };
@@ -20,6 +21,7 @@ export function modelOperations(relay: Relay, models: ModelList): OperationTable
   };
 
   const retrieveModel: DataOperation = {
+    databaseWait: null,
     async handle({ principal, params }) {
       const model = (await models.all()).find(({ id }) => id === params.model && mayCall(principal, id));
       if (model) return { status: 200, body: model };

@@ -6,10 +6,10 @@ import type { Cutoff } from './cutoff.ts';
 import { EmbeddingRepair } from './embedding-repair.ts';
 import { type EventFilter, EventFramer, keepAll } from './event-framer.ts';
 import { errorEvent, failure, failureOf } from './failure.ts';
-import type { Gauge } from './gauge.ts';
 import { isEncoded, isEventStream, setHeadersDown } from './headers.ts';
 import { type Course, transfer } from './transfer.ts';
 import { holdsUsage, isUsageChunk } from './usage-chunk.ts';
+import type { UsageMeter } from './usage-meter.ts';
 
 /** The largest answer that is held until it is whole. Bytes. */
 const holdLimit = 256 * 1024;
@@ -25,7 +25,7 @@ export interface Descent {
   readonly res: ServerResponse;
   readonly cutoff: Cutoff;
   readonly betweenChunks: number;
-  readonly gauge: Gauge;
+  readonly meter: UsageMeter;
   /** Whether a whole stream ends in `[DONE]`. */
   readonly endsInDone: boolean;
   /** Whether the usage chunk at a stream's end is taken out, because the caller did not ask for it. */
@@ -56,11 +56,11 @@ function isDelimited(headers: OutboundResponse['headers']): boolean {
  * comes after `[DONE]` changes nothing: the client has it all.
  */
 async function sendEvents(descent: Descent): Promise<CallEnding> {
-  const { response, res, cutoff, betweenChunks, gauge, dropsUsageChunk, endsInDone } = descent;
+  const { response, res, cutoff, betweenChunks, meter, dropsUsageChunk, endsInDone } = descent;
   const framer = new EventFramer(dropsUsageChunk ? withoutUsageChunk : keepAll);
   const course: Course = {
     stage: framer,
-    tap: gauge,
+    tap: meter,
     isWhole: () => framer.done || !endsInDone || isDelimited(response.headers),
     breakOff(_res, error) {
       if (framer.done) {
@@ -72,30 +72,38 @@ async function sendEvents(descent: Descent): Promise<CallEnding> {
     },
   };
   writeHead(descent);
+  let hadAll = true;
+  const noteEnd = (): void => {
+    hadAll = framer.done;
+  };
+  if (cutoff.clientLeft) noteEnd();
+  res.once('close', noteEnd);
   const ended = transfer(response.data, res, cutoff, betweenChunks, course);
   res.flushHeaders();
   const ending = await ended;
-  gauge.events = framer.events;
-  return framer.done ? 'complete' : ending;
+  res.off('close', noteEnd);
+  meter.events = framer.events;
+  return framer.done && hadAll ? 'complete' : ending;
 }
 
 /** Sends a body down as it comes, which is too large to be held or cannot be read. */
 function sendLarge(descent: Descent, first: Buffer): Promise<CallEnding> {
-  const { response, res, cutoff, betweenChunks, gauge, repairsVectors } = descent;
+  const { response, res, cutoff, betweenChunks, meter, repairsVectors } = descent;
   const stage = repairsVectors ? new EmbeddingRepair() : undefined;
   const length = response.headers['content-length'];
   const parts = stage ? stage.push(first) : [first];
-  gauge.read(first);
-  const course: Course = { ...(stage && { stage }), tap: gauge, breakOff: cut };
+  meter.read(first);
+  const course: Course = { ...(stage && { stage }), tap: meter, breakOff: cut };
   writeHead(descent, stage || typeof length !== 'string' ? undefined : length);
-  for (const part of parts) res.write(part);
+  if (!cutoff.clientLeft) for (const part of parts) res.write(part);
   return transfer(response.data, res, cutoff, betweenChunks, course);
 }
 
 /** @param text the bytes, each as one character */
 function sendWhole(descent: Descent, bytes: Buffer, text: string): CallEnding {
-  const { res, gauge, repairsVectors } = descent;
-  gauge.read(bytes);
+  const { res, cutoff, meter, repairsVectors } = descent;
+  meter.read(bytes);
+  if (cutoff.clientLeft) return 'client_left';
   if (repairsVectors) {
     const repair = new EmbeddingRepair();
     const repaired = Buffer.concat([...repair.push(bytes), ...repair.end()]);

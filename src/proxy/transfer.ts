@@ -51,6 +51,7 @@ class Transfer implements BodySink {
     this.#done = done;
     this.#betweenChunks = betweenChunks;
     res.on('drain', this.#onDrain);
+    res.on('close', this.#onClose);
     cutoff.expect(betweenChunks);
   }
 
@@ -58,7 +59,7 @@ class Transfer implements BodySink {
     this.#cutoff.progress();
     const { stage, tap } = this.#course;
     tap?.read(chunk);
-    const open = stage ? this.#pass(stage, chunk) : this.#res.write(chunk);
+    const open = stage ? this.#pass(stage, chunk) : this.#write(chunk);
     // a client that reads slowly is not an upstream that stalls
     if (!open) this.#cutoff.rest();
     return open;
@@ -69,7 +70,12 @@ class Transfer implements BodySink {
       this.onError(outboundError('reset'));
       return;
     }
-    for (const part of this.#course.stage?.end() ?? []) this.#res.write(part);
+    const rest = this.#course.stage?.end() ?? [];
+    if (this.#cutoff.clientLeft) {
+      this.#finish('client_left');
+      return;
+    }
+    for (const part of rest) this.#res.write(part);
     this.#res.end();
     this.#finish('complete');
   }
@@ -89,14 +95,25 @@ class Transfer implements BodySink {
       return false;
     }
     let open = true;
-    for (const part of parts) open = this.#res.write(part);
+    for (const part of parts) open = this.#write(part);
     return open;
+  }
+
+  /** What nobody takes any more is read on all the same, for what it says of the usage. */
+  #write(bytes: Buffer): boolean {
+    return this.#res.destroyed || this.#res.write(bytes);
   }
 
   #finish(ending: CallEnding): void {
     this.#res.off('drain', this.#onDrain);
+    this.#res.off('close', this.#onClose);
     this.#done(ending);
   }
+
+  /** A body that was held back for its client goes on where the call outlives that. */
+  #onClose = (): void => {
+    if (!this.#cutoff.aborted) this.#onDrain();
+  };
 
   #onDrain = (): void => {
     this.#cutoff.expect(this.#betweenChunks);

@@ -4,6 +4,8 @@ import { createDispatcher } from '../outbound/dispatcher.ts';
 import { splitUrl } from '../outbound/url.ts';
 import { type Breaker, createBreaker } from './breaker.ts';
 import { type HeaderPlan, planHeaders } from './headers.ts';
+import { modelMatcher } from './model-patterns.ts';
+import { UpstreamCalls } from './upstream-calls.ts';
 
 /** One provider, as the relay needs it. */
 export interface Upstream {
@@ -21,10 +23,14 @@ export interface Upstream {
   readonly priority: number;
   readonly timeouts: Readonly<Required<UpstreamTimeouts>>;
   readonly includeUsage: boolean;
+  /** Whether clients get a plain error in place of its own. */
+  readonly maskErrors: boolean;
   /** Whether it serves what a caller calls so. */
   serves(model: string): boolean;
   readonly http: HttpClient;
   readonly breaker: Breaker;
+  /** Those under way. */
+  readonly calls: UpstreamCalls;
   /** Ends its connections; calls in flight break off. */
   close(): Promise<void>;
 }
@@ -36,11 +42,7 @@ const defaultTimeouts: Required<UpstreamTimeouts> = {
   total: 3_600_000,
 };
 
-/** Ids and patterns as one expression. Pure. */
-export function modelPattern(models: readonly string[]): RegExp {
-  const sources = models.map((model) => model.replace(/[.+?^${}()|[\]\\]/g, '\\$&').replaceAll('*', '.*'));
-  return new RegExp(`^(?:${sources.join('|')})$`, 's');
-}
+const defaultMaxConcurrency = 2_000;
 
 function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
@@ -49,7 +51,7 @@ function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<strin
 export function createUpstream(options: UpstreamOptions): Upstream {
   const { models = ['*'], aliases = {}, apiKey } = options;
   const timeouts = { ...defaultTimeouts, ...options.timeouts };
-  const pattern = models.length > 0 ? modelPattern(models) : /$^/;
+  const matches = modelMatcher(models);
   // each has connections and a breaker of its own: a slow one holds nobody else up
   const dispatcher = createDispatcher({ connectTimeout: timeouts.connect });
   const { origin, path } = splitUrl(`${options.baseUrl.replace(/\/+$/, '')}/`);
@@ -69,9 +71,11 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     priority: options.priority ?? 0,
     timeouts,
     includeUsage: options.includeUsage ?? true,
-    serves: (model) => Object.hasOwn(aliases, model) || pattern.test(model),
+    maskErrors: options.maskErrors ?? false,
+    serves: (model) => Object.hasOwn(aliases, model) || matches(model),
     http: createHttpClient(dispatcher),
     breaker: createBreaker(),
+    calls: new UpstreamCalls(options.maxConcurrency ?? defaultMaxConcurrency),
     close: () => dispatcher.destroy(),
   };
 }

@@ -26,7 +26,8 @@ describe('the end of a stream', () => {
   before(async () => {
     upstream = await ScriptedUpstream.start();
     server = await startModelServer({
-      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, timeouts: { betweenChunks: 150 } }],
+      // a call that kept its place would refuse the next one
+      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, maxConcurrency: 1, timeouts: { betweenChunks: 150 } }],
       hooks: { onUsage: (used) => over(used) },
     });
   });

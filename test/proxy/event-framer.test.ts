@@ -63,6 +63,16 @@ describe('the framing of an event stream', () => {
     expect(framer.events).to.equal(2);
   });
 
+  it('passes comments and blank lines on together, so that a million of them are few writes', () => {
+    for (const line of ['\n', '\r', '\r\n', ':\n']) {
+      const framer = new EventFramer({ mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) });
+      const bytes = Buffer.from(`${line.repeat(10_000)}data: a\n\n${line.repeat(10_000)}`);
+      const out = framer.push(bytes);
+      expect(Buffer.concat(out).equals(bytes), JSON.stringify(line)).to.equal(true);
+      expect(out.length).to.be.below(5);
+    }
+  });
+
   it('passes a comment on at once', () => {
     const framer = new EventFramer(keepAll);
     expect(Buffer.concat(framer.push(Buffer.from(': keep-alive\n'))).toString()).to.equal(': keep-alive\n');

@@ -237,6 +237,7 @@ describe('an upstream that', () => {
         {
           name: 'faulty',
           baseUrl: upstream.baseUrl,
+          maxConcurrency: 1,
           timeouts: { connect: 300, firstByte: 300, betweenChunks: 250, total: 2_000 },
         },
       ],
@@ -278,6 +279,9 @@ describe('an upstream that', () => {
       // every socket that did not answer properly is gone; at most one is kept for the next call
       for (let i = 0; i < 100 && upstream.sockets > 1; i += 1) await sleep(5);
       expect(upstream.sockets).to.be.at.most(1);
+      // the call has left its place to the next one
+      upstream.script = json(200, {});
+      expect((await ask()).status).to.equal(200);
     });
   }
 

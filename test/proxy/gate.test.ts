@@ -29,7 +29,7 @@ describe('the gates before a model call', () => {
     upstream.script = json(200, { usage: { prompt_tokens: 4, completion_tokens: 1 } });
     server = await startModelServer({
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, models: ['m'] }],
-      gates: [first, (call, tokens) => second(call, tokens)],
+      gates: [first, (...asked) => second(...asked)],
     });
   });
 

@@ -98,9 +98,9 @@ describe('the headers of a model call', () => {
     expect(sent).to.include({
       authorization: 'Bearer sk-ours',
       'accept-encoding': 'identity',
-      'idempotency-key': 'stainless-1',
       'user-agent': 'OpenAI/JS 6',
     });
+    expect(sent['idempotency-key']).to.match(/^[\w-]{43}$/);
     expect(sent.connection).not.to.include('x-hop');
   });
 
@@ -108,12 +108,17 @@ describe('the headers of a model call', () => {
     const { headers } = await call(json(200, {}, { ...talkative, ...told }));
     expect(names(headers)).to.deep.equal([
       'access-control-allow-origin',
+      'cache-control',
       'content-type',
       'openai-processing-ms',
       'openai-version',
       'x-request-id',
     ]);
-    expect(headers).to.include({ ...told, 'access-control-allow-origin': 'https://app.example' });
+    expect(headers).to.include({
+      ...told,
+      'cache-control': 'no-store',
+      'access-control-allow-origin': 'https://app.example',
+    });
     expect(headers['x-request-id']).to.match(/^req_/).and.equal(upstream.last.headers['x-request-id']);
   });
 

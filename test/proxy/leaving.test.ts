@@ -88,7 +88,8 @@ describe('a client that leaves a model call', () => {
     };
     server = await startModelServer(
       {
-        upstreams: [{ name: 'one', baseUrl }],
+        // a call that kept its place would refuse the next one
+        upstreams: [{ name: 'one', baseUrl, maxConcurrency: 1 }],
         hooks: { onRequest: () => hook(), onUsage: (record) => void records.push(record) },
         gates: [() => ({ closed: () => settle('closed'), dropped: () => settle('dropped') })],
       },

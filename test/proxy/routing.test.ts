@@ -3,9 +3,9 @@ import { expect } from 'chai';
 import { GatewayError } from '../../src/errors.ts';
 import type { UpstreamOptions, UsageRecord } from '../../src/options.ts';
 import { type Choosable, choose } from '../../src/proxy/choice.ts';
+import { modelMatcher } from '../../src/proxy/model-patterns.ts';
 import type { ProxyDependencies } from '../../src/proxy/proxy.ts';
 import { askedWait, isRetryable, waitBefore } from '../../src/proxy/retry.ts';
-import { modelPattern } from '../../src/proxy/upstream.ts';
 import { callerKey, type ModelServer, startModelServer } from '../support/model-server.ts';
 import { chunks, events, hang, inTurn, json, reset, ScriptedUpstream, stall } from '../support/upstream.ts';
 
@@ -19,7 +19,7 @@ describe('the choice of an upstream', () => {
     name,
     weight,
     priority,
-    serves: (model) => modelPattern(models).test(model),
+    serves: modelMatcher(models),
   });
   const names = (chosen: { name: string }[]) => chosen.map(({ name }) => name).join(' ');
 

@@ -1,0 +1,43 @@
+/** What an upstream says a call has used. */
+export interface ReportedUsage {
+  /** Cached ones included. */
+  readonly inputTokens: number;
+  /** Those of the input that the provider had in its cache. */
+  readonly cachedInputTokens: number;
+  readonly outputTokens: number;
+}
+
+/** More tokens than any model takes or writes in one call: a count beyond it is an error of the upstream's. */
+const mostTokens = 100_000_000;
+
+/** @returns `undefined` where nothing is said; `NaN` for what is no count */
+function countIn(usage: Readonly<Record<string, unknown>>, ...names: readonly string[]): number | undefined {
+  const value = names.map((name) => usage[name]).find((found) => found !== undefined && found !== null);
+  if (value === undefined) return undefined;
+  const isCount = Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= mostTokens;
+  // + 0 for the zero with a sign
+  return isCount ? (value as number) + 0 : Number.NaN;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Reads a `usage` object, under the names of chat completions or of images. Counts must be whole numbers, 0 to 100 million;
+ * otherwise nothing of it is believed, and the call is estimated. Where the total is more than input and output, as it is
+ * where a provider leaves reasoning out of the output, the difference counts as output. Pure.
+ */
+export function usageFrom(usage: unknown): ReportedUsage | undefined {
+  if (!isObject(usage)) return undefined;
+  const inputTokens = countIn(usage, 'prompt_tokens', 'input_tokens');
+  const total = countIn(usage, 'total_tokens');
+  const beyondInput = total === undefined || inputTokens === undefined ? undefined : Math.max(0, total - inputTokens);
+  const stated = countIn(usage, 'completion_tokens', 'output_tokens') ?? beyondInput;
+  if (inputTokens === undefined || stated === undefined) return undefined;
+  const outputTokens = Math.max(stated, beyondInput ?? 0);
+  if (Number.isNaN(inputTokens) || Number.isNaN(outputTokens)) return undefined;
+  const details = usage.prompt_tokens_details ?? usage.input_tokens_details;
+  const cached = (isObject(details) && countIn(details, 'cached_tokens')) || 0;
+  return { inputTokens, cachedInputTokens: Math.min(inputTokens, cached), outputTokens };
+}

@@ -1,0 +1,53 @@
+import type { Call } from '../http/operation.ts';
+import { newId } from '../ids.ts';
+import type { CallEnding, ModelCall, OpenUsage, UsageRecord } from '../options.ts';
+import type { usageOf } from './metering.ts';
+
+/** The record of a call that was sent to an upstream. */
+export function openRecord(
+  { principal, requestId }: Pick<Call, 'principal' | 'requestId'>,
+  { endpoint, model = null }: { readonly endpoint: ModelCall['endpoint']; readonly model: string | undefined | null },
+  { upstream, inputTokens, startedAt }: { upstream: string; inputTokens: number; startedAt: number },
+): OpenUsage {
+  return {
+    id: newId('use', startedAt),
+    requestId,
+    userId: principal.userId,
+    keyId: principal.keyId ?? null,
+    endpoint,
+    model,
+    upstream,
+    inputTokens,
+    startedAt: new Date(startedAt),
+  };
+}
+
+/** How a call ended, and when. */
+export interface CallEnd {
+  readonly upstream: string;
+  readonly ending: CallEnding;
+  readonly durationMs: number;
+  readonly firstByteMs: number;
+}
+
+/** The same when it has ended. Every field by name: a copied object that gets further fields has a hidden class of its own. */
+export function closedRecord(open: OpenUsage, used: ReturnType<typeof usageOf>, end: CallEnd): UsageRecord {
+  return {
+    id: open.id,
+    requestId: open.requestId,
+    userId: open.userId,
+    keyId: open.keyId,
+    endpoint: open.endpoint,
+    model: open.model,
+    upstream: end.upstream,
+    inputTokens: used.inputTokens,
+    cachedInputTokens: used.cachedInputTokens,
+    outputTokens: used.outputTokens,
+    images: used.images,
+    estimated: used.estimated,
+    ending: end.ending,
+    startedAt: open.startedAt,
+    durationMs: end.durationMs,
+    firstByteMs: end.firstByteMs,
+  };
+}
