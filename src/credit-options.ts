@@ -21,14 +21,16 @@ export interface CreditOptions {
   /** `credits.low` is published when a balance falls below so many credits. @default 0 (never) */
   readonly lowThreshold?: number;
   /**
-   * Credits that each process sets aside of a balance in use, so that no call waits for the database. An account can
-   * overspend by as much in each process that has just met it, and by what its last call costs beyond the rest; a burst
-   * of calls at one process that costs more is told 429 until more is set aside. @default 10
+   * Credits that each process sets aside of a balance in use, so that calls seldom wait for the database. A burst of calls
+   * at one process that costs more is told 429 until more is set aside. @default 10
    */
   readonly slice?: number;
-  /** Tokens of output that a call is expected to need while it is under way. @default 1_000 */
+  /** Tokens that are reserved for an answer whose request names no limit of its own (`max_tokens`). @default 1_000 */
   readonly expectedOutputTokens?: number;
-  /** How often processes agree on what each has set aside. Milliseconds. @default 500 */
+  /**
+   * How often processes agree on what each has set aside, and how long it takes at most until credits that are booked in one
+   * process can be spent in another. Milliseconds. @default 500
+   */
   readonly agreeInterval?: number;
 }
 

@@ -28,8 +28,10 @@ function checkKeys(param: string, given: object, allowed: readonly string[]): vo
   }
 }
 
-function checkQuota(quota: Quota, hasPrices: boolean): void {
-  const param = 'quotas.perUser';
+const param = 'quotas.perUser';
+
+/** @throws GatewayError `invalid_options` */
+export function checkQuota(quota: Quota, hasPrices: boolean): void {
   if (typeof quota !== 'object' || quota === null) refuse(param, 'must be a quota, or a function that gives some');
   checkKeys(param, quota, ['unit', 'daily', 'monthly']);
   if (!['tokens', 'requests', 'credits'].includes(quota.unit)) {

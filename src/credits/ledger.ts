@@ -1,5 +1,6 @@
 import type { ClientSession } from 'mongoose';
 import { bareWrites, durableCollection } from '../collection.ts';
+import { createReadConfirmed } from '../confirmed-reads.ts';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/publication.ts';
 import type { Logger } from '../options.ts';
@@ -37,11 +38,11 @@ export interface Ledger {
   book(accounts: Entries, session?: ClientSession): Promise<void>;
   /** The same for entries that are not booked, which then need not be looked up. Rejects with code 11000 where one is. */
   bookNew(accounts: Entries, session: ClientSession): Promise<void>;
-  /** Books what is bought or given; once for its id. @throws GatewayError `idempotency_conflict` for another amount */
+  /** Books what is bought or given; once for its id. @throws GatewayError `idempotency_conflict` for another amount; `invalid_value` for too much */
   add(entry: Entry, session?: ClientSession): Promise<void>;
   /** Which of these are booked. */
   booked(ids: readonly string[]): Promise<string[]>;
-  /** Micro-credits; what accounts begin with for one without a ledger. */
+  /** Micro-credits; what accounts begin with for one that certainly has no ledger. */
   balance(userId: string): Promise<number>;
 }
 
@@ -62,6 +63,7 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
   const accountCollection = durableCollection(accounts);
   const ledgerCollection = durableCollection(ledger);
   const bareLedger = bareWrites(ledger);
+  const readConfirmed = createReadConfirmed<AccountDocument>(accountCollection);
 
   /** A new account is told of what it spends in its first moment, and not that it begins with nothing. */
   const unopened = { balance: 0, low: initial < lowThreshold, depleted: initial <= 0 };
@@ -103,6 +105,14 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
     return initial > 0 ? [{ _id: `initial:${userId}`, userId, kind: 'initial', amount: initial }] : [];
   }
 
+  /** @throws GatewayError `invalid_value` where the balance would get too large to be exact */
+  async function requireRoom({ userId, amount }: Entry, session?: ClientSession): Promise<void> {
+    const found = await accountCollection.findOne({ _id: userId }, session ? { session } : {});
+    if (Number.isSafeInteger((found?.balance ?? initial) + amount)) return;
+    const message = 'credits: the balance of an account can be 9,000,000,000 credits at most; add fewer';
+    throw new GatewayError('invalid_value', message, { param: 'credits' });
+  }
+
   async function move(userId: string, fresh: readonly Entry[], session?: ClientSession): Promise<void> {
     const by = fresh.reduce((sum, { amount }) => sum + amount, 0);
     const stored = await accountCollection.findOneAndUpdate({ _id: userId }, moved(by, lowThreshold), {
@@ -142,7 +152,9 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
         const message = `reference: was used for ${toCredits(stored.amount)} credits; another top-up needs another one`;
         throw new GatewayError('idempotency_conflict', message, { param: 'reference' });
       }
-      if (!stored) await book(new Map([[entry.userId, [entry]]]), session);
+      if (stored) return;
+      await requireRoom(entry, session);
+      await book(new Map([[entry.userId, [entry]]]), session);
     },
     async reserve(userIds, session) {
       if (!session) return;
@@ -150,7 +162,8 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
     },
     booked: (ids) => booked(ids),
     async balance(userId) {
-      const found = await accountCollection.findOne({ _id: userId }, { projection: { balance: 1 } });
+      const read = () => accountCollection.findOne({ _id: userId }, { projection: { balance: 1 } });
+      const found = await readConfirmed(userId, read);
       return found?.balance ?? initial;
     },
   };

@@ -22,13 +22,18 @@ export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'o
   readonly model: string | null | undefined;
 };
 
+/** What one call can cost at most, so that sums of many stay exact. Micro-credits. */
+const mostPerCall = 1_000_000_000 * micro;
+
 /**
- * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. Rounded once. Pure.
+ * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. Rounded once, and never
+ * to nothing. Pure.
  */
 export function costOf(prices: CreditOptions['prices'], charged: Charged): number {
   const { model, inputTokens, cachedInputTokens, outputTokens, images } = charged;
   const named = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
   const { input = 0, cachedInput = input, output = 0, image = 0 } = named ?? {};
   const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
-  return Math.round(ofInput + outputTokens * output + images * image * micro);
+  const cost = ofInput + outputTokens * output + images * image * micro;
+  return cost > 0 ? Math.min(mostPerCall, Math.max(1, Math.round(cost))) : 0;
 }

@@ -1,13 +1,16 @@
 import type { ClientSession } from 'mongoose';
+import type { DatabaseAccess } from '../database-access.ts';
+import { asUnavailable, databaseUnavailable } from '../database-unavailable.ts';
 import { isDuplicateKey } from '../duplicate-key.ts';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/publication.ts';
 import { checkUserId, newId } from '../ids.ts';
-import type { CreditOptions, Logger, ModelCall, UsageRecord } from '../options.ts';
+import type { CreditOptions, Logger, ModelCall, RequestedOutput, UsageRecord } from '../options.ts';
+import { createAllowances } from './allowances.ts';
 import { createLedger, type Entry } from './ledger.ts';
 import type { AccountModel, LedgerModel } from './model.ts';
 import { type Charged, costOf, toCredits, toMicro } from './price.ts';
-import { createPurses } from './purses.ts';
+import { insufficient, tooFast } from './refusals.ts';
 import { createSetAside, type SetAsideOf } from './slices.ts';
 
 export interface CreditServiceDeps {
@@ -16,6 +19,8 @@ export interface CreditServiceDeps {
   readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
   /** Runs what it is given as one transaction. */
   readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
+  /** While it is unavailable nothing can be set aside. @default it is always there */
+  readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly options: CreditOptions;
   readonly logger: Logger;
 }
@@ -37,8 +42,8 @@ export interface CreditBalance {
   readonly lowThreshold: number;
 }
 
-/** A call that was let through. */
-interface Hold {
+/** A call that was let through, and what is reserved for it. */
+interface Reservation {
   closed(record: UsageRecord): void;
   dropped(): void;
 }
@@ -56,16 +61,21 @@ type ChargedRecord = Charged & { readonly _id: string; readonly userId: string }
 export interface CreditService {
   init(): Promise<void>;
   /**
-   * Holds what a call is likely to cost; never waits.
+   * Reserves what a call is likely to cost. Waits for the database only where it is not known what the account has left: when
+   * it is new in this process, was idle for longer than the lease of what is set aside, or had nothing left.
    * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` where there are some that cannot be spent yet
    */
-  admit(call: ModelCall, estimatedTokens: number): Hold;
+  admit(call: ModelCall, estimatedTokens: number, output?: RequestedOutput): Reservation | Promise<Reservation>;
+  /** Credits were given to the account, and that is committed: they can be spent here when this resolves. */
+  credited(userId: string): Promise<void>;
   /** Charges for usage records, each once, in the transaction that they are counted in. */
   charge(records: readonly ChargedRecord[], session: ClientSession | undefined): Promise<void>;
   /** The same for records that have not been charged, which is cheaper. Rejects with code 11000 where one has. */
   chargeNew(records: readonly ChargedRecord[], session: ClientSession): Promise<void>;
   /** Records have been charged, and that is committed. */
   charged(records: readonly ChargedRecord[]): void;
+  /** A record is lost: nobody will charge for it, and nothing is reserved for it any more. */
+  lost(record: Pick<UsageRecord, 'id' | 'userId'>): void;
   /** Lets nobody else write the account's balance until the transaction ends; to be done first in it. @throws GatewayError `invalid_value` */
   reserve(userId: string, session: ClientSession | undefined): Promise<void>;
   /** Gives what was paid for, in the transaction that the payment is recorded in. @throws GatewayError `invalid_value` */
@@ -80,24 +90,8 @@ export interface CreditService {
   close(): Promise<void>;
 }
 
+const oneAnswer: RequestedOutput = { choices: 1, maxTokens: undefined };
 const nothing: SetAsideOf = { amount: 0, balance: 0 };
-/** Longer than it takes to agree on an account twice. Milliseconds. */
-const retryAfter = 150;
-
-function insufficient(): GatewayError {
-  return new GatewayError('insufficient_credits', 'This account has no credits left; add some and call again', {
-    headers: { 'x-should-retry': 'false' },
-  });
-}
-
-/** The account has credits, but they are not set aside here yet: OpenAI's clients try again by themselves. */
-function tooFast(): GatewayError {
-  const message = 'This account spends faster than its credits can be set aside for it; try again in a moment';
-  return new GatewayError('rate_limit_exceeded', message, {
-    headers: { 'retry-after': '1', 'retry-after-ms': String(retryAfter), 'x-should-retry': 'true' },
-  });
-}
-
 function checkReference(reference: unknown): void {
   const storable = typeof reference === 'string' && !/[\0\p{Surrogate}]/u.test(reference);
   if (storable && reference !== '' && reference.length <= 256) return;
@@ -106,15 +100,17 @@ function checkReference(reference: unknown): void {
 
 /** Prepaid credits: a ledger, what calls cost, and who may still call. */
 export function createCreditService(deps: CreditServiceDeps): CreditService {
-  const { accounts, options, logger } = deps;
+  const { accounts, database, options, logger } = deps;
   const { prices, expectedOutputTokens = 1_000, agreeInterval: interval = 500 } = options;
   const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? 0);
   const initial = toMicro('initialBalance', options.initialBalance ?? 0);
   const ledger = createLedger({ accounts, ledger: deps.ledger, publish: deps.publish, lowThreshold, initial, logger });
   // what a process that died has set aside is free again when its lease has ended: by then what it spent has been charged,
   // even if it died in the midst of that (transactions of the dead are ended after 5 s)
-  const setAsideOf = createSetAside(accounts, newId('wrk', Date.now()), Math.max(5 * interval, 10_000));
-  const purses = createPurses({ ledger, setAside, slice: toMicro('slice', options.slice ?? 10), interval, logger });
+  const lease = Math.max(5 * interval, 10_000);
+  const setAsideOf = createSetAside(accounts, newId('wrk', Date.now()), lease);
+  const slice = toMicro('slice', options.slice ?? 10);
+  const allowances = createAllowances({ ledger, setAside, slice, interval, lease, logger });
 
   /** In a transaction of its own, again where somebody wrote the same for the first time at the same moment. */
   async function atomically(write: (session: ClientSession | undefined) => Promise<void>): Promise<void> {
@@ -140,6 +136,47 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
     return { creditsRemaining: toCredits(await ledger.balance(userId)), lowThreshold: toCredits(lowThreshold) };
   }
 
+  function likelyCost(
+    endpoint: string,
+    input: Omit<Charged, 'outputTokens' | 'images'>,
+    { choices, maxTokens = expectedOutputTokens }: RequestedOutput,
+  ): number {
+    const images = endpoint.startsWith('/images') ? choices : 0;
+    const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens;
+    return costOf(prices, { ...input, outputTokens, images });
+  }
+
+  function refusal(isEmpty: boolean): GatewayError {
+    if (database?.isUnavailable) return databaseUnavailable();
+    return isEmpty ? insufficient() : tooFast();
+  }
+
+  async function reserveWhenAgreed(userId: string, amount: number, agreed: Promise<void>): Promise<Reservation> {
+    try {
+      await agreed;
+    } catch (error) {
+      throw asUnavailable(error);
+    }
+    return reserve(userId, amount);
+  }
+
+  /** @throws GatewayError `insufficient_credits`, `rate_limit_exceeded`, `database_unavailable` */
+  function reserve(userId: string, amount: number): Reservation {
+    const allowance = allowances.of(userId);
+    const isReserved = amount === 0 || allowance.reserve(amount);
+    const { isEmpty } = allowance;
+    // one that has nothing left is asked about again by a call that comes later
+    if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.touch(userId);
+    if (!isReserved) throw refusal(isEmpty);
+    return {
+      closed(record) {
+        allowance.spend(amount, record.id, costOf(prices, record));
+        if (allowance.isRunningLow) allowances.touch(userId);
+      },
+      dropped: () => allowance.release(amount),
+    };
+  }
+
   function debits(records: readonly ChargedRecord[]): Map<string, Entry[]> {
     const byUser = new Map<string, Entry[]>();
     for (const record of records) {
@@ -156,23 +193,14 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
       await Promise.all([accounts.createCollection(), deps.ledger.createIndexes()]);
     },
 
-    admit({ principal: { userId }, model, endpoint }, inputTokens) {
-      const images = endpoint.startsWith('/images') ? 1 : 0;
-      const outputTokens = endpoint === '/embeddings' || images > 0 ? 0 : expectedOutputTokens;
-      const estimate = costOf(prices, { model, inputTokens, cachedInputTokens: 0, outputTokens, images });
-      const purse = purses.of(userId);
-      // what costs nothing needs no credits
-      const held = estimate === 0 || purse.hold(estimate);
-      if (!held || purse.isRunningLow) purses.touch(userId);
-      if (!held) throw purse.isEmpty ? insufficient() : tooFast();
-      return {
-        closed(record) {
-          purse.spend(estimate, record.id, costOf(prices, record));
-          if (purse.isRunningLow) purses.touch(userId);
-        },
-        dropped: () => purse.release(estimate),
-      };
+    admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
+      const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
+      // what costs nothing needs no credits; while nobody can be asked, only what was set aside before may be spent
+      const agreed = amount > 0 && !database?.isUnavailable ? allowances.agreed(userId) : undefined;
+      return agreed ? reserveWhenAgreed(userId, amount, agreed) : reserve(userId, amount);
     },
+
+    credited: allowances.refresh,
 
     async charge(records, session) {
       const accounts = debits(records);
@@ -186,7 +214,8 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
       await ledger.bookNew(accounts, session);
     },
 
-    charged: purses.booked,
+    charged: allowances.booked,
+    lost: ({ id, userId }) => allowances.booked([{ _id: id, userId }]),
 
     async reserve(userId, session) {
       checkUserId(userId);
@@ -208,11 +237,11 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
         await ledger.reserve([userId], session);
         await ledger.add({ _id, userId, kind: 'top_up', amount }, session);
       });
-      await purses.refresh(userId);
+      await allowances.refresh(userId);
       return balance(userId);
     },
 
     balance,
-    close: purses.close,
+    close: allowances.close,
   };
 }

@@ -1,5 +1,6 @@
 import { durableCollection } from '../collection.ts';
-import type { AccountModel } from './model.ts';
+import { createReadConfirmed } from '../confirmed-reads.ts';
+import type { AccountDocument, AccountModel } from './model.ts';
 
 /** What was set aside for a holder, and of what. Micro-credits. */
 export interface SetAsideOf {
@@ -10,13 +11,14 @@ export interface SetAsideOf {
 
 /**
  * Sets aside for one holder as much of a balance as is wanted and no other holder has, until the lease ends.
- * @returns `null` where there is no such account
+ * @returns `null` where there is certainly no such account
  */
 export type SetAside = (userId: string, wanted: number) => Promise<SetAsideOf | null>;
 
 /** @param lease how long it lasts unless it is set aside again, in milliseconds by the database's clock */
 export function createSetAside(accounts: AccountModel, holder: string, lease: number): SetAside {
   const collection = durableCollection(accounts);
+  const readConfirmed = createReadConfirmed<AccountDocument>(collection);
   const others = {
     $filter: {
       input: '$slices',
@@ -28,11 +30,9 @@ export function createSetAside(accounts: AccountModel, holder: string, lease: nu
     const free = { $subtract: ['$balance', { $sum: '$slices.amount' }] };
     const amount = { $max: [0, { $min: [wanted, free] }] };
     const own = { holder: { $literal: holder }, amount, until: { $add: ['$$NOW', lease] } };
-    const after = await collection.findOneAndUpdate(
-      { _id: userId },
-      [{ $set: { slices: others } }, { $set: { slices: { $concatArrays: ['$slices', [own]] } } }],
-      { returnDocument: 'after', projection: { slices: 1, balance: 1 } },
-    );
+    const update = [{ $set: { slices: others } }, { $set: { slices: { $concatArrays: ['$slices', [own]] } } }];
+    const options = { returnDocument: 'after', projection: { slices: 1, balance: 1 } } as const;
+    const after = await readConfirmed(userId, () => collection.findOneAndUpdate({ _id: userId }, update, options));
     if (!after) return null;
     const { slices, balance } = after;
     return { amount: slices.find((slice) => slice.holder === holder)?.amount ?? 0, balance };

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { GatewayError } from '../errors.ts';
 import type { EventInput } from '../events/publication.ts';
 import type { Logger } from '../options.ts';
+import { createSetAsideLog, isItemFailure } from '../write-failure.ts';
 import type { ExceededDocument, ExceededModel } from './model.ts';
 
 export interface ClosingDeps {
@@ -39,14 +40,17 @@ function toEvent({ userId, apiKeyId, limit, counts, windowStart, windowEnd }: Ex
  * once and be cut off anywhere: a closed window does not change any more, and its idempotency key is derived from it.
  */
 export function createClosing({ exceeded, publish, grace, logger }: ClosingDeps): () => Promise<void> {
+  const logSetAside = createSetAsideLog(logger, 'refused calls cannot be published and were left out');
+
   async function publishWindow(window: ExceededDocument): Promise<void> {
     try {
       await publish(toEvent(window), { idempotencyKey: idempotencyKeyOf(window) });
     } catch (error) {
-      const refused = error instanceof GatewayError && error.status < 500;
-      if (!refused) throw error;
-      // trying again would not help
-      logger.error('a rate_limit.exceeded cannot be published', { param: error.param, reason: error.message });
+      // trying again would not help, and would keep back the windows behind it
+      if (error instanceof GatewayError && error.status < 500) {
+        logger.error('a rate_limit.exceeded cannot be published', { param: error.param, reason: error.message });
+      } else if (isItemFailure(error)) logSetAside(error);
+      else throw error;
     }
     await exceeded.updateOne({ _id: window._id }, [{ $set: { state: 'published', expiresAt: '$$NOW' } }], {
       updatePipeline: true,

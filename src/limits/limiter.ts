@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { describeThrown, GatewayError } from '../errors.ts';
 import type { Principal } from '../http/operation.ts';
 import type { LimitOptions, RateLimits, RateLimitsFor } from '../options.ts';
 import { rateLimitHeaders, type Standing } from './headers.ts';
@@ -35,11 +35,21 @@ interface Bound {
   readonly tally: Tally;
 }
 
+function isLimit(limit: unknown): boolean {
+  return limit === undefined || (typeof limit === 'number' && limit >= 0);
+}
+
 function limitsOf(given: RateLimitsFor | undefined, principal: Principal): RateLimits | undefined {
   if (typeof given !== 'function') return given;
   const limits = given(principal);
-  if (limits instanceof Promise) throw new TypeError('the functions in the option limits must not be async');
-  return limits;
+  if (limits instanceof Promise) {
+    limits.catch(describeThrown);
+    throw new TypeError('the functions in the option limits must not be async');
+  }
+  if (!limits) return undefined;
+  const { requestsPerMinute, tokensPerMinute } = limits;
+  if (isLimit(requestsPerMinute) && isLimit(tokensPerMinute)) return limits;
+  throw new TypeError('the functions in the option limits must give numbers of 0 or more');
 }
 
 /** Adds where a bound stands. */

@@ -1,5 +1,6 @@
 import { duplicatesIn } from '../duplicate-key.ts';
 import type { Logger } from '../options.ts';
+import { createSetAsideLog, isItemFailure, writeIsolated } from '../write-failure.ts';
 import type { ExceededModel } from './model.ts';
 
 /** So many calls of one key that were refused. */
@@ -40,7 +41,11 @@ interface Entry {
   written: number;
 }
 
+/** An entry, and its id. */
+type Counted = readonly [string, Entry];
+
 export function createRefusals({ exceeded, owner, window, flushInterval, logger }: RefusalsDeps): Refusals {
+  const logSetAside = createSetAsideLog(logger, 'refused calls cannot be counted and were left out');
   let entries = new Map<string, Entry>();
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
@@ -65,11 +70,8 @@ export function createRefusals({ exceeded, owner, window, flushInterval, logger 
     if (missing > 0) note(Math.max(startOf(Date.now()), entry.start + window), entry.refusal, missing);
   }
 
-  /** Each process keeps its own count in all, so that a batch whose outcome is not known can be sent again. */
-  async function write(): Promise<void> {
-    const batch = [...entries].filter(([, { count, written }]) => count > written);
-    const counts = batch.map(([, { count }]) => count);
-    const operations = batch.map(([_id, { refusal, start, count }]) => ({
+  function toOperation([_id, { refusal, start, count }]: Counted) {
+    return {
       updateOne: {
         filter: { _id, state: 'open' as const },
         update: {
@@ -82,15 +84,33 @@ export function createRefusals({ exceeded, owner, window, flushInterval, logger 
         },
         upsert: true,
       },
-    }));
-    if (operations.length === 0) return;
-    const writing = exceeded.bulkWrite(operations, { ordered: false });
-    // a duplicate: the window of that one is closed
-    const closed = await writing.then(() => new Set<number>(), duplicatesIn);
-    for (const [i, [id, entry]] of batch.entries()) {
-      if (closed.has(i)) await carryOver(id, entry);
+    };
+  }
+
+  /** Each process keeps its own count in all, so that a batch whose outcome is not known can be sent again. */
+  async function write(): Promise<void> {
+    const batch = [...entries].filter(([, { count, written }]) => count > written);
+    const counts = batch.map(([, { count }]) => count);
+    const outcomes = await writeIsolated<Counted, 'closed' | 'written'>(batch, {
+      async write(part) {
+        // a duplicate: the window of that one is closed
+        const writing = exceeded.bulkWrite(part.map(toOperation), { ordered: false });
+        const closed = await writing.then(() => new Set<number>(), duplicatesIn);
+        return part.map((_, i) => (closed.has(i) ? 'closed' : 'written'));
+      },
+    });
+    let failure: { readonly error: unknown } | undefined;
+    for (const [i, outcome] of outcomes.entries()) {
+      const [id, entry] = batch[i] as Counted;
+      if ('error' in outcome) {
+        if (isItemFailure(outcome.error)) {
+          entries.delete(id);
+          logSetAside(outcome.error);
+        } else failure = outcome;
+      } else if (outcome.result === 'closed') await carryOver(id, entry);
       else entry.written = counts[i] as number;
     }
+    if (failure) throw failure.error;
     forgetPast();
   }
 

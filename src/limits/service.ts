@@ -85,6 +85,7 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
   const limits = options.perKey !== undefined || options.perUser !== undefined;
   let timer: NodeJS.Timeout | undefined;
   let closing: Promise<void> | undefined;
+  let isClosed = false;
 
   function tryClose(): void {
     closing ??= closeWindows()
@@ -107,16 +108,19 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
     ).unref();
   }
 
-  sharing?.start();
+  const limit = createLimiter({
+    options,
+    tallies,
+    onRefused: ({ userId, keyId: apiKeyId = null }, limit) =>
+      refusals.add({ userId, apiKeyId, limit, count: 1, at: Date.now() }),
+  });
+  /** Before the first call there is nothing to share, and a gateway that could not be built leaves no timer behind. */
+  const admit: Admit = (principal, estimatedTokens) => {
+    if (!isClosed) sharing?.start();
+    return limit(principal, estimatedTokens);
+  };
   return {
-    admit: limits
-      ? createLimiter({
-          options,
-          tallies,
-          onRefused: ({ userId, keyId: apiKeyId = null }, limit) =>
-            refusals.add({ userId, apiKeyId, limit, count: 1, at: Date.now() }),
-        })
-      : undefined,
+    admit: limits ? admit : undefined,
     async reportExceeded(report) {
       checkReport(report);
       const { userId, apiKeyId, limit, rejectedRequests: count = 1, at = new Date() } = report;
@@ -128,6 +132,7 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
       if (timer === undefined) schedule();
     },
     async close() {
+      isClosed = true;
       clearTimeout(timer);
       await Promise.all([closing, sharing?.stop(), refusals.close()]);
     },

@@ -1,4 +1,5 @@
 import type { Logger } from '../options.ts';
+import { createSetAsideLog, isItemFailure, writeIsolated } from '../write-failure.ts';
 import type { RateModel } from './model.ts';
 import type { Tallies, Tally } from './tallies.ts';
 
@@ -17,6 +18,7 @@ export interface SharingDeps {
 
 /** Tells the other processes what this one has let through, and asks what they have, again and again. */
 export interface Sharing {
+  /** Does nothing the second time. */
   start(): void;
   /** Resolves when the others' counts are as they were when it was called, or later. */
   exchange(): Promise<void>;
@@ -29,13 +31,12 @@ function idOf({ subject, minute }: Tally): string {
 
 /** Only what calls have asked for since the last exchange is written and read: two commands, however many those are. */
 export function createSharing({ rates, tallies, owner, interval, logger }: SharingDeps): Sharing {
+  const logSetAside = createSetAsideLog(logger, 'rate limits cannot be shared and count in this process alone');
   let timer: NodeJS.Timeout | undefined;
   let running: Promise<void> = Promise.resolve();
   let failing = false;
 
-  async function exchange(): Promise<void> {
-    const touched = tallies.takeTouched();
-    if (touched.length === 0) return;
+  async function exchangePart(touched: readonly Tally[]): Promise<void> {
     const expiresAt = new Date(Date.now() + lifetime);
     await rates.bulkWrite(
       touched.map((tally) => ({
@@ -63,6 +64,20 @@ export function createSharing({ rates, tallies, owner, interval, logger }: Shari
     }
   }
 
+  async function exchange(): Promise<void> {
+    const outcomes = await writeIsolated(tallies.takeTouched(), {
+      async write(part) {
+        await exchangePart(part);
+        return [];
+      },
+    });
+    for (const outcome of outcomes) {
+      if ('result' in outcome) continue;
+      if (!isItemFailure(outcome.error)) throw outcome.error;
+      logSetAside(outcome.error);
+    }
+  }
+
   async function attempt(): Promise<void> {
     try {
       await exchange();
@@ -83,7 +98,9 @@ export function createSharing({ rates, tallies, owner, interval, logger }: Shari
   }
 
   return {
-    start: schedule,
+    start() {
+      if (timer === undefined) schedule();
+    },
     exchange,
     async stop() {
       clearTimeout(timer);

@@ -32,6 +32,8 @@ export interface PaymentServiceDeps {
   ) => Promise<void>;
   /** Called first in that transaction: what others write of the account meanwhile would undo it. */
   readonly reserve?: (userId: string, session: ClientSession | undefined) => Promise<void>;
+  /** Told when that is committed; resolves when the credits can be spent in this process. */
+  readonly credited?: (userId: string) => Promise<void>;
   /** Runs what it is given as one transaction. */
   readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
 }
@@ -94,7 +96,7 @@ function bookedBefore(stored: PaymentDocument, payment: CompletedPayment): Publi
 
 /** Payments, which the host's payment processor makes and this package tells of. */
 export function createPaymentService(deps: PaymentServiceDeps): PaymentService {
-  const { payments, publish, credit, reserve, transaction } = deps;
+  const { payments, publish, credit, reserve, credited, transaction } = deps;
 
   async function book(payment: CompletedPayment, session: ClientSession | undefined): Promise<PublishedEvent> {
     const { paymentId, userId, amount, currency, creditsAdded } = payment;
@@ -116,7 +118,9 @@ export function createPaymentService(deps: PaymentServiceDeps): PaymentService {
       checkPaymentId(payment.paymentId);
       for (let left = 3; ; left -= 1) {
         try {
-          return await transaction((session) => book(payment, session));
+          const published = await transaction((session) => book(payment, session));
+          await credited?.(payment.userId);
+          return published;
         } catch (error) {
           // somebody booked it, or opened the account's balance, at the same moment: now it is there
           if (!isDuplicateKey(error) || left === 0) throw error;

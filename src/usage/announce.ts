@@ -1,8 +1,8 @@
 import type { ClientSession } from 'mongoose';
 import { durableCollection } from '../collection.ts';
-import { GatewayError } from '../errors.ts';
+import { describeThrown, GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/publication.ts';
-import type { Logger, Quota, QuotaOptions } from '../options.ts';
+import { checkQuota, type Logger, type Quota, type QuotaOptions } from '../options.ts';
 import type { PeriodDocument, PeriodModel } from './model.ts';
 import type { CountedRecord, PeriodAddition } from './sums.ts';
 import { type Crossing, crossings } from './thresholds.ts';
@@ -39,9 +39,18 @@ export function createAnnounce({ quotas, publish, cost, logger, ...deps }: Annou
   function quotaOf(userId: string): Quota | undefined {
     if (typeof quotas?.perUser !== 'function') return quotas?.perUser;
     try {
-      return quotas.perUser(userId);
+      const quota: unknown = quotas.perUser(userId);
+      if (quota === undefined || quota === null) return undefined;
+      if (quota instanceof Promise) {
+        quota.catch(describeThrown);
+        throw new TypeError('it must not be async');
+      }
+      const { unit, daily, monthly } = quota as Quota;
+      const read = { unit, ...(daily !== undefined && { daily }), ...(monthly !== undefined && { monthly }) };
+      checkQuota(read, true);
+      return read;
     } catch (error) {
-      logger.error("the host's quotas.perUser failed", { error: String(error) });
+      logger.error("the host's quotas.perUser failed", { error: describeThrown(error) });
       return undefined;
     }
   }

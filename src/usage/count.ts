@@ -1,6 +1,7 @@
 import type { ClientSession } from 'mongoose';
 import { durableCollection } from '../collection.ts';
 import { isDuplicateKey } from '../duplicate-key.ts';
+import { createSetAsideLog, isItemFailure, writeIsolated } from '../write-failure.ts';
 import { type AnnounceDeps, createAnnounce } from './announce.ts';
 import type { CounterModel, UsageDocument, UsageModel } from './model.ts';
 import {
@@ -50,6 +51,9 @@ function increments<Key extends { _id: string }>(additions: readonly Addition<Ke
   }));
 }
 
+/** More than a transaction is tried again for. Milliseconds. */
+export const longestCount = 150_000;
+
 type Within = { readonly session?: ClientSession };
 
 /** Records that were to be counted are counted. */
@@ -66,6 +70,7 @@ export function createCount(deps: CountDeps): Count {
   const counters = durableCollection(deps.counters);
   const periods = durableCollection(deps.periods);
   const announce = createAnnounce({ ...deps, cost });
+  const logSetAside = createSetAsideLog(deps.logger, 'usage records cannot be counted and were set aside');
   /** The newest record that waited when it was last looked: what comes before it has had its time. */
   let newest: string | undefined;
   let lookedAt = Number.NEGATIVE_INFINITY;
@@ -82,11 +87,16 @@ export function createCount(deps: CountDeps): Count {
     return modifiedCount;
   }
 
-  async function addUp(records: readonly CountedRecord[], within: Within): Promise<void> {
-    const additions = periodAdditions(records);
-    await counters.bulkWrite(increments(counterAdditions(records)), within);
-    await periods.bulkWrite(increments(additions.map(priced)), within);
-    await announce(additions, within.session);
+  /** What records add up to, before anything is written: one that is malformed throws here. */
+  function additionsOf(records: readonly CountedRecord[]) {
+    const toPeriods = periodAdditions(records);
+    const periodIncrements = increments(toPeriods.map(priced));
+    const counterIncrements = increments(counterAdditions(records));
+    return async function addUp(within: Within): Promise<void> {
+      await counters.bulkWrite(counterIncrements, within);
+      await periods.bulkWrite(periodIncrements, within);
+      await announce(toPeriods, within.session);
+    };
   }
 
   async function addFound(filter: Filter, session?: ClientSession): Promise<readonly CountedRecord[]> {
@@ -97,30 +107,69 @@ export function createCount(deps: CountDeps): Count {
       .limit(batchSize)
       .toArray();
     if (records.length === 0) return records;
+    const addUp = additionsOf(records);
     // first, for balances are written by others too, and whoever comes after them has to begin again
     await deps.charge?.(records, session);
     await mark(records, within);
-    await addUp(records, within);
+    await addUp(within);
     return records;
   }
 
   /** @throws CountedByOthers where some are, and all of it is to be undone */
   async function addOwn(records: readonly CountedRecord[], session: ClientSession): Promise<readonly CountedRecord[]> {
+    const addUp = additionsOf(records);
     await deps.chargeNew?.(records, session);
     if ((await mark(records, { session })) < records.length) throw new CountedByOthers();
-    await addUp(records, { session });
+    await addUp({ session });
     return records;
   }
 
+  const countFound = async (filter: Filter) => noted(await transaction((session) => addFound(filter, session)));
+
+  /** So that what cannot be counted is in nobody's way: found by `uncountable`, it can be mended and set to `counted: false`. */
+  async function setAside(_id: string, error: unknown): Promise<void> {
+    await usage.updateOne({ _id, counted: false }, { $set: { uncountable: true }, $unset: { counted: 1 } });
+    logSetAside(error, { id: _id });
+  }
+
+  /** Counts what the filter finds, without what cannot be counted. */
+  async function countIsolated(filter: Filter): Promise<number> {
+    const options = { projection: { _id: 1 }, sort: byId, limit: batchSize } as const;
+    const ids = (await usage.find(filter, options).toArray()).map(({ _id }) => _id);
+    const outcomes = await writeIsolated(ids, {
+      within: longestCount,
+      async write(part) {
+        await countFound({ _id: { $in: [...part] }, counted: false });
+        return [];
+      },
+    });
+    for (const [i, outcome] of outcomes.entries()) {
+      if ('result' in outcome) continue;
+      if (!isItemFailure(outcome.error)) throw outcome.error;
+      await setAside(ids[i] as string, outcome.error);
+    }
+    return ids.length;
+  }
+
   /** Most often nobody else has counted what this process wrote, and it need not be read back. */
-  async function countOwn(records: readonly CountedRecord[]): Promise<readonly CountedRecord[]> {
+  async function countOwn(records: readonly CountedRecord[]): Promise<number> {
     const left = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
     try {
-      return await transaction((session) => (session ? addOwn(records, session) : addFound(left)));
+      return noted(await transaction((session) => (session ? addOwn(records, session) : addFound(left))));
     } catch (error) {
+      if (isItemFailure(error)) return countIsolated(left);
       const isOvertaken = error instanceof CountedByOthers || isDuplicateKey(error);
       if (!isOvertaken) throw error;
-      return transaction((session) => addFound(left, session));
+      return countFound(left);
+    }
+  }
+
+  async function countLeft(left: Filter): Promise<number> {
+    try {
+      return await countFound(left);
+    } catch (error) {
+      if (!isItemFailure(error)) throw error;
+      return countIsolated(left);
     }
   }
 
@@ -132,7 +181,7 @@ export function createCount(deps: CountDeps): Count {
     // most often there is nothing to do, and no need of a transaction to see it, nor to ask where nothing waited
     const isNone = patience > 0 && newest === undefined;
     const isAny = !isNone && (await usage.findOne(left, { projection: { _id: 1 } })) !== null;
-    const counted = isAny ? noted(await transaction((session) => addFound(left, session))) : 0;
+    const counted = isAny ? await countLeft(left) : 0;
     if (counted === batchSize || patience === 0) return counted;
     lookedAt = now;
     newest = (await usage.findOne({ counted: false }, { projection: { _id: 1 }, sort: { _id: -1 } }))?._id;
@@ -146,7 +195,7 @@ export function createCount(deps: CountDeps): Count {
 
   return async function count() {
     const own = written?.take(batchSize) ?? [];
-    const counted = own.length > 0 ? noted(await countOwn(own)) : 0;
+    const counted = own.length > 0 ? await countOwn(own) : 0;
     return counted + (await countAbandoned());
   };
 }

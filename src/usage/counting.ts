@@ -1,7 +1,7 @@
 import { answered } from '../answered.ts';
 import { isDuplicateKey } from '../duplicate-key.ts';
 import type { Logger } from '../options.ts';
-import type { Count } from './count.ts';
+import { type Count, longestCount } from './count.ts';
 
 export interface CountingDeps {
   readonly count: Count;
@@ -18,9 +18,6 @@ export interface Counting {
   /** Counts no more; resolves when a run under way has ended. */
   close(): Promise<void>;
 }
-
-/** More than a transaction is tried again for. Milliseconds. */
-const longestCount = 150_000;
 
 export function createCounting({ count, batchSize, interval, logger }: CountingDeps): Counting {
   let timer: NodeJS.Timeout | undefined;

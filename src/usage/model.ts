@@ -10,6 +10,8 @@ export interface UsageDocument extends Omit<UsageRecord, 'id' | 'ending'> {
   readonly ending: CallEnding | null;
   /** Whether it is in the counters; absent while the call is under way. */
   readonly counted?: boolean;
+  /** It cannot be counted: it has been set aside, so that the others can. */
+  readonly uncountable?: true;
 }
 
 /** What some calls have used together. */
@@ -80,6 +82,7 @@ const schema = new Schema<UsageDocument>(
     durationMs: { type: Number, required: true },
     firstByteMs: { type: Number, required: true },
     counted: Boolean,
+    uncountable: Boolean,
   },
   durableSchema,
 )

@@ -1,7 +1,9 @@
 import type { Logger, OpenUsage, UsageRecord } from '../options.ts';
+import { createSetAsideLog } from '../write-failure.ts';
+import { createBacklogLog } from './backlog-log.ts';
 import { UsageJournal } from './journal.ts';
 import type { UsageModel } from './model.ts';
-import type { CountedRecord } from './sums.ts';
+import { type CountedRecord, modelLimit } from './sums.ts';
 import { createWriteUsage } from './writes.ts';
 
 export interface UsageServiceDeps {
@@ -19,6 +21,8 @@ export interface UsageServiceDeps {
   readonly sweepInterval?: number;
   /** Told of records that have ended, were written here, and wait to be counted. @default nobody is told */
   readonly onWritten?: (records: readonly CountedRecord[]) => void;
+  /** Told of a record of an ended call that will not be written. @default nobody is told */
+  readonly onLost?: (record: Pick<UsageRecord, 'id' | 'userId'>) => void;
 }
 
 /** What model calls have used: one record a call, open while it runs. */
@@ -37,19 +41,34 @@ export interface UsageService {
   close(): Promise<void>;
 }
 
+/** A record whose model's name takes no more than it may, whatever the caller has sent. */
+function bounded<T extends { readonly model: string | null }>(record: T): T {
+  const { model } = record;
+  return model !== null && model.length > modelLimit ? { ...record, model: model.slice(0, modelLimit) } : record;
+}
+
 export function createUsageService(deps: UsageServiceDeps): UsageService {
   const { usage, logger, longestCall, flushInterval = 50, waitingLimit = 100_000 } = deps;
-  const { clockMargin = 60_000, sweepInterval = 60_000, onWritten = () => {} } = deps;
+  const { clockMargin = 60_000, sweepInterval = 60_000, onWritten = () => {}, onLost = () => {} } = deps;
+  const logSetAside = createSetAsideLog(logger, 'usage records cannot be written and are not counted');
   let sweeper: NodeJS.Timeout | undefined;
   let sweeping: Promise<unknown> = Promise.resolve();
 
+  const backlog = createBacklogLog(logger);
   const journal = new UsageJournal({
     write: createWriteUsage(usage),
     interval: flushInterval,
     limit: waitingLimit,
     onWritten,
-    onFailure(error, lost) {
-      logger.error('usage records could not be written and will be tried again', { reason: String(error), lost });
+    onSuccess: backlog.written,
+    onLost(record) {
+      backlog.lost();
+      onLost(record);
+    },
+    onFailure: backlog.failed,
+    onSetAside(error, id, entry) {
+      logSetAside(error, { id });
+      if (entry.kind === 'closed') onLost(entry.record);
     },
   });
 
@@ -77,8 +96,8 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
   }
 
   return {
-    opened: (record) => journal.open(record),
-    closed: (record) => journal.close(record),
+    opened: (record) => journal.open(bounded(record)),
+    closed: (record) => journal.close(bounded(record)),
     dropped: (id) => journal.drop(id),
     sweep,
     start() {
@@ -87,7 +106,7 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
     async close() {
       clearInterval(sweeper);
       await sweeping;
-      await journal.flush();
+      await journal.end();
     },
   };
 }

@@ -32,8 +32,8 @@ export interface Addition<Key> {
 /** What is added to a day or month of an account. */
 export type PeriodAddition = Addition<PeriodKey>;
 
-/** The longest name of a model that is counted by itself; callers choose it. */
-const modelLimit = 256;
+/** The longest name of a model that is kept and counted by itself; callers choose it. Characters. */
+export const modelLimit = 256;
 
 function counterOf({ userId, model, keyId }: CountedRecord, day: string): CounterKey {
   const counted = model === null ? null : model.slice(0, modelLimit);
@@ -58,6 +58,7 @@ interface Group<Key> extends Addition<Key> {
 
 /**
  * Adds each record to the documents it belongs to.
+ * @throws TypeError or RangeError for a record that is malformed
  * @param placeOf what is the same for records that belong to the same documents, and quicker made than their keys
  */
 function grouped<Key extends { _id: string }>(
@@ -90,6 +91,10 @@ function grouped<Key extends { _id: string }>(
       sums.images += record.images;
       own.push(record);
     }
+  }
+  for (const { sums } of byId.values()) {
+    if (Object.values(sums).every(Number.isFinite)) continue;
+    throw new TypeError('a usage record has an amount that is no number');
   }
   return [...byId.values()];
 }

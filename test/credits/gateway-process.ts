@@ -3,7 +3,7 @@ import mongoose from 'mongoose';
 import { createModelGateway, type ModelGatewayOptions } from '../../src/index.ts';
 import { listen, loopbackOptions } from '../support/gateway.ts';
 
-/** What a gateway process is told, as JSON in its first argument. */
+/** What a gateway process is told, as JSON in PROCESS_CONFIG. */
 export interface GatewayProcessConfig {
   readonly uri: string;
   readonly options: Omit<ModelGatewayOptions, 'mongo'>;
@@ -16,7 +16,7 @@ export interface DeadlyCommand {
 }
 
 /** One of several processes that serve the same accounts, in an Express app on loopback, until it is killed. */
-const { uri, options } = JSON.parse(process.argv[2] ?? '{}') as GatewayProcessConfig;
+const { uri, options } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}') as GatewayProcessConfig;
 const connection = await mongoose
   .createConnection(uri, { monitorCommands: true, serverSelectionTimeoutMS: 20_000 })
   .asPromise();

@@ -1,6 +1,7 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { forkConfigured } from '../support/configured-process.ts';
 import type { GatewayProcessConfig } from './gateway-process.ts';
 
 /** A gateway in an operating system's process of its own. */
@@ -15,7 +16,7 @@ export interface GatewayProcess {
 const script = fileURLToPath(new URL('./gateway-process.ts', import.meta.url));
 
 export async function startProcess(config: GatewayProcessConfig): Promise<GatewayProcess> {
-  const child = fork(script, [JSON.stringify(config)], { execArgv: ['--import', 'tsx'] });
+  const child = forkConfigured(script, config, { execArgv: ['--import', 'tsx'] });
   const died = once(child, 'exit');
   const started = await Promise.race([once(child, 'message'), died.then(() => undefined)]);
   if (!started) throw new Error('a gateway process ended before it served');

@@ -18,13 +18,13 @@ describe('an account that eight clients spend at two processes while the primary
     // what a host asks for by itself is not enough to survive this
     const scene = await openScene(`${cluster.uri}&w=1`, seed, 2);
     try {
-      const before = (await cluster.primary()).host;
+      const before = (await cluster.primary()).node.host;
       const afterCalls = 900 + scene.random.below(1_000);
       const { answered, refused } = await scene.spend({
         afterCalls,
         happen: () => cluster.admin.command({ replSetStepDown: 10, force: true }),
       });
-      expect((await cluster.primary()).host, 'primary').to.not.equal(before);
+      expect((await cluster.primary()).node.host, 'primary').to.not.equal(before);
       await scene.books.settled(answered, 120_000);
       const left = await scene.books.expectEven();
       await scene.books.expectRecorded(answered);

@@ -74,7 +74,7 @@ describe('credits given to an account', () => {
     const service = newService({ initialBalance: 3 });
     expect((await service.balance('usr_new')).creditsRemaining).to.equal(3);
     expect(await kept.ledgerOf('usr_new')).to.have.length(0);
-    service.admit({ ...call, model: 'm' }, 20).dropped();
+    (await service.admit({ ...call, model: 'm' }, 20)).dropped();
     while ((await kept.ledgerOf('usr_new')).length === 0);
     expect((await kept.ledgerOf('usr_new')).map(({ kind, amount }) => [kind, amount])).to.deep.equal([
       ['initial', 3_000_000],

@@ -1,10 +1,10 @@
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { createUsageModel } from '../../src/usage/model.ts';
 import { createUsageService } from '../../src/usage/service.ts';
+import { forkConfigured } from '../support/configured-process.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { events, json, type Script, ScriptedUpstream } from '../support/upstream.ts';
 
@@ -26,7 +26,11 @@ describe('a gateway that is killed in the middle of its calls', () => {
     this.timeout(90_000);
     const database = await freshDatabase();
     const upstream = await ScriptedUpstream.start();
-    const gateway = fork(processScript, [database.uri, upstream.baseUrl], { execArgv: ['--import', 'tsx'] });
+    const gateway = forkConfigured(
+      processScript,
+      { mongo: database.uri, baseUrl: upstream.baseUrl },
+      { execArgv: ['--import', 'tsx'] },
+    );
     try {
       const [url] = await once(gateway, 'message');
       /** When each call reached the upstream, by its request id. */

@@ -1,8 +1,9 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { forkConfigured } from '../support/configured-process.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { openLedger } from './ledger.ts';
 
@@ -17,7 +18,7 @@ describe('processes that count usage', function () {
     const ledger = await openLedger(connection);
     const started: ChildProcess[] = [];
     const start = async () => {
-      const child = fork(script, [database.uri], { execArgv: ['--import', 'tsx'] });
+      const child = forkConfigured(script, { uri: database.uri }, { execArgv: ['--import', 'tsx'] });
       started.push(child);
       await once(child, 'message');
       return child;

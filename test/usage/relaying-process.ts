@@ -2,8 +2,8 @@ import express from 'express';
 import { createModelGateway } from '../../src/index.ts';
 import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 
-/** A process that relays calls of `usr_1` and counts nothing, until it is killed: `tsx relaying-process.ts <MongoDB URI> <upstream>`. */
-const [, , mongo = '', baseUrl = ''] = process.argv;
+/** A process that relays calls of `usr_1` and counts nothing, until it is killed: PROCESS_CONFIG says over which database and upstream. */
+const { mongo, baseUrl } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}');
 const gateway = await createModelGateway({
   ...loopbackOptions,
   mongo,

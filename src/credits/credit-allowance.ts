@@ -1,32 +1,30 @@
 import type { SetAsideOf } from './slices.ts';
 
-interface Spent {
+interface EndedCall {
   readonly cost: number;
   readonly endedAt: number;
 }
 
-/** What this process may let one account spend, and what of it is spoken for. Micro-credits, whole numbers. */
-export class Purse {
-  /** What may be spoken for at once. */
-  #ceiling: number;
-  /** What may be spoken for before more should be set aside: half of what was left of the ceiling. */
+/**
+ * What this process may let one account spend, and what of it is reserved. Nothing until it was agreed on with the
+ * database. Micro-credits, whole numbers.
+ */
+export class CreditAllowance {
+  /** What may be reserved at once. */
+  #limit = 0;
+  /** What may be reserved before more should be set aside: half of what was left of the limit. */
   #mark = 0;
-  /** Estimates of the calls under way. */
-  #held = 0;
+  /** Reservations of the calls under way. */
+  #underWay = 0;
   /** What ended calls cost that is not known to show in the balance, by usage record; in the order they ended. */
-  readonly #unbooked = new Map<string, Spent>();
+  readonly #unbooked = new Map<string, EndedCall>();
   #unbookedSum = 0;
-  /** What the account has left at most, with what it has spent here; unknown until it was agreed on. */
-  #left = Number.POSITIVE_INFINITY;
+  /** What the account has left at most, with what it has spent here. */
+  #left = 0;
 
-  /** @param credit what may be spent before it is known what there is */
-  constructor(credit: number) {
-    this.#ceiling = credit;
-  }
-
-  /** What is spoken for: calls under way, and ended ones that the balance may not show yet. */
-  get spokenFor(): number {
-    return this.#held + this.#unbookedSum;
+  /** What is reserved: for calls under way, and for ended ones that the balance may not show yet. */
+  get reserved(): number {
+    return this.#underWay + this.#unbookedSum;
   }
 
   get unbooked(): string[] {
@@ -48,9 +46,9 @@ export class Purse {
     return ids;
   }
 
-  /** Whether so much is spoken for that more should be set aside. */
+  /** Whether so much is reserved that more should be set aside. */
   get isRunningLow(): boolean {
-    return this.spokenFor >= this.#mark;
+    return this.reserved >= this.#mark;
   }
 
   /** Whether the account has nothing left for certain, whoever may have set aside what of it. */
@@ -58,21 +56,21 @@ export class Purse {
     return this.#left <= 0;
   }
 
-  /** @returns whether there was anything left to begin a call with; its estimate may overdraw that */
-  hold(estimate: number): boolean {
-    if (this.spokenFor >= this.#ceiling) return false;
-    this.#held += estimate;
+  /** @returns whether there was anything left to begin a call with; its reservation may overdraw that */
+  reserve(amount: number): boolean {
+    if (this.reserved >= this.#limit) return false;
+    this.#underWay += amount;
     return true;
   }
 
   /** A call ended without cost. */
-  release(estimate: number): void {
-    this.#held -= estimate;
+  release(amount: number): void {
+    this.#underWay -= amount;
   }
 
   /** A call ended and cost this much. */
-  spend(estimate: number, id: string, cost: number): void {
-    this.#held -= estimate;
+  spend(amount: number, id: string, cost: number): void {
+    this.#underWay -= amount;
     if (cost === 0) return;
     this.#unbooked.set(id, { cost, endedAt: performance.now() });
     this.#unbookedSum += cost;
@@ -89,11 +87,11 @@ export class Purse {
    * @param booked ended calls that show in that balance
    * @param later those that may, for they were booked at the same time
    */
-  allow({ amount: ceiling, balance }: SetAsideOf, booked: readonly string[], later: readonly string[] = []): void {
+  allow({ amount: limit, balance }: SetAsideOf, booked: readonly string[], later: readonly string[] = []): void {
     this.#unbookedSum -= this.costOf(booked);
     for (const id of booked) this.#unbooked.delete(id);
-    this.#ceiling = ceiling;
+    this.#limit = limit;
     this.#left = balance - (this.#unbookedSum - this.costOf(later));
-    this.#mark = (this.spokenFor + ceiling) / 2;
+    this.#mark = (this.reserved + limit) / 2;
   }
 }
