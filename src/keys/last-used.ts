@@ -1,3 +1,5 @@
+import { writeIsolated } from '../write-failure.ts';
+
 /** Writes down when keys were used: in batches, never waited for, each key once a minute at most. */
 export interface LastUsed {
   /** A key was used just now. */
@@ -33,7 +35,18 @@ export function createLastUsed({ write, onFailure, delay = 1_000, interval = 60_
     const ids = waiting;
     waiting = [];
     forgetOld(performance.now());
-    if (ids.length > 0) writing = write(ids).catch(onFailure);
+    if (ids.length > 0) writing = Promise.all([writing, writeAll(ids)]).then(() => {});
+  }
+
+  async function writeAll(ids: readonly string[]): Promise<void> {
+    const outcomes = await writeIsolated(ids, {
+      async write(part) {
+        await write(part);
+        return [];
+      },
+    });
+    const failed = outcomes.find((outcome) => 'error' in outcome);
+    if (failed) onFailure(failed.error);
   }
 
   return {

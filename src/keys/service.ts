@@ -1,5 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
+import { durableCollection } from '../collection.ts';
+import { createReadConfirmed } from '../confirmed-reads.ts';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/publication.ts';
 import type { Principal } from '../http/operation.ts';
@@ -9,6 +11,7 @@ import { createKeyCache, type Known } from './cache.ts';
 import { toKeyFields, toPage } from './fields.ts';
 import { digestOf, keyIdIn, newKeyText } from './key-text.ts';
 import { createLastUsed } from './last-used.ts';
+import { createLookUp } from './look-up.ts';
 import { type KeyDocument, type KeyModel, keysAfter, markUsed } from './model.ts';
 import { inFreeSlot } from './slots.ts';
 
@@ -26,6 +29,8 @@ export interface KeyServiceDeps {
   readonly cacheTtl?: number;
   /** Keys remembered at once. @default 10_000 */
   readonly cacheCapacity?: number;
+  /** How long a record serves `recall`. Milliseconds. @default 300_000 */
+  readonly gracePeriod?: number;
   /** How long uses are gathered before they are written. Milliseconds. @default 1_000 */
   readonly lastUsedDelay?: number;
 }
@@ -40,8 +45,13 @@ export interface KeyService {
   create(input: ApiKeyInput): Promise<NewApiKey>;
   /** Whose key it is; `null` where it is malformed (the database is not asked), unknown, wrong, expired or revoked. */
   authenticate(token: string): Promise<Principal | null>;
-  /** The same, at once for a key that is known here. */
-  recognise(token: string): Principal | null | Promise<Principal | null>;
+  /** The same without the database; `undefined` where it has to be asked. */
+  recogniseCached(token: string): Principal | null | undefined;
+  /**
+   * Whose key it was when this process last checked it within the grace period, for when the database cannot be asked;
+   * `null` where it was not good then, or has expired; `undefined` where it is not known here.
+   */
+  recall(token: string): Principal | null | undefined;
   /**
    * Revokes a key and publishes `api_key.revoked`, once: here at once, in every other process within a second.
    * @param userId the account that it must belong to; any when it is left out
@@ -58,16 +68,6 @@ export interface KeyService {
   close(): Promise<void>;
 }
 
-/** Whether a key may be used at this moment, by the clock of the database. */
-const good = {
-  $and: [
-    { $eq: ['$revokedAt', null] },
-    // a field that is not there sorts before null, and null before every date
-    { $or: [{ $lte: ['$expiresAt', null] }, { $gt: ['$expiresAt', '$$NOW'] }] },
-  ],
-};
-const judgedFields = { hash: 1, userId: 1, scopes: 1, models: 1, expiresAt: 1, good } as const;
-
 function keyEvent(type: 'api_key.created' | 'api_key.revoked', { _id, name, userId }: KeyDocument) {
   const event = { type, userId, data: { api_key_id: _id, name, user_id: userId } };
   return { event, idempotencyKey: `${type}:${_id}` };
@@ -75,12 +75,10 @@ function keyEvent(type: 'api_key.created' | 'api_key.revoked', { _id, name, user
 
 /** API keys: made, recognised, revoked. */
 export function createKeyService(deps: KeyServiceDeps): KeyService {
-  const { keys, maxKeys = 100, cacheTtl = 900, cacheCapacity = 10_000, lastUsedDelay } = deps;
+  const { keys, maxKeys = 100, cacheTtl = 900, cacheCapacity = 10_000, gracePeriod = 300_000, lastUsedDelay } = deps;
+  const readConfirmed = createReadConfirmed<KeyDocument>(durableCollection(keys));
   const cache = createKeyCache({
-    async read(id) {
-      const found = await keys.findById(id, judgedFields).lean<KeyDocument & { good: boolean }>();
-      return found && toRecord(found, found.good);
-    },
+    read: createLookUp(keys, readConfirmed),
     ttl: cacheTtl,
     capacity: cacheCapacity,
   });
@@ -114,11 +112,25 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
     return known.record.principal;
   }
 
-  function recognise(token: string): Principal | null | Promise<Principal | null> {
+  async function authenticate(token: string): Promise<Principal | null> {
+    const id = keyIdIn(token);
+    return id === null ? null : judge(id, token, await cache.find(id));
+  }
+
+  function recogniseCached(token: string): Principal | null | undefined {
     const id = keyIdIn(token);
     if (id === null) return null;
     const known = cache.peek(id);
-    return known ? judge(id, token, known) : cache.find(id).then((found) => judge(id, token, found));
+    return known && judge(id, token, known);
+  }
+
+  function recall(token: string): Principal | null | undefined {
+    const id = keyIdIn(token);
+    const known = id === null ? undefined : cache.last(id);
+    if (!known || performance.now() - known.since >= gracePeriod) return undefined;
+    const { principal, good } = known.record;
+    const hasExpired = principal.expiresAt !== undefined && principal.expiresAt.getTime() <= Date.now();
+    return good && !hasExpired && isRight(token, known) ? principal : null;
   }
 
   return {
@@ -135,11 +147,13 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
           await publish('api_key.created', stored, session);
         }),
       );
+      cache.created(id);
       return { id, key, ...fields, createdAt };
     },
 
-    authenticate: async (token) => recognise(token),
-    recognise,
+    authenticate,
+    recogniseCached,
+    recall,
 
     async revoke(id, userId) {
       if (!isId('key', id)) return false;
@@ -173,7 +187,7 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
 
     async get(id) {
       if (!isId('key', id)) return null;
-      const found = await keys.findById(id).lean();
+      const found = await readConfirmed(id, () => keys.findById(id).lean<KeyDocument>());
       return found && toApiKey(found);
     },
 

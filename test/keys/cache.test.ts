@@ -74,4 +74,60 @@ describe('recently used keys', () => {
     expect(waiting.map(({ status }) => status)).to.deep.equal(['rejected', 'rejected']);
     expect((await cache.find('a'))?.record).to.equal(record);
   });
+
+  describe('of which there is none', () => {
+    it('are not looked up again within the ttl, and again after it', async () => {
+      const reads: string[] = [];
+      const cache = createKeyCache({
+        read: async (id) => {
+          reads.push(id);
+          return reads.length > 1 ? record : null;
+        },
+        ttl: 40,
+        capacity: 10,
+      });
+      expect(await cache.find('a')).to.equal(null);
+      expect(await cache.find('a')).to.equal(null);
+      expect(reads).to.deep.equal(['a']);
+      await sleep(50);
+      expect((await cache.find('a'))?.record).to.equal(record);
+    });
+
+    it('push out no record, and are bounded themselves', async () => {
+      const reads: string[] = [];
+      const read = async (id: string) => {
+        reads.push(id);
+        return null;
+      };
+      const cache = createKeyCache({ read, ttl: 5_000, capacity: 2 });
+      cache.keep('good', { record, since: performance.now() });
+      for (const id of ['a', 'b', 'c', 'b', 'c']) await cache.find(id);
+      expect(reads).to.deep.equal(['a', 'b', 'c']);
+      await cache.find('a');
+      expect(reads).to.deep.equal(['a', 'b', 'c', 'a']);
+      expect((await cache.find('good'))?.record).to.equal(record);
+    });
+
+    it('are looked up at once when this process has created the key', async () => {
+      const answers = [null, record];
+      const cache = createKeyCache({ read: async () => answers.shift() ?? null, ttl: 5_000, capacity: 10 });
+      await cache.find('a');
+      cache.created('a');
+      expect((await cache.find('a'))?.record).to.equal(record);
+    });
+
+    it('stay unknown to a look-up that began before this process created the key, and to no later one', async () => {
+      let answer = (_: null) => {};
+      const slow = new Promise<null>((resolve) => {
+        answer = resolve;
+      });
+      const answers = [slow, Promise.resolve(record)];
+      const cache = createKeyCache({ read: () => answers.shift() ?? slow, ttl: 5_000, capacity: 10 });
+      const before = cache.find('a');
+      cache.created('a');
+      answer(null);
+      expect(await before).to.equal(null);
+      expect((await cache.find('a'))?.record).to.equal(record);
+    });
+  });
 });

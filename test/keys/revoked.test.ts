@@ -1,8 +1,9 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { forkConfigured } from '../support/configured-process.ts';
 import { type LiveGateway, newSecretKey, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
@@ -20,7 +21,7 @@ describe('a key that is revoked while another OS process takes it', function () 
     database = await freshDatabase();
     const secretKey = newSecretKey();
     here = await startGateway({ mongo: database.uri, secretKeys: [secretKey] });
-    child = fork(script, [database.uri, secretKey], { execArgv: ['--import', 'tsx'] });
+    child = forkConfigured(script, { mongo: database.uri, secretKey }, { execArgv: ['--import', 'tsx'] });
     [there] = await once(child, 'message');
   });
   after(async () => {

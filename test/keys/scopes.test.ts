@@ -85,6 +85,25 @@ describe('the scopes of API keys', () => {
     expect((await send(key, 'POST', '/v1/api_keys', wanted)).status).to.equal(201);
   });
 
+  it('keep a key from revoking one that may do more or call more, and from nothing else', async () => {
+    const weak = await live.gateway.keys.create({ userId: 'usr_1', scopes: ['keys', 'models'], models: ['m'] });
+    const targets = {
+      stronger: await live.gateway.keys.create({ userId: 'usr_1', scopes: ['keys', 'models', 'admin'], models: ['m'] }),
+      callingMore: await live.gateway.keys.create({ userId: 'usr_1', scopes: ['models'], models: ['m', 'other'] }),
+      callingAny: await live.gateway.keys.create({ userId: 'usr_1', scopes: ['models'] }),
+    };
+    for (const [name, { id, key }] of Object.entries(targets)) {
+      const { status, body } = await send(weak.key, 'DELETE', `/v1/api_keys/${id}`);
+      const code = name === 'stronger' ? 'insufficient_scope' : 'model_not_allowed';
+      expect([status, body.error.code, body.error.param], name).to.deep.equal([403, code, 'id']);
+      expect(body.error.message).to.contain(id);
+      expect(await live.gateway.keys.authenticate(key)).to.not.equal(null);
+    }
+    const equal = await live.gateway.keys.create({ userId: 'usr_1', scopes: ['models'], models: ['m'] });
+    expect((await send(weak.key, 'DELETE', `/v1/api_keys/${equal.id}`)).status).to.equal(200);
+    expect((await send(weak.key, 'DELETE', `/v1/api_keys/${weak.id}`)).status).to.equal(200);
+  });
+
   it('come with the models that a key may call: others are refused, unlisted and never asked for', async () => {
     const key = await newKey({ models: ['m'] });
     const asked = upstream.requests.length;

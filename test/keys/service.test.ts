@@ -1,15 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { GatewayError } from '../../src/errors.ts';
+import { newId } from '../../src/ids.ts';
+import { newKeyText } from '../../src/keys/key-text.ts';
 import { createKeyModel, type KeyModel } from '../../src/keys/model.ts';
 import { createKeyService, type KeyServiceDeps } from '../../src/keys/service.ts';
-import { watchedDatabase } from '../support/commands.ts';
+import { type SeenCommand, watchedDatabase } from '../support/commands.ts';
 
 describe('API keys', () => {
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let keys: KeyModel;
 
-  const lookUps = () => database.commandsTo('gateway_keys').filter(({ name }) => name === 'find').length;
+  const finds = () => database.commandsTo('gateway_keys').filter(({ name }) => name === 'find');
+  const isConfirming = ({ command }: SeenCommand) =>
+    (command.readConcern as { level?: string } | undefined)?.level === 'linearizable';
+  const lookUps = () => finds().filter((find) => !isConfirming(find)).length;
+  const confirmations = () => finds().filter(isConfirming).length;
   const withLastCharacter = (key: string) => key.slice(0, -1) + (key.endsWith('A') ? 'B' : 'A');
 
   /** The service alone: nothing is published, nothing joined in a transaction. */
@@ -75,13 +81,46 @@ describe('API keys', () => {
     expect(lookUps()).to.equal(1);
   });
 
+  it('that nobody knows cost a flood of them a few look-ups in all, and one that is sent again none', async () => {
+    const service = newService();
+    const strange = Array.from({ length: 1_000 }, () => newKeyText(newId('key', Date.now())));
+    for (let round = 0; round < 3; round++) {
+      expect(new Set(await Promise.all(strange.map(service.authenticate)))).to.deep.equal(new Set([null]));
+    }
+    expect(lookUps()).to.be.within(1, 4);
+    expect(confirmations()).to.be.within(1, 2);
+  });
+
+  it('that somebody has need no confirmation, and one that nobody has needs one', async () => {
+    const service = newService();
+    const { key } = await service.create({ userId: 'usr_1' });
+    await service.authenticate(key);
+    await service.authenticate(withLastCharacter(key));
+    expect(confirmations()).to.equal(0);
+    expect(await service.authenticate(newKeyText(newId('key', Date.now())))).to.equal(null);
+    expect(confirmations()).to.equal(1);
+    await service.close();
+  });
+
+  it('made by another process work within a second, though they were asked for before', async () => {
+    const [here, there] = [newService(), newService()];
+    const { id, key } = await here.create({ userId: 'usr_1' });
+    // as it was before it was created
+    const stored = await keys.findByIdAndDelete(id).lean();
+    expect(await there.authenticate(key)).to.equal(null);
+    await keys.collection.insertOne(stored as never);
+    const created = performance.now();
+    while ((await there.authenticate(key)) === null) await sleep(20);
+    expect(performance.now() - created).to.be.below(1_000);
+  });
+
   it('are recognised without a wait while they are remembered, and only with the right secret', async () => {
     const service = newService();
     const { key } = await service.create({ userId: 'usr_1' });
-    expect(service.recognise(key)).to.be.instanceOf(Promise);
-    await service.recognise(key);
-    expect(service.recognise(key)).to.include({ userId: 'usr_1' });
-    expect(service.recognise(withLastCharacter(key))).to.equal(null);
+    expect(service.recogniseCached(key)).to.equal(undefined);
+    await service.authenticate(key);
+    expect(service.recogniseCached(key)).to.include({ userId: 'usr_1' });
+    expect(service.recogniseCached(withLastCharacter(key))).to.equal(null);
   });
 
   it('stay remembered while others guess secrets and ids', async () => {

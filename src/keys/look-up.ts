@@ -1,0 +1,39 @@
+import type { ReadConfirmed } from '../confirmed-reads.ts';
+import { createGroup } from '../group-commit.ts';
+import { toRecord } from './api-key.ts';
+import type { KeyRecord } from './cache.ts';
+import { type KeyDocument, type KeyModel, keysIn } from './model.ts';
+
+/** Keys in one query. */
+const most = 500;
+const atOnce = 2;
+/** Milliseconds. */
+const within = 10_000;
+
+/** Whether a key may be used at this moment, by the clock of the database. */
+const good = {
+  $and: [
+    { $eq: ['$revokedAt', null] },
+    // a field that is not there sorts before null, and null before every date
+    { $or: [{ $lte: ['$expiresAt', null] }, { $gt: ['$expiresAt', '$$NOW'] }] },
+  ],
+};
+const judgedFields = { hash: 1, userId: 1, scopes: 1, models: 1, expiresAt: 1, good } as const;
+
+/**
+ * Reads what keys are judged by; those asked for at the same moment are one query, so that a flood of random keys stays cheap.
+ * Rejects with an UnansweredError when it is not certain that there is no such key.
+ */
+export function createLookUp(keys: KeyModel, readConfirmed: ReadConfirmed): (id: string) => Promise<KeyRecord | null> {
+  const lookUps = createGroup<string, KeyRecord | null>({
+    most,
+    atOnce,
+    within,
+    async write(ids) {
+      const found = await keys.find({ _id: keysIn(ids) }, judgedFields).lean<(KeyDocument & { good: boolean })[]>();
+      const byId = new Map(found.map((key) => [key._id, toRecord(key, key.good)]));
+      return ids.map((id) => byId.get(id) ?? null);
+    },
+  });
+  return (id) => readConfirmed(id, () => lookUps.add(id));
+}
