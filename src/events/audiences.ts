@@ -24,6 +24,7 @@ const isSame = (a: Audience, b: Audience) => isEqual(a.targets, b.targets) && is
  */
 export function createAudiences(
   subscribers: (userId: string, type: string) => Promise<Audience>,
+  latestElection: () => string,
 ): (userId: string, type: string) => Asked {
   /** The one asked for longest ago first. */
   const known = new Map<string, Audience>();
@@ -38,8 +39,10 @@ export function createAudiences(
 
   return function ask(userId, type) {
     const key = `${type} ${userId}`;
-    const expected = known.get(key);
-    const actual = subscribers(userId, type);
+    const last = known.get(key);
+    const lookupElection = latestElection();
+    const actual = subscribers(userId, type).then((audience) => ({ ...audience, lookupElection }));
+    const expected = last && { ...last, lookupElection };
     const isAsExpected = actual.then((audience) => {
       remember(key, audience);
       return expected !== undefined && isSame(audience, expected);

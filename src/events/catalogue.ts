@@ -77,6 +77,11 @@ function problemWith(data: unknown, matches: ValidateFunction): { path: string; 
   return error && schemaProblem(error, 'data');
 }
 
+/** A description of the document without the `**` of its Markdown: pages and terminals show it as it is. */
+function plainText(description: string): string {
+  return description.replaceAll('**', '').trim();
+}
+
 /**
  * Reads the catalogue out of openapi.yaml.
  * @throws Error when an event there has no sound schema of `data`, or no example
@@ -93,7 +98,7 @@ export function createCatalogue(spec: Spec): Catalogue {
     if (!schema || !example) throw new Error(`openapi.yaml: the event ${type} needs a schema of data and an example`);
     const described = {
       type,
-      description: (operation.description ?? operation.summary ?? '').trim(),
+      description: plainText(operation.description ?? operation.summary ?? ''),
       schema: inlined(spec, schema) as SpecSchema,
       example,
     };

@@ -1,4 +1,5 @@
-import { durableCollection } from '../collection.ts';
+import { durableCollection, inOneBatch } from '../collection.ts';
+import { createReadConfirmed } from '../confirmed-reads.ts';
 import { GatewayError } from '../errors.ts';
 import { checkUserId, isId } from '../ids.ts';
 import type { EventDocument, EventModel } from './model.ts';
@@ -36,12 +37,19 @@ export interface StandingPage {
   readonly limit: number;
 }
 
+/** Events in a state. */
+export interface StandingList {
+  readonly ids: readonly string[];
+  /** The id that was looked down to, where it ended before there were as many as asked for; there may be more behind it. */
+  readonly lookedTo?: string;
+}
+
 /** How events stand, asked of those who deliver them. */
 export interface EventStandings {
   /** By id; an event without a delivery is not among them. */
   of(eventIds: readonly string[]): Promise<ReadonlyMap<string, EventStanding>>;
-  /** Ids of an account's events that stand so, newest first. */
-  list(userId: string, page: StandingPage): Promise<string[]>;
+  /** An account's events that stand so, newest first. Looks at a bounded number of deliveries. */
+  list(userId: string, page: StandingPage): Promise<StandingList>;
 }
 
 /** Which events, and which page of them. */
@@ -54,13 +62,21 @@ export interface EventPage {
   readonly after?: string;
 }
 
+/** A page of events. */
+export interface EventList {
+  readonly events: PastEvent[];
+  readonly hasMore: boolean;
+  /** What the next page follows, where that is not the last event of this one. */
+  readonly nextAfter?: string;
+}
+
 /** The events of an account, as long as they are kept. */
 export interface EventHistory {
   /**
    * Newest first.
    * @throws GatewayError `invalid_value`
    */
-  list(userId: string, page?: EventPage): Promise<{ readonly events: PastEvent[]; readonly hasMore: boolean }>;
+  list(userId: string, page?: EventPage): Promise<EventList>;
   /** @throws GatewayError `event_not_found`, also for another account's */
   get(userId: string, id: string): Promise<PastEvent>;
 }
@@ -94,49 +110,62 @@ function toPastEvent(event: Stored, standing = unsent(event)): PastEvent {
 
 export function createEventHistory(model: EventModel, standings: EventStandings): EventHistory {
   const collection = durableCollection(model);
+  const readConfirmed = createReadConfirmed(collection);
 
   async function show(events: readonly Stored[]): Promise<PastEvent[]> {
     const known = await standings.of(events.map(({ _id }) => _id));
     return events.map((event) => toPastEvent(event, known.get(event._id)));
   }
 
-  /** What a page is made of, one event more than it shows. */
-  async function filterFor(userId: string, { type, state, after, limit = pageLimit }: EventPage) {
-    if (state !== undefined && state !== 'none') {
-      const page = {
-        state,
-        limit: limit + 1,
-        ...(type !== undefined && { type }),
-        ...(after !== undefined && { after }),
-      };
-      return { userId, _id: { $in: await standings.list(userId, page) } };
-    }
-    return {
-      userId,
-      ...(type !== undefined && { type: { $eq: type } }),
-      ...(state === 'none' && { targets: { $eq: [] } }),
-      ...(after !== undefined && { _id: { $lt: after } }),
-    };
+  /** Events by what they are themselves: each such list has an index. */
+  async function listStored(userId: string, { type, state, after, limit = pageLimit }: EventPage): Promise<EventList> {
+    const ofType = type === undefined ? 'user' : 'userType';
+    const found = await collection
+      .find<Stored>(
+        {
+          userId,
+          ...(type !== undefined && { type: { $eq: type } }),
+          ...(state === 'none' && { targets: { $eq: [] } }),
+          ...(after !== undefined && { _id: { $lt: after } }),
+        },
+        { projection: shownFields, hint: ofType + (state === 'none' ? 'Unheard' : 'Events') },
+      )
+      .sort({ _id: -1 })
+      .limit(limit + 1)
+      .toArray();
+    return { events: await show(found.slice(0, limit)), hasMore: found.length > limit };
+  }
+
+  /** Events by how their deliveries stand. */
+  async function listStanding(userId: string, page: StandingPage): Promise<EventList> {
+    const { limit } = page;
+    const { ids, lookedTo } = await standings.list(userId, { ...page, limit: limit + 1 });
+    const shown = ids.slice(0, limit);
+    const found = await collection
+      .find<Stored>({ userId, _id: { $in: shown } }, { projection: shownFields, ...inOneBatch })
+      .sort({ _id: -1 })
+      .toArray();
+    const events = await show(found);
+    // an event may have expired before its deliveries
+    const reached = ids.length > limit ? shown.at(-1) : lookedTo;
+    const nextAfter = reached === events.at(-1)?.id ? undefined : reached;
+    return { events, hasMore: reached !== undefined, ...(nextAfter !== undefined && { nextAfter }) };
   }
 
   return {
     async list(userId, page = {}) {
-      const { limit = pageLimit, after } = page;
+      const { limit = pageLimit, after, state, type } = page;
       checkUserId(userId);
       checkPage(limit, after);
-      const found = await collection
-        .find<Stored>(await filterFor(userId, page), { projection: shownFields })
-        .sort({ _id: -1 })
-        .limit(limit + 1)
-        .toArray();
-      return { events: await show(found.slice(0, limit)), hasMore: found.length > limit };
+      if (state === undefined || state === 'none') return listStored(userId, page);
+      const filters = { ...(type !== undefined && { type }), ...(after !== undefined && { after }) };
+      return listStanding(userId, { state, limit, ...filters });
     },
 
     async get(userId, id) {
       checkUserId(userId);
-      const found = isId('evt', id)
-        ? await collection.findOne<Stored>({ _id: id, userId }, { projection: shownFields })
-        : null;
+      const read = () => collection.findOne<Stored>({ _id: id, userId }, { projection: shownFields });
+      const found = isId('evt', id) ? await readConfirmed(id, read) : null;
       const [event] = found ? await show([found]) : [];
       if (!event) throw new GatewayError('event_not_found', `No event ${id} in this account`, { param: 'id' });
       return event;

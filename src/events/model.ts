@@ -19,6 +19,11 @@ export interface EventDocument {
   skipped: string[];
   /** `pending` until every target has its delivery. */
   fanOut: 'pending' | 'done';
+  /**
+   * Set while `targets` may miss a webhook: the election of the primary that was asked for them, or an earlier one. See
+   * {@link SettleSubscribers}.
+   */
+  lookupElection?: string;
   /** Made for "send test event": one attempt, marked for the receiver. */
   test: boolean;
   /** Unique for the user; made when the publisher gave none. */
@@ -44,6 +49,7 @@ const schema = new Schema<EventDocument>(
     targets: [String],
     skipped: [String],
     fanOut: { type: String, enum: ['pending', 'done'], required: true },
+    lookupElection: String,
     test: { type: Boolean, required: true },
     idempotencyKey: { type: String, required: true },
     contentHash: { type: String, required: true },
@@ -56,8 +62,12 @@ const schema = new Schema<EventDocument>(
   .index({ userId: 1, _id: -1 }, { name: 'userEvents' })
   .index({ userId: 1, type: 1, _id: -1 }, { name: 'userTypeEvents' })
   .index({ userId: 1, _id: -1 }, { name: 'userUnheard', partialFilterExpression: { targets: { $eq: [] } } })
+  .index(
+    { userId: 1, type: 1, _id: -1 },
+    { name: 'userTypeUnheard', partialFilterExpression: { targets: { $eq: [] } } },
+  )
   .index({ skipped: 1, _id: 1 }, { name: 'skipped', partialFilterExpression: { 'skipped.0': { $exists: true } } })
-  .index({ acceptedAt: 1 }, { name: 'fanOutPending', partialFilterExpression: { fanOut: 'pending' } })
+  .index({ acceptedAt: 1, _id: 1 }, { name: 'pendingFanOut', partialFilterExpression: { fanOut: 'pending' } })
   .index(
     { expiresAt: 1 },
     { name: 'expiryOfOld', expireAfterSeconds: 0, partialFilterExpression: { expiresAt: { $exists: true } } },

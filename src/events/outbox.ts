@@ -1,10 +1,11 @@
 import type { ClientSession } from 'mongoose';
-import { durableCollection, inOneBatch } from '../collection.ts';
+import { bareWrites, durableCollection } from '../collection.ts';
+import { findAllConfirmed } from '../confirmed-reads.ts';
 import { createDatabaseClock, type DatabaseClock } from '../database-clock.ts';
 import { isDuplicateKey } from '../duplicate-key.ts';
 import { createGroup } from '../group-commit.ts';
 import { firstId } from '../ids.ts';
-import { createInsertEvent } from './insert-events.ts';
+import { createInsertEvent, withFanOut } from './insert-events.ts';
 import type { EventDocument, EventModel } from './model.ts';
 
 /** An event as it is kept. Its body is there where it was just written, and not where it was read. */
@@ -19,29 +20,41 @@ export interface PartOfQuery {
   readonly pipeline: readonly object[];
 }
 
+/** A place in the order in which events were accepted. */
+export type EventPlace = Pick<EventDocument, 'acceptedAt' | '_id'>;
+
+/** Which unfinished events to read. */
+export interface UnfinishedPage {
+  readonly limit: number;
+  /** Events accepted at least so long ago. Milliseconds. */
+  readonly olderThan: number;
+  /** The last event of the page before. */
+  readonly after?: EventPlace;
+}
+
 /** The durable record of events, and of whose fan-out is still to be done. */
 export interface Outbox {
   init(): Promise<void>;
   /** Writes the event, or finds the one that already has its user and idempotency key. Majority and journal. */
   store(event: NewEvent, session?: ClientSession): Promise<StoredEvent>;
-  /** The bytes to send; `null` when the event is gone. */
+  /** The bytes to send; `null` when the event is gone, which is confirmed. */
   body(id: string): Promise<Buffer | null>;
   markFannedOut(id: string): Promise<void>;
-  /** Events accepted at least `olderThan` ms ago whose fan-out is not done, oldest first: part of a query that looks at more. */
-  unfinished(limit: number, olderThan: number): PartOfQuery;
+  /** One page of the events whose fan-out is not done, oldest first: part of a query that looks at more. */
+  unfinished(page: UnfinishedPage): PartOfQuery;
   /** Ids of events older than `before` (ms since 1970) that have not been told to expire, after `after`, oldest first. */
   kept(before: number, after: string, limit: number): Promise<string[]>;
   expire(ids: readonly string[]): Promise<void>;
 }
 
 const withoutBody = { body: 0 } as const;
+const beginning: EventPlace = { acceptedAt: new Date(0), _id: '' };
 /** Events read or marked at once. */
 const groupSize = 500;
 
 /** Inserts `event` stamped with the server's time unless the filter found one: the stage must not change what is there. */
 function insertOnly(event: NewEvent) {
-  const fanOut = event.targets.length === 0 ? 'done' : 'pending';
-  const fields = Object.entries({ ...event, fanOut }).map(([name, value]) => [name, { $literal: value }]);
+  const fields = Object.entries(withFanOut(event)).map(([name, value]) => [name, { $literal: value }]);
   const inserted = { ...Object.fromEntries(fields), acceptedAt: '$$NOW' };
   return [{ $replaceWith: { $cond: [{ $eq: [{ $type: '$_id' }, 'missing'] }, inserted, '$$ROOT'] } }];
 }
@@ -49,16 +62,14 @@ function insertOnly(event: NewEvent) {
 /** The outbox kept in `events`; what is asked of it at the same moment is asked of the database at once. */
 export function createOutbox(events: EventModel, clock: DatabaseClock = createDatabaseClock(events.db)): Outbox {
   const collection = durableCollection(events);
-  const insertEvent = createInsertEvent(collection, clock);
+  const insertEvent = createInsertEvent(bareWrites(events), clock);
 
   const bodies = createGroup<string, Buffer | null>({
     most: groupSize,
     atOnce: 2,
     async write(ids) {
-      const options = { projection: { body: 1 }, ...inOneBatch };
-      const found = await collection.find({ _id: { $in: [...new Set(ids)] } }, options).toArray();
-      const byId = new Map(found.map(({ _id, body }) => [_id, body]));
-      return ids.map((id) => byId.get(id) ?? null);
+      const found = await findAllConfirmed(collection, ids, { projection: { body: 1 } });
+      return ids.map((id) => found.get(id)?.body ?? null);
     },
   });
 
@@ -67,7 +78,8 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
     async write(ids) {
       // a mark that is lost costs another fan-out, which adds nothing: it waits for no majority
       const options = { writeConcern: { w: 1 } };
-      await collection.updateMany({ _id: { $in: [...ids] } }, { $set: { fanOut: 'done' } }, options);
+      const done = { $set: { fanOut: 'done' }, $unset: { lookupElection: '' } } as const;
+      await collection.updateMany({ _id: { $in: [...ids] } }, done, options);
       return [];
     },
   });
@@ -100,13 +112,20 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
     },
     body: bodies.add,
     markFannedOut: marks.add,
-    unfinished(limit, olderThan) {
+    unfinished({ limit, olderThan, after: { acceptedAt, _id } = beginning }) {
       const isOld = { $lte: ['$acceptedAt', { $subtract: ['$$NOW', olderThan] }] };
       return {
         coll: collection.collectionName,
         pipeline: [
-          { $match: { fanOut: 'pending', $expr: isOld } },
-          { $sort: { acceptedAt: 1 } },
+          {
+            $match: {
+              fanOut: 'pending',
+              acceptedAt: { $gte: acceptedAt },
+              $or: [{ acceptedAt: { $gt: acceptedAt } }, { _id: { $gt: _id } }],
+              $expr: isOld,
+            },
+          },
+          { $sort: { acceptedAt: 1, _id: 1 } },
           { $limit: limit },
           { $project: withoutBody },
         ],

@@ -36,6 +36,8 @@ export interface PublishOptions {
 export interface Audience {
   readonly targets: readonly string[];
   readonly skipped: readonly string[];
+  /** The latest election before they were read; absent where the read needs no proof. */
+  readonly lookupElection?: string;
 }
 
 const textLimit = 256;
@@ -70,6 +72,7 @@ export function toNewEvent(
     contentHash,
     targets: [...audience.targets],
     skipped: [...audience.skipped],
+    ...(audience.lookupElection !== undefined && { lookupElection: audience.lookupElection }),
     test,
     idempotencyKey,
     deliveryKey: newDeliveryKey(),

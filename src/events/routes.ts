@@ -20,6 +20,7 @@ function toBody({ data, ...event }: PastEvent): Schemas['PastEvent'] {
 export function eventOperations({ publish, history, catalogue }: EventRoutesDeps): OperationTable {
   return {
     publishEvent: {
+      databaseWait: null,
       async handle({ body, headers }: Call<Schemas['EventPublish']>) {
         const { type, user_id, data } = body;
         const key = headers['idempotency-key'];
@@ -34,13 +35,14 @@ export function eventOperations({ publish, history, catalogue }: EventRoutesDeps
     },
     listEvents: {
       async handle({ principal, query: { type, state, limit, after } }) {
-        const { events, hasMore } = await history.list(principal.userId, {
+        const { events, hasMore, nextAfter } = await history.list(principal.userId, {
           ...(type !== undefined && { type: String(type) }),
           ...(state !== undefined && { state: state as EventState }),
           ...(limit !== undefined && { limit: Number(limit) }),
           ...(after !== undefined && { after: String(after) }),
         });
-        return { status: 200, body: { data: events.map(toBody), has_more: hasMore } satisfies Schemas['EventList'] };
+        const body = { data: events.map(toBody), has_more: hasMore, ...(nextAfter && { next_after: nextAfter }) };
+        return { status: 200, body: body satisfies Schemas['EventList'] };
       },
     },
     retrieveEvent: {
@@ -49,6 +51,7 @@ export function eventOperations({ publish, history, catalogue }: EventRoutesDeps
       },
     },
     listEventTypes: {
+      databaseWait: null,
       async handle() {
         return { status: 200, body: { data: catalogue.list() as Schemas['EventTypeDescription'][] } };
       },

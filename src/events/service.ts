@@ -1,10 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { ClientSession, Connection } from 'mongoose';
+import type { DatabaseAccess } from '../database-access.ts';
 import { createDatabaseClock } from '../database-clock.ts';
+import { databaseUnavailable, isUnavailable } from '../database-unavailable.ts';
 import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options.ts';
 import { createAudiences } from './audiences.ts';
 import type { Catalogue } from './catalogue.ts';
+import { latestElection } from './elections.ts';
 import { createEnvelope } from './envelope.ts';
 import type { EventModel, OwnerModel } from './model.ts';
 import { createOpenTransactions } from './open-transactions.ts';
@@ -17,9 +20,10 @@ import {
   type PublishOptions,
   toNewEvent,
 } from './publication.ts';
+import type { SettleSubscribers } from './settle-subscribers.ts';
 import { type Births, createStoreTogether } from './store-together.ts';
 import { createTransactions } from './transactions.ts';
-import { isUncertain, publishUnconfirmed } from './unconfirmed.ts';
+import { publishUnconfirmed } from './unconfirmed.ts';
 import { createMajorityCheck } from './write-concern.ts';
 
 export interface EventServiceDeps {
@@ -29,10 +33,14 @@ export interface EventServiceDeps {
   readonly owners: OwnerModel;
   readonly catalogue: Pick<Catalogue, 'validate' | 'example'>;
   readonly subscribers: (userId: string, type: string, session?: ClientSession) => Promise<Audience>;
+  /** Makes sure that a stored event misses no webhook. @default what `subscribers` has read counts */
+  readonly settleSubscribers?: SettleSubscribers;
   /** Makes the event's deliveries. Doing it twice does nothing the second time. */
   readonly fanOut: (event: StoredEvent) => Promise<void>;
   /** Makes its first deliveries before it is stored, to be stored with it. @default `fanOut` makes them all */
   readonly births?: Births;
+  /** Bounds how long a publication waits. @default it waits as long as the driver does */
+  readonly database?: Pick<DatabaseAccess, 'require' | 'bound'>;
   readonly logger: Logger;
   /** How long the transactions of a process that has died may be in the way. Milliseconds. @default 5_000 */
   readonly transactionLease?: number;
@@ -44,7 +52,7 @@ export interface EventService {
   /**
    * Stores the event and starts its deliveries. Nothing is stored unless it returns, or throws `publish_unconfirmed`.
    * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `invalid_value`, `idempotency_conflict`,
-   *   `weak_write_concern`, or `publish_unconfirmed` with `eventId` and `idempotencyKey` in its details
+   *   `weak_write_concern`, `database_unavailable`, or `publish_unconfirmed` with `eventId` and `idempotencyKey` in its details
    */
   publish(input: EventInput, options?: PublishOptions): Promise<PublishedEvent>;
   /** Publishes the type's example, about this account, to one webhook, marked as a test: one attempt. */
@@ -58,32 +66,49 @@ export interface EventService {
   close(): Promise<void>;
 }
 
+/** The event that is being stored, once it is. */
+interface Storing {
+  event: NewEvent | undefined;
+}
+
+/** How long a publication waits for the database: less than a request that publishes, which tells what became of it. Milliseconds. */
+const longestWait = 3_500;
+
 /** What this package can do with events: publish them, alone or with a caller's own writes. */
 export function createEventService(deps: EventServiceDeps): EventService {
-  const { catalogue, subscribers, fanOut, owners, logger, transactionLease: lease } = deps;
+  const { catalogue, subscribers, fanOut, owners, database, logger, transactionLease: lease } = deps;
   const clock = createDatabaseClock(deps.connection);
   const requireMajority = createMajorityCheck(deps.connection);
   const open = createOpenTransactions({ owners, logger, ...(lease !== undefined && { lease }) });
   const transactions = createTransactions(deps.connection, open, startDeliveries);
   const storeTogether = deps.births && createStoreTogether({ events: deps.events, births: deps.births, clock, open });
   const outbox = createOutbox(deps.events, clock);
-  const ask = createAudiences(subscribers);
+  const ask = createAudiences(subscribers, () => latestElection(deps.connection));
+  const settleSubscribers = deps.settleSubscribers ?? (async (event: StoredEvent) => event);
 
   /** The event is safe by now: should this fail, a worker's sweep takes over. */
   async function startDeliveries(event: StoredEvent): Promise<void> {
     try {
-      await fanOut(event);
+      await fanOut(await settleSubscribers(event));
     } catch (error) {
       logger.warn('fan-out put off to the next sweep', { eventId: event._id, reason: String(error) });
     }
   }
 
-  /** What is being stored; `publish_unconfirmed` where nobody knows whether it was. */
-  async function confirmed<T>({ _id, idempotencyKey }: NewEvent, storing: Promise<T>): Promise<T> {
+  /**
+   * A publication on its own, bounded. What was about to be stored when the database failed is told as
+   * `publish_unconfirmed`; before that, nothing can have been stored.
+   */
+  async function bounded(publish: (storing: Storing) => Promise<PublishedEvent>): Promise<PublishedEvent> {
+    database?.require();
+    const storing: Storing = { event: undefined };
+    const published = publish(storing);
     try {
-      return await storing;
+      return await (database?.bound(published, longestWait) ?? published);
     } catch (error) {
-      throw isUncertain(error) ? publishUnconfirmed(_id, idempotencyKey, error) : error;
+      if (!isUnavailable(error)) throw error;
+      const { event } = storing;
+      throw event ? publishUnconfirmed(event._id, event.idempotencyKey, error) : databaseUnavailable(error);
     }
   }
 
@@ -108,14 +133,12 @@ export function createEventService(deps: EventServiceDeps): EventService {
     }
     if (stored.fanOut === 'pending') {
       if (session?.inTransaction()) transactions.publishedUnder(session, stored);
-      else await startDeliveries(stored);
+      // here too, and not caught: an event is acknowledged when it is certain whom it goes to
+      else await startDeliveries(await settleSubscribers(stored));
     }
     const { _id: id, type, created, idempotencyKey } = stored;
     return { id, type, created: created.toISOString(), data, idempotencyKey };
   }
-
-  const recordAlone = (event: NewEvent, data: unknown, storing: Promise<StoredEvent>) =>
-    record(event, data, confirmed(event, storing));
 
   return {
     async init() {
@@ -128,22 +151,29 @@ export function createEventService(deps: EventServiceDeps): EventService {
       // serialised before anything is awaited: what the caller does to `data` from here on changes nothing
       const envelope = createEnvelope(type, data, Date.now());
       const toEvent = (audience: Audience) => toNewEvent(envelope, userId, audience, { idempotencyKey, test: false });
-      if (session) {
-        await requireMajority(session);
+      if (session) await requireMajority(session);
+      if (session?.inTransaction()) {
         const event = toEvent(await subscribers(userId, type, session));
         // in a transaction it is the caller's driver that retries, by the error's labels
-        if (session.inTransaction()) return record(event, data, outbox.store(event, session), session);
-        return recordAlone(event, data, store(event));
+        return record(event, data, outbox.store(event, session), session);
       }
-      const { actual, expected, isAsExpected } = ask(userId, type);
-      if (expected && storeTogether) {
-        const event = toEvent(expected);
-        const together = await confirmed(event, storeTogether(event, isAsExpected));
-        if (together) return record(event, data, Promise.resolve(together));
-        if (await isAsExpected) return recordAlone(event, data, outbox.store(event));
-      }
-      const event = toEvent(await actual);
-      return recordAlone(event, data, store(event));
+      return bounded(async (storing) => {
+        if (session) {
+          const lookupElection = latestElection(deps.connection);
+          storing.event = toEvent({ ...(await subscribers(userId, type, session)), lookupElection });
+          return record(storing.event, data, store(storing.event));
+        }
+        const { actual, expected, isAsExpected } = ask(userId, type);
+        if (expected && storeTogether) {
+          storing.event = toEvent(expected);
+          const together = await storeTogether(storing.event, isAsExpected);
+          if (together) return record(storing.event, data, Promise.resolve(together));
+          if (await isAsExpected) return record(storing.event, data, outbox.store(storing.event));
+        }
+        const event = toEvent(await actual);
+        storing.event = event;
+        return record(event, data, store(event));
+      });
     },
     async publishTest({ userId, type, webhookId }) {
       const example = catalogue.example(type);
@@ -151,7 +181,10 @@ export function createEventService(deps: EventServiceDeps): EventService {
       const audience = { targets: [webhookId], skipped: [] };
       const choices = { idempotencyKey: randomUUID(), test: true };
       const event = toNewEvent(createEnvelope(type, data, Date.now()), userId, audience, choices);
-      return recordAlone(event, data, store(event));
+      return bounded((storing) => {
+        storing.event = event;
+        return record(event, data, store(event));
+      });
     },
     transaction: transactions.run,
     async close() {

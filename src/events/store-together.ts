@@ -1,12 +1,14 @@
 import type { ClientSession } from 'mongoose';
 import { answered } from '../answered.ts';
-import { bareWrites, durable } from '../collection.ts';
+import { bareWrites, durableTransaction } from '../collection.ts';
 import type { DatabaseClock } from '../database-clock.ts';
+import { hasLabel } from '../database-unavailable.ts';
 import { createGroup } from '../group-commit.ts';
+import { isProven } from './elections.ts';
 import type { EventModel } from './model.ts';
 import type { OpenTransactions } from './open-transactions.ts';
 import type { NewEvent, StoredEvent } from './outbox.ts';
-import { hasLabel, isUnreachable } from './unconfirmed.ts';
+import { isUnreachable } from './unconfirmed.ts';
 
 /** The first deliveries of an event, made before it is stored. */
 export interface Birth {
@@ -18,7 +20,7 @@ export interface Birth {
 /** Makes the first deliveries of events that are not stored yet. */
 export interface Births {
   of(event: StoredEvent): Birth;
-  insert(documents: readonly object[], session: ClientSession): Promise<void>;
+  insert(documents: readonly object[], session: ClientSession): Promise<unknown>;
 }
 
 export interface StoreTogetherDeps {
@@ -62,6 +64,8 @@ interface Contents {
   readonly stored: readonly StoredEvent[];
   readonly made: readonly Birth[];
   readonly conditions: readonly (Promise<boolean> | undefined)[];
+  /** Of the look-ups of their subscribers. */
+  readonly elections: readonly string[];
 }
 
 /**
@@ -85,9 +89,12 @@ export function createStoreTogether({ events, births, clock, open }: StoreTogeth
   }
 
   /** @throws when nothing was stored, or nobody knows */
-  async function transact(session: ClientSession, { stored, made, conditions }: Contents): Promise<void> {
-    session.startTransaction({ writeConcern: durable });
-    await insert(stored, session);
+  async function transact(session: ClientSession, { stored, made, conditions, elections }: Contents): Promise<void> {
+    session.startTransaction({ ...durableTransaction, readConcern: { level: 'local' } });
+    const writtenIn = await insert(stored, session);
+    // what is committed has been written by this primary, and a majority says so
+    const isUnproven = elections.some((election) => !isProven(election, String(writtenIn)));
+    if (isUnproven) throw new Error('another primary may have been asked for the subscribers');
     const deliveries = made.flatMap(({ documents }) => documents);
     await births.insert(deliveries, session);
     const met = await Promise.all(conditions);
@@ -136,16 +143,20 @@ export function createStoreTogether({ events, births, clock, open }: StoreTogeth
     within: storeWithin,
     async write(wanted) {
       const acceptedAt = await clock.now();
-      const stored = wanted.map(({ event }): StoredEvent => ({ ...event, acceptedAt, fanOut: 'done' }));
+      const stored = wanted.map(({ event: { lookupElection: _, ...event } }): StoredEvent => {
+        return { ...event, acceptedAt, fanOut: 'done' };
+      });
       const conditions = wanted.map(({ condition }) => condition);
-      const isStored = await store({ stored, made: stored.map(births.of), conditions });
+      const elections = wanted.flatMap(({ event }) => event.lookupElection ?? []);
+      const isStored = await store({ stored, made: stored.map(births.of), conditions, elections });
       return stored.map((event) => (isStored ? event : null));
     },
   });
 
   async function storeTogether(event: NewEvent, condition?: Promise<boolean>): Promise<StoredEvent | null> {
     const count = event.targets.length;
-    return count > 0 && count <= targetsLimit ? group.add({ event, condition }) : null;
+    const isSuitable = count > 0 && count <= targetsLimit && event.lookupElection !== 'unknown';
+    return isSuitable ? group.add({ event, condition }) : null;
   }
 
   return Object.assign(storeTogether, {

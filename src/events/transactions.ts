@@ -1,11 +1,11 @@
 import type { ClientSession, Connection } from 'mongoose';
-import { durable } from '../collection.ts';
+import { durableTransaction } from '../collection.ts';
+import { hasLabel, isUnavailable } from '../database-unavailable.ts';
 import { GatewayError } from '../errors.ts';
 import type { OpenTransactions } from './open-transactions.ts';
 import type { StoredEvent } from './outbox.ts';
-import { hasLabel, isUncertain } from './unconfirmed.ts';
 
-const options = { writeConcern: durable, readConcern: { level: 'snapshot' } } as const;
+const options = { ...durableTransaction, readConcern: { level: 'snapshot' } } as const;
 
 export interface Transactions {
   /** Runs `fn` in a transaction and starts what was published in it right after the commit. */
@@ -19,7 +19,7 @@ function commitUnconfirmed(events: readonly StoredEvent[], cause: unknown): Gate
   return new GatewayError(
     'publish_unconfirmed',
     `the transaction with ${events.length} event(s) may or may not have been committed; publishing again with their idempotency keys cannot double them`,
-    { cause, details: { ...published[0], events: published } },
+    { cause, headers: { 'retry-after': '1' }, details: { ...published[0], events: published } },
   );
 }
 
@@ -33,7 +33,8 @@ export function createTransactions(
 
   return {
     async run(fn) {
-      const session = await connection.startSession();
+      // mongoose's own would wait up to 10 s for a connection that was lost
+      const session = connection.getClient().startSession();
       let isFirst = true;
       try {
         await open.enter(session);
@@ -50,7 +51,7 @@ export function createTransactions(
       } catch (error) {
         const events = published.get(session) ?? [];
         const unknown = hasLabel(error, 'UnknownTransactionCommitResult');
-        if (events.length > 0 && (unknown || isUncertain(error))) throw commitUnconfirmed(events, error);
+        if (events.length > 0 && (unknown || isUnavailable(error))) throw commitUnconfirmed(events, error);
         throw error;
       } finally {
         open.leave();

@@ -1,4 +1,5 @@
 import { durableCollection } from '../collection.ts';
+import { findConfirmed } from '../confirmed-reads.ts';
 import type { DisabledWebhook, DisableOptions } from '../disable-options.ts';
 import type { Logger } from '../options.ts';
 import type { MadeAttempt } from './batch.ts';
@@ -24,6 +25,17 @@ const day = 86_400_000;
 /** How long the host's answer that a failing webhook should go on holds. Milliseconds. */
 const sparedFor = day;
 
+/** One after the other; one that fails keeps none behind it from its turn. @throws what the first that failed threw */
+async function forEach<Item>(items: Iterable<Item>, task: (item: Item) => Promise<void>): Promise<void> {
+  let failure: { readonly error: unknown } | undefined;
+  for (const item of items) {
+    await task(item).catch((error: unknown) => {
+      failure ??= { error };
+    });
+  }
+  if (failure) throw failure.error;
+}
+
 export function createDisableFailing({ healths, options, logger, ...webhooks }: DisablingDeps): DisableFailing {
   const { disableAfterDays, disableOnGone, onDisable } = options;
   const collection = durableCollection(healths);
@@ -41,21 +53,21 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
 
   /** Those of these that nothing but failed for so many days, and that the host has not spared of late. */
   async function failingTooLong(ids: readonly string[], days: number): Promise<string[]> {
-    const found = await collection
-      .find(
-        {
-          _id: { $in: [...ids] },
-          failures: { $gte: failuresToFail },
-          $expr: {
-            $and: [
-              { $lte: ['$failingSince', { $subtract: ['$$NOW', days * day] }] },
-              { $lte: [{ $ifNull: ['$sparedAt', new Date(0)] }, { $subtract: ['$$NOW', sparedFor] }] },
-            ],
-          },
-        },
-        { projection: { _id: 1 } },
-      )
-      .toArray();
+    const filter = (some: readonly string[]) => ({
+      _id: { $in: [...some] },
+      failures: { $gte: failuresToFail },
+      $expr: {
+        $and: [
+          { $lte: ['$failingSince', { $subtract: ['$$NOW', days * day] }] },
+          { $lte: [{ $ifNull: ['$sparedAt', new Date(0)] }, { $subtract: ['$$NOW', sparedFor] }] },
+        ],
+      },
+    });
+    const projection = { _id: 1 } as const;
+    const seeming = await collection.find(filter(ids), { projection }).toArray();
+    if (seeming.length === 0) return [];
+    // a primary that has been replaced knows of no later success
+    const found = await findConfirmed(collection, filter(seeming.map(({ _id }) => _id)), { projection });
     return found.map(({ _id }) => _id);
   }
 
@@ -63,11 +75,10 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
     const ids = [...new Set(failures.map(({ webhookId }) => webhookId))];
     if (disableOnGone) {
       const gone = new Map(failures.filter(({ status }) => status === 410).map((one) => [one.webhookId, one.at]));
-      for (const [id, at] of gone) await disable(id, 'gone', at);
+      await forEach(gone, ([id, at]) => disable(id, 'gone', at));
     }
     if (disableAfterDays === undefined) return;
-    for (const id of await failingTooLong(ids, disableAfterDays)) {
-      await disable(id, 'failing', new Date(Date.now() - disableAfterDays * day));
-    }
+    const failing = await failingTooLong(ids, disableAfterDays);
+    await forEach(failing, (id) => disable(id, 'failing', new Date(Date.now() - disableAfterDays * day)));
   };
 }

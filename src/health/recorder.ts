@@ -1,6 +1,8 @@
-import { answered } from '../answered.ts';
 import { durableCollection } from '../collection.ts';
+import { failuresIn } from '../duplicate-key.ts';
+import { describeThrown } from '../errors.ts';
 import type { Logger } from '../options.ts';
+import { createSetAsideLog, isItemFailure, writeIsolated } from '../write-failure.ts';
 import { addAttempt, type Batch, type MadeAttempt, newBatch } from './batch.ts';
 import type { HealthModel, TallyModel } from './model.ts';
 
@@ -27,6 +29,11 @@ export interface RecorderDeps {
 const epoch = new Date(0);
 /** Failures that are kept to be told of again. */
 const mostRetold = 1_000;
+
+const options = { ordered: false, writeConcern: { w: 1 } } as const;
+
+/** Writes the batches of some webhooks. */
+type WritePart = (part: readonly (readonly [string, Batch])[]) => Promise<unknown>;
 
 function tallyWrites(webhookId: string, { hours }: Batch) {
   return [...hours].map(([start, { succeeded, failed, durations }]) => {
@@ -90,30 +97,48 @@ function healthWrite(webhookId: string, { lastSuccessAt, lastFailure, failingSin
 export function createRecorder({ tallies, healths, interval, onFailures, logger }: RecorderDeps): Recorder {
   const tallyCollection = durableCollection(tallies);
   const healthCollection = durableCollection(healths);
+  const logSetAside = createSetAsideLog(logger, 'statistics of attempts cannot be written and were left out');
   let batches = new Map<string, Batch>();
   let failed: MadeAttempt[] = [];
   let timer: NodeJS.Timeout | null = null;
   let flushing: Promise<void> = Promise.resolve();
 
-  async function write(taken: ReadonlyMap<string, Batch>): Promise<void> {
-    const options = { ordered: false, writeConcern: { w: 1 } };
-    await Promise.all([
-      tallyCollection.bulkWrite(
-        [...taken].flatMap(([id, batch]) => tallyWrites(id, batch)),
-        options,
-      ),
-      healthCollection.bulkWrite(
-        [...taken].map(([id, batch]) => healthWrite(id, batch)),
-        options,
-      ),
-    ]);
+  /** What cannot be written is left out; what failed for another reason is lost, for written again it might count twice. */
+  async function write(taken: ReadonlyMap<string, Batch>, writePart: WritePart): Promise<void> {
+    const outcomes = await writeIsolated([...taken], {
+      async write(part) {
+        try {
+          await writePart(part);
+        } catch (error) {
+          // the others are written
+          for (const failure of failuresIn(error).values()) logSetAside(failure);
+        }
+        return [];
+      },
+    });
+    for (const outcome of outcomes) {
+      if ('result' in outcome) continue;
+      if (!isItemFailure(outcome.error)) throw outcome.error;
+      logSetAside(outcome.error);
+    }
   }
+
+  const writeTallies: WritePart = (part) =>
+    tallyCollection.bulkWrite(
+      part.flatMap(([id, batch]) => tallyWrites(id, batch)),
+      options,
+    );
+  const writeHealth: WritePart = (part) =>
+    healthCollection.bulkWrite(
+      part.map(([id, batch]) => healthWrite(id, batch)),
+      options,
+    );
 
   async function tell(failures: readonly MadeAttempt[]): Promise<void> {
     try {
       await onFailures(failures);
     } catch (error) {
-      logger.warn('failing webhooks will be looked at again', { reason: String(error) });
+      logger.warn('failing webhooks will be looked at again', { reason: describeThrown(error) });
       failed = [...failures, ...failed].slice(-mostRetold);
       later();
     }
@@ -125,9 +150,8 @@ export function createRecorder({ tallies, healths, interval, onFailures, logger 
     batches = new Map();
     failed = [];
     try {
-      if (taken.size > 0) await answered(write(taken));
+      await Promise.all([write(taken, writeTallies), write(taken, writeHealth)]);
     } catch (error) {
-      // written again, they might count twice
       logger.warn('statistics of attempts were lost', { webhooks: taken.size, reason: String(error) });
     }
     if (failures.length > 0) await tell(failures);

@@ -11,8 +11,10 @@ export type Progress = Pick<RecoveryDocument, 'phase' | 'after' | 'batch' | 'see
 export interface RecoveryLedger {
   /** @throws GatewayError `recovery_running` when the webhook has one */
   start(recovery: RecoveryDocument): Promise<RecoveryDocument>;
-  /** Takes a recovery that nobody carries on; `null` when there is none. */
-  take(): Promise<RecoveryDocument | null>;
+  /** Takes a recovery that nobody carries on, of none of these accounts; the one that waits longest; `null` when there is none. */
+  take(except: readonly string[]): Promise<RecoveryDocument | null>;
+  /** Whether there is one to take. */
+  hasWaiting(except: readonly string[]): Promise<boolean>;
   /** Writes progress and keeps the lease; `false` when it was lost. */
   advance(recovery: RecoveryDocument, progress: Partial<Progress>): Promise<boolean>;
   finish(recovery: RecoveryDocument): Promise<void>;
@@ -39,6 +41,11 @@ function literals(values: object): Record<string, unknown> {
 
 export function createRecoveryLedger({ recoveries, owner, lease, retention }: RecoveryLedgerDeps): RecoveryLedger {
   const collection = durableCollection(recoveries);
+  const waiting = (except: readonly string[]) => ({
+    state: 'running' as const,
+    ...(except.length > 0 && { userId: { $nin: [...except] } }),
+    $expr: isFree,
+  });
   const held = ({ _id, lease: own }: RecoveryDocument) => ({ _id, 'lease.token': own?.token ?? '' });
 
   return {
@@ -54,12 +61,13 @@ export function createRecoveryLedger({ recoveries, owner, lease, retention }: Re
       }
       return recovery;
     },
-    take: () =>
+    take: (except) =>
       collection.findOneAndUpdate(
-        { state: 'running', $expr: isFree },
+        waiting(except),
         [{ $set: { lease: { owner, token: randomUUID(), until: inMs(lease) } } }],
-        { returnDocument: 'after' },
+        { returnDocument: 'after', sort: { servedAt: 1, _id: 1 } },
       ),
+    hasWaiting: async (except) => (await collection.findOne(waiting(except), { projection: { _id: 1 } })) !== null,
     async advance(recovery, progress) {
       const { matchedCount } = await collection.updateOne(held(recovery), [
         { $set: { ...literals(progress), 'lease.until': inMs(lease) } },
@@ -72,7 +80,7 @@ export function createRecoveryLedger({ recoveries, owner, lease, retention }: Re
       ]);
     },
     async release(recovery) {
-      await collection.updateOne(held(recovery), { $set: { lease: null } });
+      await collection.updateOne(held(recovery), [{ $set: { lease: null, servedAt: '$$NOW' } }]);
     },
   };
 }

@@ -35,6 +35,8 @@ export interface RecoveryDocument {
   /** How much has been gone through. */
   seen: number;
   lease: RecoveryLease | null;
+  /** When a process last left it to wait for another turn; absent before its first turn. */
+  servedAt?: Date;
   startedAt: Date;
   endedAt?: Date;
   expiresAt?: Date;
@@ -71,6 +73,7 @@ const schema = new Schema<RecoveryDocument>(
     batch: [String],
     seen: count,
     lease: { type: lease, default: null },
+    servedAt: Date,
     startedAt: { type: Date, required: true },
     endedAt: Date,
     expiresAt: Date,

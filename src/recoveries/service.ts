@@ -1,4 +1,5 @@
 import { durableCollection } from '../collection.ts';
+import { findOneConfirmed } from '../confirmed-reads.ts';
 import { createPeriodic } from '../deliveries/periodic.ts';
 import type { FindRecoverable } from '../deliveries/recoverable.ts';
 import type { SendAgain } from '../deliveries/send-again.ts';
@@ -9,6 +10,7 @@ import { createCarryOn, mostRecovered } from './carry-on.ts';
 import { createRecoveryLedger } from './ledger.ts';
 import type { RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
 import { createSendBatch } from './send-batch.ts';
+import { RecoveryTurns } from './turns.ts';
 
 /** What is to be recovered. */
 export interface RecoveryRequest {
@@ -59,8 +61,15 @@ export interface RecoveryServiceDeps {
   readonly recoveries: RecoveryModel;
   readonly find: FindRecoverable;
   readonly again: SendAgain;
-  /** @throws GatewayError `webhook_not_found`, also for another account's */
-  readonly webhook: (userId: string, id: string) => Promise<{ readonly active: boolean }>;
+  /**
+   * What a usual read finds is read again, confirmed, unless `suffices` is true of it.
+   * @throws GatewayError `webhook_not_found`, also for another account's
+   */
+  readonly webhook: (
+    userId: string,
+    id: string,
+    suffices: (webhook: { readonly active: boolean }) => boolean,
+  ) => Promise<{ readonly active: boolean }>;
   /** Sent in a second, for each recovery. */
   readonly rate: number;
   /** How long events and deliveries are kept, and recoveries after they have ended. */
@@ -74,8 +83,6 @@ export interface RecoveryServiceDeps {
 
 const allStates: readonly RecoveryState[] = ['failed', 'canceled', 'skipped'];
 const pageLimit = 100;
-/** Recoveries carried on by one process at once. */
-const atOnce = 4;
 
 function refuse(param: string, reason: string): never {
   throw new GatewayError('invalid_value', `${param}: ${reason}`, { param });
@@ -98,24 +105,28 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
   const ledger = createRecoveryLedger({ recoveries, owner: newId('wrk', Date.now()), lease, retention });
   const sendBatch = createSendBatch(deps.again, logger);
   const carryOn = createCarryOn({ ledger, find, sendBatch, rate: deps.rate, renewInterval: lease / 3, logger });
+  const turns = new RecoveryTurns(ledger);
   const stop = new AbortController();
   const under = new Set<Promise<void>>();
 
   function begin(recovery: RecoveryDocument): void {
-    const ended: Promise<void> = carryOn(recovery, stop.signal)
+    const running = turns.begin(recovery.userId);
+    const signal = AbortSignal.any([stop.signal, running.leave.signal]);
+    const ended: Promise<void> = carryOn(recovery, signal)
       .catch((error: unknown) => {
         logger.warn('a recovery was left to a later look', { recoveryId: recovery._id, reason: String(error) });
       })
       .finally(() => {
         under.delete(ended);
+        turns.end(running);
         if (!stop.signal.aborted) look.hurry();
       });
     under.add(ended);
   }
 
   async function takeOver(): Promise<void> {
-    while (under.size < atOnce && !stop.signal.aborted) {
-      const recovery = await ledger.take();
+    while (!stop.signal.aborted) {
+      const recovery = await turns.next();
       if (!recovery) return;
       begin(recovery);
     }
@@ -130,7 +141,7 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
 
     async recover(userId, webhookId, { since, until, states = allStates }) {
       checkUserId(userId);
-      const { active } = await webhook(userId, webhookId);
+      const { active } = await webhook(userId, webhookId, (found) => found.active);
       const startedAt = new Date();
       const wanted = { userId, webhookId, states: [...states], since, until: until ?? startedAt };
       checkTimes(since, wanted.until, startedAt.getTime(), retention);
@@ -159,8 +170,8 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
 
     async get(userId, webhookId, id) {
       checkUserId(userId);
-      await webhook(userId, webhookId);
-      const found = isId('rec', id) ? await collection.findOne({ _id: id, webhookId, userId }) : null;
+      await webhook(userId, webhookId, () => true);
+      const found = isId('rec', id) ? await findOneConfirmed(collection, { _id: id, webhookId, userId }) : null;
       if (found) return found;
       throw new GatewayError('recovery_not_found', `No recovery ${id} of this webhook`, { param: 'recovery_id' });
     },
@@ -171,7 +182,7 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
         refuse('limit', `must be a whole number from 1 to ${pageLimit}`);
       }
       if (after !== undefined && !isId('rec', after)) refuse('after', 'must be the id of a recovery');
-      await webhook(userId, webhookId);
+      await webhook(userId, webhookId, () => true);
       const found = await collection
         .find({ webhookId, userId, ...(after !== undefined && { _id: { $lt: after } }) })
         .sort({ _id: -1 })

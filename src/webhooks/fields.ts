@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto';
 import { GatewayError } from '../errors.ts';
 import { isId } from '../ids.ts';
+import { whyGuessable } from './guessable.ts';
 import type { SecretChange, WebhookPatch } from './webhook.ts';
 
 /**
@@ -27,10 +29,10 @@ export function checkEvents(events: readonly string[], known: ReadonlySet<string
 const secretLengths = { least: 8, most: 256 } as const;
 
 /**
- * Makes sure that a secret can be stored unchanged and keys an HMAC. Its length is counted in characters, as a JSON schema counts.
+ * Makes sure that a secret can be stored unchanged, keys an HMAC and is not easy to guess. Its length is counted in characters, as a JSON schema counts.
  * @throws GatewayError `invalid_type` or `invalid_value`, never with the secret in it
  */
-export function checkSecret(secret: string): void {
+function checkSecret(secret: string): void {
   const refuse = (code: 'invalid_type' | 'invalid_value', reason: string): never => {
     throw new GatewayError(code, `secret: ${reason}`, { param: 'secret' });
   };
@@ -40,6 +42,21 @@ export function checkSecret(secret: string): void {
   if (length < least || length > most) refuse('invalid_value', `must have ${least} to ${most} characters`);
   // an HMAC key ends where its trailing NULs begin, and half a surrogate pair has no UTF-8 form
   if (/[\0\p{Surrogate}]/u.test(secret)) refuse('invalid_value', 'must not contain a NUL or half a surrogate pair');
+  const why = whyGuessable(secret);
+  if (why)
+    refuse('invalid_value', `is easy to guess: it ${why}. Send a random one, or leave it out and one is made for you`);
+}
+
+/** A secret of 32 random bytes, as Standard Webhooks writes them. */
+function newSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64')}`;
+}
+
+/** The secret that a caller sent, checked, or else a new one, which the caller has to be shown. */
+export function chooseSecret(given: string | undefined): { readonly secret: string; readonly made: boolean } {
+  if (given === undefined) return { secret: newSecret(), made: true };
+  checkSecret(given);
+  return { secret: given, made: false };
 }
 
 /** The longest page of a list, and the usual one. */
@@ -74,16 +91,19 @@ const day = 86_400;
 /** The longest overlap of two secrets. Seconds. */
 const longestOverlap = 7 * day;
 
+/** A change of secret, and whether the secret was made here. */
+export type CheckedSecretChange = Required<SecretChange> & { readonly made: boolean };
+
 /**
  * A change of secret, with every default filled in.
  * @throws GatewayError `invalid_type` or `invalid_value`, never with the secret in it
  */
 export function toSecretChange({
-  secret,
+  secret: given,
   overlapSeconds = day,
   serviceSignature = 'new',
-}: SecretChange): Required<SecretChange> {
-  checkSecret(secret);
+}: SecretChange): CheckedSecretChange {
+  const { secret, made } = chooseSecret(given);
   if (!Number.isInteger(overlapSeconds) || overlapSeconds < 0 || overlapSeconds > longestOverlap) {
     const reason = `must be a whole number from 0 to ${longestOverlap}`;
     throw new GatewayError('invalid_value', `overlap_seconds: ${reason}`, { param: 'overlap_seconds' });
@@ -96,5 +116,5 @@ export function toSecretChange({
     const reason = 'previous needs an overlap_seconds of 1 or more';
     throw new GatewayError('invalid_value', `service_signature: ${reason}`, { param: 'service_signature' });
   }
-  return { secret, overlapSeconds, serviceSignature };
+  return { secret, made, overlapSeconds, serviceSignature };
 }

@@ -1,5 +1,6 @@
 import type { ClientSession } from 'mongoose';
-import { durableCollection, inOneBatch } from '../collection.ts';
+import { durableCollection } from '../collection.ts';
+import { findAllConfirmed, findConfirmed } from '../confirmed-reads.ts';
 import { createGroup } from '../group-commit.ts';
 import type { WebhookDocument, WebhookModel } from './model.ts';
 import type { Subscribers } from './webhook.ts';
@@ -14,7 +15,12 @@ interface Audience {
 export interface LookUps {
   /** Who hears of an event; inside a transaction if a session is given. */
   subscribers(audience: Audience, session?: ClientSession): Promise<Subscribers>;
+  /** The same, as no primary answers that has been replaced. @throws UnansweredError where the database does not confirm it */
+  confirmedSubscribers(audience: Audience): Promise<Subscribers>;
+  /** `null` when it is gone, which is confirmed. */
   byId(id: string): Promise<WebhookDocument | null>;
+  /** What is found is certain too. */
+  confirmedById(id: string): Promise<WebhookDocument | null>;
 }
 
 /** Look-ups in one query. */
@@ -27,14 +33,18 @@ const keyOf = ({ userId, type }: Audience) => `${type} ${userId}`;
 export function createLookUps(webhooks: WebhookModel): LookUps {
   const collection = durableCollection(webhooks);
 
+  function toSubscribers(found: readonly Pick<WebhookDocument, '_id' | 'active'>[]): Subscribers {
+    const idsOf = (state: boolean) => found.filter(({ active }) => active === state).map(({ _id }) => _id);
+    return { targets: idsOf(true), skipped: idsOf(false) };
+  }
+
   /** Reads nothing but its index. */
   async function find({ userId, type }: Audience, session?: ClientSession): Promise<Subscribers> {
     const found = await collection
       .find({ userId, events: type }, { projection: { active: 1 }, ...(session && { session }) })
       .sort({ _id: 1 })
       .toArray();
-    const idsOf = (state: boolean) => found.filter(({ active }) => active === state).map(({ _id }) => _id);
-    return { targets: idsOf(true), skipped: idsOf(false) };
+    return toSubscribers(found);
   }
 
   const audiences = createGroup<Audience, Subscribers>({
@@ -52,7 +62,15 @@ export function createLookUps(webhooks: WebhookModel): LookUps {
     most,
     atOnce,
     async write(ids) {
-      const found = await collection.find({ _id: { $in: [...new Set(ids)] } }, inOneBatch).toArray();
+      const found = await findAllConfirmed(collection, ids);
+      return ids.map((id) => found.get(id) ?? null);
+    },
+  });
+
+  const confirmed = createGroup<string, WebhookDocument | null>({
+    most,
+    async write(ids) {
+      const found = await findConfirmed(collection, { _id: { $in: [...new Set(ids)] } });
       const byId = new Map(found.map((webhook) => [webhook._id, webhook]));
       return ids.map((id) => byId.get(id) ?? null);
     },
@@ -60,6 +78,10 @@ export function createLookUps(webhooks: WebhookModel): LookUps {
 
   return {
     subscribers: (audience, session) => (session ? find(audience, session) : audiences.add(audience)),
+    async confirmedSubscribers({ userId, type }) {
+      return toSubscribers(await findConfirmed(collection, { userId, events: type }, { projection: { active: 1 } }));
+    },
     byId: documents.add,
+    confirmedById: confirmed.add,
   };
 }

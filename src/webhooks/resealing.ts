@@ -1,4 +1,6 @@
-import { changeByPipeline, dropEndedRotations, idsAfter, type WebhookDocument, type WebhookModel } from './model.ts';
+import { durableCollection } from '../collection.ts';
+import { findConfirmed, findOneConfirmed } from '../confirmed-reads.ts';
+import { changeByPipeline, dropEndedRotations, type WebhookDocument, type WebhookModel } from './model.ts';
 import { keyIdsBeside, type Secrets } from './secrets.ts';
 
 /** What resealing came to. */
@@ -18,6 +20,7 @@ const batchSize = 100;
  */
 export function createReseal(webhooks: WebhookModel, secrets: Secrets): () => Promise<Resealed> {
   const { newestKeyId } = secrets;
+  const collection = durableCollection(webhooks);
 
   function sealedAnew(webhook: WebhookDocument): Record<string, unknown> {
     const { secret, rotation } = secrets.open(webhook);
@@ -35,19 +38,21 @@ export function createReseal(webhooks: WebhookModel, secrets: Secrets): () => Pr
     while (webhook?.sealedWith.some((id) => id !== newestKeyId)) {
       const asFound = { _id: found._id, secret: webhook.secret };
       if (await changeByPipeline(webhooks, asFound, sealedAnew(webhook))) return true;
-      webhook = await webhooks.findById(found._id).lean();
+      webhook = await findOneConfirmed(collection, { _id: found._id });
     }
     return false;
   }
 
+  /** Confirmed: what is passed over cannot be read any more once its key is taken out. */
   async function* batchesSealedWith(keyId: string): AsyncGenerator<WebhookDocument[]> {
-    let filter: { sealedWith: string; _id?: { $gt: string } } = { sealedWith: keyId };
+    const options = { sort: { _id: 1 }, limit: batchSize } as const;
+    let after = '';
     for (;;) {
-      const batch = await webhooks.find(filter).sort({ _id: 1 }).limit(batchSize).lean();
+      const batch = await findConfirmed(collection, { sealedWith: keyId, _id: { $gt: after } }, options);
       const last = batch.at(-1);
       if (!last) return;
       yield batch;
-      filter = { ...filter, _id: idsAfter(last._id) };
+      after = last._id;
     }
   }
 

@@ -1,11 +1,13 @@
+import { durableCollection } from '../collection.ts';
+import { findOneConfirmed } from '../confirmed-reads.ts';
 import { checkUserId, isId } from '../ids.ts';
-import { toSecretChange } from './fields.ts';
+import { type CheckedSecretChange, toSecretChange } from './fields.ts';
 import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';
 import type { Secrets } from './secrets.ts';
-import { type SecretChange, toDetails, type WebhookDetails, webhookNotFound } from './webhook.ts';
+import { type MadeSecret, type SecretChange, toDetails, type WebhookDetails, webhookNotFound } from './webhook.ts';
 
 /** Replaces the secret of an account's webhook. */
-export type RotateSecret = (userId: string, id: string, change: SecretChange) => Promise<WebhookDetails>;
+export type RotateSecret = (userId: string, id: string, change: SecretChange) => Promise<WebhookDetails & MadeSecret>;
 
 /** What a pipeline sets where the overlap of two secrets goes on, by the database's clock. */
 const stillOverlaps = { $gt: ['$rotation.endsAt', '$$NOW'] };
@@ -15,7 +17,7 @@ export const liveRotation = { $cond: [stillOverlaps, '$rotation', null] };
 
 /** Makes the function that replaces a secret, and lets the old one sign beside it for a while. */
 export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): RotateSecret {
-  function replaced(webhook: WebhookDocument, change: Required<SecretChange>): Record<string, unknown> {
+  function replaced(webhook: WebhookDocument, change: CheckedSecretChange): Record<string, unknown> {
     const { secret, overlapSeconds, serviceSignature } = change;
     const { _id } = webhook;
     const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId] };
@@ -39,7 +41,7 @@ export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): Ro
     checkUserId(userId);
     const wanted = toSecretChange(change);
     for (;;) {
-      const found = isId('wh', id) ? await webhooks.findOne({ _id: id, userId }).lean() : null;
+      const found = isId('wh', id) ? await findOneConfirmed(durableCollection(webhooks), { _id: id, userId }) : null;
       if (!found) throw webhookNotFound(id);
       // only if nobody else has replaced or resealed it meanwhile: two rotations at once must not lose a secret
       const changed = await changeByPipeline(
@@ -47,7 +49,7 @@ export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): Ro
         { _id: id, userId, secret: found.secret },
         replaced(found, wanted),
       );
-      if (changed) return toDetails(changed);
+      if (changed) return { ...toDetails(changed), ...(wanted.made && { secret: wanted.secret }) };
     }
   };
 }

@@ -1,7 +1,7 @@
 import type { components } from '../api.d.ts';
-import type { Call, OperationTable } from '../http/operation.ts';
+import type { Call, OperationTable, Reply } from '../http/operation.ts';
 import type { WebhookService } from './service.ts';
-import type { Webhook, WebhookDetails } from './webhook.ts';
+import type { MadeSecret, Webhook, WebhookDetails } from './webhook.ts';
 
 type Schemas = components['schemas'];
 type Summary = Schemas['WebhookSummary'];
@@ -28,6 +28,12 @@ function toDetailsBody(
   };
 }
 
+/** Adds a secret that was made here: this is the one answer that has it, and nobody on the way may keep it. */
+function withSecret(reply: Reply & { readonly body: object }, { secret }: MadeSecret): Reply {
+  if (secret === undefined) return reply;
+  return { ...reply, body: { ...reply.body, secret }, headers: { 'cache-control': 'no-store' } };
+}
+
 /** The id in the path; an empty one is nobody's. */
 function idOf({ params }: Call): string {
   return params.id ?? '';
@@ -45,7 +51,7 @@ export function webhookOperations({ service, health }: WebhookRoutesDeps): Opera
     createWebhook: {
       async handle(call: Call<Schemas['WebhookCreate']>) {
         const webhook = await service.create(call.principal.userId, call.body);
-        return { status: 201, body: toBody(webhook) };
+        return withSecret({ status: 201, body: toBody(webhook) }, webhook);
       },
     },
     listWebhooks: {
@@ -78,11 +84,11 @@ export function webhookOperations({ service, health }: WebhookRoutesDeps): Opera
       async handle(call: Call<Schemas['WebhookSecretRotate']>) {
         const { secret, overlap_seconds, service_signature } = call.body;
         const webhook = await service.rotateSecret(call.principal.userId, idOf(call), {
-          secret,
+          ...(secret !== undefined && { secret }),
           ...(overlap_seconds !== undefined && { overlapSeconds: overlap_seconds }),
           ...(service_signature !== undefined && { serviceSignature: service_signature }),
         });
-        return { status: 200, body: toDetailsBody(webhook, await health(webhook.id)) };
+        return withSecret({ status: 200, body: toDetailsBody(webhook, await health(webhook.id)) }, webhook);
       },
     },
     deleteWebhook: {

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 import { GatewayError } from '../errors.ts';
 
 /** Seals what must not lie open in the database. A sealed text opens only in the place that it was sealed for. */
@@ -22,6 +22,11 @@ export interface Sealer {
    * @throws GatewayError `secret_unreadable` when it is no sealed text
    */
   keyIdOf(sealed: string): string;
+  /**
+   * Derives a key for another purpose (HKDF, RFC 5869), from the key whose id comes first when numbers in ids count as
+   * numbers: k9 before k10, 2026-01 before 2026-07. Wherever that key stands in the list, what is derived stays the same.
+   */
+  derive(purpose: string): Buffer;
 }
 
 const cipher = 'aes-256-gcm';
@@ -48,6 +53,14 @@ function parseKeys(secretKeys: readonly string[]): Map<string, KeyObject> {
     keys.set(id, createSecretKey(base64, 'base64'));
   });
   return keys;
+}
+
+/** Does not depend on the language of the machine, nor on the order that ids are given in. */
+const byNumber = new Intl.Collator('en', { numeric: true });
+
+function firstById(keys: ReadonlyMap<string, KeyObject>): KeyObject {
+  const ids = [...keys.keys()].sort((a, b) => byNumber.compare(a, b) || (a < b ? -1 : 1));
+  return keys.get(ids[0] as string) as KeyObject;
 }
 
 function unreadable(reason: string, cause?: unknown): GatewayError {
@@ -102,5 +115,6 @@ export function createSealer(secretKeys: readonly string[]): Sealer {
       }
     },
     keyIdOf: (sealed) => parseSealed(sealed).keyId,
+    derive: (purpose) => Buffer.from(hkdfSync('sha256', firstById(keys), '', `express-model-gateway: ${purpose}`, 32)),
   };
 }

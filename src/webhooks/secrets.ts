@@ -1,3 +1,5 @@
+import { durableCollection } from '../collection.ts';
+import { findOneConfirmed } from '../confirmed-reads.ts';
 import { GatewayError } from '../errors.ts';
 import type { WebhookDocument, WebhookModel } from './model.ts';
 import type { Sealer } from './sealing.ts';
@@ -53,14 +55,15 @@ export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
   };
 }
 
-/** The ids of keys in use that are not among some; each costs one look into the index. */
+/** The ids of keys in use that are not among some; each costs one look into the index. That there are no others is confirmed. */
 export async function keyIdsBeside(webhooks: WebhookModel, known: readonly string[]): Promise<string[]> {
+  const collection = durableCollection(webhooks);
   const found = new Set<string>();
   for (;;) {
     const others = { $elemMatch: { $nin: [...known, ...found] } };
-    const webhook = await webhooks.collection.findOne({ sealedWith: others }, { projection: { sealedWith: 1 } });
+    const webhook = await findOneConfirmed(collection, { sealedWith: others }, { projection: { sealedWith: 1 } });
     if (!webhook) return [...found];
-    for (const id of webhook.sealedWith as string[]) if (!known.includes(id)) found.add(id);
+    for (const id of webhook.sealedWith) if (!known.includes(id)) found.add(id);
   }
 }
 

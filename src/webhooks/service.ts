@@ -1,7 +1,9 @@
 import type { ClientSession } from 'mongoose';
+import { durableCollection } from '../collection.ts';
+import { type ConfirmedRead, confirm, confirmAbsent } from '../confirmed-reads.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { createDisabling, type Disabling, ownersChoice } from './disabling.ts';
-import { checkEvents, checkPage, checkSecret, pageLimit, toChanges } from './fields.ts';
+import { checkEvents, checkPage, chooseSecret, pageLimit, toChanges } from './fields.ts';
 import { createLookUps } from './look-ups.ts';
 import { changeByPipeline, idsAfter, type WebhookDocument, type WebhookModel } from './model.ts';
 import { createReseal, type Resealed } from './resealing.ts';
@@ -12,6 +14,7 @@ import { insertIntoFreeSlot } from './slots.ts';
 import { checkWebhookUrl, type UrlRules } from './url.ts';
 import {
   type DeliverableWebhook,
+  type MadeSecret,
   type NewWebhook,
   type Page,
   type Subscribers,
@@ -49,7 +52,7 @@ export interface WebhookService extends Disabling {
    * @throws GatewayError `invalid_type`, `invalid_value`, `url_not_allowed`, `unknown_event_type`, or
    *   `webhook_limit_reached`
    */
-  create(userId: string, webhook: NewWebhook): Promise<Webhook>;
+  create(userId: string, webhook: NewWebhook): Promise<Webhook & MadeSecret>;
   /**
    * Oldest first.
    * @throws GatewayError `invalid_value`
@@ -58,12 +61,17 @@ export interface WebhookService extends Disabling {
   /** @throws GatewayError `webhook_not_found` */
   get(userId: string, id: string): Promise<WebhookDetails>;
   /**
+   * The same, read again, confirmed, unless `suffices` is true of what a usual read finds.
+   * @throws GatewayError `webhook_not_found`
+   */
+  getConfirmed(userId: string, id: string, suffices: (webhook: WebhookDetails) => boolean): Promise<WebhookDetails>;
+  /**
    * Changes what the patch names; a value that is there already changes nothing.
    * @throws GatewayError `webhook_not_found`, `missing_required_parameter`, `invalid_type`, `invalid_value`, `unknown_event_type`
    */
   update(userId: string, id: string, patch: WebhookPatch): Promise<Webhook>;
   /**
-   * Replaces the secret. For the time of the overlap the old one signs too; a rotation during another ends that one.
+   * Replaces the secret, by a new random one where none is given. For the time of the overlap the old one signs too; a rotation during another ends that one.
    * Sending the new secret again changes only how long the old one is good, so that a request may be repeated.
    * @throws GatewayError `webhook_not_found`, `invalid_type`, `invalid_value`, `secret_unreadable`
    */
@@ -72,11 +80,14 @@ export interface WebhookService extends Disabling {
   remove(userId: string, id: string): Promise<void>;
   /** Who hears of an event of this type, in one look-up; inside a transaction if a session is given. */
   subscribers(userId: string, type: string, session?: ClientSession): Promise<Subscribers>;
+  /** The same, as no primary answers that has been replaced. @throws UnansweredError where the database does not confirm it */
+  confirmedSubscribers(userId: string, type: string): Promise<Subscribers>;
   /**
-   * A webhook of any account with its secrets open, or `null`. For deliveries alone.
+   * A webhook of any account with its secrets open, or `null`, which is confirmed. For deliveries alone.
+   * @param suffices unless it is true of what a usual read finds, that is read again, confirmed
    * @throws GatewayError `secret_unreadable`
    */
-  forDelivery(id: string): Promise<DeliverableWebhook | null>;
+  forDelivery(id: string, suffices?: (webhook: DeliverableWebhook) => boolean): Promise<DeliverableWebhook | null>;
   /**
    * Seals every secret of every account anew with the newest key, in batches; afterwards the older keys can be taken
    * out. May run beside gateways, and again.
@@ -88,7 +99,37 @@ export interface WebhookService extends Disabling {
 export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
   const { webhooks, sealer, catalogueTypes, rules, maxWebhooks } = deps;
   const secrets = createSecrets(webhooks, sealer);
+  const collection = durableCollection(webhooks);
   const lookUps = createLookUps(webhooks);
+
+  async function getConfirmed(
+    userId: string,
+    id: string,
+    suffices: (webhook: WebhookDetails) => boolean,
+  ): Promise<WebhookDetails> {
+    checkUserId(userId);
+    if (!isId('wh', id)) throw webhookNotFound(id);
+    const read = (options: Partial<ConfirmedRead> = {}) =>
+      collection
+        .aggregate<WebhookDocument>([{ $match: { _id: id, userId } }, { $set: { rotation: liveRotation } }], options)
+        .toArray();
+    const [found] = await read();
+    if (found && suffices(toDetails(found))) return toDetails(found);
+    const [confirmed] = await confirm(read);
+    if (!confirmed) throw webhookNotFound(id);
+    return toDetails(confirmed);
+  }
+
+  function opened(found: WebhookDocument): DeliverableWebhook {
+    const { createdAt: _, ...webhook } = toWebhook(found);
+    return { ...webhook, ...secrets.open(found) };
+  }
+
+  /** @throws GatewayError `webhook_not_found`, once that is confirmed */
+  async function notFound(userId: string, id: string): Promise<never> {
+    await confirmAbsent(collection, { _id: id, userId });
+    throw webhookNotFound(id);
+  }
 
   return {
     async init() {
@@ -96,17 +137,17 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       await requireEveryKey(webhooks, sealer);
     },
 
-    async create(userId, { url, events, secret }) {
+    async create(userId, { url, events, secret: given }) {
       checkUserId(userId);
       checkWebhookUrl(url, rules);
       checkEvents(events, catalogueTypes);
-      checkSecret(secret);
+      const { secret, made } = chooseSecret(given);
       const createdAt = new Date();
       const _id = newId('wh', createdAt.getTime());
       const webhook = { _id, userId, url, events: [...events], active: true, createdAt };
       const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId] };
       await insertIntoFreeSlot(webhooks, maxWebhooks, { ...webhook, ...sealed });
-      return { id: _id, userId, url, events: webhook.events, active: true, createdAt };
+      return { id: _id, userId, url, events: webhook.events, active: true, createdAt, ...(made && { secret }) };
     },
 
     async list(userId, { limit = pageLimit, after } = {}) {
@@ -121,16 +162,8 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       return { webhooks: found.slice(0, limit).map(toWebhook), hasMore: found.length > limit };
     },
 
-    async get(userId, id) {
-      checkUserId(userId);
-      if (!isId('wh', id)) throw webhookNotFound(id);
-      const [found] = await webhooks.aggregate<WebhookDocument>([
-        { $match: { _id: id, userId } },
-        { $set: { rotation: liveRotation } },
-      ]);
-      if (!found) throw webhookNotFound(id);
-      return toDetails(found);
-    },
+    get: (userId, id) => getConfirmed(userId, id, () => true),
+    getConfirmed,
 
     async update(userId, id, patch) {
       checkUserId(userId);
@@ -141,8 +174,7 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
         { _id: id, userId },
         { ...literals(changes), ...ownersChoice(changes.active) },
       );
-      if (!updated) throw webhookNotFound(id);
-      return toWebhook(updated);
+      return toWebhook(updated ?? (await notFound(userId, id)));
     },
 
     rotateSecret: createRotateSecret(webhooks, secrets),
@@ -151,7 +183,7 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       checkUserId(userId);
       if (!isId('wh', id)) throw webhookNotFound(id);
       const { deletedCount } = await webhooks.deleteOne({ _id: id, userId });
-      if (deletedCount === 0) throw webhookNotFound(id);
+      if (deletedCount === 0) await notFound(userId, id);
     },
 
     async subscribers(userId, type, session) {
@@ -159,12 +191,15 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       if (!catalogueTypes.has(type)) return { targets: [], skipped: [] };
       return lookUps.subscribers({ userId, type }, session);
     },
+    confirmedSubscribers: (userId, type) => lookUps.confirmedSubscribers({ userId, type }),
 
-    async forDelivery(id) {
+    async forDelivery(id, suffices = () => true) {
       const found = isId('wh', id) ? await lookUps.byId(id) : null;
       if (!found) return null;
-      const { createdAt: _, ...webhook } = toWebhook(found);
-      return { ...webhook, ...secrets.open(found) };
+      const webhook = opened(found);
+      if (suffices(webhook)) return webhook;
+      const confirmed = await lookUps.confirmedById(id);
+      return confirmed && opened(confirmed);
     },
 
     ...createDisabling(webhooks),

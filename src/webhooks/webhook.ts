@@ -27,8 +27,8 @@ export interface WebhookDetails extends Webhook {
 
 /** How a secret is replaced. */
 export interface SecretChange {
-  /** 8 to 256 characters; sealed before it is stored, and never shown again. */
-  readonly secret: string;
+  /** 8 to 256 characters, hard to guess; sealed before it is stored. @default one is made, and returned this once */
+  readonly secret?: string;
   /** How long the secret that is replaced signs too, in seconds: 0 to 604,800 (7 days). @default 86_400 (1 day) */
   readonly overlapSeconds?: number;
   /** Which secret `x-service-signature` is made with during the overlap. @default 'new' */
@@ -39,8 +39,13 @@ export interface SecretChange {
 export interface NewWebhook {
   readonly url: string;
   readonly events: readonly string[];
-  /** 8 to 256 characters; sealed before it is stored, and never shown again. */
-  readonly secret: string;
+  /** 8 to 256 characters, hard to guess; sealed before it is stored. @default one is made, and returned this once */
+  readonly secret?: string;
+}
+
+/** What making a webhook or replacing its secret returns: the secret too, where the gateway made it. It is never shown again. */
+export interface MadeSecret {
+  readonly secret?: string;
 }
 
 /** What can be changed: at least one of them. */

@@ -31,6 +31,12 @@ describe('the catalogue of events', () => {
     expect([...catalogue.types]).to.deep.equal(Object.keys(fields));
   });
 
+  it('describes each type in words without Markdown, as the dashboard shows them', () => {
+    const descriptions = catalogue.list().map(({ description }) => description);
+    expect(descriptions[0]).to.match(/^Beta\. Usage of the period/);
+    for (const description of descriptions) expect(description).to.not.include('**');
+  });
+
   it('says which types there are when one is unknown', () => {
     const error = refusal('payment.complete', {});
     expect(error).to.include({ code: 'unknown_event_type', status: 400, param: 'type' });
@@ -97,6 +103,7 @@ describe('the catalogue of events', () => {
   }
 
   const wrong: readonly [type: string, change: Record<string, unknown>, message: string][] = [
+    ['payment.completed', { amount: -3 }, 'data.amount: must be 0 or more, not -3'],
     ['payment.completed', { amount: '25' }, 'data.amount: must be a number, not "25"'],
     ['payment.completed', { amount: true }, 'data.amount: must be a number, not true'],
     ['payment.completed', { amount: [25] }, 'data.amount: must be a number, not an array'],
@@ -143,7 +150,7 @@ describe('the catalogue of events', () => {
 
   const allowed: readonly [type: string, change: Record<string, unknown>][] = [
     ['payment.completed', { amount: 0.1 }],
-    ['payment.completed', { amount: -3 }],
+    ['payment.completed', { amount: 0 }],
     ['payment.completed', { payment_id: 'pay_Ü😀' }],
     ['usage.threshold', { period: 'daily', current_usage: 130.25 }],
     ['credits.low', { credits_remaining: -2 }],

@@ -1,10 +1,11 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import { createOwnerModel, type OwnerModel } from '../../src/events/model.ts';
+import { forkConfigured } from '../support/configured-process.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { startEvents, type TestEvents } from './harness.ts';
 
@@ -33,7 +34,7 @@ describe('a transaction whose process is killed', () => {
   });
 
   async function startOther(): Promise<ChildProcess> {
-    child = fork(script, [database.uri, String(lease)], { execArgv: ['--import', 'tsx'] });
+    child = forkConfigured(script, { uri: database.uri, lease }, { execArgv: ['--import', 'tsx'] });
     await once(child, 'message');
     return child;
   }

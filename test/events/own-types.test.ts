@@ -30,7 +30,7 @@ describe("a host's own event types", () => {
       for await (const chunk of req) bodies.push(String(chunk));
       res.end();
     });
-    const webhook = { url: receiver.url, events: ['order.shipped'], secret: '12345678' };
+    const webhook = { url: receiver.url, events: ['order.shipped'], secret: 'long-enough' };
     expect((await live.call('POST', '/v1/webhooks', webhook)).status).to.equal(201);
     const data = { order_id: 'ord_2', weight: 9 };
     await live.gateway.publish({ type: 'order.shipped', userId: 'usr_1', data });
@@ -54,7 +54,7 @@ describe("a host's own event types", () => {
 
   it('are unknown to a gateway that was not given them', async () => {
     const other = await startGateway();
-    const webhook = { url: 'https://example.com/', events: ['order.shipped'], secret: '12345678' };
+    const webhook = { url: 'https://example.com/', events: ['order.shipped'], secret: 'long-enough' };
     const { body } = await other.call('POST', '/v1/webhooks', webhook);
     expect(body.error).to.include({ code: 'invalid_value', param: 'events[0]' });
     await other.close();

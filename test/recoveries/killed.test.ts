@@ -6,6 +6,7 @@ import { eventually, low, startScene } from '../deliveries/over-http.ts';
 import { hang, startReceiver } from '../deliveries/receiver.ts';
 import { atOnce } from '../support/at-once.ts';
 import { newSecretKey } from '../support/gateway.ts';
+import { uriOf } from '../support/mongo.ts';
 import { eventIdOf, storeEnded } from './missed.ts';
 
 const opened: (() => Promise<void>)[] = [];
@@ -15,8 +16,7 @@ async function sceneWithProcesses(options: { retryDelays: number[]; recoverRate?
   const secretKeys = [newSecretKey()];
   const receiver = await startReceiver(200);
   const scene = await startScene({ ...options, secretKeys });
-  const { host, port } = scene.connection;
-  const uri = `mongodb://${host}:${port}/${scene.connection.name}?directConnection=true`;
+  const uri = uriOf(scene.connection.name);
   const { key } = await (scene.gateway as ModelGateway).keys.create({ userId: 'usr_1', scopes });
   const close = async () => {
     await scene.close();

@@ -70,7 +70,12 @@ describe('webhooks', () => {
       ['events', 'a NUL in the list', ['credits.low\0'], 'unknown_event_type', 'events[0]'],
       ['events', 'half a surrogate pair in the list', ['credits.low\ud800'], 'unknown_event_type', 'events[0]'],
       ['events', 'a hole in the list', [undefined, 'credits.low'], 'unknown_event_type', 'events[0]'],
-      ['secret', 'nothing', undefined, 'invalid_type'],
+      ['secret', 'null', null, 'invalid_type'],
+      ['secret', 'a number', 12345678, 'invalid_type'],
+      ['secret', 'one character repeated', 'a'.repeat(8), 'invalid_value'],
+      ['secret', 'the longest, one character repeated', '𝄞'.repeat(256), 'invalid_value'],
+      ['secret', 'a sequence', '12345678', 'invalid_value'],
+      ['secret', 'a common word', 'Password1!', 'invalid_value'],
       ['secret', 'an operator', odd.operator, 'invalid_type'],
       ['secret', 'an expression', odd.expression, 'invalid_type'],
       ['secret', '7 characters', 'a'.repeat(7), 'invalid_value'],
@@ -88,7 +93,8 @@ describe('webhooks', () => {
       });
     }
 
-    for (const secret of ['a'.repeat(8), 'a'.repeat(256), '𝄞'.repeat(256), '__proto__', '{"$ne":null}', '  spaces  ']) {
+    const longest = Array.from({ length: 256 }, (_, i) => String.fromCodePoint(0x1d100 + ((i * 37) % 200))).join('');
+    for (const secret of ['k3-Zq_9x', 'k3-Zq_9x'.repeat(32), longest, '__proto__', '{"$ne":null}', '  spaces  ']) {
       it(`keep the secret '${secret.slice(0, 12)}' as it came`, async () => {
         const { id } = await service.create(userId, { ...valid, secret });
         expect((await service.forDelivery(id))?.secret).to.equal(secret);

@@ -19,8 +19,14 @@ export async function webhookService(
   connection: Connection,
   deps: Partial<WebhookServiceDeps> = {},
 ): Promise<{ service: WebhookService; webhooks: WebhookModel }> {
+  const made = webhookServiceOf(connection, deps);
+  await made.webhooks.createIndexes();
+  return made;
+}
+
+/** The same where the indexes are there, or cannot be built. */
+export function webhookServiceOf(connection: Connection, deps: Partial<WebhookServiceDeps> = {}) {
   const webhooks = createWebhookModel(connection, 'gateway_');
-  await webhooks.createIndexes();
   const service = createWebhookService({
     webhooks,
     sealer: createSealer([`k1:${randomBytes(32).toString('base64')}`]),

@@ -1,0 +1,36 @@
+import { durableCollection } from '../collection.ts';
+import type { EventModel } from './model.ts';
+import type { StoredEvent } from './outbox.ts';
+import type { Audience } from './publication.ts';
+
+/**
+ * Adds to a stored event the webhooks that a replaced primary may not have known of, where nothing proves that it was none.
+ * Such an event is to be fanned out only after that; doing it again does no harm.
+ * @throws UnansweredError when the database does not confirm who is subscribed
+ */
+export type SettleSubscribers = (event: StoredEvent) => Promise<StoredEvent>;
+
+/** @param confirmedSubscribers a look-up that no replaced primary answers */
+export function createSettleSubscribers(
+  events: EventModel,
+  confirmedSubscribers: (userId: string, type: string) => Promise<Audience>,
+): SettleSubscribers {
+  const collection = durableCollection(events);
+
+  return async function settleSubscribers(event) {
+    const { lookupElection, ...settled } = event;
+    if (lookupElection === undefined) return event;
+    const { targets, skipped } = await confirmedSubscribers(event.userId, event.type);
+    const known = new Set([...event.targets, ...event.skipped]);
+    const missed = (ids: readonly string[]) => ids.filter((id) => !known.has(id));
+    const more = { targets: missed(targets), skipped: missed(skipped) };
+    if (more.targets.length + more.skipped.length === 0) return settled;
+    const $addToSet = { targets: { $each: more.targets }, skipped: { $each: more.skipped } };
+    await collection.updateOne({ _id: event._id }, { $addToSet, $set: { fanOut: 'pending' } });
+    return {
+      ...settled,
+      targets: [...event.targets, ...more.targets],
+      skipped: [...event.skipped, ...more.skipped],
+    };
+  };
+}
