@@ -1,14 +1,16 @@
 import type { Logger } from '../options.ts';
+import type { AttemptRef } from './attempt-ref.ts';
 import type { AttemptResult, Claim, Claims, Next } from './claims.ts';
+import type { Prepare } from './dispatcher.ts';
 import { deliveryHeaders } from './headers.ts';
-import type { Bell, Prepare, ReadyAttempt } from './intake.ts';
 import type { Leases } from './leases.ts';
 import type { CancelReason, DeliveryDocument } from './model.ts';
 import { failureOf, type SendResult } from './outcome.ts';
 import { persist } from './persist.ts';
 import { delayAfter } from './schedule.ts';
-import type { Send } from './send.ts';
+import { NotSentError, type Send } from './send.ts';
 import { type SigningSecrets, secretsInUse } from './signing-secrets.ts';
+import type { ReadyAttempt } from './webhook-queue.ts';
 
 /** How often one attempt may be started without being finished before it counts as failed: a poison event must not crash workers for ever. */
 export const startLimit = 4;
@@ -23,21 +25,29 @@ export interface Receiver extends SigningSecrets {
   readonly active: boolean;
 }
 
+/**
+ * The webhook as it is now; `null` when it is gone, which is confirmed. What a usual read finds is read again, confirmed,
+ * unless `suffices` is true of it.
+ */
+export type ReceiverLookUp = (
+  webhookId: string,
+  suffices?: (receiver: Receiver) => boolean,
+) => Promise<Receiver | null>;
+
 export interface AttemptDeps {
   readonly claims: Claims;
   readonly leases: Leases;
   readonly send: Send;
-  /** The webhook as it is now; `null` when it is gone. */
-  readonly forDelivery: (webhookId: string) => Promise<Receiver | null>;
-  /** The bytes of an event; `null` when it is gone. */
+  readonly forDelivery: ReceiverLookUp;
+  /** The bytes of an event; `null` when it is gone, which is confirmed. */
   readonly body: (eventId: string) => Promise<Buffer | null>;
-  /** Milliseconds from asking for the claim within which the request must be on its way: later, another worker may have it. */
-  readonly sendWithin: number;
   readonly retryDelays: readonly number[];
   readonly userAgent: string;
   /** Rings for the next attempt in so many milliseconds. */
-  readonly ring: (bell: Bell, wait: number) => void;
+  readonly ring: (bell: AttemptRef, wait: number) => void;
   readonly logger: Logger;
+  /** Aborted when the gateway has closed: what is not recorded by then is left to a later claim. @default never */
+  readonly closed?: AbortSignal;
 }
 
 /** A claim that its delivery is being stored with. */
@@ -72,8 +82,8 @@ function toResult(sent: SendResult): AttemptResult {
   return { durationMs, response, ...(status !== undefined && { status }), ...(code !== null && { code }) };
 }
 
-function bellOf({ _id, webhookId, attempt }: DeliveryDocument): Bell {
-  return { deliveryId: _id, webhookId, attempt };
+function bellOf({ _id, webhookId, userId, attempt }: DeliveryDocument): AttemptRef {
+  return { deliveryId: _id, webhookId, userId, attempt };
 }
 
 /** The life of one attempt: claim, judge, sign, send, record. */
@@ -89,14 +99,15 @@ export function createAttempts(deps: AttemptDeps): Attempts {
   async function record(claim: Claim, result: AttemptResult): Promise<void> {
     const { delivery } = claim;
     const next = following(delivery, result.code !== undefined);
-    const kept = await persist(() => claims.finish(claim, result, next), logger);
+    const kept = await persist(() => claims.finish(claim, result, next), deps);
     if (kept && 'retryIn' in next) ring({ ...bellOf(delivery), attempt: delivery.attempt + 1 }, next.retryIn);
   }
 
   /** The gateway itself could not make the attempt: it is neither counted nor lost. */
   async function postpone(claim: Claim, reason: unknown): Promise<void> {
     const bell = bellOf(claim.delivery);
-    logger.error('an attempt could not be made', { ...bell, reason: String(reason) });
+    const level = reason instanceof NotSentError ? 'warn' : 'error';
+    logger[level]('an attempt could not be made', { ...bell, reason: String(reason) });
     await claims.release(claim, retryOwnFailureIn);
     ring(bell, retryOwnFailureIn);
   }
@@ -113,16 +124,19 @@ export function createAttempts(deps: AttemptDeps): Attempts {
     return null;
   }
 
-  function ready(claim: Claim, sendBy: number, receiver: Receiver, body: Buffer): ReadyAttempt {
+  /** Where nothing is to be sent to it any more, that is confirmed: it ends the delivery. */
+  function receiverOf({ delivery }: Claim): Promise<Receiver | null> {
+    return deps.forDelivery(delivery.webhookId, (receiver) => reasonToCancel(delivery, receiver) === null);
+  }
+
+  function ready(claim: Claim, receiver: Receiver, body: Buffer): ReadyAttempt {
     const { eventId, test } = claim.delivery;
     const { startedAt } = claim;
 
     async function post(): Promise<AttemptResult> {
-      // the database stalled: the lease may have lapsed, and the attempt been made elsewhere
-      if (performance.now() > sendBy) throw new Error('claiming took too long to be sure of the lease');
       const secrets = secretsInUse(receiver, startedAt);
       const headers = deliveryHeaders({ eventId, body, secrets, startedAt, test, userAgent: deps.userAgent });
-      return toResult(await deps.send({ url: receiver.url, headers, body }));
+      return toResult(await deps.send({ url: receiver.url, headers, body, maySend: () => leases.isSure(claim) }));
     }
 
     return {
@@ -137,7 +151,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
     };
   }
 
-  async function judged(claim: Claim, sendBy: number, reading: Promise<[Receiver | null, Buffer | null]>) {
+  async function judged(claim: Claim, reading: Promise<[Receiver | null, Buffer | null]>) {
     const { delivery } = claim;
     if (delivery.starts > startLimit) {
       const crashed = { code: 'worker_crashed', durationMs: 0, response: '' };
@@ -149,7 +163,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
       if (!body) return end(claim, () => claims.cancel(claim, 'event_deleted'));
       const reason = reasonToCancel(delivery, receiver);
       if (reason) return end(claim, () => claims.cancel(claim, reason));
-      return ready(claim, sendBy, receiver, body);
+      return ready(claim, receiver, body);
     } catch (error) {
       return end(claim, () => postpone(claim, error));
     }
@@ -157,12 +171,10 @@ export function createAttempts(deps: AttemptDeps): Attempts {
 
   /** `null` when there is nothing to be sent. */
   async function claimed(deliveryId: string, attempt: number): Promise<ReadyAttempt | null | 'unclaimed'> {
-    const sendBy = performance.now() + deps.sendWithin;
     const claim = await claims.claim(deliveryId, attempt);
     if (!claim) return 'unclaimed';
     leases.hold(claim);
-    const { webhookId, eventId } = claim.delivery;
-    return judged(claim, sendBy, Promise.all([deps.forDelivery(webhookId), deps.body(eventId)]));
+    return judged(claim, Promise.all([receiverOf(claim), deps.body(claim.delivery.eventId)]));
   }
 
   return {
@@ -185,8 +197,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
       return null;
     },
     async prepareBorn({ claim, body, stored }) {
-      const sendBy = performance.now() + deps.sendWithin;
-      const reading = deps.forDelivery(claim.delivery.webhookId);
+      const reading = receiverOf(claim);
       // awaited below, if at all
       reading.catch(() => {});
       try {
@@ -196,7 +207,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
         return null;
       }
       leases.hold(claim);
-      return judged(claim, sendBy, Promise.all([reading, body]));
+      return judged(claim, Promise.all([reading, body]));
     },
   };
 }

@@ -1,7 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { bareWrites, durableCollection, inOneBatch, type UpdateStatement } from '../collection.ts';
+import { UnansweredError } from '../answered.ts';
+import { bareWrites, durableCollection, inOneBatch } from '../collection.ts';
+import { findConfirmed } from '../confirmed-reads.ts';
 import { createGroup } from '../group-commit.ts';
+import { type Change, toStatements } from './claim-changes.ts';
 import type { AttemptRecord, CancelReason, DeliveryDocument, DeliveryModel } from './model.ts';
+import { createRenewHeld } from './renew-held.ts';
 
 /** The right to make one attempt, until the lease lapses. */
 export interface Claim {
@@ -10,6 +14,8 @@ export interface Claim {
   readonly token: string;
   /** When the attempt was claimed, by the database's clock. */
   readonly startedAt: Date;
+  /** Until when the lease lasts unless renewed, by `performance.now()` and never later than by the database's clock. */
+  readonly heldUntil: number;
 }
 
 /** What follows an attempt: the end of the delivery, or another attempt in so many milliseconds. */
@@ -29,8 +35,8 @@ export interface Claims {
   born(delivery: DeliveryDocument, now: Date): Claim;
   /** Milliseconds until the attempt is due; `null` when somebody has it or it was made. */
   dueIn(deliveryId: string, attempt: number): Promise<number | null>;
-  /** Extends the leases that are still held. */
-  renew(claims: readonly Claim[]): Promise<void>;
+  /** Extends the leases that are still held, and tells which they are. */
+  renew(claims: readonly Claim[]): Promise<readonly Claim[]>;
   /** Records the attempt and what follows; `false` when the claim was lost. Doing it again does nothing, and says `true` again. */
   finish(claim: Claim, result: AttemptResult, next: Next): Promise<boolean>;
   /** Ends the delivery without an attempt; `false` when the claim was lost. */
@@ -55,18 +61,6 @@ interface Wanted {
   readonly attempt: number;
 }
 
-/** A write to a claimed delivery, fenced by its token. */
-interface Change {
-  readonly claim: Claim;
-  /** Names what it sets: changes of one name set the same, and are one statement. */
-  readonly name: string;
-  readonly set: Readonly<Record<string, unknown>>;
-  /** The attempt that it records besides. */
-  readonly record?: AttemptRecord;
-  /** Whether the delivery shows that this change was made, though its lease is gone. */
-  readonly isMade: (delivery: DeliveryDocument) => boolean;
-}
-
 /** Claims in one write. */
 const mostClaims = 500;
 /** Changes in one write: the server looks each of them up among all. */
@@ -84,36 +78,10 @@ function whichOf(wanted: readonly Wanted[]) {
   return { $or: numbers.map((attempt) => ({ _id: { $in: idsOf(attempt) }, attempt })) };
 }
 
-/** Claims made in one write share their token: only with the delivery's id does it name one. */
-const pairOf = ({ claim }: Change) => `${claim.delivery._id} ${claim.token}`;
-const storedPair = { $concat: ['$_id', ' ', '$lease.token'] } as const;
-
-/** One statement for changes of one name; for each alone, the server would plan and parse anew. */
-function toStatement(changes: readonly [Change, ...Change[]]): UpdateStatement {
-  const pairs = { $literal: changes.map(pairOf) };
-  const records = { $literal: changes.map(({ record }) => record) };
-  const own = { $arrayElemAt: [records, { $indexOfArray: [pairs, storedPair] }] };
-  const [{ record, set }] = changes;
-  return {
-    q: { _id: { $in: changes.map(({ claim }) => claim.delivery._id) }, $expr: { $in: [storedPair, pairs] } },
-    u: [{ $set: { ...(record && { attempts: { $concatArrays: ['$attempts', [own]] } }), ...set } }],
-    multi: true,
-  };
-}
-
-function toStatements(changes: readonly Change[]): UpdateStatement[] {
-  const byName = new Map<string, [Change, ...Change[]]>();
-  for (const change of changes) {
-    const alike = byName.get(change.name);
-    if (alike) alike.push(change);
-    else byName.set(change.name, [change]);
-  }
-  return [...byName.values()].map(toStatement);
-}
-
 /** Claims, judged by the database's clock, in grouped writes. */
 export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps): Claims {
   const collection = durableCollection(deliveries);
+  const renewHeld = createRenewHeld(deliveries, 'lease');
   const { update } = bareWrites(deliveries);
   const ended = { endedAt: '$$NOW', expiresAt: inMs(retention), claimableAt: '$$REMOVE' };
   const unheld = { lease: null, starts: 0 };
@@ -123,16 +91,28 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     return { attempt: { $add: ['$attempt', 1] }, dueAt: inMs(next.retryIn), claimableAt: inMs(next.retryIn) };
   }
 
-  async function take(wanted: readonly Wanted[], token: string): Promise<void> {
-    await collection.updateMany({ state: 'pending', ...whichOf(wanted), $expr: { $lte: ['$claimableAt', '$$NOW'] } }, [
-      {
-        $set: {
-          lease: { owner, token, startedAt: '$$NOW' },
-          claimableAt: inMs(lease),
-          starts: { $add: ['$starts', 1] },
+  /** Resolves with how many it has taken. */
+  async function take(wanted: readonly Wanted[], token: string): Promise<number> {
+    const { matchedCount } = await collection.updateMany(
+      { state: 'pending', ...whichOf(wanted), $expr: { $lte: ['$claimableAt', '$$NOW'] } },
+      [
+        {
+          $set: {
+            lease: { owner, token, startedAt: '$$NOW' },
+            claimableAt: inMs(lease),
+            starts: { $add: ['$starts', 1] },
+          },
         },
-      },
-    ]);
+      ],
+    );
+    return matchedCount;
+  }
+
+  /** Those taken under a token. A lease that nobody knows of would lapse, and count as an attempt that crashed. */
+  async function takenBy(token: string, wanted: readonly Wanted[], atLeast: number): Promise<DeliveryDocument[]> {
+    const filter = { _id: { $in: wanted.map(({ deliveryId }) => deliveryId) }, 'lease.token': token };
+    const taken = await collection.find(filter, inOneBatch).toArray();
+    return taken.length >= atLeast ? taken : findConfirmed(collection, filter);
   }
 
   const taking = createGroup<Wanted, Claim | null>({
@@ -140,16 +120,16 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     atOnce,
     async write(wanted) {
       const token = randomUUID();
+      const heldUntil = performance.now() + lease;
       // the driver does not repeat an update of many; what was taken under this token already is not taken again
-      await take(wanted, token).catch(() => take(wanted, token));
-      const ids = [...new Set(wanted.map(({ deliveryId }) => deliveryId))];
-      const taken = await collection.find({ _id: { $in: ids }, 'lease.token': token }, inOneBatch).toArray();
+      const count = await take(wanted, token).catch(() => take(wanted, token));
+      const taken = await takenBy(token, wanted, count);
       const byId = new Map(taken.map((delivery) => [delivery._id, delivery]));
       return wanted.map(({ deliveryId }) => {
         const delivery = byId.get(deliveryId);
         // asked for twice, it is given once
         byId.delete(deliveryId);
-        return delivery?.lease ? { delivery, token, startedAt: delivery.lease.startedAt } : null;
+        return delivery?.lease ? { delivery, token, startedAt: delivery.lease.startedAt, heldUntil } : null;
       });
     },
   });
@@ -180,10 +160,12 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
       const matched = await update(updates).catch(() => update(updates));
       if (matched === changes.length) return changes.map(() => true);
       const ids = changes.map(({ claim }) => claim.delivery._id);
-      const found = await collection.find({ _id: { $in: ids } }).toArray();
+      const found = await findConfirmed(collection, { _id: { $in: ids } });
       const byId = new Map(found.map((delivery) => [delivery._id, delivery]));
       return changes.map(({ claim, isMade }) => {
         const delivery = byId.get(claim.delivery._id);
+        // a primary that had been replaced did not meet it
+        if (delivery?.lease?.token === claim.token) throw new UnansweredError('a claimed delivery was not changed');
         return delivery !== undefined && isMade(delivery);
       });
     },
@@ -198,18 +180,11 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
         delivery: { ...delivery, lease: { owner, token, startedAt: now }, claimableAt, starts: 1 },
         token,
         startedAt: now,
+        heldUntil: performance.now() + lease,
       };
     },
     dueIn: (deliveryId, attempt) => waits.add({ deliveryId, attempt }),
-    async renew(claims) {
-      await collection.updateMany(
-        {
-          _id: { $in: claims.map(({ delivery }) => delivery._id) },
-          'lease.token': { $in: [...new Set(claims.map(({ token }) => token))] },
-        },
-        [{ $set: { claimableAt: inMs(lease) } }],
-      );
-    },
+    renew: (claims) => renewHeld(claims, { claimableAt: inMs(lease) }),
     finish(claim, result, next) {
       const { startedAt, delivery } = claim;
       const record = { number: delivery.attempt, startedAt, ...result };

@@ -4,11 +4,17 @@ import type { DeliveryClients } from './send.ts';
 
 /** What connections of deliveries must obey. */
 export type ClientOptions = Required<Pick<DispatcherOptions, 'allowAddress'>> &
-  Pick<DispatcherOptions, 'ca' | 'resolve' | 'connectTimeout'>;
+  Pick<DispatcherOptions, 'allowHttp' | 'ca' | 'resolve' | 'connectTimeout'>;
+
+/**
+ * How long an idle connection is kept: shorter than receivers do, or requests would meet connections that are being closed,
+ * and nobody could tell whether a receiver has read such a request. Milliseconds.
+ */
+const keepAlive = 1_500;
 
 /** Pools of their own: a connection that was opened without the guard must never carry a delivery. */
 export function createDeliveryClients(options: ClientOptions): DeliveryClients & { close(): Promise<void> } {
-  const pooled = createDispatcher(options);
+  const pooled = createDispatcher({ ...options, keepAlive });
   const fresh = createDispatcher({ ...options, keepAlive: 0 });
   return {
     pooled: createHttpClient(pooled),

@@ -7,15 +7,17 @@ export class Deadline implements Abortable {
   reason: unknown = undefined;
   #listener: (() => void) | undefined;
   readonly #timer: NodeJS.Timeout;
+  #immediate: NodeJS.Immediate | undefined;
 
   /** @param time milliseconds */
   constructor(time: number) {
-    this.#timer = setTimeout(this.#end, time);
+    this.#timer = setTimeout(this.#afterReading, time);
   }
 
   /** Nobody has to be told any more. */
   clear(): void {
     clearTimeout(this.#timer);
+    clearImmediate(this.#immediate);
   }
 
   /** One listens at a time: the request that is being made. */
@@ -26,6 +28,16 @@ export class Deadline implements Abortable {
   removeEventListener(_type: 'abort', listener: () => void): void {
     if (this.#listener === listener) this.#listener = undefined;
   }
+
+  /**
+   * A process that was stopped, or busy, finds its timers due before it reads what has come meanwhile: an answer that was in time, or
+   * the end of the connection, of which it hears in the turn of the event loop after.
+   */
+  #afterReading = (): void => {
+    this.#immediate = setImmediate(() => {
+      this.#immediate = setImmediate(this.#end);
+    });
+  };
 
   #end = (): void => {
     this.aborted = true;

@@ -1,6 +1,6 @@
 import { durableCollection, inOneBatch } from '../collection.ts';
 import type { PartOfQuery, StoredEvent } from '../events/outbox.ts';
-import type { Bell } from './intake.ts';
+import type { AttemptRef } from './attempt-ref.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
 
 /** A place in the order in which attempts become due. */
@@ -29,7 +29,7 @@ export interface Due {
    */
   look(after: DuePlace | null, limit: number, events: PartOfQuery): Promise<DuePage>;
   /** So many attempts of each webhook, longest due first. */
-  ofWebhooks(shares: ReadonlyMap<string, number>): Promise<Bell[]>;
+  ofWebhooks(shares: ReadonlyMap<string, number>): Promise<AttemptRef[]>;
 }
 
 interface Group {
@@ -38,7 +38,7 @@ interface Group {
   readonly count: number;
 }
 
-type Found = Pick<DeliveryDocument, '_id' | 'webhookId' | 'attempt'>;
+type Found = Pick<DeliveryDocument, '_id' | 'webhookId' | 'userId' | 'attempt'>;
 
 const isDue = { $lte: ['$claimableAt', '$$NOW'] } as const;
 const beginning: DuePlace = { claimableAt: new Date(0), webhookId: '' };
@@ -65,7 +65,7 @@ export function dueOfWebhookPipeline(webhookId: string, limit: number) {
     { $match: { webhookId, state: 'pending', $expr: isDue } },
     { $sort: { claimableAt: 1 } },
     { $limit: limit },
-    { $project: { webhookId: 1, attempt: 1 } },
+    { $project: { webhookId: 1, userId: 1, attempt: 1 } },
   ];
 }
 
@@ -99,7 +99,7 @@ export function createDue(deliveries: DeliveryModel): Due {
       if (!first) return [];
       const unions = others.map((pipeline) => ({ $unionWith: { coll, pipeline } }));
       const found = await collection.aggregate<Found>([...first, ...unions], inOneBatch).toArray();
-      return found.map(({ _id, webhookId, attempt }) => ({ deliveryId: _id, webhookId, attempt }));
+      return found.map(({ _id, webhookId, userId, attempt }) => ({ deliveryId: _id, webhookId, userId, attempt }));
     },
   };
 }

@@ -22,6 +22,10 @@ export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, F
     meaning: 'The host resolves to an address that webhooks may not reach, such as a private one.',
     remedy: 'Give the host a public address; every address its name resolves to must be public.',
   },
+  http_not_allowed: {
+    meaning: 'The URL is plain http, which the operator of this service does not allow, or no longer.',
+    remedy: 'Register an https URL in its place; until then every attempt fails with this code.',
+  },
   connect_refused: {
     meaning: 'Nothing accepts connections at the address and port of the URL.',
     remedy: 'Start the receiver, and open its port to the outside.',
@@ -41,7 +45,8 @@ export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, F
   },
   reset: {
     meaning: 'The connection was closed before the answer was complete.',
-    remedy: 'Look for a crash, a restart or a proxy that closes connections early.',
+    remedy:
+      'Look for a crash, a restart or a proxy that closes connections early; keep idle connections for 2 s or longer.',
   },
   timeout: {
     meaning: 'The answer was not complete before the deadline of the attempt.',

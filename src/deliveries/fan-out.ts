@@ -1,13 +1,13 @@
 import { bareWrites, durableCollection } from '../collection.ts';
 import type { DatabaseClock } from '../database-clock.ts';
-import { duplicatesIn } from '../duplicate-key.ts';
+import { failuresIn, isDuplicateKey } from '../duplicate-key.ts';
 import type { Outbox, StoredEvent } from '../events/outbox.ts';
 import type { Birth, Births } from '../events/store-together.ts';
 import { createGroup } from '../group-commit.ts';
 import { derivedId } from '../ids.ts';
 import type { BornClaim } from './attempt.ts';
+import type { AttemptRef, WebhookRef } from './attempt-ref.ts';
 import type { Claims } from './claims.ts';
-import type { Bell } from './intake.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
 import { attemptsAllowed } from './schedule.ts';
 
@@ -23,11 +23,11 @@ export interface FanOutDeps {
   readonly clock: DatabaseClock;
   readonly retryDelays: readonly number[];
   /** Whether this process could make a first attempt of this webhook at once. */
-  readonly hasRoom: (webhookId: string) => boolean;
+  readonly hasRoom: (webhook: WebhookRef) => boolean;
   /** Makes it, as soon as it is stored. */
   readonly handOver: (born: BornClaim) => void;
   /** Rings for the first attempts of the others. Nobody waits for it: a bell that is lost is made up for by the sweep. */
-  readonly ring: (bells: readonly Bell[]) => void;
+  readonly ring: (bells: readonly AttemptRef[]) => void;
   /** Takes what is still to be done when the deliveries are there. */
   readonly later: (work: Promise<void>) => void;
 }
@@ -54,6 +54,11 @@ export function firstDelivery(event: StoredEvent, webhookId: string, maxAttempts
   };
 }
 
+/** Whether each of what the database has as targets can be that of a delivery. */
+function hasValidTargets({ targets }: StoredEvent): boolean {
+  return Array.isArray(targets) && targets.every((target) => typeof target === 'string');
+}
+
 /** Makes one delivery for each target of an event. */
 export interface FanOut {
   /** Of an event that is stored. Doing it again, or in two processes at once, adds nothing. */
@@ -76,27 +81,40 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   /** Those that this process is at, which a sweep of its own finds too. */
   const under = new Map<string, Promise<void>>();
 
-  /** Resolves with whether the delivery is new. */
-  const inserts = createGroup<DeliveryDocument, boolean>({
+  /** Resolves with what went wrong, if anything did. */
+  const inserts = createGroup<DeliveryDocument, unknown>({
     most,
     atOnce: 2,
     async write(documents) {
       try {
         await collection.insertMany([...documents], { ordered: false });
-        return documents.map(() => true);
+        return [];
       } catch (error) {
-        const duplicates = duplicatesIn(error);
-        return documents.map((_, i) => !duplicates.has(i));
+        const failures = failuresIn(error);
+        return documents.map((_, i) => failures.get(i));
       }
     },
   });
 
+  /** Resolves with whether the delivery is new. */
+  async function insertNew(delivery: DeliveryDocument): Promise<boolean> {
+    const failure = await inserts.add(delivery);
+    if (failure === undefined) return true;
+    if (isDuplicateKey(failure)) return false;
+    throw failure;
+  }
+
   /** Resolves with a bell, when the delivery waits for somebody to claim it. */
-  async function place(delivery: DeliveryDocument, body: Buffer | undefined, now: Date, store: Store): Promise<Bell[]> {
-    const { _id: deliveryId, webhookId, attempt } = delivery;
-    if (!body || !deps.hasRoom(webhookId)) {
+  async function place(
+    delivery: DeliveryDocument,
+    body: Buffer | undefined,
+    now: Date,
+    store: Store,
+  ): Promise<AttemptRef[]> {
+    const { _id: deliveryId, webhookId, userId, attempt } = delivery;
+    if (!body || !deps.hasRoom({ webhookId, userId })) {
       await store(delivery);
-      return [{ deliveryId, webhookId, attempt }];
+      return [{ deliveryId, webhookId, userId, attempt }];
     }
     const claim = claims.born(delivery, now);
     const stored = store(claim.delivery);
@@ -105,7 +123,12 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     return [];
   }
 
-  async function placeAll(event: StoredEvent, targets: readonly string[], now: Date, store: Store): Promise<Bell[]> {
+  async function placeAll(
+    event: StoredEvent,
+    targets: readonly string[],
+    now: Date,
+    store: Store,
+  ): Promise<AttemptRef[]> {
     const maxAttempts = attemptsAllowed(retryDelays, event.test);
     const deliveries = targets.map((target) => firstDelivery(event, target, maxAttempts));
     const bells = await Promise.all(deliveries.map((delivery) => place(delivery, event.body, now, store)));
@@ -113,9 +136,10 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   }
 
   async function make(event: StoredEvent): Promise<void> {
+    if (!hasValidTargets(event)) throw new TypeError('The stored event has targets that are not ids of webhooks');
     for (let i = 0; i < event.targets.length; i += batchSize) {
       const batch = event.targets.slice(i, i + batchSize);
-      deps.ring(await placeAll(event, batch, await clock.now(), inserts.add));
+      deps.ring(await placeAll(event, batch, await clock.now(), insertNew));
     }
   }
 

@@ -1,4 +1,5 @@
 import { durableCollection } from '../collection.ts';
+import { createReadConfirmed } from '../confirmed-reads.ts';
 import { GatewayError } from '../errors.ts';
 import { checkUserId, firstId, isId } from '../ids.ts';
 import type { AttemptRecord, DeliveryDocument, DeliveryModel, DeliveryState } from './model.ts';
@@ -145,6 +146,7 @@ export async function queriesFor(
 
 export function createDeliveryHistory(model: DeliveryModel): DeliveryHistory {
   const collection = durableCollection(model);
+  const readConfirmed = createReadConfirmed(collection);
   const presentTypes = createPresentTypes(model);
 
   return {
@@ -169,9 +171,8 @@ export function createDeliveryHistory(model: DeliveryModel): DeliveryHistory {
     async get(userId, id) {
       checkUserId(userId);
       const projection = { ...shownFields, attempts: 1 };
-      const found = isId('dlv', id)
-        ? await collection.findOne<ShownDelivery>({ _id: id, userId }, { projection })
-        : null;
+      const read = () => collection.findOne<ShownDelivery>({ _id: id, userId }, { projection });
+      const found = isId('dlv', id) ? await readConfirmed(id, read) : null;
       if (!found) throw deliveryNotFound(id);
       return found;
     },

@@ -1,8 +1,9 @@
 import { type JobParameters, type JobRepository, toJobId } from 'agenda';
 import type { Connection } from 'mongoose';
 import { inOneBatch } from '../collection.ts';
+import { failuresIn } from '../duplicate-key.ts';
 import { createGroup } from '../group-commit.ts';
-import type { Bell } from './intake.ts';
+import type { AttemptRef } from './attempt-ref.ts';
 
 /** Jobs written or removed at once. */
 const most = 500;
@@ -10,6 +11,9 @@ const most = 500;
 const mostLocked = 200;
 /** How long jobs that nobody waits for wait for others, to be written or removed with them. Milliseconds. */
 const linger = 10;
+
+/** An ObjectId as text. */
+const jobId = /^[0-9a-f]{24}$/i;
 
 /** Where jobs are kept. */
 export type JobsDb = ReturnType<ReturnType<Connection['getClient']>['db']>;
@@ -56,7 +60,7 @@ export interface JobsStore {
   insert(job: object): Promise<StoredJob>;
   remove(id: string): Promise<void>;
   /** Removes the job that waits for an attempt, if there is one. */
-  removeFor(bell: Bell): Promise<void>;
+  removeFor(bell: AttemptRef): Promise<void>;
   /**
    * Locks a job that is due, or was locked before the deadline by a process that died. As many as there are get locked in
    * three round trips, and are handed out one by one.
@@ -79,9 +83,7 @@ export function createJobsStore(db: JobsDb, name: string, inner: Pick<JobReposit
         await collection.insertMany(documents as object[], { ordered: false });
         return documents.map((job) => ({ job }));
       } catch (error) {
-        const { writeErrors = [] } = error as { writeErrors?: readonly { readonly index: number }[] };
-        if (writeErrors.length === 0) throw error;
-        const failed = new Map(writeErrors.map((one) => [one.index, one]));
+        const failed = failuresIn(error);
         return documents.map((job, i) => (failed.has(i) ? { error: failed.get(i) } : { job }));
       }
     },
@@ -95,7 +97,7 @@ export function createJobsStore(db: JobsDb, name: string, inner: Pick<JobReposit
     },
   });
 
-  const obsolete = createGroup<Bell, void>({
+  const obsolete = createGroup<AttemptRef, void>({
     most,
     linger,
     async write(bells) {
@@ -136,7 +138,10 @@ export function createJobsStore(db: JobsDb, name: string, inner: Pick<JobReposit
       if ('job' in outcome) return outcome.job;
       throw outcome.error;
     },
-    remove: removals.add,
+    async remove(id) {
+      // beside one that is no id, Agenda's backend would remove none
+      if (jobId.test(id)) await removals.add(id);
+    },
     removeFor: obsolete.add,
     async lockNext(jobName, owner, lockDeadline) {
       // those that Agenda did not ask for in time are anybody's again

@@ -3,7 +3,7 @@ import type { Connection } from 'mongoose';
 import { isDuplicateKey } from '../duplicate-key.ts';
 import type { Logger } from '../options.ts';
 import { createAlarms } from './alarms.ts';
-import type { Bell } from './intake.ts';
+import type { AttemptRef, ScheduledRef } from './attempt-ref.ts';
 import { createJobsBackend } from './jobs-backend.ts';
 import { toStoredJob } from './jobs-store.ts';
 import { createWaitingJobs } from './waiting-jobs.ts';
@@ -35,7 +35,7 @@ export interface JobsDeps {
   /** The collection for the jobs alone. */
   readonly collection: string;
   /** Rings when a job is due by this process's clock. Never throws: Agenda would not run the job again. */
-  readonly onBell: (bell: Bell) => void;
+  readonly onBell: (bell: ScheduledRef) => void;
   readonly logger: Logger;
 }
 
@@ -47,11 +47,11 @@ export interface Jobs {
   /** Builds the indexes. To be awaited before anything else. */
   init(): Promise<void>;
   /** Rings the bells in so many milliseconds, in whichever process comes first. Logs what fails. */
-  schedule(bells: readonly Bell[], wait: number): Promise<void>;
+  schedule(bells: readonly AttemptRef[], wait: number): Promise<void>;
   /** Keeps a job for each of these, which are due and will begin here as soon as there is a place. */
-  keep(bells: readonly Bell[]): void;
+  keep(bells: readonly AttemptRef[]): void;
   /** An attempt has begun without its job having rung: the job has nothing to wait for any more. Never rejects. */
-  begun(bell: Bell): Promise<void>;
+  begun(bell: AttemptRef): Promise<void>;
   /** Starts running jobs in this process. */
   start(): Promise<void>;
   /** Takes no more jobs. */
@@ -102,7 +102,7 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
       removeOnComplete: true,
     });
     made.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));
-    made.define<Bell>(jobName, async (job: Job<Bell>) => onBell(job.attrs.data));
+    made.define<ScheduledRef>(jobName, async (job: Job<ScheduledRef>) => onBell(job.attrs.data));
     return made;
   }
 
@@ -114,7 +114,7 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
   }
 
   /** As `agenda.schedule` stores a job, without what it does for each one besides. */
-  async function insert(bell: Bell, nextRunAt: Date): Promise<void> {
+  async function insert(bell: AttemptRef, nextRunAt: Date): Promise<void> {
     const job = { name: jobName, data: bell, type: 'normal', priority: 0, nextRunAt } as const;
     try {
       await backend.store.insert(toStoredJob(job, owner));
@@ -124,7 +124,7 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
     }
   }
 
-  async function insertAll(bells: readonly Bell[], at: Date): Promise<void> {
+  async function insertAll(bells: readonly AttemptRef[], at: Date): Promise<void> {
     for (let i = 0; i < bells.length && !stopped; i += insertsAtOnce) {
       await Promise.all(bells.slice(i, i + insertsAtOnce).map((bell) => insert(bell, at)));
     }

@@ -1,31 +1,57 @@
 import type { Logger } from '../options.ts';
-import type { Claim, Claims } from './claims.ts';
+import type { Claim } from './claims.ts';
 
 /** The claims of this worker, kept alive while their attempts are made. */
 export interface Leases {
   hold(claim: Claim): void;
+  /** Whether a request that is written now is surely this worker's to send: judged by the monotonic clock, without the database. */
+  isSure(claim: Claim): boolean;
   drop(claim: Claim): void;
 }
 
-/**
- * Renews every held lease in one write, as long as there are any.
- * @param interval milliseconds between renewals
- */
-export function createLeases(claims: Pick<Claims, 'renew'>, interval: number, logger: Logger): Leases {
-  const held = new Set<Claim>();
+export interface LeasesDeps {
+  /** Extends the leases that are still held, and tells which they are. */
+  readonly renew: (claims: readonly Claim[]) => Promise<readonly Claim[]>;
+  /** How long a lease lasts from its renewal. Milliseconds. */
+  readonly lease: number;
+  /** Between renewals. Milliseconds. */
+  readonly interval: number;
+  readonly logger: Logger;
+}
+
+/** So much of a lease must be left when a request is written, which takes its time to the receiver. Milliseconds. */
+const margin = 500;
+
+/** Renews every held lease in one write, as long as there are any. */
+export function createLeases({ renew, lease, interval, logger }: LeasesDeps): Leases {
+  /** Until when each is held for certain, by `performance.now()`. */
+  const held = new Map<Claim, number>();
   let timer: NodeJS.Timeout | null = null;
 
-  function renewAll(): void {
-    claims.renew([...held]).catch((error: unknown) => {
-      logger.warn('leases were not renewed', { leases: held.size, reason: String(error) });
-    });
+  /** Whether the last renewal failed: the next ones are not logged, or an outage would fill the log. */
+  let isFailing = false;
+
+  async function renewAll(): Promise<void> {
+    // the database's clock starts the new lease later than this
+    const asked = performance.now();
+    try {
+      for (const claim of await renew([...held.keys()])) {
+        const until = held.get(claim);
+        if (until !== undefined) held.set(claim, Math.max(until, asked + lease));
+      }
+      isFailing = false;
+    } catch (error) {
+      if (!isFailing) logger.warn('leases were not renewed', { leases: held.size, reason: String(error) });
+      isFailing = true;
+    }
   }
 
   return {
     hold(claim) {
-      held.add(claim);
-      timer ??= setInterval(renewAll, interval);
+      held.set(claim, claim.heldUntil);
+      timer ??= setInterval(() => void renewAll(), interval);
     },
+    isSure: (claim) => performance.now() < (held.get(claim) ?? 0) - margin,
     drop(claim) {
       held.delete(claim);
       if (held.size > 0 || timer === null) return;

@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options.ts';
-import type { Receiver } from './attempt.ts';
+import type { ReceiverLookUp } from './attempt.ts';
 import type { AttemptResult, Claim } from './claims.ts';
 import { deliveryHeaders } from './headers.ts';
 import type { Leases } from './leases.ts';
@@ -8,25 +8,27 @@ import type { ManualClaims } from './manual-claims.ts';
 import { type OnAttempt, recorded } from './observed.ts';
 import { failureOf, type SendResult } from './outcome.ts';
 import { persist } from './persist.ts';
-import type { Send } from './send.ts';
+import { NotSentError, type Send } from './send.ts';
 import { secretsInUse } from './signing-secrets.ts';
 
 export interface ManualAttemptDeps {
   readonly claims: ManualClaims;
   readonly leases: Leases;
   readonly send: Send;
-  /** The webhook as it is now; `null` when it is gone. */
-  readonly forDelivery: (webhookId: string) => Promise<Receiver | null>;
-  /** The bytes of an event; `null` when it is gone. */
+  readonly forDelivery: ReceiverLookUp;
+  /** The bytes of an event; `null` when it is gone, which is confirmed. */
   readonly body: (eventId: string) => Promise<Buffer | null>;
   readonly onAttempt: OnAttempt;
   readonly userAgent: string;
   readonly logger: Logger;
+  /** Aborted when the gateway has closed. @default never */
+  readonly closed?: AbortSignal;
 }
 
 /**
  * Makes the attempt that was claimed, and records it.
- * @throws GatewayError `webhook_deleted`, `webhook_inactive` or `event_deleted`: nothing was sent
+ * @throws GatewayError `webhook_deleted`, `webhook_inactive`, `event_deleted`, or `attempt_in_flight` where the claim was lost: nothing
+ *   was sent
  */
 export type MakeManualAttempt = (claim: Claim) => Promise<AttemptResult>;
 
@@ -38,11 +40,14 @@ function toResult(sent: SendResult): AttemptResult {
 
 /** The life of an attempt that somebody asked for: judge, sign, send, record. */
 export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAttempt {
-  const { claims, leases, logger, userAgent } = deps;
+  const { claims, leases, userAgent } = deps;
 
   async function outgoingFor({ delivery, startedAt }: Claim) {
     const { webhookId, eventId, test } = delivery;
-    const [receiver, body] = await Promise.all([deps.forDelivery(webhookId), deps.body(eventId)]);
+    const [receiver, body] = await Promise.all([
+      deps.forDelivery(webhookId, ({ active }) => active),
+      deps.body(eventId),
+    ]);
     if (!receiver) {
       const reason = `The webhook ${webhookId} has been deleted, so there is nowhere to send this`;
       throw new GatewayError('webhook_deleted', reason);
@@ -60,26 +65,34 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
     };
   }
 
-  async function prepare(claim: Claim) {
+  /** What throws has sent nothing. */
+  async function post(claim: Claim): Promise<AttemptResult> {
     try {
-      return await outgoingFor(claim);
+      const outgoing = await outgoingFor(claim);
+      return toResult(await deps.send({ ...outgoing, maySend: () => leases.isSure(claim) }));
     } catch (error) {
       await claims.release(claim);
-      throw error;
+      throw error instanceof NotSentError ? attemptInFlight() : error;
     }
   }
 
   return async function makeManualAttempt(claim) {
     leases.hold(claim);
     try {
-      const result = toResult(await deps.send(await prepare(claim)));
+      const result = await post(claim);
       // what was sent is recorded however long the database takes
-      if (await persist(() => claims.finish(claim, result), logger)) deps.onAttempt(recorded(claim, result));
+      if (await persist(() => claims.finish(claim, result), deps)) deps.onAttempt(recorded(claim, result));
       return result;
     } finally {
       leases.drop(claim);
     }
   };
+}
+
+/** Somebody else makes an attempt of the delivery, or may be. */
+export function attemptInFlight(): GatewayError {
+  const reason = 'An attempt of this delivery is in flight; try again when it has ended';
+  return new GatewayError('attempt_in_flight', reason);
 }
 
 /** The webhook takes nothing at the moment, and its owner knows why. */

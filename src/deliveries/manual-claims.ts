@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { durableCollection } from '../collection.ts';
+import { confirmAbsent } from '../confirmed-reads.ts';
 import type { AttemptResult, Claim } from './claims.ts';
+import { createRecordLate, toDelivered } from './late-success.ts';
 import type { DeliveryModel, DeliveryState } from './model.ts';
+import { createRenewHeld } from './renew-held.ts';
 
 /** Manual attempts kept with a delivery; the oldest make room for new ones. */
 const manualAttemptsKept = 50;
@@ -21,9 +24,9 @@ export interface ManualClaims {
   claim(userId: string, deliveryId: string): Promise<Claim | null>;
   /** The same for a recovery, which sends no delivery twice: `null` also when this one has, or when there is no need. */
   claimFor(recovery: RecoveryClaim, deliveryId: string): Promise<Claim | null>;
-  /** Extends the leases that are still held. */
-  renew(claims: readonly Claim[]): Promise<void>;
-  /** Records the attempt; a success ends the delivery, a failure changes nothing else. `false` when the claim was lost. */
+  /** Extends the leases that are still held, and tells which they are. */
+  renew(claims: readonly Claim[]): Promise<readonly Claim[]>;
+  /** Records the attempt; a success ends the delivery, a failure changes nothing else. `false` when the claim was lost, unless it is a success. */
   finish(claim: Claim, result: AttemptResult): Promise<boolean>;
   /** Gives the attempt back unmade. */
   release(claim: Claim): Promise<void>;
@@ -73,15 +76,8 @@ export function createManualClaims({ deliveries, owner, lease, retention }: Manu
   const isWaiting = { $and: [isPending, { $eq: ['$lease', null] }] };
   const stillOutOfTheWay = { $cond: [isWaiting, notBefore, '$claimableAt'] };
   const backToItsTime = { claimableAt: { $cond: [isWaiting, '$dueAt', '$claimableAt'] } };
-  const delivered = {
-    state: 'delivered',
-    reason: '$$REMOVE',
-    lease: null,
-    starts: 0,
-    claimableAt: '$$REMOVE',
-    endedAt: { $cond: [{ $eq: ['$state', 'delivered'] }, '$endedAt', '$$NOW'] },
-    expiresAt: { $cond: [{ $eq: ['$state', 'delivered'] }, '$expiresAt', inMs(retention)] },
-  };
+  const renewHeld = createRenewHeld(deliveries, 'manual');
+  const recordLate = createRecordLate({ deliveries, retention });
 
   async function take(filter: object, more: object): Promise<Claim | null> {
     const asked = performance.now();
@@ -91,15 +87,13 @@ export function createManualClaims({ deliveries, owner, lease, retention }: Manu
       returnDocument: 'after',
     });
     if (!delivery?.manual) return null;
-    const claim = { delivery, token, startedAt: delivery.manual.startedAt };
-    if (performance.now() - asked < lease / 2) return claim;
-    // the database stalled: the lease may have lapsed, and the next attempt been made
-    await release(claim);
-    return null;
+    return { delivery, token, startedAt: delivery.manual.startedAt, heldUntil: asked + lease };
   }
 
   async function end(claim: Claim, set: object): Promise<boolean> {
     const { matchedCount } = await collection.updateOne(held(claim), [{ $set: { manual: '$$REMOVE', ...set } }]);
+    // a claim is lost only if nobody else, too, finds it held
+    if (matchedCount === 0) await confirmAbsent(collection, held(claim));
     return matchedCount === 1;
   }
 
@@ -122,18 +116,13 @@ export function createManualClaims({ deliveries, owner, lease, retention }: Manu
       return take(filter, { recoveredBy: recoveryId });
     },
 
-    async renew(claims) {
-      const tokens = claims.map(({ token }) => token);
-      await collection.updateMany(
-        { _id: { $in: claims.map(({ delivery }) => delivery._id) }, 'manual.token': { $in: tokens } },
-        [{ $set: { 'manual.until': inMs(lease), claimableAt: stillOutOfTheWay } }],
-      );
-    },
+    renew: (claims) => renewHeld(claims, { 'manual.until': inMs(lease), claimableAt: stillOutOfTheWay }),
 
-    finish(claim, result) {
-      const record = { startedAt: claim.startedAt, manual: true, ...result };
-      const set = result.code === undefined ? delivered : backToItsTime;
-      return end(claim, { attempts: attemptsWith(record), ...set });
+    async finish(claim, result) {
+      const record = { startedAt: claim.startedAt, manual: true as const, ...result };
+      const set = result.code === undefined ? toDelivered(retention) : backToItsTime;
+      const isKept = await end(claim, { attempts: attemptsWith(record), ...set });
+      return isKept || recordLate(claim.delivery._id, record);
     },
 
     release,

@@ -1,8 +1,8 @@
 import { durableCollection } from '../collection.ts';
+import { confirm, findConfirmed } from '../confirmed-reads.ts';
 import type { EventModel } from '../events/model.ts';
 import { firstId } from '../ids.ts';
 import type { DeliveryModel } from './model.ts';
-import { createPresentTypes } from './present-types.ts';
 
 /** What can be recovered: deliveries by their state, and events that an inactive webhook missed. */
 export type RecoverableState = 'failed' | 'canceled' | 'skipped';
@@ -18,7 +18,10 @@ export interface Recoverable {
   readonly until: Date;
 }
 
-/** Finds what a webhook has missed; by index, oldest first. Test events are nothing to miss. */
+/**
+ * Finds what a webhook has missed; by index, oldest first, confirmed, for a recovery does not come back to what it has not
+ * been told of. Test events are nothing to miss.
+ */
 export interface FindRecoverable {
   /** How much there is, at most so much. */
   count(wanted: Recoverable, atMost: number): Promise<number>;
@@ -38,12 +41,11 @@ function idsBetween(prefix: 'dlv' | 'evt', { since, until }: Recoverable, after:
 export function createFindRecoverable(deliveryModel: DeliveryModel, eventModel: EventModel): FindRecoverable {
   const deliveries = durableCollection(deliveryModel);
   const events = durableCollection(eventModel);
-  const presentTypes = createPresentTypes(deliveryModel);
 
   async function endedFilter(wanted: Recoverable, after: string | null) {
     const { userId, webhookId } = wanted;
     const states = wanted.states.filter((state) => state !== 'skipped');
-    const type = { $in: await presentTypes({ webhookId }) };
+    const type = { $in: await confirm((options) => deliveries.distinct('type', { webhookId }, options)) };
     return { webhookId, type, state: { $in: states }, _id: idsBetween('dlv', wanted, after), userId, test: false };
   }
 
@@ -62,15 +64,14 @@ export function createFindRecoverable(deliveryModel: DeliveryModel, eventModel: 
       return Math.min((await ended) + (await missed), limit);
     },
     async deliveries(wanted, after, limit) {
-      const options = { projection: idOnly, hint: 'ofWebhook' };
-      const filter = await endedFilter(wanted, after);
-      const found = await deliveries.find(filter, options).sort({ _id: 1 }).limit(limit).toArray();
+      const options = { projection: idOnly, hint: 'ofWebhook', sort: { _id: 1 }, limit } as const;
+      const found = await findConfirmed(deliveries, await endedFilter(wanted, after), options);
       return found.map(({ _id }) => _id);
     },
     async events(wanted, after, limit) {
       if (!wanted.states.includes('skipped')) return [];
-      const options = { projection: idOnly, hint: 'skipped' };
-      const found = await events.find(skippedFilter(wanted, after), options).sort({ _id: 1 }).limit(limit).toArray();
+      const options = { projection: idOnly, hint: 'skipped', sort: { _id: 1 }, limit } as const;
+      const found = await findConfirmed(events, skippedFilter(wanted, after), options);
       return found.map(({ _id }) => _id);
     },
   };

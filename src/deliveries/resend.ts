@@ -3,8 +3,10 @@ import { GatewayError } from '../errors.ts';
 import { checkUserId, isId } from '../ids.ts';
 import type { Logger } from '../options.ts';
 import type { Background } from './background.ts';
+import type { Claim } from './claims.ts';
 import { type DeliveryHistory, deliveryNotFound, type ShownDelivery } from './history.ts';
-import type { MakeManualAttempt } from './manual-attempt.ts';
+import type { InFlightLimit } from './in-flight-limit.ts';
+import { attemptInFlight, type MakeManualAttempt } from './manual-attempt.ts';
 import type { ManualClaims } from './manual-claims.ts';
 
 /** How long an answer waits for the outcome of an attempt: longer than any attempt takes. Milliseconds. */
@@ -21,6 +23,8 @@ export interface ResendDeps {
   readonly attempt: MakeManualAttempt;
   readonly history: Pick<DeliveryHistory, 'get'>;
   readonly background: Background;
+  /** Bounds what an account resends at once. */
+  readonly limit: InFlightLimit;
   readonly logger: Logger;
   /** How long the answer waits for the outcome. Milliseconds. @default 35_000 */
   readonly wait?: number;
@@ -28,22 +32,30 @@ export interface ResendDeps {
 
 /**
  * Makes one more attempt now and waits for what comes of it.
- * @throws GatewayError `delivery_not_found`, `attempt_in_flight`, `webhook_deleted`, `webhook_inactive`, `event_deleted`
+ * @throws GatewayError `delivery_not_found`, `attempt_in_flight`, `webhook_deleted`, `webhook_inactive`, `event_deleted`,
+ *   `rate_limit_exceeded`
  */
 export type Resend = (userId: string, deliveryId: string) => Promise<Outcome>;
 
 export function createResend(deps: ResendDeps): Resend {
-  const { claims, attempt, history, background, logger, wait = outcomeWait } = deps;
+  const { claims, attempt, history, background, limit, logger, wait = outcomeWait } = deps;
+
+  async function claimFor(userId: string, deliveryId: string): Promise<Claim> {
+    const claim = await claims.claim(userId, deliveryId);
+    if (claim) return claim;
+    await history.get(userId, deliveryId);
+    throw attemptInFlight();
+  }
+
   return async function resend(userId, deliveryId) {
     checkUserId(userId);
     if (!isId('dlv', deliveryId)) throw deliveryNotFound(deliveryId);
-    const claim = await claims.claim(userId, deliveryId);
-    if (!claim) {
-      await history.get(userId, deliveryId);
-      const reason = 'An attempt of this delivery is in flight; try again when it has ended';
-      throw new GatewayError('attempt_in_flight', reason);
-    }
-    const made = attempt(claim);
+    const leave = limit.enter(userId);
+    const claim = await claimFor(userId, deliveryId).catch((error: unknown) => {
+      leave();
+      throw error;
+    });
+    const made = attempt(claim).finally(leave);
     // it goes on when nobody waits for it any more
     background.add(
       made.then(

@@ -1,4 +1,5 @@
 import { durableCollection } from '../collection.ts';
+import { confirm } from '../confirmed-reads.ts';
 import type { Outbox } from '../events/outbox.ts';
 import type { DeliveryModel } from './model.ts';
 
@@ -19,7 +20,8 @@ export function createRetention(deliveries: DeliveryModel, outbox: Pick<Outbox, 
       const last = ids.at(-1);
       if (last === undefined) return;
       after = last;
-      const needed = new Set(await collection.distinct('eventId', { eventId: { $in: ids } }));
+      const eventId = { $in: ids };
+      const needed = new Set(await confirm((options) => collection.distinct('eventId', { eventId }, options)));
       await outbox.expire(ids.filter((id) => !needed.has(id)));
     }
   };

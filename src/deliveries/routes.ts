@@ -15,6 +15,9 @@ export interface DeliveryRoutesDeps {
   readonly sendTest: SendTest;
 }
 
+/** An attempt takes 30 s at most, and the database some time before and after. Milliseconds. */
+const attemptWait = 35_000;
+
 function toPage(query: Call['query']): DeliveryPage {
   const { webhook_id, event_id, type, state, since, until, limit, after } = query;
   return {
@@ -53,11 +56,13 @@ export function deliveryOperations(deps: DeliveryRoutesDeps): OperationTable {
       },
     },
     resendDelivery: {
+      databaseWait: attemptWait,
       async handle({ principal, params: { id = '' } }) {
         return answer(await deps.resend(principal.userId, id));
       },
     },
     testWebhook: {
+      databaseWait: attemptWait,
       async handle({ principal, params: { id = '' }, body }: Call<Schemas['WebhookTest']>) {
         return answer(await deps.sendTest(principal.userId, id, body.type));
       },

@@ -1,8 +1,9 @@
 import { durableCollection } from '../collection.ts';
+import { findConfirmed, findOneConfirmed } from '../confirmed-reads.ts';
 import { GatewayError } from '../errors.ts';
 import type { EventModel } from '../events/model.ts';
+import type { AttemptRef } from './attempt-ref.ts';
 import { firstDelivery } from './fan-out.ts';
-import type { Bell } from './intake.ts';
 import type { MakeManualAttempt } from './manual-attempt.ts';
 import type { ManualClaims } from './manual-claims.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
@@ -34,7 +35,7 @@ export interface SendAgainDeps {
   readonly claims: ManualClaims;
   readonly attempt: MakeManualAttempt;
   /** Makes a scheduled attempt if it is due and free. */
-  readonly attemptScheduled: (bell: Bell) => Promise<void>;
+  readonly attemptScheduled: (bell: AttemptRef) => Promise<void>;
   readonly retryDelays: readonly number[];
 }
 
@@ -64,7 +65,7 @@ export function createSendAgain(deps: SendAgainDeps): SendAgain {
     async delivery(recovery, deliveryId) {
       const claim = await claims.claimFor({ recoveryId: recovery.recoveryId, states: recoverable }, deliveryId);
       if (!claim) {
-        const delivery = await deliveries.findOne({ _id: deliveryId });
+        const [delivery = null] = await findConfirmed(deliveries, { _id: deliveryId });
         const isSent = delivery?.recoveredBy === recovery.recoveryId && !delivery.manual;
         // somebody else's resend was in the way
         if (!isSent && recoverable.some((state) => state === delivery?.state)) return 'in_flight';
@@ -75,13 +76,14 @@ export function createSendAgain(deps: SendAgainDeps): SendAgain {
         return code === undefined ? 'delivered' : 'failed';
       } catch (error) {
         if (error instanceof GatewayError && error.code === 'event_deleted') return 'passed';
+        if (error instanceof GatewayError && error.code === 'attempt_in_flight') return 'in_flight';
         throw error;
       }
     },
 
     async missed(recovery, eventId) {
       const { webhookId, recoveryId } = recovery;
-      const event = await events.findOne({ _id: eventId }, { projection: { body: 0 } });
+      const event = await findOneConfirmed(events, { _id: eventId }, { projection: { body: 0 } });
       if (!event) return 'passed';
       const delivery = firstDelivery(event, webhookId, attemptsAllowed(retryDelays, event.test));
       await store({ ...delivery, recoveredBy: recoveryId });
@@ -90,8 +92,8 @@ export function createSendAgain(deps: SendAgainDeps): SendAgain {
         { _id: eventId, skipped: webhookId },
         { $pull: { skipped: webhookId }, $addToSet: { targets: webhookId } },
       );
-      await deps.attemptScheduled({ deliveryId: delivery._id, webhookId, attempt: 1 });
-      const stored = await deliveries.findOne({ _id: delivery._id });
+      await deps.attemptScheduled({ deliveryId: delivery._id, webhookId, userId: event.userId, attempt: 1 });
+      const [stored = null] = await findConfirmed(deliveries, { _id: delivery._id });
       const isWaiting = stored?.state === 'pending' && stored.attempts.length === 0;
       return isWaiting ? 'in_flight' : resultOf(stored, recovery);
     },

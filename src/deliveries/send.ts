@@ -19,21 +19,38 @@ export interface Outgoing {
   readonly url: string;
   readonly headers: Record<string, string>;
   readonly body: Buffer;
+  /** Asked right before the first byte is written, when there is a connection. @default it may */
+  readonly maySend?: () => boolean;
 }
 
-/** Makes one POST; whatever comes of it is a result, never a rejection. */
+/**
+ * Makes one POST; whatever comes of it is a result.
+ * @throws NotSentError when nothing was sent, and nothing may be any more
+ */
 export type Send = (outgoing: Outgoing) => Promise<SendResult>;
 
-/** A kept connection that the receiver had closed just then: it has seen nothing, so this is no attempt yet. */
-function wasStale(error: unknown): boolean {
-  return error instanceof OutboundError && error.code === 'reset' && error.reusedSocket;
+/** There was no request: the right to make it was lost before its first byte. */
+export class NotSentError extends Error {
+  override readonly name = 'NotSentError';
+
+  constructor() {
+    super('the lease on the attempt lapsed before the request could be written');
+  }
 }
 
-function toRequest({ url, headers, body }: Outgoing, signal: Deadline): OutboundRequest {
+/**
+ * A kept connection that the receiver had closed before it could take the request: it has seen nothing, so this is no attempt
+ * yet. One that is closed later may have been closed by a receiver that has read the request: that is a failed attempt.
+ */
+function wasStale(error: unknown): boolean {
+  return error instanceof OutboundError && error.code === 'reset' && error.reusedSocket && error.isUnsent;
+}
+
+function toRequest({ url, headers, body }: Outgoing, signal: Deadline, onSend: () => void): OutboundRequest {
   const lines: string[] = [];
   for (const name in headers) lines.push(name, headers[name] as string);
   const { origin, path } = splitUrl(url);
-  return { method: 'POST', origin, path, headers: lines, body, signal };
+  return { method: 'POST', origin, path, headers: lines, body, signal, onSend };
 }
 
 /**
@@ -51,14 +68,22 @@ export function createSend(clients: DeliveryClients, timeout: number): Send {
   }
 
   return async function send(outgoing) {
+    const { maySend = () => true } = outgoing;
     const started = performance.now();
+    let isWritten = false;
+    const onSend = () => {
+      if (!maySend()) throw new NotSentError();
+      isWritten = true;
+    };
     const elapsed = () => Math.round(performance.now() - started);
     const deadline = new Deadline(timeout);
     try {
-      const { status, data } = await post(toRequest(outgoing, deadline));
+      const { status, data } = await post(toRequest(outgoing, deadline, onSend));
       const answer = await readAnswer(data);
       return { status, ...answer, durationMs: elapsed() };
     } catch (error) {
+      // whoever has the attempt now makes it: this one does not count, even if no connection could be made
+      if (!isWritten && !maySend()) throw new NotSentError();
       const code = error instanceof OutboundError ? error.code : 'unknown';
       return { error: code, response: '', durationMs: elapsed() };
     } finally {

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
 import { durableCollection } from '../collection.ts';
@@ -5,10 +6,12 @@ import { createDatabaseClock } from '../database-clock.ts';
 import type { EventStandings } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
 import { createOutbox, type StoredEvent } from '../events/outbox.ts';
+import type { SettleSubscribers } from '../events/settle-subscribers.ts';
 import type { Births } from '../events/store-together.ts';
 import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options.ts';
-import { createAttempts, type Receiver } from './attempt.ts';
+import { createAttempts, type ReceiverLookUp } from './attempt.ts';
+import type { AttemptRef } from './attempt-ref.ts';
 import { createBackground } from './background.ts';
 import type { DeliverySurroundings } from './body.ts';
 import { createClaims } from './claims.ts';
@@ -17,8 +20,9 @@ import { createDue } from './due.ts';
 import { eventState } from './event-state.ts';
 import { createFanOut } from './fan-out.ts';
 import { createDeliveryHistory, type DeliveryHistory, type ShownDelivery } from './history.ts';
-import type { Bell } from './intake.ts';
+import { createInFlightLimit } from './in-flight-limit.ts';
 import { createJobs } from './jobs.ts';
+import { createRecordLate, withLateSuccess } from './late-success.ts';
 import { createLeases } from './leases.ts';
 import { createMakeManualAttempt } from './manual-attempt.ts';
 import { createManualClaims } from './manual-claims.ts';
@@ -43,8 +47,10 @@ export interface DeliveryServiceDeps {
   readonly connection: Connection;
   readonly deliveries: DeliveryModel;
   readonly events: EventModel;
-  /** The webhook as it is now, its secret opened; `null` when it is gone. */
-  readonly forDelivery: (webhookId: string) => Promise<Receiver | null>;
+  /** Makes sure that a stored event misses no webhook. @default it does not */
+  readonly settleSubscribers?: SettleSubscribers;
+  /** With its secret opened. */
+  readonly forDelivery: ReceiverLookUp;
   /** Which addresses may be connected to. */
   readonly clients: ClientOptions;
   readonly options: Pick<
@@ -53,6 +59,7 @@ export interface DeliveryServiceDeps {
     | 'retryDelays'
     | 'attemptTimeout'
     | 'concurrency'
+    | 'concurrencyPerAccount'
     | 'concurrencyPerWebhook'
     | 'retentionDays'
     | 'sweepInterval'
@@ -84,7 +91,7 @@ export interface DeliveryService {
   /** Makes one more attempt now. */
   readonly resend: Resend;
   /** Makes a scheduled attempt in this process if it is due and free. Never rejects. */
-  attempt(bell: Bell): Promise<void>;
+  attempt(bell: AttemptRef): Promise<void>;
   /** What can be sent again for a recovery … */
   readonly recoverable: FindRecoverable;
   /** … and sends it. */
@@ -98,15 +105,19 @@ export interface DeliveryService {
 /** Everything about deliveries, joined. */
 export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryService {
   const { connection, deliveries, forDelivery, userAgent, options } = deps;
-  const { retryDelays, concurrency, concurrencyPerWebhook, logger } = options;
+  const { retryDelays, concurrency, concurrencyPerAccount, concurrencyPerWebhook, logger } = options;
   const owner = newId('wrk', Date.now());
   const clock = createDatabaseClock(connection);
   const outbox = createOutbox(deps.events, clock);
   const clients = createDeliveryClients(deps.clients);
   const background = createBackground();
+  const closed = new AbortController();
+  // each write that is being tried again listens
+  setMaxListeners(0, closed.signal);
   const retention = options.retentionDays * day;
   const { onAttempt = () => {} } = deps;
-  const claims = observed(createClaims({ deliveries, owner, lease, retention }), onAttempt);
+  const fenced = createClaims({ deliveries, owner, lease, retention });
+  const claims = observed(withLateSuccess(fenced, createRecordLate({ deliveries, retention })), onAttempt);
   const manualClaims = createManualClaims({ deliveries, owner, lease, retention });
   const send = createSend(clients, options.attemptTimeout);
   const { body } = outbox;
@@ -119,14 +130,14 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     onBell: (bell) => worker.onBell(bell),
     logger,
   });
-  const ring = (bells: readonly Bell[], wait: number) => background.add(jobs.schedule(bells, wait));
+  const ring = (bells: readonly AttemptRef[], wait: number) => background.add(jobs.schedule(bells, wait));
   const { fanOut, births } = createFanOut({
     deliveries,
     outbox,
     claims,
     clock,
     retryDelays,
-    hasRoom: (webhookId) => worker.hasRoom(webhookId),
+    hasRoom: (webhook) => worker.hasRoom(webhook),
     handOver: (born) => worker.handOver(born),
     ring(bells) {
       if (bells.length > 0) background.add(worker.wait(bells));
@@ -135,26 +146,28 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   });
   const attempts = createAttempts({
     claims,
-    leases: createLeases(claims, renewInterval, logger),
+    leases: createLeases({ renew: claims.renew, lease, interval: renewInterval, logger }),
     send,
     forDelivery,
     body,
-    sendWithin: lease - renewInterval,
     retryDelays,
     ring: (bell, wait) => ring([bell], wait),
     userAgent,
     logger,
+    closed: closed.signal,
   });
   const worker = createWorker({
     concurrency,
+    concurrencyPerAccount,
     concurrencyPerWebhook,
     sweepInterval: options.sweepInterval,
     attempts,
     due: createDue(deliveries),
     ...(options.changeStreams && {
-      watch: createWatch({ deliveries, onDue: (webhookId) => worker.onDue(webhookId), logger }),
+      watch: createWatch({ deliveries, onDue: (webhook) => worker.onDue(webhook), logger }),
     }),
     fanOut,
+    ...(deps.settleSubscribers && { settleSubscribers: deps.settleSubscribers }),
     outbox,
     expireEvents: createRetention(deliveries, outbox, retention),
     jobs,
@@ -163,17 +176,18 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
 
   const makeManualAttempt = createMakeManualAttempt({
     claims: manualClaims,
-    leases: createLeases(manualClaims, renewInterval, logger),
+    leases: createLeases({ renew: manualClaims.renew, lease, interval: renewInterval, logger }),
     send,
     forDelivery,
     body,
     onAttempt,
     userAgent,
     logger,
+    closed: closed.signal,
   });
 
-  /** Outside the intake: it is asked for, and bounded by who asks. */
-  async function attempt(bell: Bell): Promise<void> {
+  /** Outside the dispatcher: it is asked for, and bounded by who asks. */
+  async function attempt(bell: AttemptRef): Promise<void> {
     const ready = await attempts.prepare(bell);
     const finish = await ready?.send();
     await finish?.();
@@ -184,9 +198,13 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   }
 
   async function close(): Promise<void> {
-    await worker.close();
-    await Promise.race([background.done(), sleep(1_000, undefined, { ref: false })]);
-    await clients.close();
+    try {
+      await worker.close();
+    } finally {
+      await Promise.race([background.done(), sleep(1_000, undefined, { ref: false })]);
+      closed.abort();
+      await clients.close();
+    }
   }
   let closing: Promise<void> | null = null;
 
@@ -204,7 +222,14 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
       const [webhook, bytes] = await Promise.all([forDelivery(webhookId), body(eventId)]);
       return { url: webhook?.url ?? null, body: bytes, userAgent, retryDelays };
     },
-    resend: createResend({ claims: manualClaims, attempt: makeManualAttempt, history, background, logger }),
+    resend: createResend({
+      claims: manualClaims,
+      attempt: makeManualAttempt,
+      history,
+      background,
+      limit: createInFlightLimit(concurrencyPerAccount, 'resends'),
+      logger,
+    }),
     attempt,
     recoverable: createFindRecoverable(deliveries, deps.events),
     again: createSendAgain({

@@ -23,10 +23,15 @@ function standardWebhookKey(secret: string): Buffer {
 /**
  * One signature for the `webhook-signature` header: `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`,
  * keyed with what a `whsec_` secret encodes, or else with the secret's UTF-8 bytes.
- * @param timestampSeconds whole seconds since 1970, the same as in `webhook-timestamp`
+ * @param timestamp whole seconds since 1970, as they stand in `webhook-timestamp`
  * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (1.0.0, Signature scheme)
  */
-export function standardWebhookSignature(id: string, timestampSeconds: number, body: RawBody, secret: string): string {
-  const mac = createHmac('sha256', standardWebhookKey(secret)).update(`${id}.${timestampSeconds}.`).update(body);
+export function standardWebhookSignature(
+  id: string,
+  timestamp: number | string,
+  body: RawBody,
+  secret: string,
+): string {
+  const mac = createHmac('sha256', standardWebhookKey(secret)).update(`${id}.${timestamp}.`).update(body);
   return `v1,${mac.digest('base64')}`;
 }

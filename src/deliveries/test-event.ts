@@ -1,36 +1,45 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../errors.ts';
 import type { PublishedEvent } from '../events/publication.ts';
+import type { AttemptRef } from './attempt-ref.ts';
 import type { DeliveryHistory, ShownDelivery } from './history.ts';
-import type { Bell } from './intake.ts';
+import type { InFlightLimit } from './in-flight-limit.ts';
 import { webhookInactive } from './manual-attempt.ts';
 import { type Outcome, outcomeWait } from './resend.ts';
 
 /** How often it is looked for the outcome while another process makes the attempt. Milliseconds. */
 const lookInterval = 100;
 
+/** A webhook as a test sees it. */
+interface Target {
+  readonly active: boolean;
+  readonly events: readonly string[];
+}
+
 export interface SendTestDeps {
-  /** @throws GatewayError `webhook_not_found` */
-  readonly webhook: (
-    userId: string,
-    id: string,
-  ) => Promise<{ readonly active: boolean; readonly events: readonly string[] }>;
+  /**
+   * What a usual read finds is read again, confirmed, unless `suffices` is true of it.
+   * @throws GatewayError `webhook_not_found`
+   */
+  readonly webhook: (userId: string, id: string, suffices: (webhook: Target) => boolean) => Promise<Target>;
   readonly publishTest: (target: { userId: string; type: string; webhookId: string }) => Promise<PublishedEvent>;
   /** Makes a scheduled attempt in this process if it is due and free. Never rejects. */
-  readonly attempt: (bell: Bell) => Promise<void>;
+  readonly attempt: (bell: AttemptRef) => Promise<void>;
   readonly history: DeliveryHistory;
+  /** Bounds what an account tests at once. */
+  readonly limit: InFlightLimit;
   /** How long the answer waits for the outcome. Milliseconds. @default 35_000 */
   readonly wait?: number;
 }
 
 /**
  * Sends the example of a type to one webhook, in one attempt, and waits for what comes of it.
- * @throws GatewayError `webhook_not_found`, `webhook_inactive`, `unknown_event_type`, `invalid_value`
+ * @throws GatewayError `webhook_not_found`, `webhook_inactive`, `unknown_event_type`, `invalid_value`, `rate_limit_exceeded`
  */
 export type SendTest = (userId: string, webhookId: string, type: string) => Promise<Outcome>;
 
 export function createSendTest(deps: SendTestDeps): SendTest {
-  const { webhook, publishTest, attempt, history, wait = outcomeWait } = deps;
+  const { webhook, publishTest, attempt, history, limit, wait = outcomeWait } = deps;
 
   async function deliveryOf(userId: string, eventId: string, until: number): Promise<ShownDelivery> {
     for (;;) {
@@ -44,9 +53,10 @@ export function createSendTest(deps: SendTestDeps): SendTest {
     }
   }
 
-  return async function sendTest(userId, webhookId, type) {
+  async function send(userId: string, webhookId: string, type: string): Promise<Outcome> {
     const until = performance.now() + wait;
-    const { active, events } = await webhook(userId, webhookId);
+    const takes = ({ active, events }: Target) => active && events.includes(type);
+    const { active, events } = await webhook(userId, webhookId, takes);
     if (!events.includes(type)) {
       const message = `type: the webhook is not subscribed to ${type.slice(0, 60)}, only to ${events.join(', ')}`;
       throw new GatewayError('invalid_value', message, { param: 'type' });
@@ -55,13 +65,22 @@ export function createSendTest(deps: SendTestDeps): SendTest {
     const event = await publishTest({ userId, type, webhookId });
     let delivery = await deliveryOf(userId, event.id, until);
     // a worker here or elsewhere may be quicker: the claim lets one of them make it
-    const made = attempt({ deliveryId: delivery._id, webhookId, attempt: 1 });
+    const made = attempt({ deliveryId: delivery._id, webhookId, userId, attempt: 1 });
     await Promise.race([made, sleep(until - performance.now(), undefined, { ref: false })]);
     for (;;) {
       delivery = await history.get(userId, delivery._id);
       if (delivery.state !== 'pending') return { delivery, ended: true };
       if (performance.now() > until) return { delivery, ended: false };
       await sleep(lookInterval);
+    }
+  }
+
+  return async function sendTest(userId, webhookId, type) {
+    const leave = limit.enter(userId);
+    try {
+      return await send(userId, webhookId, type);
+    } finally {
+      leave();
     }
   };
 }

@@ -1,4 +1,4 @@
-import type { Bell } from './intake.ts';
+import type { AttemptRef } from './attempt-ref.ts';
 
 /** How long jobs are gathered before they are stored; what begins in the meantime needs none. Milliseconds. */
 const linger = 250;
@@ -11,18 +11,18 @@ const most = 1_000;
  * costs one insert of many now and then instead of a job that is stored, rung in vain and removed for every event.
  */
 export interface WaitingJobs {
-  add(bells: readonly Bell[]): void;
+  add(bells: readonly AttemptRef[]): void;
   /** The attempt has begun; `false` when its job is stored already. */
-  drop(bell: Bell): boolean;
+  drop(bell: AttemptRef): boolean;
   /** Stores what is left. */
   flush(): Promise<void>;
 }
 
-const keyOf = ({ deliveryId, attempt }: Bell) => `${deliveryId} ${attempt}`;
+const keyOf = ({ deliveryId, attempt }: AttemptRef) => `${deliveryId} ${attempt}`;
 
 /** @param store never rejects */
-export function createWaitingJobs(store: (bells: readonly Bell[]) => Promise<void>): WaitingJobs {
-  const waiting = new Map<string, Bell>();
+export function createWaitingJobs(store: (bells: readonly AttemptRef[]) => Promise<void>): WaitingJobs {
+  const waiting = new Map<string, AttemptRef>();
   let timer: NodeJS.Timeout | undefined;
 
   async function flush(): Promise<void> {

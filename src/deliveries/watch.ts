@@ -1,5 +1,6 @@
 import { durableCollection } from '../collection.ts';
 import type { Logger } from '../options.ts';
+import type { WebhookRef } from './attempt-ref.ts';
 import type { DeliveryModel } from './model.ts';
 
 /** Hears by a change stream of deliveries that any process has stored for whoever claims them. */
@@ -11,25 +12,25 @@ export interface Watch {
 export interface WatchDeps {
   readonly deliveries: DeliveryModel;
   /** Something of this webhook is due. */
-  readonly onDue: (webhookId: string) => void;
+  readonly onDue: (webhook: WebhookRef) => void;
   readonly logger: Logger;
 }
 
 /** After an error the driver could not mend. Milliseconds. */
 const retryIn = 1_000;
-/** How long the server waits for something to tell before it answers that there is nothing. Milliseconds. */
-const quietAnswer = 5_000;
+/** How long the server waits for something to tell before it answers that there is nothing: less than a connection may be silent. Milliseconds. */
+const quietAnswer = 2_000;
 /** The server's answers where there can be no change streams: a standalone mongod, or a user who may not. */
 const hopeless: ReadonlySet<unknown> = new Set([40_573, 13]);
 
 /** Only deliveries that nobody has claimed; of them only whose they are. */
 const waiting = [
   { $match: { operationType: 'insert', 'fullDocument.lease': null } },
-  { $project: { 'fullDocument.webhookId': 1 } },
+  { $project: { 'fullDocument.webhookId': 1, 'fullDocument.userId': 1 } },
 ];
 
 interface Stored {
-  readonly fullDocument?: { readonly webhookId: string };
+  readonly fullDocument?: WebhookRef;
 }
 
 /** Sweeps find all of it too; this finds it sooner. */
@@ -43,7 +44,7 @@ export function createWatch({ deliveries, onDue, logger }: WatchDeps): Watch {
     const stream = collection.watch<never, Stored>(waiting, { maxAwaitTimeMS: quietAnswer });
     close = () => stream.close();
     stream.on('change', ({ fullDocument }: Stored) => {
-      if (fullDocument) onDue(fullDocument.webhookId);
+      if (fullDocument) onDue(fullDocument);
     });
     stream.on('error', (error: Error & { code?: unknown }) => {
       stream.close().catch(() => {});

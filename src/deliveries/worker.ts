@@ -1,23 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Outbox, StoredEvent } from '../events/outbox.ts';
+import type { SettleSubscribers } from '../events/settle-subscribers.ts';
 import type { Logger } from '../options.ts';
 import type { Attempts, BornClaim } from './attempt.ts';
+import type { AttemptRef, ScheduledRef, WebhookRef } from './attempt-ref.ts';
 import { createBacklog } from './backlog.ts';
+import { createDispatcher } from './dispatcher.ts';
 import type { Due } from './due.ts';
-import { type Bell, createIntake } from './intake.ts';
+import { createFanOutSweep } from './fan-out-sweep.ts';
 import type { Jobs } from './jobs.ts';
 import { createPasses } from './passes.ts';
 import { createPeriodic } from './periodic.ts';
 import type { Watch } from './watch.ts';
 
 /** How long a claimed attempt may wait for a place. Milliseconds. */
-const patience = 1_000;
+const maxWait = 1_000;
 /** Deliveries that one look at what is due goes through. */
 const lookBatch = 1_000;
-/** Events that their publisher may still be fanning out are left to it for so long. Milliseconds. */
-const fanOutGrace = 50;
-/** Events taken up by one look. */
-const fanOutBatch = 100;
 /** How often it is looked for events that have outlived the retention. Milliseconds. */
 const retentionInterval = 3_600_000;
 /** The longest that closing waits for attempts in flight: their deadline, and the time to record them. Milliseconds. */
@@ -26,12 +25,14 @@ const closeDeadline = 33_000;
 /** Durations are milliseconds. */
 export interface WorkerDeps {
   readonly concurrency: number;
+  readonly concurrencyPerAccount: number;
   readonly concurrencyPerWebhook: number;
   readonly sweepInterval: number;
   readonly attempts: Attempts;
   readonly due: Due;
   /** Hears of deliveries sooner than a sweep finds them. */
   readonly watch?: Watch;
+  readonly settleSubscribers?: SettleSubscribers;
   readonly fanOut: (event: StoredEvent) => Promise<void>;
   readonly outbox: Pick<Outbox, 'unfinished'>;
   readonly expireEvents: () => Promise<void>;
@@ -42,13 +43,13 @@ export interface WorkerDeps {
 /** Makes attempts in this process. */
 export interface Worker {
   /** Called when a job rings. */
-  onBell(bell: Bell): void;
+  onBell(bell: ScheduledRef): void;
   /** Something of this webhook is due. */
-  onDue(webhookId: string): void;
+  onDue(webhook: WebhookRef): void;
   /** Whether a delivery to this webhook would be made at once, if it were claimed from its birth. */
-  hasRoom(webhookId: string): boolean;
+  hasRoom(webhook: WebhookRef): boolean;
   /** These are due, and there was no room for them here: they begin as soon as there is. Never rejects. */
-  wait(bells: readonly Bell[]): Promise<void>;
+  wait(bells: readonly AttemptRef[]): Promise<void>;
   /** Makes it, to be called where there was room. */
   handOver(born: BornClaim): void;
   start(): Promise<void>;
@@ -60,38 +61,40 @@ export function createWorker(deps: WorkerDeps): Worker {
   const { attempts, due, jobs, logger } = deps;
   let started = false;
   const passes = createPasses();
+  const fanOuts = createFanOutSweep(deps);
 
   /** The job of an attempt that was found before it rang would ring in vain. */
-  async function claim(bell: Bell): Promise<boolean> {
-    const claimed = (await intake.offer(bell, attempts.prepare)) ?? false;
+  async function claim(bell: AttemptRef): Promise<boolean> {
+    const claimed = (await dispatcher.offer(bell, attempts.prepare)) ?? false;
     if (claimed) void jobs.begun(bell);
     return claimed;
   }
 
-  const intake = createIntake({
+  const dispatcher = createDispatcher({
     concurrency: deps.concurrency,
+    perAccount: deps.concurrencyPerAccount,
     perWebhook: deps.concurrencyPerWebhook,
-    patience,
-    onRoom: (webhookId) => backlog.draw(webhookId),
+    maxWait,
+    onRoom: (webhook) => backlog.draw(webhook),
     onRoomInAll: () => backlog.drawOthers(),
   });
   const backlog = createBacklog({
     due,
-    wanted: intake.wanted,
-    wantedInAll: intake.wantedInAll,
+    wanted: dispatcher.wanted,
+    wantedOf: dispatcher.wantedOf,
+    wantedInAll: dispatcher.wantedInAll,
     claim,
     onError: (error) => logger.warn('what is due was not claimed; the next sweep will', { reason: String(error) }),
   });
 
   /** All that is due, if it is not too much; else page after page, so that no look costs more for a long backlog. */
   async function lookAround(): Promise<void> {
-    const unfinished = deps.outbox.unfinished(fanOutBatch, fanOutGrace);
-    const { webhookIds, next, events } = await due.look(passes.begin(), lookBatch, unfinished);
+    const { webhookIds, next, events } = await due.look(passes.begin(), lookBatch, fanOuts.page());
     passes.reached(next);
     for (const webhookId of webhookIds) backlog.add(webhookId);
     backlog.resume();
-    await Promise.all(events.map(deps.fanOut));
-    if (next || events.length === fanOutBatch) sweep.hurry();
+    const hasMoreEvents = await fanOuts.finish(events);
+    if (next || hasMoreEvents) sweep.hurry();
   }
 
   const sweep = createPeriodic('the sweep', deps.sweepInterval, lookAround, logger);
@@ -100,20 +103,22 @@ export function createWorker(deps: WorkerDeps): Worker {
 
   return {
     onBell(bell) {
-      if (intake.offer(bell, attempts.prepare) === null) backlog.add(bell.webhookId);
+      const { webhookId, userId } = bell;
+      const isTaken = userId !== undefined && dispatcher.offer({ ...bell, userId }, attempts.prepare) !== null;
+      if (!isTaken) backlog.add(webhookId, userId);
     },
-    onDue(webhookId) {
-      if (started) backlog.add(webhookId);
+    onDue({ webhookId, userId }) {
+      if (started) backlog.add(webhookId, userId);
     },
-    hasRoom: (webhookId) => started && intake.room(webhookId) > 0,
+    hasRoom: (webhook) => started && dispatcher.room(webhook) > 0,
     async wait(bells) {
       if (!started) return jobs.schedule(bells, 0);
-      for (const { webhookId } of bells) backlog.add(webhookId);
+      for (const { webhookId, userId } of bells) backlog.add(webhookId, userId);
       jobs.keep(bells);
     },
     handOver(born) {
-      const { _id: deliveryId, webhookId, attempt } = born.claim.delivery;
-      void intake.offer({ deliveryId, webhookId, attempt }, () => attempts.prepareBorn(born));
+      const { _id: deliveryId, webhookId, userId, attempt } = born.claim.delivery;
+      void dispatcher.offer({ deliveryId, webhookId, userId, attempt }, () => attempts.prepareBorn(born));
     },
     async start() {
       started = true;
@@ -129,7 +134,7 @@ export function createWorker(deps: WorkerDeps): Worker {
         deps.watch?.close(),
         ...periodics.map((periodic) => periodic.stop()),
       ]);
-      await Promise.race([intake.close(), sleep(closeDeadline, undefined, { ref: false })]);
+      await Promise.race([dispatcher.close(), sleep(closeDeadline, undefined, { ref: false })]);
       await jobs.release();
     },
   };

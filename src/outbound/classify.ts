@@ -53,6 +53,7 @@ const tls = /^ERR_(TLS|SSL)_|CERT|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(CA|P
 const messages: Readonly<Record<OutboundCode, string>> = {
   dns_failed: 'the host name could not be resolved',
   address_not_allowed: 'the host resolves to an address that may not be called',
+  http_not_allowed: 'plain http may not be used',
   connect_refused: 'the connection was refused',
   connect_failed: 'no connection could be made',
   connect_timeout: 'no connection was made in time',
@@ -72,6 +73,7 @@ interface Reason {
   message?: unknown;
   errors?: unknown;
   reusedSocket?: unknown;
+  isUnsent?: unknown;
   socket?: { bytesRead?: unknown } | null;
 }
 
@@ -113,5 +115,6 @@ export function classify(error: unknown): OutboundError {
   if (error instanceof OutboundError) return error;
   const reason = asReason(error);
   const code = codeOf(reason);
-  return new OutboundError(code, messages[code], code === 'reset' && wasReused(reason), { cause: error });
+  const isUnsent = reason.isUnsent === true;
+  return new OutboundError(code, messages[code], code === 'reset' && wasReused(reason), { cause: error, isUnsent });
 }

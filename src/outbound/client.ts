@@ -17,7 +17,9 @@ function withoutRequest(error: unknown): never {
 function configOf({ origin, path, method, headers, body, signal, onSend }: OutboundRequest): AxiosRequestConfig {
   const axiosHeaders = new AxiosHeaders();
   for (let i = 0; i < headers.length; i += 2) axiosHeaders.set(headers[i] as string, headers[i + 1] as string);
-  const config = { url: origin + path, method, headers: axiosHeaders, data: body, signal, onSend };
+  // hooks see a body as one
+  const data = Array.isArray(body) ? Buffer.concat(body) : body;
+  const config = { url: origin + path, method, headers: axiosHeaders, data, signal, onSend };
   return config as AxiosRequestConfig;
 }
 

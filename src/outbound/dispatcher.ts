@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import { Agent, buildConnector, type Dispatcher, errors } from 'undici';
-import { type AllowAddress, guardedLookup, judgeLiteral } from './guard.ts';
+import { type AllowAddress, guardedLookup, judgeLiteral, judgeScheme } from './guard.ts';
 import { createResolver, type ResolveHost } from './resolve.ts';
 import { skipContinue } from './skip-continue.ts';
 
@@ -10,6 +11,8 @@ export interface DispatcherOptions {
   readonly connectTimeout?: number;
   /** When given, every connection is judged on the address actually connected to. @default every address */
   readonly allowAddress?: AllowAddress;
+  /** Whether connections may be without TLS. @default true */
+  readonly allowHttp?: boolean;
   /** Connections to one origin; requests beyond wait for a free one. @default unlimited */
   readonly connections?: number;
   /** How long an idle connection is kept, whatever the other side offers; 0 makes one for every request. @default 4_000 */
@@ -28,10 +31,14 @@ const addressTimeout = 2_000;
 
 type Connector = buildConnector.connector;
 
-/** Marks a socket's error when the socket had served a response before: undici's own errors do not say. */
-function markReuse(socket: Socket, hasContinued: () => boolean): void {
-  socket.on('error', (error: Error & { reusedSocket?: boolean }) => {
+/**
+ * Marks a socket's error with what undici's own errors do not say: whether it had served a response before, and whether the
+ * system refused the end of a request. TLS writes on its own too, so that there a refused write says nothing about a request.
+ */
+function markErrors(socket: Socket, hasContinued: () => boolean): void {
+  socket.on('error', (error: NodeJS.ErrnoException & { reusedSocket?: boolean; isUnsent?: boolean }) => {
     error.reusedSocket = socket.bytesRead > 0 && !hasContinued();
+    error.isUnsent = error.syscall === 'write' && !(socket instanceof TLSSocket);
   });
 }
 
@@ -48,18 +55,19 @@ function prepared(connect: Connector, timeout: number): Connector {
       if (late) socket?.destroy();
       else if (error !== null) callback(error, null);
       else {
-        markReuse(socket, skipContinue(socket));
+        markErrors(socket, skipContinue(socket));
         callback(null, socket);
       }
     });
   };
 }
 
-/** A `lookup` hook is never asked about literal addresses; these are judged before connecting. */
-function judgingLiterals(connect: Connector, allowAddress: AllowAddress): Connector {
+/** Judges the scheme, and literal addresses, which a `lookup` hook is never asked about. */
+function judging(connect: Connector, allowHttp: boolean, allowAddress?: AllowAddress): Connector {
   return (options, callback) => {
     try {
-      judgeLiteral(options.hostname, allowAddress);
+      judgeScheme(options.protocol, allowHttp);
+      if (allowAddress) judgeLiteral(options.hostname, allowAddress);
     } catch (error) {
       process.nextTick(callback, error as Error, null);
       return;
@@ -73,7 +81,7 @@ function judgingLiterals(connect: Connector, allowAddress: AllowAddress): Connec
  * Guarded and unguarded calls must never share one: a kept connection is not judged again.
  */
 export function createDispatcher(options: DispatcherOptions = {}): Dispatcher {
-  const { connectTimeout = 10_000, allowAddress, connections, keepAlive = 4_000, ca } = options;
+  const { connectTimeout = 10_000, allowAddress, allowHttp = true, connections, keepAlive = 4_000, ca } = options;
   const resolve = options.resolve ?? createResolver({ timeout: connectTimeout / 2 });
   const connect = buildConnector({
     timeout: connectTimeout,
@@ -83,7 +91,7 @@ export function createDispatcher(options: DispatcherOptions = {}): Dispatcher {
     ...(allowAddress && { lookup: guardedLookup(allowAddress, resolve) }),
   });
   return new Agent({
-    connect: prepared(allowAddress ? judgingLiterals(connect, allowAddress) : connect, connectTimeout),
+    connect: prepared(judging(connect, allowHttp, allowAddress), connectTimeout),
     ...(connections !== undefined && { connections }),
     ...(keepAlive > 0 ? { keepAliveTimeout: keepAlive, keepAliveMaxTimeout: keepAlive } : { pipelining: 0 }),
     // time limits are the callers': undici's own are checked once a second

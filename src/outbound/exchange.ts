@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { classify, isLengthMismatch, outboundError } from './classify.ts';
-import type { OutboundError } from './outbound-error.ts';
+import { OutboundError } from './outbound-error.ts';
 import { ResponseBody } from './response-body.ts';
 
 /** What ends a request early: the part of AbortSignal that is used here. */
@@ -20,10 +20,11 @@ export interface OutboundRequest {
   readonly path: string;
   /** Names and values in turn. */
   readonly headers: string[];
-  readonly body: Buffer | null;
+  /** Pieces are sent one after the other, without a copy of them all. */
+  readonly body: Buffer | readonly Buffer[] | null;
   /** Covers the whole call, body included. */
   readonly signal: Abortable | undefined;
-  /** Called when there is a connection and the request is written to it. */
+  /** Called when there is a connection, right before the request is written to it; when it throws, nothing is written. */
   readonly onSend?: (() => void) | undefined;
 }
 
@@ -51,6 +52,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #body: ResponseBody | null = null;
   #status = 0;
   #interims = 0;
+  #written = false;
   #answered = false;
 
   constructor(
@@ -68,7 +70,10 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#controller = controller;
     const { signal, onSend } = this.#request;
     if (signal?.aborted) controller.abort(classify(signal.reason));
-    else onSend?.();
+    else {
+      onSend?.();
+      this.#written = true;
+    }
   }
 
   /** The first byte of an answer: from here on the request counts as received. */
@@ -117,9 +122,11 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #fail(error: unknown): void {
-    const failure = classify(error);
+    const { code, message, reusedSocket, isUnsent } = classify(error);
     // a socket counts as reused by the bytes it has read, which may have been this answer's
-    this.#reject(failure.reusedSocket && this.#answered ? outboundError(failure.code, error) : failure);
+    const wasReused = reusedSocket && !this.#answered;
+    const details = { cause: error, isUnsent: !this.#written || (isUnsent && !this.#answered) };
+    this.#reject(new OutboundError(code, message, wasReused, details));
   }
 
   #stopListening(): void {
@@ -135,13 +142,26 @@ class Exchange implements Dispatcher.DispatchHandler {
   };
 }
 
+function isPieces(body: OutboundRequest['body']): body is readonly Buffer[] {
+  return Array.isArray(body);
+}
+
+function lengthOf(pieces: readonly Buffer[]): string {
+  return String(pieces.reduce((sum, { length }) => sum + length, 0));
+}
+
 /**
  * Makes one request, at a fraction of the cost of axios' own adapter or of undici's `request`. Every status resolves;
  * redirects, decompression, proxies from the environment do not exist here. Rejects with an `OutboundError`.
  */
 export function exchange(dispatcher: Dispatcher, request: OutboundRequest): Promise<OutboundResponse> {
   return new Promise((resolve, reject) => {
-    const { origin, path, method, headers, body } = request;
-    dispatcher.dispatch({ origin, path, method, headers, body }, new Exchange(request, resolve, reject));
+    const { origin, path, method, body } = request;
+    const headers = isPieces(body) ? [...request.headers, 'content-length', lengthOf(body)] : request.headers;
+    dispatcher.dispatch(
+      // undici takes any iterable, which its types do not say
+      { origin, path, method, headers, body: body as Buffer | null },
+      new Exchange(request, resolve, reject),
+    );
   });
 }

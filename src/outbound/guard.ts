@@ -9,6 +9,11 @@ function refuse(): never {
   throw outboundError('address_not_allowed');
 }
 
+/** Throws unless connections may be made over this scheme. */
+export function judgeScheme(protocol: string, allowHttp: boolean): void {
+  if (protocol !== 'https:' && !allowHttp) throw outboundError('http_not_allowed');
+}
+
 /** Throws unless a literal address, as it stands in a URL, may be called; names are judged when they are resolved. */
 export function judgeLiteral(hostname: string, allowAddress: AllowAddress): void {
   if (isIP(hostname) !== 0 && !allowAddress(hostname)) refuse();

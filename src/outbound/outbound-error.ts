@@ -2,6 +2,7 @@
 export type OutboundCode =
   | 'dns_failed'
   | 'address_not_allowed'
+  | 'http_not_allowed'
   | 'connect_refused'
   | 'connect_failed'
   | 'connect_timeout'
@@ -20,14 +21,17 @@ export type OutboundCode =
  */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError';
+  /** Whether the receiver surely has not read the whole request. Where this is false, nobody can tell. */
+  readonly isUnsent: boolean;
 
   constructor(
     readonly code: OutboundCode,
     message: string,
-    /** Whether the socket had served an earlier response: a reset then says nothing about the receiver, and the request can be sent anew. */
+    /** Whether the socket had served an earlier response: a reset then says little about the receiver. */
     readonly reusedSocket = false,
-    options?: ErrorOptions,
+    options: ErrorOptions & { readonly isUnsent?: boolean } = {},
   ) {
     super(message, options);
+    this.isUnsent = options.isUnsent ?? false;
   }
 }

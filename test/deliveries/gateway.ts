@@ -5,6 +5,7 @@ import { createDeliveryService } from '../../src/deliveries/service.ts';
 import { createCatalogue } from '../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import { createEventService } from '../../src/events/service.ts';
+import type { Logger } from '../../src/options.ts';
 import { loadSpec } from '../../src/spec.ts';
 
 export const secret = 'a secret of the receiver';
@@ -44,23 +45,23 @@ export interface GatewayChoices {
   readonly retryDelays?: readonly number[];
   readonly attemptTimeout?: number;
   readonly concurrency?: number;
+  readonly concurrencyPerAccount?: number;
   readonly concurrencyPerWebhook?: number;
   readonly sweepInterval?: number;
   readonly changeStreams?: boolean;
   readonly retentionDays?: number;
-  readonly logger?: typeof quiet;
+  readonly logger?: Logger;
 }
 
-/** Events and deliveries of one process, on one connection. */
-export async function startGateway(connection: Connection, webhooks: FakeWebhooks, choices: GatewayChoices = {}) {
-  const prefix = choices.collectionPrefix ?? 'gateway_';
-  const events = createEventModel(connection, prefix);
-  const deliveries = createDeliveryModel(connection, prefix);
-  const options = {
-    collectionPrefix: prefix,
+/** The options of deliveries, as quick as tests are. */
+export function deliveryOptions(choices: GatewayChoices = {}) {
+  return {
+    collectionPrefix: 'gateway_',
     retryDelays: [20, 20, 20, 20, 20],
     attemptTimeout: 5_000,
     concurrency: 50,
+    // one account and its webhooks: as many places as there are
+    concurrencyPerAccount: choices.concurrency ?? 50,
     concurrencyPerWebhook: 10,
     sweepInterval: 425,
     changeStreams: false,
@@ -68,6 +69,14 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
     logger: quiet,
     ...choices,
   };
+}
+
+/** Events and deliveries of one process, on one connection. */
+export async function startGateway(connection: Connection, webhooks: FakeWebhooks, choices: GatewayChoices = {}) {
+  const options = deliveryOptions(choices);
+  const { collectionPrefix: prefix } = options;
+  const events = createEventModel(connection, prefix);
+  const deliveries = createDeliveryModel(connection, prefix);
   const deliveryService = createDeliveryService({
     connection,
     deliveries,

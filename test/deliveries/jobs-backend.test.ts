@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import type { Bell } from '../../src/deliveries/intake.ts';
+import type { AttemptRef } from '../../src/deliveries/attempt-ref.ts';
 import { createJobsBackend } from '../../src/deliveries/jobs-backend.ts';
 import { freshUri } from '../support/mongo.ts';
 
@@ -46,7 +46,7 @@ describe('the storage of jobs', () => {
     const bells = [1, 2, 3].map((n) => ({ deliveryId: `dlv_${n}`, webhookId: 'wh_1', attempt: 1 }));
     const nextRunAt = new Date();
     await Promise.all(bells.map((data) => store.insert({ name: 'delivery attempt', data, nextRunAt })));
-    const [first, second, third] = bells as [Bell, Bell, Bell];
+    const [first, second, third] = bells as [AttemptRef, AttemptRef, AttemptRef];
     await Promise.all([store.removeFor(first), store.removeFor(second)]);
     void store.removeFor(third);
     await quiesce();

@@ -6,7 +6,7 @@ import { createJobs, type Jobs } from '../../src/deliveries/jobs.ts';
 import { freshUri } from '../support/mongo.ts';
 import { quiet } from './gateway.ts';
 
-const bell = (n: number, attempt = 1) => ({ deliveryId: `dlv_${n}`, webhookId: 'wh_1', attempt });
+const bell = (n: number, attempt = 1) => ({ deliveryId: `dlv_${n}`, webhookId: 'wh_1', userId: 'usr_1', attempt });
 
 describe('Jobs', () => {
   let connection: Connection;

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { createInFlightLimit } from '../../src/deliveries/in-flight-limit.ts';
 import { createResend, type ResendDeps } from '../../src/deliveries/resend.ts';
 import { type DeliveryRoutesDeps, deliveryOperations } from '../../src/deliveries/routes.ts';
 import { createSendTest, type SendTestDeps } from '../../src/deliveries/test-event.ts';
@@ -35,6 +36,7 @@ describe('An answer that waits for the outcome of an attempt', () => {
     attempt: never,
     history,
     background: { add() {} },
+    limit: createInFlightLimit(50, 'resends'),
     logger: { info() {}, warn() {}, error() {} },
     wait: 20,
   } as unknown as ResendDeps);
@@ -43,6 +45,7 @@ describe('An answer that waits for the outcome of an attempt', () => {
     publishTest: async () => ({ id: delivery.eventId }),
     attempt: never,
     history,
+    limit: createInFlightLimit(50, 'test events'),
     wait: 20,
   } as unknown as SendTestDeps);
   const operations = deliveryOperations({ history, surroundings, resend, sendTest } as unknown as DeliveryRoutesDeps);

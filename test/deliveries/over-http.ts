@@ -43,6 +43,7 @@ export async function startScene(options: Partial<ModelGatewayOptions> = {}): Pr
     mongo: connection,
     sweepInterval: 50,
     managementRateLimit: 1_000_000,
+    readRateLimit: 1_000_000,
     ...options,
   });
   const delivery: Scene['delivery'] = (id, holds = () => true, within = 30_000) =>

@@ -1,8 +1,8 @@
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import { forkConfigured } from '../support/configured-process.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { startReceiver, type TestReceiver } from './receiver.ts';
@@ -29,7 +29,7 @@ describe('Worker processes', function () {
   });
 
   async function hire() {
-    const child = fork(path, [JSON.stringify({ uri: database.uri, options })], { execArgv: ['--import', 'tsx'] });
+    const child = forkConfigured(path, { uri: database.uri, options }, { execArgv: ['--import', 'tsx'] });
     await once(child, 'message');
     return child;
   }

@@ -1,12 +1,15 @@
+import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { expect } from 'chai';
+import { NotSentError } from '../../src/deliveries/send.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { startNameServer } from '../support/name-server.ts';
 import { type Play, request, startRawReceiver } from '../support/raw-receiver.ts';
 import { type DeliveryPath, openDeliveryPath } from './delivery-path.ts';
+import { startReceiverThread } from './receiver-thread.ts';
 
 const ok = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
 /** Answers a request that has come. */
@@ -16,7 +19,7 @@ const answering =
     for (const part of parts) socket.write(part);
   };
 const answer = answering(ok);
-const reset = (socket: Socket) => void socket.resetAndDestroy();
+const close = (socket: Socket) => void socket.destroy();
 /** A connection can be taken again some turns after its answer. Milliseconds. */
 const settling = 20;
 const body = Buffer.from('{"id":"evt_1","data":"ä€𝄞"}');
@@ -28,13 +31,18 @@ describe('Sending a delivery', () => {
   let names: Awaited<ReturnType<typeof startNameServer>>;
   let path: DeliveryPath;
   let receiver: Awaited<ReturnType<typeof startRawReceiver>>;
+  /** Resets the one connection that there is. */
+  const reset = () => receiver.resetAll();
   let requests: string[];
+  /** Connections, in the order in which they were made. */
+  let sockets: Socket[];
 
   /** Does with each request of each connection as `plays[connection][request]` says. */
   async function receive(plays: Play[][], secure = false): Promise<string> {
     let connections = 0;
     const play: Play = async (socket) => {
       const own = plays[connections++] ?? [];
+      sockets.push(socket);
       for (const one of own) {
         requests.push((await request(socket)).toString());
         await one(socket);
@@ -49,6 +57,7 @@ describe('Sending a delivery', () => {
   });
   beforeEach(() => {
     requests = [];
+    sockets = [];
     path = openDeliveryPath({ nameServer: names.address, ca: authority.cert });
   });
   /** For attempts that take as long as they may. */
@@ -79,45 +88,81 @@ describe('Sending a delivery', () => {
 
     for (const secure of [false, true]) {
       const scheme = secure ? 'https' : 'http';
-      it(`that ends before any answer, sends the same bytes once more on a fresh one (${scheme})`, async () => {
-        const url = await receive([[answer, (socket) => void socket.end()], [answer]], secure);
-        expect(await twice(url)).to.deep.equal(['delivered', 'delivered']);
-        expect(receiver.connections).to.equal(2);
-        expect(requests).to.have.length(3);
-        // a connection made for one request says so
-        expect(requests[2]).to.equal(requests[1]?.replace('connection: keep-alive', 'connection: close'));
-        expect(requests[2]?.endsWith(body.toString())).to.equal(true);
-      });
+      for (const [how, drop] of [
+        ['is reset', reset],
+        ['ends', close],
+      ] as const) {
+        it(`that ${how} while it is idle, sends on a fresh one what the receiver sees once (${scheme})`, async () => {
+          const url = await receive([[answer], [answer]], secure);
+          expect((await path.post(url, body)).code).to.equal('delivered');
+          await sleep(settling);
+          // the sender hears of it when it has chosen the connection
+          for (const socket of sockets) drop(socket);
+          expect((await path.post(url, body)).code).to.equal('delivered');
+          expect([receiver.connections, requests.length]).to.deep.equal([2, 2]);
+          expect(requests[1]?.endsWith(body.toString())).to.equal(true);
+        });
+
+        it(`that ${how} when the request has been read, sends nothing again: it is a failed attempt (${scheme})`, async () => {
+          const url = await receive([[answer, drop], [answer]], secure);
+          expect(await twice(url)).to.deep.equal(['delivered', 'reset']);
+          expect([receiver.connections, requests.length]).to.deep.equal([1, 2]);
+        });
+
+        it(`that ${how} when no more than the head has been read, sends nothing again (${scheme})`, async () => {
+          const url = await receive([[answer], [answer]], secure);
+          expect((await path.post(url, body)).code).to.equal('delivered');
+          await sleep(settling);
+          for (const socket of sockets) socket.once('data', () => drop(socket));
+          expect((await path.post(url, Buffer.alloc(1_000_000))).code).to.equal('reset');
+          expect(receiver.connections).to.equal(1);
+        });
+      }
     }
 
-    it('that is reset before any answer, sends once more on a fresh one, within the same attempt', async () => {
-      const url = await receive([[answer, reset], [answer]]);
-      expect(await twice(url)).to.deep.equal(['delivered', 'delivered']);
-      expect([receiver.connections, requests.length]).to.deep.equal([2, 3]);
+    it('that is reset right before the request is written, sends on a fresh one what the receiver sees once', async () => {
+      await receive([]);
+      const thread = await startReceiverThread();
+      try {
+        expect((await path.post(thread.url, body)).code).to.equal('delivered');
+        await sleep(settling);
+        // in this turn of the event loop the sender cannot hear of it any more before it writes
+        setImmediate(thread.resetAll);
+        expect((await path.post(thread.url, body)).code).to.equal('delivered');
+        expect(await thread.requests()).to.equal(2);
+      } finally {
+        await thread.stop();
+      }
     });
 
     it('sends no third time', async () => {
-      const url = await receive([[answer, reset], [reset], [answer]]);
-      expect(await twice(url)).to.deep.equal(['delivered', 'reset']);
-      expect([receiver.connections, requests.length]).to.deep.equal([2, 3]);
-    });
-
-    it('sends again on a connection that is fresh, even where the one before was offered for long', async () => {
-      const offering = answering('HTTP/1.1 200 OK\r\nkeep-alive: timeout=600\r\ncontent-length: 0\r\n\r\n');
-      const url = await receive([[answer, reset], [offering, reset], [answer, reset], [answer]]);
-      expect([await twice(url), await twice(url)].flat()).to.deep.equal(Array(4).fill('delivered'));
-      expect([receiver.connections, requests.length]).to.deep.equal([4, 6]);
+      const url = await receive([[answer], [reset], [answer]]);
+      expect((await path.post(url, body)).code).to.equal('delivered');
+      await sleep(settling);
+      reset();
+      expect((await path.post(url, body)).code).to.equal('reset');
+      expect([receiver.connections, requests.length]).to.deep.equal([2, 2]);
     });
 
     it('keeps to the one deadline when it sends again', async () => {
-      const late: Play = (socket) => void setTimeout(() => socket.resetAndDestroy(), 500);
-      const url = await receive([[answer, late], [() => {}]]);
+      const url = await receive([[answer], [() => {}]]);
       await shorten();
       await path.post(url, body);
       await sleep(settling);
+      reset();
       const { code, durationMs } = await path.post(url, body);
       expect(code).to.equal('timeout');
-      expect(durationMs).to.be.below(600 + 450);
+      expect(durationMs).to.be.within(590, 600 + 450);
+    });
+
+    it('closes it before receivers do, which close after 2 s and more', async () => {
+      const offering = answering('HTTP/1.1 200 OK\r\nkeep-alive: timeout=600\r\ncontent-length: 0\r\n\r\n');
+      const url = await receive([[offering]]);
+      await path.post(url, body);
+      const answeredAt = performance.now();
+      const [socket] = sockets;
+      if (socket && !socket.destroyed) await once(socket, 'close');
+      expect(performance.now() - answeredAt).to.be.within(1_000, 1_950);
     });
 
     const begun: [what: string, Play][] = [
@@ -147,7 +192,61 @@ describe('Sending a delivery', () => {
     });
   });
 
+  describe('that may not be sent any more', () => {
+    for (const secure of [false, true]) {
+      it(`writes no byte of it, though there is a connection by then (${secure ? 'https' : 'http'})`, async () => {
+        const url = await receive([[answer, answer]], secure);
+        let asked = 0;
+        const refusing = () => {
+          asked += 1;
+          return false;
+        };
+        const refused = await path.post(url, body, refusing).catch((error: unknown) => error);
+        expect(refused).to.be.instanceOf(NotSentError);
+        // once when there was a connection, once to know why there is no outcome
+        expect(asked).to.equal(2);
+        expect((await path.post(url, body)).code).to.equal('delivered');
+        expect(requests).to.have.length(1);
+      });
+    }
+
+    it('is no attempt that failed when no connection could be made', async () => {
+      const url = await receive([]);
+      await receiver.stop();
+      const refused = await path.post(url, body, () => false).catch((error: unknown) => error);
+      expect(refused).to.be.instanceOf(NotSentError);
+      await receive([]);
+    });
+  });
+
+  for (const [what, course] of [
+    ['an answer', { code: 'delivered', status: 200, response: 'ok' }],
+    ['a reset', { code: 'reset', response: '' }],
+  ] as const) {
+    it(`ends with ${what} that came in time, though the process could look at it only after the deadline`, async () => {
+      await receive([]);
+      await shorten();
+      const thread = await startReceiverThread(200);
+      try {
+        const sending = path.post(thread.url, body);
+        while ((await thread.requests()) === 0);
+        if (what === 'a reset') thread.resetAll();
+        thread.holdLoop(1_000);
+        expect(await sending).to.include(course);
+      } finally {
+        await thread.stop();
+      }
+    });
+  }
+
   describe('on a fresh connection', () => {
+    it('sends nothing again when it is reset as soon as it is accepted', async () => {
+      const url = await receive([[], [answer]]);
+      receiver.plays((socket) => void socket.resetAndDestroy());
+      expect((await path.post(url, body)).code).to.equal('reset');
+      expect([receiver.connections, requests.length]).to.deep.equal([1, 0]);
+    });
+
     it('sends nothing again when it is reset', async () => {
       const url = await receive([[reset], [answer]]);
       expect((await path.post(url, body)).code).to.equal('reset');

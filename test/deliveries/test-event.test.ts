@@ -84,7 +84,7 @@ describe('A test event in a process that makes no deliveries', () => {
     const webhook = await front.webhooks.create('usr_1', {
       url: receiver.url,
       events: ['credits.low'],
-      secret: '12345678',
+      secret: 'long-enough',
     });
     const send = async () => {
       const body = '{"type":"credits.low"}';

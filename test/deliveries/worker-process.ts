@@ -2,7 +2,7 @@ import mongoose from 'mongoose';
 import { createModelGateway } from '../../src/index.ts';
 
 /** A process with a gateway and its workers, for tests of several; publishes what its parent sends. */
-const { uri, options } = JSON.parse(process.argv[2] ?? '{}');
+const { uri, options } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}');
 const connection = await mongoose.createConnection(uri).asPromise();
 const gateway = await createModelGateway({
   mongo: connection,

@@ -1,0 +1,121 @@
+import { expect } from 'chai';
+import { createOutbox, type StoredEvent } from '../../src/events/outbox.ts';
+import { freshDatabase } from '../support/mongo.ts';
+import { ended, fakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
+import { eventually } from './over-http.ts';
+import { startReceiver, type TestReceiver } from './receiver.ts';
+
+/** More than one page of the sweep, all accepted at the same moment. */
+const corruptCount = 250;
+const longAgo = new Date(Date.now() - 60_000);
+
+describe('The sweep of unfinished fan-outs', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let receiver: TestReceiver;
+  let gateway: TestGateway;
+  let logged: { message: string; [field: string]: unknown }[];
+
+  beforeEach(async () => {
+    logged = [];
+    const log = (message: string, fields?: object) => void logged.push({ message, ...fields });
+    database = await freshDatabase();
+    receiver = await startReceiver();
+    const webhooks = fakeWebhooks();
+    webhooks.add(receiver.url);
+    const logger = { info() {}, warn: log, error: log };
+    gateway = await startGateway(database.connection, webhooks, { sweepInterval: 50, logger });
+  });
+  afterEach(async () => {
+    await gateway.close();
+    await receiver.stop();
+    await database.drop();
+  });
+
+  /** An event that its publisher stored and did not live to fan out. */
+  async function unfinished(): Promise<string> {
+    const { id } = await gateway.publish(payment);
+    await eventually(
+      () => gateway.events.findById(id).lean(),
+      (event) => event?.fanOut === 'done',
+    );
+    await gateway.deliveries.deleteMany({ eventId: id });
+    await gateway.events.updateOne({ _id: id }, { fanOut: 'pending' });
+    return id;
+  }
+
+  /** Stores copies of an event that lack what a fan-out takes, older than the event. */
+  async function corrupt(id: string): Promise<void> {
+    const event = await gateway.events.findById(id).lean();
+    const damages = [
+      { targets: [42] },
+      { targets: [{}] },
+      { targets: 'wh_1' },
+      { deliveryKey: null },
+      { created: 'now' },
+    ];
+    const copies = Array.from({ length: corruptCount }, (_, i) => ({
+      ...event,
+      ...damages[i % damages.length],
+      _id: `evt_${String(i).padStart(4, '0')}`,
+      idempotencyKey: `corrupt ${i}`,
+      acceptedAt: longAgo,
+    }));
+    await gateway.events.collection.insertMany(copies as never[]);
+  }
+
+  it('goes past events that cannot be fanned out, and logs them once', async () => {
+    const id = await unfinished();
+    await corrupt(id);
+    const start = performance.now();
+    await gateway.start();
+    expect((await gateway.delivery(id, ended)).state).to.equal('delivered');
+    expect(performance.now() - start).to.be.below(5_000);
+
+    const lines = logged.length;
+    expect(lines).to.be.within(1, 3);
+    expect(JSON.stringify(logged)).to.include('evt_0000');
+    const next = await unfinished();
+    expect((await gateway.delivery(next, ended)).state).to.equal('delivered');
+    expect(logged).to.have.length(lines);
+    expect(await gateway.deliveries.countDocuments({ eventId: /^evt_\d{4}$/ }), 'none of a corrupt event').to.equal(0);
+  });
+
+  it('fans out an event whose body is gone only to end its deliveries', async () => {
+    const id = await unfinished();
+    await gateway.events.collection.updateOne({ _id: id as never }, { $unset: { body: 1 } });
+    const next = await unfinished();
+    await gateway.start();
+
+    expect((await gateway.delivery(next, ended)).state).to.equal('delivered');
+    expect((await gateway.delivery(id, ended)).state).not.to.equal('delivered');
+  });
+
+  it('reads a page as a range of an index, however many events are pending and wherever the page begins', async () => {
+    const { events } = gateway;
+    const outbox = createOutbox(events);
+    const pending = Array.from({ length: 2_000 }, (_, i) => ({
+      _id: `evt_${String(i).padStart(4, '0')}`,
+      userId: 'usr_1',
+      idempotencyKey: `key ${i}`,
+      fanOut: 'pending',
+      acceptedAt: longAgo,
+    }));
+    await events.collection.insertMany(pending as never[]);
+    const seen: string[] = [];
+    for (let after: StoredEvent | undefined, more = true; more; ) {
+      const { pipeline } = outbox.unfinished({ limit: 300, olderThan: 50, ...(after && { after }) });
+      const page = await events.aggregate<StoredEvent>(pipeline as never);
+      const explained = await events.collection.aggregate(pipeline as never).explain('executionStats');
+      const plan = JSON.stringify(explained, (key, value) => (key === 'rejectedPlans' ? undefined : value));
+      expect(plan)
+        .to.include('"indexName":"pendingFanOut"')
+        .and.not.match(/"stage":"(SORT|COLLSCAN)"/);
+      expect(Number(/"totalDocsExamined":(\d+)/.exec(plan)?.[1])).to.be.at.most(seen.length + 300);
+      seen.push(...page.map(({ _id }) => _id));
+      after = page.at(-1);
+      more = page.length === 300;
+    }
+
+    expect(seen).to.deep.equal(pending.map(({ _id }) => _id));
+  });
+});

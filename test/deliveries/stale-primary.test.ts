@@ -1,0 +1,164 @@
+import { randomBytes } from 'node:crypto';
+import { expect } from 'chai';
+import type { Connection } from 'mongoose';
+import { isUnavailable } from '../../src/database-unavailable.ts';
+import { createClaims } from '../../src/deliveries/claims.ts';
+import { createManualClaims } from '../../src/deliveries/manual-claims.ts';
+import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
+import { createFindRecoverable } from '../../src/deliveries/recoverable.ts';
+import { createRetention } from '../../src/deliveries/retention.ts';
+import { createDeliveryService } from '../../src/deliveries/service.ts';
+import { createEventModel } from '../../src/events/model.ts';
+import { createOutbox } from '../../src/events/outbox.ts';
+import { parseNetworks } from '../../src/outbound/addresses.ts';
+import { createSealer } from '../../src/webhooks/sealing.ts';
+import { type Cluster, startCluster } from '../faults/cluster.ts';
+import { makeStale, type StalePrimary } from '../support/stale-primary.ts';
+import { webhookService, webhookServiceOf } from '../webhooks/support.ts';
+import { deliveryOptions, type FakeWebhooks, payment, quiet, startGateway, type TestGateway } from './gateway.ts';
+import { startReceiver, type TestReceiver } from './receiver.ts';
+
+const { userId } = payment;
+const sealer = createSealer([`k1:${randomBytes(32).toString('base64')}`]);
+const rules = { allowHttp: true, networks: parseNetworks(['127.0.0.0/8']) };
+const rejection = (promise: Promise<unknown>) =>
+  promise.then(
+    () => expect.fail('it succeeded'),
+    (error: unknown) => error,
+  );
+const putOff = 'an attempt could not be made';
+
+/** Webhooks as one member of the replica set has them. */
+const webhooksOf = (connection: Connection) => webhookServiceOf(connection, { sealer, rules }).service;
+
+describe('Deliveries that are judged by what a replaced primary has', function () {
+  this.timeout(180_000);
+  let cluster: Cluster;
+  let stale: StalePrimary;
+  let receiver: TestReceiver;
+  let gateway: TestGateway;
+  let eventId: string;
+
+  before(async () => {
+    [cluster, receiver] = await Promise.all([startCluster(), startReceiver(200)]);
+    const { connection } = cluster;
+    const { service: webhooks } = await webhookService(connection, { sealer, rules });
+    gateway = await startGateway(connection, webhooks as unknown as FakeWebhooks);
+    const create = (events: string[]) => webhooks.create(userId, { url: receiver.url, events });
+    const paused = await create([payment.type]);
+    const unsubscribed = await create(['credits.low']);
+    await webhooks.update(userId, paused.id, { active: false });
+    // the last write of all, which the stale one has too
+    const everywhere = { w: 3, wtimeout: 30_000 };
+    await connection.getClient().db(connection.name).collection('notes').insertOne({}, { writeConcern: everywhere });
+
+    stale = await makeStale(cluster);
+    await create([payment.type]);
+    await webhooks.update(userId, paused.id, { active: true });
+    await webhooks.update(userId, unsubscribed.id, { events: [payment.type] });
+    eventId = (await gateway.publish(payment)).id;
+  });
+  after(async () => {
+    await gateway?.close();
+    await Promise.all([stale?.end(), receiver?.stop()]);
+    await cluster?.stop();
+  });
+
+  /** Until each delivery was put off, by a worker that reads these two where they are out of date; or has ended. */
+  async function judge(outdated: { events?: Connection; webhooks?: Connection }): Promise<DeliveryDocument[]> {
+    const { connection } = cluster;
+    const postponed = new Set<unknown>();
+    const until = performance.now() + 30_000;
+    const note = (message: string, fields?: object) => {
+      if (message === putOff) postponed.add((fields as { deliveryId: string }).deliveryId);
+    };
+    const service = createDeliveryService({
+      connection,
+      deliveries: createDeliveryModel(connection, 'gateway_'),
+      events: createEventModel(outdated.events ?? connection, 'gateway_'),
+      forDelivery: webhooksOf(outdated.webhooks ?? connection).forDelivery,
+      clients: { allowHttp: true, allowAddress: () => true },
+      options: { ...deliveryOptions(), logger: { ...quiet, warn: note, error: note } },
+      userAgent: 'express-model-gateway/test',
+    });
+    await service.start();
+    try {
+      for (;;) {
+        const deliveries = await gateway.ofEvent(eventId);
+        if (deliveries.every(({ _id, state }) => state !== 'pending' || postponed.has(_id))) break;
+        if (performance.now() > until) throw new Error(`not all were judged: ${JSON.stringify(deliveries)}`);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    } finally {
+      await service.close();
+    }
+    return gateway.ofEvent(eventId);
+  }
+
+  function expectPending(deliveries: readonly DeliveryDocument[]): void {
+    const all = deliveries.map(({ state, reason, attempt, attempts }) => ({ state, reason, attempt, attempts }));
+    expect(all).to.deep.equal(Array(3).fill({ state: 'pending', reason: undefined, attempt: 1, attempts: [] }));
+    expect(receiver.received).to.have.length(0);
+  }
+
+  it('wait, uncounted, while their webhooks seem deleted, inactive or not subscribed', async () => {
+    expectPending(await judge({ webhooks: stale.connection }));
+  });
+
+  it('wait, uncounted, while their event seems deleted', async () => {
+    expectPending(await judge({ events: stale.connection }));
+  });
+
+  it('are not taken for lost by who has claimed them: the outcome of an attempt is recorded once that is possible', async () => {
+    const { connection } = cluster;
+    const [delivery] = (await gateway.ofEvent(eventId)) as [DeliveryDocument];
+    const terms = { owner: 'wrk_1', lease: 60_000, retention: 60_000 };
+    const result = { durationMs: 1, status: 500, code: 'http_500', response: '' };
+    const at = (where: Connection) => ({ deliveries: createDeliveryModel(where, 'gateway_'), ...terms });
+
+    const claims = createClaims(at(connection));
+    let claim = await claims.claim(delivery._id, 1);
+    for (; !claim; claim = await claims.claim(delivery._id, 1)) await new Promise((resolve) => setTimeout(resolve, 50));
+    const lost = await rejection(createClaims(at(stale.connection)).finish(claim, result, { retryIn: 0 }));
+    expect(isUnavailable(lost), String(lost)).to.equal(true);
+    await claims.release(claim, 0);
+
+    const manual = createManualClaims(at(connection));
+    const asked = await manual.claim(userId, delivery._id);
+    if (!asked) return expect.fail('not claimed');
+    const forgotten = await rejection(createManualClaims(at(stale.connection)).finish(asked, result));
+    expect(isUnavailable(forgotten), String(forgotten)).to.equal(true);
+    await manual.release(asked);
+  });
+
+  it('are not gone past by a recovery, and their event does not expire, because none are found', async () => {
+    const { connection } = cluster;
+    const find = createFindRecoverable(
+      createDeliveryModel(stale.connection, 'gateway_'),
+      createEventModel(stale.connection, 'gateway_'),
+    );
+    const [{ webhookId }] = (await gateway.ofEvent(eventId)) as [DeliveryDocument];
+    const since = new Date(Date.now() - 600_000);
+    const until = new Date(Date.now() + 600_000);
+    const wanted = { userId, webhookId, states: ['failed', 'canceled', 'skipped'] as const, since, until };
+    const outbox = createOutbox(createEventModel(connection, 'gateway_'));
+    const expireEvents = createRetention(createDeliveryModel(stale.connection, 'gateway_'), outbox, -600_000);
+    const errors = await Promise.all([
+      rejection(find.deliveries(wanted, null, 50)),
+      rejection(find.events(wanted, null, 50)),
+      rejection(expireEvents()),
+    ]);
+    expect(errors.map(isUnavailable), errors.join()).to.deep.equal([true, true, true]);
+    expect(await createEventModel(connection, 'gateway_').findById(eventId).lean()).not.to.have.property('expiresAt');
+  });
+
+  it('are delivered when the members have found together', async () => {
+    await stale.end();
+    await gateway.start();
+    const isDelivered = ({ state }: DeliveryDocument) => state === 'delivered';
+    while (!(await gateway.ofEvent(eventId)).every(isDelivered)) await new Promise((go) => setTimeout(go, 50));
+    const made = (await gateway.ofEvent(eventId)).map(({ attempts }) => attempts.map(({ number }) => number));
+    expect(made).to.deep.equal([[1], [1], [1]]);
+    expect(receiver.received).to.have.length(3);
+  });
+});
