@@ -2,10 +2,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import { GatewayError } from '../errors.ts';
 import type { Edge } from '../http/edge.ts';
-import { answerError } from '../http/errors.ts';
+import { answerError, isAnswered } from '../http/errors.ts';
+import type { OpenRequests } from '../http/open-requests.ts';
 import { accountScopes, type Reply } from '../http/operation.ts';
 import { sendReply } from '../http/reply.ts';
 import { requestId } from '../http/request-id.ts';
+import { originForm, requireOneHost } from '../http/target.ts';
 import type { DashboardOptions, Logger } from '../options.ts';
 import { contentSecurityPolicy } from './document.ts';
 import { loadFiles } from './files.ts';
@@ -17,6 +19,7 @@ export interface DashboardDeps {
   readonly signIn: SignIn;
   /** Everything under `/v1`; it is there a second time below the dashboard's path, and takes what the dashboard leaves. */
   readonly api: Edge;
+  readonly openRequests: OpenRequests;
   readonly logger: Logger;
 }
 
@@ -48,7 +51,8 @@ function requireReading({ method }: IncomingMessage): void {
  * Makes the middleware that serves the page and its few routes, and the API a second time below them.
  * @throws GatewayError `invalid_options` when the page has not been built
  */
-export function createDashboard({ dashboard: { path, authenticate }, signIn, api, logger }: DashboardDeps): Edge {
+export function createDashboard({ dashboard, signIn, api, openRequests, logger }: DashboardDeps): Edge {
+  const { path, authenticate } = dashboard;
   const findFile = loadFiles(authenticate !== undefined);
   const withSlash = `${path.slice(path.lastIndexOf('/') + 1)}/`;
 
@@ -61,9 +65,11 @@ export function createDashboard({ dashboard: { path, authenticate }, signIn, api
   /** Answers one of our own paths. */
   async function answer(req: IncomingMessage, res: ServerResponse, rest: string): Promise<void> {
     const id = requestId(req, res);
-    res.setHeader('x-request-id', id);
-    setSafeHeaders(req, res);
     try {
+      res.setHeader('x-request-id', id);
+      setSafeHeaders(req, res);
+      openRequests.add(res);
+      requireOneHost(req);
       requireReading(req);
       const file = findFile(rest);
       if (file) sendFile(req, res, file);
@@ -77,22 +83,21 @@ export function createDashboard({ dashboard: { path, authenticate }, signIn, api
   /** Hands a request on to the API; what that does not know is the host's, as it came. */
   function passOn(req: IncomingMessage, res: ServerResponse, next: () => void): void {
     const { url = '' } = req;
-    req.url = url.slice(path.length);
+    req.url = originForm(url).slice(path.length);
     signIn.cameByDashboard.add(req);
-    res.setHeader('cache-control', 'no-store');
     api(req, res, () => {
       req.url = url;
       signIn.cameByDashboard.delete(req);
-      res.removeHeader('cache-control');
       next();
     });
   }
 
   return function edge(req, res, next) {
-    const rest = below(path, req.url ?? '');
+    const rest = below(path, originForm(req.url ?? ''));
     if (rest === undefined || req.method === 'OPTIONS') api(req, res, next);
     else if (rest.startsWith('/v1/')) passOn(req, res, next);
-    else if (rest === '' || rest === '/session' || findFile(rest)) void answer(req, res, rest);
-    else next();
+    else if (rest === '' || rest === '/session' || findFile(rest)) {
+      if (!isAnswered(res, logger)) void answer(req, res, rest);
+    } else next();
   };
 }

@@ -1,10 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../errors.ts';
 import type { Principal } from '../http/operation.ts';
+import type { Authenticate } from '../http/principal.ts';
 import { isSameOrigin } from './same-origin.ts';
-
-/** Says whose request it is; `null` is nobody's. */
-export type Authenticate = (req: IncomingMessage) => Principal | null | Promise<Principal | null>;
 
 /** Who uses the dashboard, and by what. */
 export interface SignedIn {
@@ -56,6 +54,7 @@ export function createSignIn({ byKey, bySession }: SignInDeps): SignIn {
   return {
     signIn,
     cameByDashboard,
-    authenticate: (req) => (cameByDashboard.has(req) ? signIn(req).then(({ principal }) => principal) : byKey(req)),
+    authenticate: (req, isModelCall) =>
+      cameByDashboard.has(req) ? signIn(req).then(({ principal }) => principal) : byKey(req, isModelCall),
   };
 }

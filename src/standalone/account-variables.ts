@@ -92,7 +92,7 @@ export const accountVariables = {
   }),
   CREDIT_SLICE: variable({
     meaning:
-      'Credits that each gateway sets aside of a balance in use, so that calls need not wait; one that has just met an account may let it overspend as much',
+      'Credits that each gateway sets aside of a balance in use, so that calls need not wait; a burst that costs more is told 429 for a moment',
     reader: amount(billion),
     default: '10',
     example: '0.5',

@@ -24,7 +24,15 @@ const failed: ErrorRequestHandler = (error, _req, res, next) => {
   );
 };
 
-/** The app that serves a gateway by itself: with the usual safe headers, and the error shape for every path it has not. */
-export function createApp(router: RequestHandler): Express {
-  return express().disable('x-powered-by').use(helmet(), router, notFound, failed);
+/**
+ * The app that serves a gateway by itself: with the usual safe headers, and the error shape for every path it has not.
+ * @param hstsMaxAge for how long browsers shall use this host by TLS alone, in milliseconds (RFC 6797); left out, nothing is
+ * said of it, for whether there is TLS in front is for the operator to say
+ */
+export function createApp(router: RequestHandler, hstsMaxAge?: number): Express {
+  const strictTransportSecurity = hstsMaxAge !== undefined && {
+    maxAge: Math.floor(hstsMaxAge / 1_000),
+    includeSubDomains: false,
+  };
+  return express().disable('x-powered-by').use(helmet({ strictTransportSecurity }), router, notFound, failed);
 }

@@ -1,3 +1,4 @@
+import { isIPv4 } from 'node:net';
 import { GatewayError } from '../errors.ts';
 import type { ModelGatewayOptions, UpstreamOptions } from '../options.ts';
 import { accountOptions, checkAccountSettings } from './account-options.ts';
@@ -16,23 +17,34 @@ export interface Configuration {
   readonly secretKeys?: readonly string[];
   /** Absent: the demo upstream. */
   readonly upstream?: UpstreamOptions;
+  /** Milliseconds. Absent: no HSTS. */
+  readonly hstsMaxAge?: number;
   readonly allowHttp: boolean;
   readonly allowPrivateNetworks: readonly string[];
+  /** Why the two are so, for the operator. */
+  readonly allowedBecause: string;
   /** The options that the environment sets; the others keep the package's defaults. */
   readonly options: Pick<
     ModelGatewayOptions,
+    | 'abortOnDisconnect'
     | 'retryDelays'
     | 'attemptTimeout'
     | 'concurrency'
+    | 'concurrencyPerAccount'
     | 'concurrencyPerWebhook'
     | 'changeStreams'
+    | 'drainTimeout'
     | 'recoverRate'
     | 'disableAfterDays'
     | 'disableOnGone'
     | 'maxWebhooks'
     | 'managementRateLimit'
+    | 'readRateLimit'
     | 'retentionDays'
     | 'collectionPrefix'
+    | 'keyGracePeriod'
+    | 'usageBacklog'
+    | 'bodyMemory'
     | 'maxApiKeys'
     | 'limits'
     | 'quotas'
@@ -57,6 +69,35 @@ function readVariable(name: VariableName, text: string): unknown {
   return value;
 }
 
+/** Whether only this machine can reach what listens there; in doubt, not. */
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
+}
+
+type WebhookRules = Pick<Configuration, 'allowHttp' | 'allowPrivateNetworks' | 'allowedBecause'>;
+
+/** Trials on one machine need receivers on loopback; a gateway that others can reach must not be their way to it. */
+function webhookRules(
+  { ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS }: Settings,
+  host: string,
+  production: boolean,
+): WebhookRules {
+  const onTrial = isLoopback(host) && !production;
+  const byDefault = isLoopback(host)
+    ? `NODE_ENV is ${production ? '' : 'not '}production`
+    : `HOST ${host} is not loopback`;
+  return {
+    allowHttp: ALLOW_HTTP ?? onTrial,
+    allowPrivateNetworks: ALLOW_PRIVATE_NETWORKS ?? (onTrial ? ['127.0.0.0/8', '::1/128'] : []),
+    allowedBecause: [
+      ...(ALLOW_HTTP === undefined ? [] : ['ALLOW_HTTP is set']),
+      ...(ALLOW_PRIVATE_NETWORKS === undefined ? [] : ['ALLOW_PRIVATE_NETWORKS is set']),
+      ...(onTrial ? ['HOST is loopback'] : []),
+      byDefault,
+    ].join(', '),
+  };
+}
+
 /** A variable that is set to nothing counts as not set. */
 function readSettings(env: Environment): Settings {
   const names = (Object.keys(variables) as VariableName[]).filter((name) => env[name]);
@@ -64,8 +105,9 @@ function readSettings(env: Environment): Settings {
 }
 
 function upstreamOf(settings: Settings): UpstreamOptions | undefined {
-  const { UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: apiKey, UPSTREAM_NAME: name } = settings;
-  if (baseUrl) return { name: name ?? 'upstream', baseUrl, ...(apiKey && { apiKey }) };
+  const { UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: apiKey, UPSTREAM_NAME: name = 'upstream' } = settings;
+  const { UPSTREAM_MASK_ERRORS: maskErrors, UPSTREAM_MAX_CONCURRENCY: maxConcurrency } = settings;
+  if (baseUrl) return { name, baseUrl, ...stated({ apiKey, maskErrors, maxConcurrency }) };
   if (apiKey) refuse('UPSTREAM_API_KEY', 'is set without UPSTREAM_BASE_URL, so nothing would use it; set both');
   return undefined;
 }
@@ -88,18 +130,25 @@ export function readPlace(env: Environment): Pick<Configuration, 'dataDir' | 'mo
     dataDir: settings.DATA_DIR ?? '.data',
     ...stated({ mongodbUri: settings.MONGODB_URI, secretKeys: settings.SECRET_KEYS }),
     options: stated({
+      abortOnDisconnect: settings.ABORT_ON_DISCONNECT,
       retryDelays: settings.RETRY_DELAYS,
       attemptTimeout: settings.ATTEMPT_TIMEOUT,
       concurrency: settings.CONCURRENCY,
+      concurrencyPerAccount: settings.CONCURRENCY_PER_ACCOUNT,
       concurrencyPerWebhook: settings.CONCURRENCY_PER_WEBHOOK,
       changeStreams: settings.CHANGE_STREAMS,
+      drainTimeout: settings.DRAIN_TIMEOUT,
       recoverRate: settings.RECOVER_RATE,
       disableAfterDays: settings.DISABLE_AFTER_DAYS,
       disableOnGone: settings.DISABLE_ON_GONE,
       maxWebhooks: settings.MAX_WEBHOOKS,
       managementRateLimit: settings.MANAGEMENT_RATE_LIMIT,
+      readRateLimit: settings.READ_RATE_LIMIT,
       retentionDays: settings.RETENTION_DAYS,
       collectionPrefix: settings.COLLECTION_PREFIX,
+      keyGracePeriod: settings.KEY_GRACE_PERIOD,
+      usageBacklog: settings.USAGE_BACKLOG,
+      bodyMemory: settings.BODY_MEMORY,
       ...accountOptions(settings),
     }),
   };
@@ -113,13 +162,12 @@ export function readConfiguration(env: Environment): Configuration {
   const settings = readSettings(env);
   checkSecretKeys(settings);
   checkAccountSettings(settings);
-  const production = env.NODE_ENV === 'production';
+  const host = settings.HOST ?? '127.0.0.1';
   return {
     ...readPlace(env),
-    host: settings.HOST ?? '127.0.0.1',
+    host,
     port: settings.PORT ?? 3000,
-    ...stated({ upstream: upstreamOf(settings) }),
-    allowHttp: settings.ALLOW_HTTP ?? !production,
-    allowPrivateNetworks: settings.ALLOW_PRIVATE_NETWORKS ?? (production ? [] : ['127.0.0.0/8', '::1/128']),
+    ...stated({ upstream: upstreamOf(settings), hstsMaxAge: settings.HSTS_MAX_AGE }),
+    ...webhookRules(settings, host, env.NODE_ENV === 'production'),
   };
 }

@@ -1,10 +1,12 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { loadAccess } from './mongo/access.ts';
 import { findMongod, mongodSources } from './mongo/binary.ts';
 import { defaultCacheFolder } from './mongo/cache-folder.ts';
 import { startGuardian } from './mongo/guardian.ts';
 import { type MongoNode, startNode } from './mongo/node.ts';
+import { keepToOwner } from './mongo/private-file.ts';
 import { readRecord, writeRecord } from './mongo/record.ts';
 import { bringUpReplicaSet, replicaSetUri } from './mongo/replica-set.ts';
 
@@ -22,6 +24,8 @@ export interface EmbeddedMongoOptions {
   readonly cacheDir?: string;
   /** Whether failpoints may be set, for tests. @default false */
   readonly testCommands?: boolean;
+  /** By which address a member is known to clients and to the others, for tests that put a network before it. @default its own */
+  readonly addressOf?: (member: number, port: number) => Promise<string>;
 }
 
 /** A running database that ends with this process, however it ends. */
@@ -38,6 +42,7 @@ async function dataFolder({ dataDir, temporary }: EmbeddedMongoOptions): Promise
   if (temporary) return mkdtemp(join(dataDir ?? tmpdir(), 'express-model-gateway-'));
   if (!dataDir) throw new TypeError('startEmbeddedMongo needs dataDir, or temporary: true');
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await keepToOwner(dataDir);
   return resolve(dataDir);
 }
 
@@ -49,6 +54,7 @@ export async function startEmbeddedMongo(options: EmbeddedMongoOptions): Promise
   const { temporary = false, log = () => {}, replicas = 1, testCommands = false } = options;
   const binary = await findMongod(mongodSources(options.cacheDir ?? defaultCacheFolder()), log);
   const dataDir = await dataFolder(options);
+  const access = await loadAccess(dataDir);
   const ports = (await readRecord(dataDir))?.ports ?? [];
   const guardian = startGuardian(temporary ? dataDir : undefined);
   const nodes: MongoNode[] = [];
@@ -61,11 +67,13 @@ export async function startEmbeddedMongo(options: EmbeddedMongoOptions): Promise
 
   try {
     for (let i = 0; i < replicas; i += 1) {
-      const common = { binary, replSet, testCommands, guardian, log, preferredPort: ports[i] };
+      const common = { binary, replSet, access, testCommands, guardian, log, preferredPort: ports[i] };
       const place = { dbPath: join(dataDir, 'mongo', String(i)), logPath: join(dataDir, `mongo-${i}.log`) };
       nodes.push(await startNode({ ...common, ...place }, dataDir));
     }
-    const set = { name: replSet, hosts: nodes.map((node) => node.host) };
+    const { addressOf = async (member) => nodes[member]?.host ?? '' } = options;
+    const hosts = await Promise.all(nodes.map(({ port }, member) => addressOf(member, port)));
+    const set = { name: replSet, hosts, access };
     await bringUpReplicaSet(set);
     const record = { uri: replicaSetUri(set), ports: nodes.map((node) => node.port) };
     await writeRecord(dataDir, { ...record, pid: process.pid });

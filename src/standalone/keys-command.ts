@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Schemas } from './remote/api.ts';
 import { createShow, type GatewayOptions } from './remote/call.ts';
 import { apiCommands, calling, databaseOption, examples } from './remote/command.ts';
@@ -43,12 +43,11 @@ function inDatabase({ user }: OwnerOptions): string {
 
 function createCommand(terminal: Terminal): Command {
   return keyCommand('create', 'make a key and show it this once')
-    .option('--name <name>', 'what the key is for', '')
-    .option(
-      '--scope <scope>',
-      `what it may be used for: ${scopeNames.join(', ')}; may be repeated`,
-      readScopes,
-      usualScopes,
+    .addOption(new Option('--name <name>', 'what the key is for').default('', 'no name'))
+    .addOption(
+      new Option('--scope <scope>', `what it may be used for: ${scopeNames.join(', ')}; may be repeated`)
+        .argParser(readScopes)
+        .default(usualScopes, usualScopes.join(', ')),
     )
     .option('--model <model>', 'the only models it may call, may be repeated; any when it is left out', several)
     .option('--expires <moment>', 'when it ends, such as 2027-01-01T00:00:00Z; never when it is left out', readMoment)

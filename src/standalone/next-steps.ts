@@ -1,3 +1,4 @@
+import { BlockList } from 'node:net';
 import type { Configuration } from './config.ts';
 import { formatDuration } from './duration.ts';
 import type { Standalone } from './start.ts';
@@ -29,6 +30,15 @@ function webhook(baseUrl: string, key: string, command: string): string[] {
   ];
 }
 
+/** Whether the receiver that is suggested may be called. */
+function canReachThisMachine({ allowHttp, allowPrivateNetworks }: Configuration): boolean {
+  const allowed = new BlockList();
+  for (const [address = '', bits] of allowPrivateNetworks.map((network) => network.split('/'))) {
+    allowed.addSubnet(address, Number(bits), address.includes(':') ? 'ipv6' : 'ipv4');
+  }
+  return allowHttp && allowed.check('127.0.0.1');
+}
+
 /** Goes on where the commands before it were told where the gateway is. */
 function topUp(command: string): string[] {
   return ['Give an account credits:', `  ${command} credits top-up --user usr_1 --credits 500`];
@@ -45,10 +55,11 @@ function parts({ options: { limits, quotas, credits, eventTypes } }: Configurati
   return names.length > 0 ? [`With: ${names.join(', ')}`] : [];
 }
 
-/** What has been relaxed, so that nobody takes a trial set-up for a safe one. */
-function relaxations({ allowHttp, allowPrivateNetworks }: Configuration): string[] {
-  const allowed = [...(allowHttp ? ['plain http'] : []), ...allowPrivateNetworks];
-  return allowed.length === 0 ? [] : [`Webhooks may use: ${allowed.join(', ')} (ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS)`];
+/** What webhooks may use and why, so that nobody takes a trial set-up for a safe one, or wonders what is refused. */
+function webhookRules({ allowHttp, allowPrivateNetworks, allowedBecause }: Configuration): string {
+  const allowed = [allowHttp ? 'plain http' : 'https only', ...allowPrivateNetworks];
+  const networks = allowPrivateNetworks.length > 0 ? allowed : [...allowed, 'public addresses only'];
+  return `Webhooks may use: ${networks.join(', ')} (${allowedBecause}; see ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS)`;
 }
 
 function schedule({ options }: Configuration): string[] {
@@ -72,12 +83,12 @@ export function describeStart(running: Standalone, config: Configuration, comman
       ? 'Upstream: none set (UPSTREAM_BASE_URL), so a demo with the model demo-echo'
       : `Upstream: ${config.upstream?.name}`,
     ...parts(config),
-    ...relaxations(config),
+    webhookRules(config),
     ...schedule(config),
     ...(firstKey ? ['The key is shown this once.'] : [`A lost key: ${command} keys create --database --user usr_1`]),
     '',
     ...(demo ? demoChat(baseUrl, key) : []),
-    ...webhook(baseUrl, key, command),
+    ...(canReachThisMachine(config) ? webhook(baseUrl, key, command) : []),
     ...(config.options.credits ? topUp(command) : []),
   ];
 }

@@ -1,16 +1,13 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../errors.ts';
 import { hardenServer } from '../index.ts';
 
 /** A server that listens. */
 export interface RunningServer {
   readonly port: number;
-  /** Takes no more connections and waits for the answers under way, `patience` milliseconds at most. */
-  drain(patience: number): Promise<void>;
-  /** Cuts what is left. */
+  /** Takes no more connections and cuts those there are. */
   close(): Promise<void>;
 }
 
@@ -40,13 +37,6 @@ export async function startServer(listener: RequestListener, host: string, port:
   const closed = once(server, 'close');
   return {
     port: (server.address() as AddressInfo).port,
-    async drain(patience) {
-      server.close();
-      // a kept-alive connection turns idle only when its answer ends
-      const sweeping = setInterval(() => server.closeIdleConnections(), 20);
-      await Promise.race([closed, sleep(patience, undefined, { ref: false })]);
-      clearInterval(sweeping);
-    },
     async close() {
       server.close();
       server.closeAllConnections();

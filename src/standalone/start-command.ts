@@ -21,7 +21,7 @@ async function start(): Promise<void> {
   const running = await startStandalone(config, log, consoleLogger);
   for (const line of describeStart(running, config, 'npx express-model-gateway')) log(line);
   await untilSignal(parent);
-  log('Ending …');
+  log('Ending when the calls under way have ended; Ctrl-C again ends at once …');
   await running.close();
 }
 

@@ -24,8 +24,6 @@ export interface Standalone {
 
 /** The account that the first start makes a key for. */
 const firstUserId = 'usr_1';
-/** Milliseconds that answers under way may still take when the gateway is told to end. */
-const patience = 2_000;
 
 /** A list of what to undo, run backwards: whatever was started is ended, also when a later step fails. */
 type Undo = (() => Promise<unknown>)[];
@@ -78,9 +76,9 @@ export async function startStandalone(
     undo.push(gateway.close);
     await gateway.start();
     const firstKey = await firstKeyOf(gateway);
-    const server = await startServer(createApp(gateway.router), config.host, config.port);
-    // closing the gateway gives streams that still run their proper end; only then are they cut
-    undo.push(server.close, gateway.close, () => server.drain(patience));
+    const server = await startServer(createApp(gateway.router, config.hstsMaxAge), config.host, config.port);
+    // until the gateway has closed the server answers: what runs may end, and what comes is told to go elsewhere
+    undo.push(server.close, gateway.close);
     const origin = `http://${hostInUrl(config.host)}:${server.port}`;
     return {
       baseUrl: `${origin}/v1`,

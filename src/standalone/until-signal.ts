@@ -1,5 +1,5 @@
-/** npm passes Ctrl-C on to a process that the terminal has already told: the same wish, said twice. */
-const echo = 1_000;
+/** npm passes Ctrl-C on to a process that the terminal has already told: the same wish, said twice. Milliseconds. */
+const echoOfNpm = 1_000;
 const parentInterval = 250;
 
 /** The shell that npm runs a script in dies of SIGTERM without passing it on; all that shows is another parent. */
@@ -14,16 +14,17 @@ function whenNpmLeaves(parent: number, tell: () => void): void {
 }
 
 /**
- * Resolves at Ctrl-C or SIGTERM, the one that only npm got too. Another signal, a second or more later, ends the
- * process at once.
+ * Resolves at Ctrl-C or SIGTERM, the one that only npm got too. Another signal ends the process at once; under
+ * npm, one that comes a second or more later.
  * @param parent `process.ppid` as it was when the process began
  */
 export function untilSignal(parent: number): Promise<void> {
   return new Promise((resolve) => {
+    const echo = process.env.npm_lifecycle_event === undefined ? 0 : echoOfNpm;
     let first: number | undefined;
     const onSignal = () => {
+      if (first !== undefined && Date.now() - first >= echo) process.exit(130);
       first ??= Date.now();
-      if (Date.now() - first > echo) process.exit(130);
       resolve();
     };
     // kept for good: without a handler the next signal would end the process before mongod is down

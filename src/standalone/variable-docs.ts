@@ -5,8 +5,8 @@ const rows = Object.entries<Variable<unknown>>(variables);
 
 /** The variables as `--help` shows them. */
 export function variablesForHelp(): string {
-  const lines = rows.map(([name, { meaning, default: byDefault, example }]) => {
-    return `  ${name}\n      ${meaning}.\n      Default: ${byDefault}. Example: ${name}=${example}`;
+  const lines = rows.map(([name, { meaning, reader, default: byDefault, example }]) => {
+    return `  ${name}\n      ${meaning}.\n      Takes ${reader.allowed}.\n      Default: ${byDefault}. Example: ${name}=${example}`;
   });
   return ['Environment variables:', ...lines].join('\n');
 }

@@ -8,13 +8,13 @@ export const webhookVariables = {
   ALLOW_HTTP: variable({
     meaning: 'Whether webhooks may be plain http',
     reader: yesOrNo,
-    default: 'true, and false with NODE_ENV=production',
+    default: 'true while HOST is loopback and NODE_ENV is not production, else false',
     example: 'false',
   }),
   ALLOW_PRIVATE_NETWORKS: variable({
     meaning: 'Networks that webhooks may reach although they are not public',
     reader: listOf(network, 1_000, 'networks such as 10.0.0.0/8,fd00::/8, or none'),
-    default: '127.0.0.0/8,::1/128, and none with NODE_ENV=production',
+    default: '127.0.0.0/8,::1/128 while HOST is loopback and NODE_ENV is not production, else none',
     example: '10.0.0.0/8,192.168.0.0/16',
   }),
   RETRY_DELAYS: variable({
@@ -34,6 +34,12 @@ export const webhookVariables = {
     reader: wholeNumber(1, 10_000),
     default: '200',
     example: '400',
+  }),
+  CONCURRENCY_PER_ACCOUNT: variable({
+    meaning: 'Of those, attempts in flight at once of one account whose receivers are slow',
+    reader: wholeNumber(1, 10_000),
+    default: 'a quarter of CONCURRENCY',
+    example: '100',
   }),
   CONCURRENCY_PER_WEBHOOK: variable({
     meaning: 'Of those, attempts in flight at once to one webhook',
@@ -76,6 +82,12 @@ export const webhookVariables = {
     reader: wholeNumber(1, 1_000_000),
     default: '300',
     example: '60',
+  }),
+  READ_RATE_LIMIT: variable({
+    meaning: 'Requests that read (GET) one account may make in a minute',
+    reader: wholeNumber(1, 1_000_000),
+    default: '6000',
+    example: '600',
   }),
   EVENT_TYPES: variable({
     meaning: 'Event types of your own by name, each with the JSON schema of its data and an example',

@@ -40,7 +40,7 @@ describe('the command line', function () {
     });
 
   async function start(): Promise<void> {
-    gateway = new CommandProcess(['start'], env());
+    gateway = new CommandProcess(['start'], { ...env(), npm_lifecycle_event: 'start' });
     [, baseUrl = ''] = await gateway.until(/^Base URL: (\S+)$/m);
     await gateway.until(/Try a webhook/);
   }
@@ -258,7 +258,9 @@ describe('the command line', function () {
     const withKey = { MONGODB_URI: uri, SECRET_KEYS: `k1:${Buffer.alloc(32).toString('base64')}`, PORT: '0' };
     const other = new CommandProcess(['start'], withKey);
     const [, data = ''] = await other.until(/^Data: (\S+)$/m);
-    expect(data).to.equal(uri.replace(/\?.*/, ''));
+    const { host, password, pathname } = new URL(uri);
+    expect(data).to.equal(`mongodb://${host}${pathname}`);
+    expect(other.stdout + other.stderr).not.to.include(`:${password}@`);
     await other.until(/Try a webhook/);
     const published = await run(
       ['publish', '--user', 'usr_1', '--type', 'payment.completed', '--data', JSON.stringify(payment)],

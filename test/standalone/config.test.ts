@@ -49,6 +49,23 @@ describe('the configuration from the environment', () => {
     [{ NODE_ENV: 'production' }, (c) => c.allowHttp, false],
     [{ NODE_ENV: 'production', ALLOW_HTTP: 'true' }, (c) => c.allowHttp, true],
     [{ ALLOW_HTTP: 'no' }, (c) => c.allowHttp, false],
+    ...(['127.0.0.1', '127.1.2.3', 'localhost', '::1'] as const).map((HOST): [Environment, Pick<unknown>, unknown] => [
+      { HOST },
+      (c) => [c.allowHttp, c.allowPrivateNetworks, c.allowedBecause],
+      [true, ['127.0.0.0/8', '::1/128'], 'HOST is loopback, NODE_ENV is not production'],
+    ]),
+    ...(['0.0.0.0', '::', '192.168.1.5', 'gateway.example', '127.evil.example', '127.1'] as const).map(
+      (HOST): [Environment, Pick<unknown>, unknown] => [
+        { HOST },
+        (c) => [c.allowHttp, c.allowPrivateNetworks, c.allowedBecause],
+        [false, [], `HOST ${HOST} is not loopback`],
+      ],
+    ),
+    [
+      { HOST: '0.0.0.0', ALLOW_HTTP: 'true', ALLOW_PRIVATE_NETWORKS: '127.0.0.0/8' },
+      (c) => [c.allowHttp, c.allowPrivateNetworks],
+      [true, ['127.0.0.0/8']],
+    ],
     [{}, (c) => c.allowPrivateNetworks, ['127.0.0.0/8', '::1/128']],
     [{ NODE_ENV: 'production' }, (c) => c.allowPrivateNetworks, []],
     [{ NODE_ENV: 'production', ALLOW_PRIVATE_NETWORKS: '10.0.0.0/8' }, (c) => c.allowPrivateNetworks, ['10.0.0.0/8']],
@@ -57,8 +74,12 @@ describe('the configuration from the environment', () => {
     [{}, (c) => c.options, {}],
     [{ RETRY_DELAYS: '300ms, 1m, 2h' }, (c) => c.options, { retryDelays: [300, 60_000, 7_200_000] }],
     [{ RETRY_DELAYS: 'none' }, (c) => c.options, { retryDelays: [] }],
+    [{ DRAIN_TIMEOUT: '2m' }, (c) => c.options, { drainTimeout: 120_000 }],
+    [{}, (c) => c.hstsMaxAge, undefined],
+    [{ HSTS_MAX_AGE: '365d' }, (c) => c.hstsMaxAge, 365 * 86_400_000],
     [{ ATTEMPT_TIMEOUT: '1.5s' }, (c) => c.options, { attemptTimeout: 1_500 }],
     [{ CONCURRENCY: '200' }, (c) => c.options, { concurrency: 200 }],
+    [{ CONCURRENCY_PER_ACCOUNT: '100' }, (c) => c.options, { concurrencyPerAccount: 100 }],
     [{ CONCURRENCY_PER_WEBHOOK: '20' }, (c) => c.options, { concurrencyPerWebhook: 20 }],
     [{ CHANGE_STREAMS: 'true' }, (c) => c.options, { changeStreams: true }],
     [{ RECOVER_RATE: '10' }, (c) => c.options, { recoverRate: 10 }],
@@ -66,8 +87,12 @@ describe('the configuration from the environment', () => {
     [{ DISABLE_ON_GONE: 'true' }, (c) => c.options, { disableOnGone: true }],
     [{ MAX_WEBHOOKS: '5' }, (c) => c.options, { maxWebhooks: 5 }],
     [{ MANAGEMENT_RATE_LIMIT: '60' }, (c) => c.options, { managementRateLimit: 60 }],
+    [{ READ_RATE_LIMIT: '600' }, (c) => c.options, { readRateLimit: 600 }],
     [{ RETENTION_DAYS: '7' }, (c) => c.options, { retentionDays: 7 }],
     [{ COLLECTION_PREFIX: 'llm_' }, (c) => c.options, { collectionPrefix: 'llm_' }],
+    [{ KEY_GRACE_PERIOD: '1h' }, (c) => c.options, { keyGracePeriod: 3_600_000 }],
+    [{ USAGE_BACKLOG: '20000' }, (c) => c.options, { usageBacklog: 20_000 }],
+    [{ BODY_MEMORY: '1073741824' }, (c) => c.options, { bodyMemory: 1024 ** 3 }],
     [{ MAX_API_KEYS: '10' }, (c) => c.options, { maxApiKeys: 10 }],
     [{ KEY_REQUESTS_PER_MINUTE: '60' }, (c) => c.options, { limits: { perKey: { requestsPerMinute: 60 } } }],
     [
@@ -121,7 +146,10 @@ describe('the configuration from the environment', () => {
     ['ALLOW_PRIVATE_NETWORKS', ['10.0.0.0', '10.0.0.0/33', '10.0.0.0/8/8', 'localhost/8', '::1/129', '10.0.0.0/8,']],
     ['RETRY_DELAYS', ['60', '1m,', '1m,5x', '1s,1s,1s,1s,1s,1s', '-1s', '400d']],
     ['ATTEMPT_TIMEOUT', ['31s', '0', '30']],
+    ['DRAIN_TIMEOUT', ['2h', '30']],
+    ['HSTS_MAX_AGE', ['forever', '731d']],
     ['CONCURRENCY', ['0', '10001', '1.5']],
+    ['CONCURRENCY_PER_ACCOUNT', ['0', '10001', 'many']],
     ['CONCURRENCY_PER_WEBHOOK', ['0', '10001', 'many']],
     ['CHANGE_STREAMS', ['2', 'sometimes']],
     ['RECOVER_RATE', ['0', '10001', '1/s']],
@@ -208,8 +236,8 @@ describe('the configuration from the environment', () => {
   });
 
   it('documents every variable in --help', () => {
-    for (const [name, { meaning }] of Object.entries(variables)) {
-      expect(variablesForHelp()).to.include(name).and.include(meaning);
+    for (const [name, { meaning, reader }] of Object.entries(variables)) {
+      expect(variablesForHelp()).to.include(`${name}\n      ${meaning}.\n      Takes ${reader.allowed}.\n`);
     }
   });
 

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { MongoClient } from 'mongodb';
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../src/standalone/embedded-mongo.ts';
+import { loadAccess } from '../../src/standalone/mongo/access.ts';
 import { findMongod, mongodSources } from '../../src/standalone/mongo/binary.ts';
 import { defaultCacheFolder } from '../../src/standalone/mongo/cache-folder.ts';
 import { startMongod } from '../../src/standalone/mongo/mongod.ts';
@@ -168,7 +169,8 @@ describe('the embedded MongoDB', function () {
     const binary = await findMongod(mongodSources(defaultCacheFolder()), () => {});
     const place = { dbPath: join(dataDir, 'mongo', '0'), logPath: join(dataDir, 'mongo-0.log') };
     const guardian = { watch() {}, forget() {}, release() {} };
-    const left = await startMongod({ binary, ...place, replSet: 'gateway', testCommands: false, guardian });
+    const access = await loadAccess(dataDir);
+    const left = await startMongod({ binary, ...place, replSet: 'gateway', access, testCommands: false, guardian });
     try {
       const mongo = await start();
       expect(isAlive(left.pid)).to.equal(false);

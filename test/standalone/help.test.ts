@@ -28,6 +28,15 @@ describe('--help', () => {
     expect(stdout).to.not.match(/^ {2}publish/m);
   });
 
+  it('gives defaults as they are typed', async () => {
+    const tail = await command(['deliveries', 'tail', '--help']);
+    expect(tail.stdout).to.include('(default: 2s)');
+    const create = await command(['keys', 'create', '--help']);
+    expect(create.stdout.replace(/\s+/g, ' '))
+      .to.include('(default: models, webhooks, keys)')
+      .and.include('(default: no name)');
+  });
+
   it('is shown, with exit code 2, where a command is left out', async () => {
     const { code, stdout, stderr } = await command(['webhooks']);
     expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });

@@ -2,6 +2,7 @@ import { chmod, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { keepToOwner } from '../../src/standalone/mongo/private-file.ts';
 import { loadSecretKeys } from '../../src/standalone/secret-key.ts';
 
 describe('the secret key of a data folder', () => {
@@ -37,5 +38,22 @@ describe('the secret key of a data folder', () => {
     await chmod(join(dataDir, 'secret.key'), 0o644);
     await loadSecretKeys(dataDir);
     expect(await modeOf()).to.equal(0o600);
+  });
+});
+
+describe('a data folder of another user', () => {
+  it('is told apart from a fault of the disk, with what to do', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'gateway-folder-'));
+    await chmod(folder, 0o755);
+    // root may change everything: what it is refused is seen as somebody else
+    const isRoot = process.geteuid?.() === 0;
+    try {
+      if (isRoot) process.seteuid?.(65_534);
+      const error = await keepToOwner(isRoot ? folder : '/').catch((reason) => reason);
+      expect(error.message).to.match(/belongs to another user.*chown.*DATA_DIR/);
+    } finally {
+      if (isRoot) process.seteuid?.(0);
+      await rm(folder, { recursive: true });
+    }
   });
 });

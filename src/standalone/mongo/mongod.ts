@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, open, readFile, stat, truncate } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { MongoClient } from 'mongodb';
+import { type MongoAccess, memberClient } from './access.ts';
 import type { Guardian } from './guardian.ts';
 import { freePort, isListening } from './port.ts';
 
@@ -12,6 +12,7 @@ export interface MongodOptions {
   readonly dbPath: string;
   readonly logPath: string;
   readonly replSet: string;
+  readonly access: MongoAccess;
   /** Taken if it is free. */
   readonly preferredPort?: number | undefined;
   /** Failpoints and the like, for tests. */
@@ -45,10 +46,13 @@ function commandLine(options: MongodOptions, port: number): string[] {
     // a shutdown by SIGTERM need not wait for clients: there is nobody but us
     'shutdownTimeoutMillisForSignaledShutdown=100',
     'diagnosticDataCollectionEnabled=false',
+    // nobody gets in without the key, not even before there is a user
+    'enableLocalhostAuthBypass=false',
     ...(options.testCommands ? ['enableTestCommands=1'] : []),
   ];
   return [
     ...['--dbpath', options.dbPath, '--port', String(port), '--bind_ip', '127.0.0.1'],
+    ...['--keyFile', options.access.keyFile],
     ...['--replSet', options.replSet, '--oplogSize', '512', '--wiredTigerCacheSizeGB', '0.5', '--quiet'],
     ...(process.platform === 'win32' ? [] : ['--nounixsocket']),
     ...parameters.flatMap((parameter) => ['--setParameter', parameter]),
@@ -85,9 +89,8 @@ async function whyItEnded(options: MongodOptions, logStart: number): Promise<Mon
 }
 
 /** The process that answers on a port: another mongod may have taken it since it was found free. */
-async function pidAt(port: number): Promise<number | undefined> {
-  const options = { directConnection: true, serverSelectionTimeoutMS: 2_000 };
-  const client = new MongoClient(`mongodb://127.0.0.1:${port}/`, options);
+async function pidAt(port: number, access: MongoAccess): Promise<number | undefined> {
+  const client = memberClient(`127.0.0.1:${port}`, access, { serverSelectionTimeoutMS: 2_000 });
   try {
     return Number((await client.db('admin').command({ serverStatus: 1 })).pid);
   } catch {
@@ -113,7 +116,7 @@ export async function startMongod(options: MongodOptions): Promise<Mongod> {
     options.guardian.forget(pid);
   });
   child.unref();
-  while (running && !((await isListening(port)) && (await pidAt(port)) === pid)) await sleep(20);
+  while (running && !((await isListening(port)) && (await pidAt(port, options.access)) === pid)) await sleep(20);
   if (!running) throw await whyItEnded(options, logStart);
   return { pid, port, ended, kill: (signal) => void child.kill(signal) };
 }

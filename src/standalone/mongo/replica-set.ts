@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Document, MongoClient, MongoError } from 'mongodb';
+import { type Document, MongoError } from 'mongodb';
+import { ensureUser, type MongoAccess, memberClient } from './access.ts';
 
 interface ReplicaSet {
   readonly name: string;
   /** `127.0.0.1:<port>` of each member. */
   readonly hosts: readonly string[];
+  readonly access: MongoAccess;
 }
 
 type AdminCommand = (command: Document) => Promise<Document>;
@@ -70,12 +72,12 @@ async function until(step: () => Promise<void>, again: (error: unknown) => boole
 }
 
 /**
- * Brings the nodes up as one replica set and resolves when every member is up and one takes writes.
+ * Brings the nodes up as one replica set and resolves when every member is up, one takes writes and the user is there.
  * @throws MongoError when that has not come about after 60 s
  */
 export async function bringUpReplicaSet(set: ReplicaSet): Promise<void> {
   const deadline = Date.now() + patience;
-  const client = new MongoClient(`mongodb://${set.hosts[0]}/`, { directConnection: true });
+  const client = memberClient(set.hosts[0] ?? '', set.access);
   try {
     const admin: AdminCommand = (command) => client.db('admin').command(command);
     await until(() => configure(admin, set), passes, deadline);
@@ -87,9 +89,14 @@ export async function bringUpReplicaSet(set: ReplicaSet): Promise<void> {
   } finally {
     await client.close();
   }
+  await until(
+    () => ensureUser(set.hosts, set.name, set.access),
+    (error) => error instanceof MongoError,
+    deadline,
+  );
 }
 
 /** How a client reaches the set, and its database. */
-export function replicaSetUri({ name, hosts }: ReplicaSet): string {
-  return `mongodb://${hosts.join(',')}/gateway?replicaSet=${name}`;
+export function replicaSetUri({ name, hosts, access: { user } }: ReplicaSet): string {
+  return `mongodb://${user.name}:${user.password}@${hosts.join(',')}/gateway?replicaSet=${name}&authSource=admin`;
 }

@@ -4,6 +4,8 @@ import type { Terminal } from '../terminal/terminal.ts';
 export interface Page<Row> {
   data: Row[];
   has_more: boolean;
+  /** What the next page follows, where that is not the last row of this one. */
+  next_after?: string;
 }
 
 /** The most one request answers. */
@@ -20,13 +22,15 @@ export async function gather<Row extends { id: string }>(
   for (;;) {
     const next = await page({ limit: Math.min(pageSize, limit - data.length), ...(after && { after }) });
     data.push(...next.data);
-    after = data.at(-1)?.id;
-    if (!next.has_more || next.data.length === 0 || data.length >= limit) return { data, has_more: next.has_more };
+    after = next.next_after ?? data.at(-1)?.id;
+    const { has_more, next_after } = next;
+    const isLast = !has_more || (next.data.length === 0 && next_after === undefined);
+    if (isLast || data.length >= limit) return { data, has_more, ...(next_after !== undefined && { next_after }) };
   }
 }
 
 /** Says on stderr that a list goes on, and how to read on. */
-export function tellOfMore({ tell }: Terminal, { data, has_more }: Page<{ id: string }>): void {
-  const last = data.at(-1);
-  if (has_more && last) tell(`There are more: --limit ${data.length * 5}, or --after ${last.id}`);
+export function tellOfMore({ tell }: Terminal, { data, has_more, next_after }: Page<{ id: string }>): void {
+  const after = next_after ?? data.at(-1)?.id;
+  if (has_more && after) tell(`There are more: --limit ${data.length * 5}, or --after ${after}`);
 }

@@ -22,6 +22,7 @@ const advice: { readonly [Code in Schemas['ErrorCode']]?: string } = {
   api_key_not_found: `Your keys: ${program} keys list`,
   idempotency_conflict: 'Take another key, or publish exactly what was published under it.',
   shutting_down: 'It is ending; try again in a moment.',
+  database_unavailable: 'The operator has to look whether MongoDB runs.',
 };
 
 async function errorIn(response: Response): Promise<ErrorFields | undefined> {

@@ -55,10 +55,11 @@ describe('express-model-gateway webhooks', () => {
     expect(short.stderr).to.match(/^invalid_value: secret: /);
   });
 
-  it('create does not make a secret that a program would never see', async () => {
-    const refused = await live.run('webhooks', 'create', url, '--event', 'credits.low', '--json');
-    expect(refused).to.include({ code: 2, stdout: '' });
-    expect(refused.stderr).to.include('--secret');
+  it('create tells a program the secret that was made, and none that it sent', async () => {
+    const made = await live.run('webhooks', 'create', url, '--event', 'credits.low', '--json');
+    expect(made.code).to.equal(0);
+    expect(made.json.secret).to.match(/^whsec_[A-Za-z0-9+/]{43}=$/);
+    expect(await create()).not.to.have.property('secret');
   });
 
   it('create names the types there are where one is not', async () => {

@@ -23,6 +23,7 @@ export function stateOf({ state, in_flight, attempts_made }: Delivery): {
 const codeWords: Readonly<Record<string, string>> = {
   dns_failed: 'Name not resolved',
   address_not_allowed: 'Address not allowed',
+  http_not_allowed: 'Plain http not allowed',
   connect_refused: 'Connection refused',
   connect_failed: 'No route',
   connect_timeout: 'Connection timed out',

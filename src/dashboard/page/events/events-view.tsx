@@ -69,8 +69,8 @@ export function EventsView({ route }: { route: Route }) {
           <h2>{state ? `${state.charAt(0).toUpperCase()}${state.slice(1)}` : 'All, newest first'}</h2>
         </div>
         <Loaded query={query} lines={8}>
-          {({ data, has_more }) =>
-            data.length === 0 ? (
+          {({ data, has_more, next_after }) =>
+            data.length === 0 && !has_more ? (
               <Empty title={type || state ? 'Nothing matches' : 'No events yet'}>
                 <p class="muted">
                   {type || state
@@ -80,8 +80,12 @@ export function EventsView({ route }: { route: Route }) {
               </Empty>
             ) : (
               <>
-                <EventTable caption="Events, newest first" events={data} />
-                <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
+                {data.length > 0 ? (
+                  <EventTable caption="Events, newest first" events={data} />
+                ) : (
+                  <p class="muted">None so far; older events have not been searched yet.</p>
+                )}
+                <Pager route={route} next={has_more ? (next_after ?? data.at(-1)?.id) : undefined} />
               </>
             )
           }

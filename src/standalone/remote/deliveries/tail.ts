@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { parseDuration } from '../../duration.ts';
 import { PassingFailure } from '../../terminal/command-failure.ts';
 import { toJson } from '../../terminal/printable.ts';
@@ -67,7 +67,7 @@ export function tailCommand(terminal: Terminal): Command {
   const command = new Command('tail').description('follow deliveries live, a line for each change, until Ctrl-C');
   return withFilter(command, terminal)
     .option('--lines <n>', 'how many of the past to begin with', count, 10)
-    .option('--interval <duration>', 'how often to look', readInterval, 2_000)
+    .addOption(new Option('--interval <duration>', 'how often to look').argParser(readInterval).default(2_000, '2s'))
     .addHelpText('after', examples('deliveries tail', 'deliveries tail --webhook wh_01kaj3m5x2f7q9w4n8r1t6b0zc --json'))
     .action(calling(terminal, tail));
 }

@@ -8,10 +8,10 @@ import { calling, examples } from '../command.ts';
 
 type Description = Schemas['EventTypeDescription'];
 
-/** Descriptions are Markdown, which begins by saying that all of this is in beta. */
+/** Each description begins by saying that all of this is in beta. */
 function plainText({ description }: Description): string {
   return description
-    .replace(/^\*\*Beta\.\*\* /, '')
+    .replace(/^Beta\. /, '')
     .replaceAll('`', '')
     .replace(/\s+/g, ' ');
 }

@@ -3,7 +3,7 @@ import type { Terminal } from '../../terminal/terminal.ts';
 import { dataOf, type Schemas } from '../api.ts';
 import { calling, examples } from '../command.ts';
 import { several } from '../flags.ts';
-import { readSecret, secretHelp, showWithSecret } from './secret.ts';
+import { secretField, secretHelp, showWithSecret } from './secret.ts';
 
 interface Options {
   readonly event: Schemas['EventType'][];
@@ -26,9 +26,8 @@ export function createWebhookCommand(terminal: Terminal): Command {
     )
     .action(
       calling(terminal, async (call, url: string, { event: events, secret: given }: Options) => {
-        const secret = await readSecret(call, given);
-        const body = { url, events, secret: secret.text };
-        showWithSecret(call, await dataOf(call.api.POST('/v1/webhooks', { body })), secret);
+        const body = { url, events, ...(await secretField(call, given)) };
+        showWithSecret(call, await dataOf(call.api.POST('/v1/webhooks', { body })));
       }),
     );
 }

@@ -3,7 +3,7 @@ import { parseDuration } from '../../duration.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { dataOf, type Schemas } from '../api.ts';
 import { calling, examples } from '../command.ts';
-import { readSecret, secretHelp, showWithSecret } from './secret.ts';
+import { secretField, secretHelp, showWithSecret } from './secret.ts';
 
 interface Options {
   readonly secret?: string;
@@ -40,14 +40,13 @@ export function rotateSecretCommand(terminal: Terminal): Command {
     )
     .action(
       calling(terminal, async (call, id: string, { secret: given, overlap, serviceSignature }: Options) => {
-        const secret = await readSecret(call, given);
         const body = {
-          secret: secret.text,
+          ...(await secretField(call, given)),
           ...(overlap !== undefined && { overlap_seconds: overlap }),
           ...(serviceSignature && { service_signature: serviceSignature }),
         };
         const rotate = call.api.POST('/v1/webhooks/{id}/rotate_secret', { params: { path: { id } }, body });
-        showWithSecret(call, await dataOf(rotate), secret);
+        showWithSecret(call, await dataOf(rotate));
       }),
     );
 }

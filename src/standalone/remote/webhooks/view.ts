@@ -3,7 +3,7 @@ import type { Paint } from '../../terminal/paint.ts';
 import { type Cell, fieldLines } from '../../terminal/table.ts';
 import type { Schemas } from '../api.ts';
 
-/** What the API shows of a webhook, more or less of it, and a secret that was made here. */
+/** What the API shows of a webhook, more or less of it, and a secret that the gateway made. */
 export type WebhookView = Schemas['Webhook'] & Partial<Schemas['WebhookDetails']> & { readonly secret?: string };
 
 /** Whether a webhook is delivered to; who it was that paused it. */
