@@ -1,5 +1,8 @@
-/** Longer than the driver looks for a server (30 s) and than electing a primary takes. Milliseconds. */
-const patience = 40_000;
+/**
+ * Longer than the gateway's own connection looks for a server, and short enough that work goes on within 10 s of the
+ * database's return. Milliseconds.
+ */
+const patience = 9_000;
 
 /** What was asked for may have been done, and may still be. */
 export class UnansweredError extends Error {

@@ -189,7 +189,7 @@ export interface paths {
         /**
          * Create a webhook
          * @description **Beta.** Registers a URL for the types of event you name. It is active at once.
-         *     The secret signs every delivery; it is never shown again, so keep it.
+         *     The secret signs every delivery. Leave it out and one is made, which only this answer shows: keep it.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -250,7 +250,8 @@ export interface paths {
         put?: never;
         /**
          * Rotate a webhook's secret
-         * @description **Beta.** Replaces the secret by one that you send. For the time of the overlap both are good:
+         * @description **Beta.** Replaces the secret by one that you send or, where you leave it out, by a new one that only this answer
+         *     shows. For the time of the overlap both are good:
          *     `webhook-signature` carries a signature with each, the new one first; `x-service-signature`, which has room for
          *     one, is made with the new secret or, if you say so, with the previous one until the end. Afterwards only the
          *     new secret signs.
@@ -260,7 +261,8 @@ export interface paths {
          *     until the overlap has ended.
          *
          *     Only the last two secrets are good: a rotation during another ends that one. Sending the new secret again
-         *     changes only the rest of the overlap and `service_signature`, so this request can be repeated.
+         *     changes only the rest of the overlap and `service_signature`, so a request with a secret can be repeated. One without
+         *     makes another secret each time.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -553,7 +555,8 @@ export interface paths {
         /**
          * Revoke an API key
          * @description Revokes a key of your account, everywhere within a second, and publishes `api_key.revoked`. Its record stays.
-         *     Revoking it again changes nothing and answers the same.
+         *     Revoking it again changes nothing and answers the same. A key that may do more, or call more models, than your own
+         *     answers 403.
          */
         delete: operations["deleteApiKey"];
         options?: never;
@@ -637,7 +640,8 @@ export interface paths {
         /**
          * List events
          * @description Lists the events of your account, newest first, as long as they are kept (30 days unless the operator says
-         *     otherwise). When `has_more` is true, ask again with `after` set to the last id of this page.
+         *     otherwise). When `has_more` is true, ask again with `after` set to `next_after`, or to the last id of this page
+         *     where there is none.
          */
         get: operations["listEvents"];
         put?: never;
@@ -950,14 +954,14 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "cross_origin_request" | "insufficient_credits" | "invalid_json" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "webhook_not_found" | "model_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "shutting_down";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     A code never changes its meaning; there may be new ones.
          * @example timeout
          * @example http_500
          */
-        DeliveryErrorCode: ("dns_failed" | "address_not_allowed" | "connect_refused" | "connect_failed" | "connect_timeout" | "tls_failed" | "reset" | "timeout" | "redirect" | "invalid_response" | "worker_crashed" | "invalid_request" | "aborted" | "closed" | "unknown") | string;
+        DeliveryErrorCode: ("dns_failed" | "address_not_allowed" | "http_not_allowed" | "connect_refused" | "connect_failed" | "connect_timeout" | "tls_failed" | "reset" | "timeout" | "redirect" | "invalid_response" | "worker_crashed" | "invalid_request" | "aborted" | "closed" | "unknown") | string;
         /** @description An error of the provider, relayed as it came. Its fields are the provider's; most send these. */
         ProviderError: {
             error?: {
@@ -1000,6 +1004,8 @@ export interface components {
             top_p?: number | null;
             /** @description How many answers to write. */
             n?: number | null;
+            /** @description How many answers some providers write of which the best are answered. */
+            best_of?: number | null;
             /** @description Up to four texts at which the answer ends. */
             stop?: string | string[] | null;
             /** @description The tools the model may call. */
@@ -1079,9 +1085,22 @@ export interface components {
             /** @description The id of the model. */
             model: string;
             /** @description The text or texts to continue, or their tokens. */
-            prompt: string | unknown[];
+            prompt: string | (string | number | unknown[])[];
             /** @description Whether the answer comes as server-sent events while it is written. */
             stream?: boolean | null;
+            /** @description Options of a streamed answer. */
+            stream_options?: ({
+                /** @description Whether a last chunk tells the tokens used. */
+                include_usage?: boolean | null;
+            } & {
+                [key: string]: unknown;
+            }) | null;
+            /** @description How many answers to write. */
+            n?: number | null;
+            /** @description How many answers to write of which the best are answered. */
+            best_of?: number | null;
+            /** @description What some providers call `max_tokens`. */
+            max_completion_tokens?: number | null;
             /** @description The most tokens the answer may have. */
             max_tokens?: number | null;
         } & {
@@ -1107,11 +1126,8 @@ export interface components {
             [key: string]: unknown;
         };
         ImageEditRequest: {
-            /**
-             * Format: binary
-             * @description The image or images, as PNG, WebP or JPEG files.
-             */
-            image: string;
+            /** @description The image, as a PNG, WebP or JPEG file; several of them as parts of this name or of the name `image[]`. */
+            image: string | string[];
             /** @description What is to be drawn. */
             prompt: string;
             /**
@@ -1121,6 +1137,10 @@ export interface components {
             mask?: string;
             /** @description The id of the model; the provider's default when it is left out. */
             model?: string;
+            /** @description How many images to draw. */
+            n?: number;
+            /** @description Whether the answer comes as server-sent events while the image is drawn. */
+            stream?: boolean;
         } & {
             [key: string]: unknown;
         };
@@ -1134,6 +1154,8 @@ export interface components {
             model?: string;
             /** @description How many images to draw. */
             n?: number;
+            /** @description Whether the answer comes as server-sent events, where the provider has such. */
+            stream?: boolean;
         } & {
             [key: string]: unknown;
         };
@@ -1326,6 +1348,12 @@ export interface components {
             data: components["schemas"]["PastEvent"][];
             /** @description Whether there are more events after this page. */
             has_more: boolean;
+            /**
+             * @description What to set `after` to for the next page. Only there when that is not the last id of this page: a list by
+             *     `state` looks at a bounded number of deliveries, so a page may have fewer events than its `limit`, or none.
+             * @example evt_01kaj3m5x50000000000000000
+             */
+            next_after?: string;
         };
         EventTypeDescription: {
             /** @description What a webhook subscribes to. */
@@ -1351,7 +1379,7 @@ export interface components {
             user_id: string;
             amount: components["schemas"]["Amount"];
             currency: components["schemas"]["Currency"];
-            /** @description The credits that the payment adds. */
+            /** @description The credits that the payment adds; counted to a millionth. */
             credits_added?: number;
             /** @description Why it failed, such as `card_declined`. */
             reason?: string;
@@ -1384,9 +1412,11 @@ export interface components {
             events: components["schemas"]["EventTypes"];
             /**
              * @description What deliveries are signed with, 8 to 256 characters; choose it at random. `whsec_` followed by base64
-             *     works with every Standard Webhooks library.
+             *     works with every Standard Webhooks library. A secret that is easy to guess is refused: fewer than 5 different
+             *     characters, a short text that is repeated, sequences such as 1234 or qwerty, a common word. When it is left out,
+             *     the gateway makes one and shows it once.
              */
-            secret: string;
+            secret?: string;
         };
         WebhookUpdate: {
             events?: components["schemas"]["EventTypes"];
@@ -1394,8 +1424,11 @@ export interface components {
             active?: boolean;
         };
         WebhookSecretRotate: {
-            /** @description The new secret, 8 to 256 characters; choose it at random. It is never shown again, so keep it. */
-            secret: string;
+            /**
+             * @description The new secret, 8 to 256 characters; choose it at random. One that is easy to guess is refused, as at creation. When
+             *     it is left out, the gateway makes one and shows it once.
+             */
+            secret?: string;
             /**
              * @description How long the previous secret is good too, in seconds: 0 (it ends at once) to 604,800 (7 days);
              *     86,400 (a day) when it is left out.
@@ -1422,7 +1455,7 @@ export interface components {
             /** @description Whether events are delivered. */
             active: boolean;
         };
-        /** @description A webhook. Its secret is never shown. */
+        /** @description A webhook, without its secret. */
         Webhook: components["schemas"]["WebhookSummary"] & {
             /**
              * Format: date-time
@@ -1430,6 +1463,17 @@ export interface components {
              */
             created_at: string;
         };
+        MadeSecret: {
+            /**
+             * @description The secret that the gateway made: `whsec_` and 32 random bytes in base64. It is there only where you sent none,
+             *     and is never shown again.
+             */
+            readonly secret?: string;
+        };
+        /** @description A new webhook, with its secret where the gateway made it. */
+        WebhookCreated: components["schemas"]["Webhook"] & components["schemas"]["MadeSecret"];
+        /** @description A webhook whose secret was replaced, with the new one where the gateway made it. */
+        WebhookSecretRotated: components["schemas"]["WebhookDetails"] & components["schemas"]["MadeSecret"];
         /** @description A webhook, how it fares, and how far its secret's rotation has come. */
         WebhookDetails: components["schemas"]["Webhook"] & {
             /** @description When and why the gateway set `active` to false; null when it did not, and once it is set to true again. */
@@ -1898,10 +1942,22 @@ export interface components {
             };
         };
         /**
-         * @description The gateway is shutting down: nothing was done, send the request again. Or the database left open whether this
-         *     was done: repeat it with the same `Idempotency-Key` where the operation takes one, and it cannot be done twice.
+         * @description The gateway is shutting down, holds as many bytes of requests as it can, or its database does not answer: send the
+         *     request again after `retry-after`. Or the database left open whether this was done: repeat it with the same
+         *     `Idempotency-Key` where the operation takes one, and it cannot be done twice.
          */
         Unconfirmed: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                "retry-after": components["headers"]["RetryAfterShutdown"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description Your own key has no scope for API keys, or the other key may do more than your own. */
+        RevocationForbidden: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -2118,7 +2174,8 @@ export interface components {
             };
         };
         /**
-         * @description The body is larger than the gateway takes.
+         * @description The body is larger than the gateway takes: 32 MiB, 1,000,000 keys and values other than numbers, 1,000 keys in the
+         *     body itself, 100-fold growth beyond 1 MiB when decompressed.
          *     The provider's own 413 comes through as it answered it.
          */
         ModelRequestTooLarge: {
@@ -2154,8 +2211,9 @@ export interface components {
             };
         };
         /**
-         * @description Too many requests or tokens in this minute; `retry-after` and `retry-after-ms` say when to try again, and the
-         *     account is told once per key and window by `rate_limit.exceeded`. The provider's own 429 comes through as it answered it.
+         * @description Too many requests or tokens in this minute, or too many bytes of requests at once; `retry-after` and
+         *     `retry-after-ms` say when to try again. `rate_limit.exceeded` tells the account of a limit once per key and window.
+         *     The provider's own 429 comes through as it answered it.
          */
         ModelRateLimited: {
             headers: {
@@ -2182,7 +2240,25 @@ export interface components {
                 "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
             };
         };
-        /** @description Too many changes in a minute. `retry-after` says in how many seconds to try again. */
+        /** @description Too many requests that read in a minute. `retry-after` says in how many seconds to try again. */
+        TooManyReads: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                /**
+                 * @description Seconds to wait.
+                 * @example 12
+                 */
+                "retry-after"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /**
+         * @description Too many changes in a minute; or too many bytes of requests, resends or test events at once. `retry-after` says in
+         *     how many seconds to try again.
+         */
         RateLimited: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
@@ -2233,10 +2309,14 @@ export interface components {
                 "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
             };
         };
-        /** @description The gateway is shutting down and takes no new work. */
+        /**
+         * @description The gateway is shutting down, its database does not answer, or it holds as many bytes of requests as it can. Send
+         *     the request again after `retry-after`.
+         */
         ShuttingDown: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
+                "retry-after": components["headers"]["RetryAfterShutdown"];
                 [name: string]: unknown;
             };
             content: {
@@ -2244,12 +2324,15 @@ export interface components {
             };
         };
         /**
-         * @description The gateway is shutting down and takes no new work.
+         * @description The gateway is shutting down; it holds as many bytes of requests, or has as many calls under way to the provider, as
+         *     it can; or its database does not answer, so it cannot tell whether your key is good or your account has credits.
+         *     Send the request again after `retry-after`.
          *     The provider's own 503 comes through as it answered it.
          */
         ModelShuttingDown: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
+                "retry-after": components["headers"]["RetryAfterShutdown"];
                 [name: string]: unknown;
             };
             content: {
@@ -2343,6 +2426,11 @@ export interface components {
     };
     requestBodies: never;
     headers: {
+        /**
+         * @description Seconds after which to send the request again.
+         * @example 1
+         */
+        RetryAfterShutdown: number;
         /**
          * @description The id of this request, `req_…`. Quote it when you ask for help.
          * @example req_01kaj3m5x2f7q9w4n8r1t6b0ze
@@ -2686,6 +2774,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NoProvider"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];
@@ -2722,6 +2811,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["ModelNotFound"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];
             503: components["responses"]["ModelShuttingDown"];
@@ -2762,6 +2852,7 @@ export interface operations {
             400: components["responses"]["InvalidQuery"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -2779,14 +2870,17 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The webhook, without its secret. */
+            /**
+             * @description The webhook, without its secret where you sent one. A secret that was made for you is in this answer alone, which
+             *     has `cache-control: no-store`.
+             */
             201: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Webhook"];
+                    "application/json": components["schemas"]["WebhookCreated"];
                 };
             };
             /** @description The body is not valid JSON, a field is missing, unknown or wrong, or the URL may not be called. */
@@ -2847,6 +2941,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["WebhookNotFound"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -2954,14 +3049,17 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The webhook, without its secrets. */
+            /**
+             * @description The webhook, without the secret where you sent one. A secret that was made for you is in this answer alone, which
+             *     has `cache-control: no-store`.
+             */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WebhookDetails"];
+                    "application/json": components["schemas"]["WebhookSecretRotated"];
                 };
             };
             /** @description The body is not valid JSON, or a field is missing, unknown or wrong. */
@@ -3155,6 +3253,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["WebhookNotFound"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -3202,6 +3301,7 @@ export interface operations {
                     "application/json": components["schemas"]["Error"];
                 };
             };
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -3235,6 +3335,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["WebhookNotFound"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -3302,6 +3403,7 @@ export interface operations {
             400: components["responses"]["InvalidQuery"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -3335,6 +3437,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["DeliveryNotFound"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -3432,6 +3535,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NoUsage"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -3469,6 +3573,7 @@ export interface operations {
             400: components["responses"]["InvalidQuery"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -3534,7 +3639,7 @@ export interface operations {
             };
             400: components["responses"]["UnknownQuery"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["InsufficientScope"];
+            403: components["responses"]["RevocationForbidden"];
             404: components["responses"]["ApiKeyNotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -3580,6 +3685,7 @@ export interface operations {
             400: components["responses"]["InvalidQuery"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -3706,6 +3812,7 @@ export interface operations {
             400: components["responses"]["InvalidQuery"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -3746,6 +3853,7 @@ export interface operations {
             409: components["responses"]["IdempotencyConflict"];
             413: components["responses"]["RequestTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unconfirmed"];
         };
@@ -3779,6 +3887,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["EventNotFound"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -3805,6 +3914,7 @@ export interface operations {
             400: components["responses"]["UnknownQuery"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -3845,6 +3955,7 @@ export interface operations {
             409: components["responses"]["IdempotencyConflict"];
             413: components["responses"]["RequestTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unconfirmed"];
         };
@@ -3872,6 +3983,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["NoCredits"];
+            429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
         };
@@ -3913,6 +4025,7 @@ export interface operations {
             409: components["responses"]["IdempotencyConflict"];
             413: components["responses"]["RequestTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unconfirmed"];
         };

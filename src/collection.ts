@@ -1,7 +1,13 @@
 import { type ClientSession, type Connection, type Model, mongo, type Schema } from 'mongoose';
 
 /** How everything is written that must not be lost. */
-export const durable = { w: 'majority', j: true } as const;
+const durable = { w: 'majority', j: true } as const;
+
+/**
+ * What every transaction states beside its read concern: it takes what is missing from the host's connection, which may
+ * prefer secondaries, and the driver lets a transaction read from the primary only.
+ */
+export const durableTransaction = { writeConcern: durable, readPreference: 'primary' } as const;
 
 /**
  * What every schema is made with. A field or a filter that the schema does not know throws: mongoose would drop it, and
@@ -50,6 +56,16 @@ const most = 1_000;
 interface WriteAnswer {
   readonly n: number;
   readonly writeErrors?: readonly mongo.ErrorDescription[];
+  /** Absent from a standalone mongod and a mongos. */
+  readonly electionId?: mongo.ObjectId;
+}
+
+/** What an `insert` has done; what it does not name as failed is stored. */
+export interface Inserted {
+  /** By place. */
+  readonly failures: ReadonlyMap<number, mongo.MongoServerError>;
+  /** In which election its primary was chosen, in hexadecimal; absent where the server does not tell. */
+  readonly electionId?: string;
 }
 
 /** A statement of the command `update` (MongoDB's manual, "update", "updates"). */
@@ -65,8 +81,10 @@ export interface UpdateStatement {
  * at every document twice more. Without a transaction nothing is tried again, so that a write that fails may have been done.
  */
 export interface BareWrites {
-  /** @throws MongoServerError of the first document that was refused */
-  insert(documents: readonly object[], session?: ClientSession): Promise<void>;
+  /** Resolves to the id of the election in which the primary was chosen. @throws MongoServerError of the first document that was refused */
+  insert(documents: readonly object[], session?: ClientSession): Promise<string | undefined>;
+  /** Of as many as fit into one command. */
+  insertEach(documents: readonly object[]): Promise<Inserted>;
   /** Resolves to how many documents were met. @throws MongoServerError of the first statement that was refused */
   update(statements: readonly UpdateStatement[], session?: ClientSession): Promise<number>;
 }
@@ -75,29 +93,39 @@ export function bareWrites<T>(model: Model<T>): BareWrites {
   const db = model.db.getClient().db(model.db.name);
   const name = model.collection.collectionName;
 
+  async function run(command: mongo.Document, session?: ClientSession): Promise<WriteAnswer> {
+    const concern = session ? {} : { writeConcern: durable };
+    const options = { ignoreUndefined: true, ...(session && { session }) };
+    return (await db.command({ ...command, ordered: false, ...concern }, options)) as unknown as WriteAnswer;
+  }
+
   async function inCommands<One>(
     all: readonly One[],
     toCommand: (part: readonly One[]) => mongo.Document,
     session?: ClientSession,
-  ): Promise<number> {
-    const concern = session ? {} : { writeConcern: durable };
-    const options = { ignoreUndefined: true, ...(session && { session }) };
-    let met = 0;
+  ): Promise<WriteAnswer[]> {
+    const answers: WriteAnswer[] = [];
     for (let i = 0; i < all.length; i += most) {
-      const command = { ...toCommand(all.slice(i, i + most)), ...concern };
-      const { n, writeErrors = [] } = (await db.command(command, options)) as unknown as WriteAnswer;
-      if (writeErrors[0]) throw new mongo.MongoServerError(writeErrors[0]);
-      met += n;
+      const answer = await run(toCommand(all.slice(i, i + most)), session);
+      if (answer.writeErrors?.[0]) throw new mongo.MongoServerError(answer.writeErrors[0]);
+      answers.push(answer);
     }
-    return met;
+    return answers;
   }
 
   return {
     async insert(all, session) {
-      await inCommands(all, (documents) => ({ insert: name, documents, ordered: false }), session);
+      const [answer] = await inCommands(all, (documents) => ({ insert: name, documents }), session);
+      return answer?.electionId?.toHexString();
     },
-    update(all, session) {
-      return inCommands(all, (updates) => ({ update: name, updates, ordered: false }), session);
+    async insertEach(documents) {
+      const { writeErrors = [], electionId } = await run({ insert: name, documents });
+      const failures = new Map(writeErrors.map((one) => [Number(one.index), new mongo.MongoServerError(one)]));
+      return { failures, ...(electionId && { electionId: electionId.toHexString() }) };
+    },
+    async update(all, session) {
+      const answers = await inCommands(all, (updates) => ({ update: name, updates }), session);
+      return answers.reduce((met, { n }) => met + n, 0);
     },
   };
 }

@@ -26,13 +26,23 @@ export function isDuplicateKey(error: unknown, key?: string): boolean {
 }
 
 /**
+ * What went wrong in an unordered bulk write, by place; everything else of it is written.
+ * @throws the error when it went wrong as a whole, or nobody knows whether the others will stay
+ */
+export function failuresIn(error: unknown): Map<number, unknown> {
+  const { writeErrors, result } = error as BulkError;
+  const failures = [writeErrors ?? []].flat();
+  const isUnconfirmed = result?.getWriteConcernError?.() !== undefined;
+  if (failures.length === 0 || isUnconfirmed) throw error;
+  return new Map(failures.map((one) => [one.index, one]));
+}
+
+/**
  * The places in a bulk write of what met such a document.
  * @throws the error when anything else went wrong, or nobody knows whether the others will stay
  */
 export function duplicatesIn(error: unknown): Set<number> {
-  const { writeErrors, result } = error as BulkError;
-  const failures = [writeErrors ?? []].flat();
-  const isUnconfirmed = result?.getWriteConcernError?.() !== undefined;
-  if (failures.length === 0 || isUnconfirmed || failures.some((one) => !isDuplicateKey(one))) throw error;
-  return new Set(failures.map(({ index }) => index));
+  const failures = failuresIn(error);
+  if ([...failures.values()].some((one) => !isDuplicateKey(one))) throw error;
+  return new Set(failures.keys());
 }

@@ -13,7 +13,9 @@ export const errorStatus = {
   // what the account has left
   insufficient_credits: 402,
   // the request
+  malformed_request: 400,
   invalid_json: 400,
+  invalid_form: 400,
   invalid_encoding: 400,
   missing_required_parameter: 400,
   unknown_parameter: 400,
@@ -26,6 +28,8 @@ export const errorStatus = {
   request_timeout: 408,
   request_too_large: 413,
   unsupported_media_type: 415,
+  expectation_failed: 417,
+  headers_too_large: 431,
   // what it names
   webhook_not_found: 404,
   model_not_found: 404,
@@ -51,6 +55,8 @@ export const errorStatus = {
   // upstreams
   upstream_unreachable: 502,
   upstream_auth_failed: 502,
+  upstream_rate_limited: 429,
+  upstream_error: 502,
   upstream_invalid_response: 502,
   upstream_disconnected: 502,
   upstream_timeout: 504,
@@ -58,7 +64,9 @@ export const errorStatus = {
   invalid_options: 500,
   secret_unreadable: 500,
   internal_error: 500,
+  overloaded: 503,
   shutting_down: 503,
+  database_unavailable: 503,
 } as const;
 
 /** A stable, documented error code. */
@@ -90,6 +98,36 @@ const typeOfStatus: Readonly<Record<number, string>> = {
   429: 'rate_limit_error',
 };
 
+/** OpenAI's `error.type` of a status. Pure. */
+export function errorType(status: number): string {
+  return typeOfStatus[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error');
+}
+
+/** Whether this is a code that errors are answered with. Pure. */
+export function isErrorCode(code: unknown): code is ErrorCode {
+  return typeof code === 'string' && Object.hasOwn(errorStatus, code);
+}
+
+/** What was thrown, in words. A host's functions may throw anything, even a promise; reading it never throws. */
+export function describeThrown(thrown: unknown): string {
+  try {
+    if (thrown instanceof Promise) {
+      thrown.catch(() => {});
+      return 'a promise; was an await forgotten?';
+    }
+    return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown);
+  } catch {
+    return 'something was thrown that cannot be turned into text';
+  }
+}
+
+/** What is said of a request may quote it, and nobody reads more of that. */
+const longestText = 1_000;
+
+function shorten(text: string): string {
+  return text.length > longestText ? `${text.slice(0, longestText).toWellFormed()}…` : text;
+}
+
 /** The one error class of the package. `code` is stable; `message` is for people and names the fix. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
@@ -110,13 +148,23 @@ export class GatewayError extends Error {
 
   /** OpenAI's `error.type`, which follows from the status. */
   get type(): string {
-    return typeOfStatus[this.status] ?? (this.status < 500 ? 'invalid_request_error' : 'server_error');
+    return errorType(this.status);
   }
 
   /** The error as it is sent: nothing but what the caller may know. */
   toBody(): ErrorBody {
+    const param = this.param === null ? null : shorten(this.param);
     return {
-      error: { message: this.message, type: this.type, param: this.param, code: this.code },
+      error: { message: shorten(this.message), type: this.type, param, code: this.code },
     };
+  }
+}
+
+/** Whether this is an error of the gateway's, made by this copy of the package or by another. Never throws. */
+export function isGatewayError(thrown: unknown): thrown is GatewayError {
+  try {
+    return thrown instanceof GatewayError || (thrown instanceof Error && thrown.name === 'GatewayError');
+  } catch {
+    return false;
   }
 }

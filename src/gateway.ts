@@ -1,19 +1,26 @@
+import { buildIndexes } from './build-indexes.ts';
 import { type Database, openDatabase } from './connection.ts';
 import { createDashboard } from './dashboard/dashboard.ts';
 import { createSignIn } from './dashboard/sign-in.ts';
+import { createDatabaseAccess, type DatabaseAccess, withDatabase } from './database-access.ts';
 import { explain } from './deliveries/body.ts';
+import { createInFlightLimit } from './deliveries/in-flight-limit.ts';
 import { createDeliveryService } from './deliveries/service.ts';
 import { createSendTest } from './deliveries/test-event.ts';
 import { createCatalogue } from './events/catalogue.ts';
 import { createEventHistory } from './events/history.ts';
 import { addEventTypes } from './events/own-types.ts';
 import { createEventService } from './events/service.ts';
+import { createSettleSubscribers } from './events/settle-subscribers.ts';
 import { createDisableFailing } from './health/disabling.ts';
 import { toHealthBody } from './health/routes.ts';
 import { createHealthService } from './health/service.ts';
+import { createReadLimit, createWriteLimit } from './http/account-limits.ts';
 import { bearerToken } from './http/bearer.ts';
 import { createEdge } from './http/edge.ts';
-import { createWriteLimit } from './http/write-limit.ts';
+import { OpenRequests } from './http/open-requests.ts';
+import { checkedAuthenticate } from './http/principal.ts';
+import { createRecognise } from './keys/recognise.ts';
 import { createKeyService } from './keys/service.ts';
 import { type Atomically, createMetering } from './metering.ts';
 import type { ModelGateway } from './model-gateway.ts';
@@ -24,6 +31,7 @@ import { createProxy } from './proxy/proxy.ts';
 import { createRecoveryService } from './recoveries/service.ts';
 import { requireReplicaSet } from './replica-set.ts';
 import { operationTable } from './router.ts';
+import { createShutdown } from './shutdown.ts';
 import { loadSpec } from './spec.ts';
 import { readVersion } from './version.ts';
 import { createSealer } from './webhooks/sealing.ts';
@@ -37,19 +45,24 @@ export type { ModelGateway } from './model-gateway.ts';
  */
 export async function createModelGateway(given: ModelGatewayOptions): Promise<ModelGateway> {
   const options = resolveOptions(given);
-  const database = await openDatabase(options.mongo);
+  const database = await openDatabase(options.mongo, options.logger);
+  const access = createDatabaseAccess(database.connection, options.logger);
   try {
     const hasTransactions = await requireReplicaSet(database.connection, options);
-    return await join(options, database, hasTransactions);
+    return await join(options, { ...database, access }, hasTransactions);
   } catch (error) {
+    access.close();
     await database.close();
     throw error;
   }
 }
 
+/** The database, and whether it can be reached at present. */
+type OpenDatabase = Database & { readonly access: DatabaseAccess };
+
 /** Every part, and how they are joined. */
-async function join(options: ResolvedOptions, database: Database, hasTransactions: boolean): Promise<ModelGateway> {
-  const { connection } = database;
+async function join(options: ResolvedOptions, database: OpenDatabase, hasTransactions: boolean): Promise<ModelGateway> {
+  const { connection, access } = database;
   const { collectionPrefix: prefix, logger } = options;
   const networks = parseNetworks(options.allowPrivateNetworks);
   if (networks.length > 0) {
@@ -60,9 +73,10 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
   const catalogue = createCatalogue(spec);
   const models = createModels(connection, prefix);
 
+  const sealer = createSealer(options.secretKeys);
   const webhooks = createWebhookService({
     webhooks: models.webhooks,
-    sealer: createSealer(options.secretKeys),
+    sealer,
     catalogueTypes: catalogue.types,
     rules: { allowHttp: options.allowHttp, networks },
     maxWebhooks: options.maxWebhooks,
@@ -80,12 +94,14 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     interval: 1_000,
     logger,
   });
+  const settleSubscribers = createSettleSubscribers(models.events, webhooks.confirmedSubscribers);
   const deliveries = createDeliveryService({
     connection,
     deliveries: models.deliveries,
     events: models.events,
+    settleSubscribers,
     forDelivery: webhooks.forDelivery,
-    clients: { allowAddress: (address) => isAllowedAddress(address, networks) },
+    clients: { allowHttp: options.allowHttp, allowAddress: (address) => isAllowedAddress(address, networks) },
     options,
     userAgent: `express-model-gateway/${readVersion()}`,
     onAttempt: health.record,
@@ -96,9 +112,11 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     owners: models.owners,
     catalogue,
     subscribers: webhooks.subscribers,
+    settleSubscribers,
     fanOut: deliveries.fanOut,
     // in transactions, which a standalone mongod has none of
     ...(hasTransactions && { births: deliveries.births }),
+    database: access,
     logger,
   });
   // a standalone mongod, which the host has accepted, writes one after the other
@@ -106,11 +124,12 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
   const keys = createKeyService({
     keys: models.keys,
     maxKeys: options.maxApiKeys,
+    gracePeriod: options.keyGracePeriod,
     publish: events.publish,
     transaction,
     onLastUsedLost: (error) => logger.warn('the last use of API keys was not written', { reason: String(error) }),
   });
-  const metering = createMetering({ models, publish: events.publish, transaction, options });
+  const metering = createMetering({ models, publish: events.publish, transaction, database: access, options });
   const { credits, payments, limits, usage } = metering;
   const proxy = createProxy({
     upstreams: options.upstreams,
@@ -120,6 +139,8 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     gates: metering.gates,
     ...(usage && { metering: usage }),
     exposeUpstream: options.exposeUpstream,
+    idempotencySecret: sealer.derive('upstream idempotency keys'),
+    abortOnDisconnect: options.abortOnDisconnect,
   });
 
   const eventRoutes = {
@@ -131,7 +152,7 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     recoveries: models.recoveries,
     find: deliveries.recoverable,
     again: deliveries.again,
-    webhook: webhooks.get,
+    webhook: webhooks.getConfirmed,
     rate: options.recoverRate,
     retention: options.retentionDays * 86_400_000,
     lease: 9_000,
@@ -143,13 +164,23 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     history,
     surroundings,
     resend,
-    sendTest: createSendTest({ webhook: webhooks.get, publishTest: events.publishTest, attempt, history }),
+    sendTest: createSendTest({
+      webhook: webhooks.getConfirmed,
+      publishTest: events.publishTest,
+      attempt,
+      history,
+      limit: createInFlightLimit(options.concurrencyPerAccount, 'test events'),
+    }),
   };
   const { dashboard } = options;
+  const recognise = createRecognise({ keys, database: access });
   const signIn = createSignIn({
-    byKey: options.authenticate ?? ((req) => keys.recognise(bearerToken(req))),
-    bySession: dashboard?.authenticate,
+    byKey: options.authenticate
+      ? checkedAuthenticate('authenticate', options.authenticate)
+      : (req, isModelCall = false) => recognise(bearerToken(req), isModelCall),
+    bySession: dashboard?.authenticate && checkedAuthenticate('dashboard.authenticate', dashboard.authenticate),
   });
+  const openRequests = new OpenRequests();
   const api = await createEdge({
     spec,
     operations: operationTable({
@@ -165,37 +196,38 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
       usage: metering.report,
     }),
     authenticate: signIn.authenticate,
+    withDatabase: access.run,
     modelBodyLimit: options.modelBodyLimit,
     webhookBodyLimit: options.webhookBodyLimit,
+    bodyMemory: options.bodyMemory,
     limitWrites: createWriteLimit(options.managementRateLimit),
+    limitReads: createReadLimit(options.readRateLimit),
+    openRequests,
     logger,
   });
-  await Promise.all([
-    models.keys.createIndexes(),
-    webhooks.init(),
-    events.init(),
-    deliveries.init(),
-    recoveries.init(),
-    health.init(),
-    metering.init(),
-  ]);
+  const indexed = [webhooks, events, deliveries, recoveries, health, metering];
+  await buildIndexes(() => Promise.all([models.keys.createIndexes(), ...indexed.map((part) => part.init())]), {
+    connection,
+    logger,
+  });
 
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
-  const { authenticate, revoke } = keys;
-  let closing: Promise<void> | null = null;
-  async function close(): Promise<void> {
-    await Promise.all([recoveries.close().then(deliveries.close), proxy.close()]);
-    await Promise.all([health.close(), metering.close(), keys.close()]);
-    await events.close();
-    await database.close();
-  }
+  const { revoke } = keys;
+  const authenticate = async (token: string) => recognise(token, false);
+  const close = createShutdown({
+    parts: { recoveries, deliveries, health, metering, keys, events, proxy, access, database },
+    openRequests,
+    drainTimeout: options.drainTimeout,
+    logger,
+  });
 
   return {
-    router: dashboard ? createDashboard({ dashboard, signIn, api, logger }) : api,
-    keys: { create: keys.create, authenticate, revoke, list: keys.list, get: keys.get },
-    webhooks: { create, list, get, update, rotateSecret, remove, reseal },
-    payments,
-    ...(credits && { credits: { topUp: credits.topUp, balance: credits.balance } }),
+    router: dashboard ? createDashboard({ dashboard, signIn, api, openRequests, logger }) : api,
+    keys: { authenticate, ...withDatabase(access, { create: keys.create, revoke, list: keys.list, get: keys.get }) },
+    // resealing takes as long as there are webhooks
+    webhooks: { ...withDatabase(access, { create, list, get, update, rotateSecret, remove }), reseal },
+    payments: withDatabase(access, { completed: payments.completed, failed: payments.failed }),
+    ...(credits && { credits: withDatabase(access, { topUp: credits.topUp, balance: credits.balance }) }),
     limits: { reportExceeded: limits.reportExceeded },
     start() {
       metering.start();
@@ -204,9 +236,6 @@ async function join(options: ResolvedOptions, database: Database, hasTransaction
     },
     publish: events.publish,
     transaction: events.transaction,
-    close() {
-      closing ??= close();
-      return closing;
-    },
+    close,
   };
 }

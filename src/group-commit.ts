@@ -1,18 +1,21 @@
-import { answered } from './answered.ts';
+import { type ItemOutcome, writeIsolated } from './write-failure.ts';
 
 /**
  * Group commit: what many callers want to write at the same moment goes to the database as one bulk operation, for a
  * round trip costs more than the document in it. A group is whatever was handed in during one turn of the event loop, or
  * while the groups before it were on their way; and where it is said, what comes a moment later. Who comes alone waits for
- * nobody.
+ * nobody. An item that cannot be written fails alone; see {@link writeIsolated}.
  */
 export interface Group<Item, Result> {
-  /** Resolves with what the write made of this item; rejects when the write of its whole group failed. */
+  /** Resolves with what the write made of this item; rejects when the item cannot be written, or nothing can. */
   add(item: Item): Promise<Result>;
 }
 
 export interface GroupOptions<Item, Result> {
-  /** Writes a group; its results stand in the order of the items. */
+  /**
+   * Writes a group; its results stand in the order of the items. What it may have written before it rejected is written
+   * again without harm.
+   */
   readonly write: (items: readonly Item[]) => Promise<readonly Result[]>;
   /** Items in one group. */
   readonly most: number;
@@ -20,7 +23,7 @@ export interface GroupOptions<Item, Result> {
   readonly atOnce?: number;
   /** How long the first of a group waits for others where the group before was of several. Milliseconds. @default 0 */
   readonly linger?: number;
-  /** How long a write may take until it counts as failed; it may have been done. Milliseconds. @default 40_000 */
+  /** How long a write may take until it counts as failed; it may have been done. Milliseconds. @default 9_000 */
   readonly within?: number;
 }
 
@@ -41,14 +44,13 @@ export function createGroup<Item, Result>(options: GroupOptions<Item, Result>): 
   async function writeGroup(group: readonly Waiting<Item, Result>[]): Promise<void> {
     writing += 1;
     hadCompany = group.length > 1;
-    try {
-      const results = await answered(write(group.map(({ item }) => item)), within);
-      group.forEach(({ resolve }, i) => {
-        resolve(results[i] as Result);
-      });
-    } catch (error) {
-      for (const { reject } of group) reject(error);
-    }
+    const items = group.map(({ item }) => item);
+    const outcomes = await writeIsolated(items, { write, ...(within !== undefined && { within }) });
+    group.forEach(({ resolve, reject }, i) => {
+      const outcome = outcomes[i] as ItemOutcome<Result>;
+      if ('result' in outcome) resolve(outcome.result);
+      else reject(outcome.error);
+    });
     writing -= 1;
     if (lingers()) schedule();
     else writeNext();

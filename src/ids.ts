@@ -71,13 +71,17 @@ export function isId(prefix: IdPrefix, text: unknown): boolean {
 
 const userIdLimit = 256;
 
+/** Whether an id that a host hands in is a text of sensible length that is stored and found again unchanged. */
+export function isStorableId(id: unknown): id is string {
+  return typeof id === 'string' && id.length > 0 && id.length <= userIdLimit && !/[\0\p{Surrogate}]/u.test(id);
+}
+
 /**
  * Makes sure that a user id, which a host hands in, is a text that is stored and found again unchanged, and no query operator.
  * @throws GatewayError `invalid_value`
  */
 export function checkUserId(userId: unknown): asserts userId is string {
-  const storable = typeof userId === 'string' && !/[\0\p{Surrogate}]/u.test(userId);
-  if (!storable || userId.length === 0 || userId.length > userIdLimit) {
+  if (!isStorableId(userId)) {
     throw new GatewayError('invalid_value', `userId: must be a string of 1 to ${userIdLimit} characters`, {
       param: 'userId',
     });

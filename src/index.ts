@@ -26,4 +26,11 @@ export {
   type UsageRecord,
 } from './options.ts';
 export type { Resealed } from './webhooks/resealing.ts';
-export type { NewWebhook, SecretChange, Webhook, WebhookDetails, WebhookPatch } from './webhooks/webhook.ts';
+export type {
+  MadeSecret,
+  NewWebhook,
+  SecretChange,
+  Webhook,
+  WebhookDetails,
+  WebhookPatch,
+} from './webhooks/webhook.ts';

@@ -1,3 +1,5 @@
+import { describeThrown, GatewayError } from './errors.ts';
+
 /** Where the gateway writes what an operator should see. Never given a secret, a key or a body. */
 export interface Logger {
   info(message: string, fields?: Readonly<Record<string, unknown>>): void;
@@ -15,3 +17,37 @@ export const consoleLogger: Logger = {
     console.error(`express-model-gateway: ${message}`, fields ?? '');
   },
 };
+
+const levels = ['info', 'warn', 'error'] as const;
+
+/**
+ * The host's logger as the gateway uses it: one that fails, at once or later, changes nothing. The console is told of its
+ * first failure.
+ * @throws GatewayError `invalid_options` when it is no logger
+ */
+export function faultTolerant(logger: Logger): Logger {
+  for (const level of levels) {
+    if (typeof logger?.[level] !== 'function') {
+      throw new GatewayError('invalid_options', `logger: must have the functions ${levels.join(', ')}`, {
+        param: 'logger',
+      });
+    }
+  }
+  let reported = false;
+  const report = (error: unknown): void => {
+    const text = describeThrown(error);
+    if (!reported) consoleLogger.error("the host's logger failed", { error: text });
+    reported = true;
+  };
+  const at =
+    (level: (typeof levels)[number]): Logger['info'] =>
+    (message, fields) => {
+      try {
+        const logged: unknown = logger[level](message, fields);
+        if (logged !== undefined) Promise.resolve(logged).catch(report);
+      } catch (error) {
+        report(error);
+      }
+    };
+  return { info: at('info'), warn: at('warn'), error: at('error') };
+}

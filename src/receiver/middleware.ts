@@ -3,6 +3,7 @@ import type { RawBody } from '../deliveries/signature.ts';
 import type { WebhookEvent } from './event.ts';
 import { rawBodyOf } from './raw-body.ts';
 import { Refusal } from './refusal.ts';
+import { checkStandardWebhook } from './standard-webhook.ts';
 import { verifySignature } from './verify.ts';
 
 /** What {@link webhookReceiver} takes. */
@@ -14,6 +15,17 @@ export interface WebhookReceiverOptions<Request extends IncomingMessage = Incomi
    * The same event may come again, so remember the `event.id`s that were handled. When it throws, the sender tries again later.
    */
   readonly onEvent: (event: WebhookEvent, req: Request) => unknown;
+  /**
+   * How far the signed `webhook-timestamp` may be from this machine's clock, in seconds, so that a recorded delivery cannot be sent again later.
+   * @default 300
+   */
+  readonly tolerance?: number;
+  /**
+   * Whether a delivery must have the signed timestamp (`webhook-id`, `webhook-timestamp`, `webhook-signature`). Without it, who has recorded a
+   * delivery can take these headers off and send it again whenever they like. Deliveries of this package always have them.
+   * @default false: `x-service-signature` alone is what the service promises
+   */
+  readonly requireTimestamp?: boolean;
   /** The longest body taken, in bytes, where the receiver reads it itself. @default 1_048_576 (1 MiB) */
   readonly maxBytes?: number;
   /** Told what `onEvent` threw, and of a body that cannot be verified because another parser has read it. @default console.error */
@@ -55,7 +67,7 @@ function send(res: ServerResponse, status: number, body: object): void {
 
 /**
  * Receives webhooks: `app.post('/webhooks', webhookReceiver({ secret, onEvent }))`. Answers 200 `{"received":true}` for
- * a handled event, 401 for a wrong signature, 500 when the handler throws, each with `{"error"}` as the body.
+ * a handled event, 401 for a wrong signature or a timestamp that is too far away, 500 when the handler throws, each with `{"error"}` as the body.
  * @throws TypeError for a missing secret or handler
  * @see interface.md, Errors: receiver-side conventions
  */
@@ -63,7 +75,12 @@ export function webhookReceiver<Request extends IncomingMessage = IncomingMessag
   options: WebhookReceiverOptions<Request>,
 ): WebhookReceiver<Request> {
   const { onEvent, maxBytes = 1024 * 1024, onError = (error) => console.error('webhook receiver:', error) } = options;
+  const { tolerance = 300, requireTimestamp: required = false } = options;
   const secrets = toSecrets(options.secret);
+  if (!(tolerance > 0 && Number.isFinite(tolerance))) {
+    throw new TypeError('webhookReceiver: tolerance must be a number of seconds above 0, such as 300');
+  }
+  if (typeof required !== 'boolean') throw new TypeError('webhookReceiver: requireTimestamp must be true or false');
   if (typeof onEvent !== 'function') throw new TypeError('webhookReceiver: onEvent must be a function');
 
   async function verifiedEvent(req: Request): Promise<WebhookEvent> {
@@ -72,6 +89,7 @@ export function webhookReceiver<Request extends IncomingMessage = IncomingMessag
     if (!secrets.some((secret) => verifySignature(rawBody, header, secret))) {
       throw new Refusal(401, 'the signature is invalid');
     }
+    checkStandardWebhook(req.headers, rawBody, { secrets, tolerance, required, now: Date.now() });
     return parse(rawBody);
   }
 

@@ -1,0 +1,136 @@
+import type { Connection } from 'mongoose';
+import { UnansweredError } from './answered.ts';
+import { asUnavailable, databaseUnavailable } from './database-unavailable.ts';
+import { settleForgottenCommands } from './forgotten-commands.ts';
+import type { Logger } from './options.ts';
+
+/** How long the database is waited for once it is known to be unavailable: many elections are over by then. Milliseconds. */
+const grace = 1_000;
+/** How long it may take to answer one request. Milliseconds. */
+const longestWait = 4_500;
+/** How soon the driver is asked again for a server while there is none. Milliseconds. */
+const probeInterval = 500;
+
+/** Bounds every wait for the database by what a caller can bear. */
+export interface DatabaseAccess {
+  /** Whether the driver knows of no server that takes writes. */
+  readonly isUnavailable: boolean;
+  /** @throws GatewayError `database_unavailable` when there has been none for a second: nothing need be tried */
+  require(): void;
+  /**
+   * What `work` resolves to. Rejects with an UnansweredError when the database becomes unavailable for a second, or
+   * `maxWait` ms have passed: what was asked for may have been done, and may still be.
+   */
+  bound<T>(work: Promise<T>, maxWait?: number): Promise<T>;
+  /**
+   * Requires the database, does the work, bounded, and says `database_unavailable` where that is why it failed.
+   * @param waited how much of `maxWait` has passed already; when that is all of it, the work is not begun
+   */
+  run<T>(work: () => Promise<T>, maxWait?: number, waited?: number): Promise<T>;
+  /** Listens no more. */
+  close(): void;
+}
+
+type Functions = Record<string, (...args: never[]) => Promise<unknown>>;
+
+/** The same functions, each of them run with the database: see {@link DatabaseAccess.run}. */
+export function withDatabase<T extends Functions>(database: Pick<DatabaseAccess, 'run'>, functions: T): T {
+  const bounded = Object.entries(functions).map(([name, call]) => [
+    name,
+    (...args: never[]) => database.run(() => call(...args)),
+  ]);
+  return Object.fromEntries(bounded) as T;
+}
+
+interface TopologyChange {
+  readonly newDescription: { readonly servers: ReadonlyMap<string, { readonly isWritable: boolean }> };
+}
+
+/** Knows from the driver's own monitoring of its servers whether one of them takes writes. */
+export function createDatabaseAccess(connection: Connection, logger: Pick<Logger, 'warn' | 'info'>): DatabaseAccess {
+  const client = connection.getClient();
+  const giveUps = new Set<() => void>();
+  let lostAt: number | undefined;
+  let isLong = false;
+  let timer: NodeJS.Timeout | undefined;
+
+  /** The driver looks for a server at once as long as somebody waits for one, and every `heartbeatFrequencyMS` otherwise. */
+  async function probe(): Promise<void> {
+    await client
+      .db('admin')
+      .command({ ping: 1 })
+      .catch(() => {});
+    if (isLong) timer = setTimeout(probe, probeInterval).unref();
+  }
+
+  function giveUp(): void {
+    isLong = true;
+    logger.warn('the database is unavailable; requests that need it are answered 503');
+    for (const reject of giveUps) reject();
+    void probe();
+  }
+
+  function onChange({ newDescription }: TopologyChange): void {
+    const isWritable = [...newDescription.servers.values()].some((server) => server.isWritable);
+    if (isWritable === (lostAt === undefined)) return;
+    clearTimeout(timer);
+    if (isWritable) {
+      if (isLong)
+        logger.info('the database is available again', { afterMs: Math.round(performance.now() - Number(lostAt)) });
+      lostAt = undefined;
+      isLong = false;
+    } else {
+      lostAt = performance.now();
+      timer = setTimeout(giveUp, grace).unref();
+    }
+  }
+
+  client.on('topologyDescriptionChanged', onChange);
+  const stopSettling = settleForgottenCommands(client);
+
+  async function bound<T>(work: Promise<T>, maxWait = longestWait): Promise<T> {
+    let stop = () => {};
+    const silence = new Promise<never>((_, reject) => {
+      const giveUpThis = () => reject(new UnansweredError('the database has not answered in time'));
+      const patience = setTimeout(giveUpThis, maxWait);
+      giveUps.add(giveUpThis);
+      stop = () => {
+        clearTimeout(patience);
+        giveUps.delete(giveUpThis);
+      };
+    });
+    try {
+      return await Promise.race([work, silence]);
+    } finally {
+      stop();
+    }
+  }
+
+  function require(): void {
+    if (isLong) throw databaseUnavailable();
+  }
+
+  return {
+    get isUnavailable() {
+      return lostAt !== undefined;
+    },
+    require,
+    bound,
+    async run(work, maxWait = longestWait, waited = 0) {
+      require();
+      const left = maxWait - waited;
+      if (left <= 0) throw databaseUnavailable();
+      try {
+        return await bound(work(), left);
+      } catch (error) {
+        throw asUnavailable(error);
+      }
+    },
+    close() {
+      clearTimeout(timer);
+      isLong = false;
+      client.off('topologyDescriptionChanged', onChange);
+      stopSettling();
+    },
+  };
+}

@@ -1,0 +1,45 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { type RawBody, standardWebhookSignature } from '../deliveries/signature.ts';
+import { Refusal } from './refusal.ts';
+import { sameSignature } from './verify.ts';
+
+/** What the Standard Webhooks headers of a delivery are checked against. */
+export interface StandardWebhookRules {
+  readonly secrets: readonly string[];
+  /** Seconds that the timestamp may be away from `now`, either way. */
+  readonly tolerance: number;
+  /** Whether a delivery without these headers is refused. */
+  readonly required: boolean;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+}
+
+const names = ['webhook-id', 'webhook-timestamp', 'webhook-signature'] as const;
+
+/**
+ * Checks `webhook-signature` and the timestamp that it signs. A delivery that has one of the headers must have all three.
+ * @throws Refusal 401
+ * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (1.0.0, Verifying webhook authenticity)
+ */
+export function checkStandardWebhook(
+  headers: IncomingHttpHeaders,
+  rawBody: RawBody,
+  rules: StandardWebhookRules,
+): void {
+  const missing = names.filter((name) => !headers[name]);
+  if (missing.length === names.length && !rules.required) return;
+  if (missing.length > 0) throw new Refusal(401, `the delivery has no ${missing.join(', ')}`);
+  const [id, timestamp, signatures] = names.map((name) => String(headers[name])) as [string, string, string];
+  if (!/^\d{1,15}$/.test(timestamp)) throw new Refusal(401, 'webhook-timestamp is not a number of seconds');
+  const given = signatures.split(' ').filter((signature) => signature.startsWith('v1,'));
+  const expected = rules.secrets.map((secret) => standardWebhookSignature(id, timestamp, rawBody, secret));
+  if (!expected.some((one) => given.some((other) => sameSignature(other, one)))) {
+    throw new Refusal(401, 'the signature in webhook-signature is invalid');
+  }
+  // judged last: before its signature is verified a timestamp means nothing
+  const age = rules.now / 1_000 - Number(timestamp);
+  if (Math.abs(age) > rules.tolerance) {
+    const where = age > 0 ? 'in the past' : 'in the future';
+    throw new Refusal(401, `webhook-timestamp is more than ${rules.tolerance} seconds ${where}`);
+  }
+}
