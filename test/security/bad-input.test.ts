@@ -67,8 +67,9 @@ describe('bad input', () => {
       secretKeys: [newSecretKey()],
       upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl, apiKey: 'sk-up' }],
       managementRateLimit: 100_000,
+      readRateLimit: 100_000,
     });
-    const webhook = { url: 'https://example.com/', events: ['credits.low'], secret: '12345678' };
+    const webhook = { url: 'https://example.com/', events: ['credits.low'], secret: 'long-enough' };
     ({ id } = (await live.call('POST', '/v1/webhooks', webhook)).body);
     before_ = await digest();
   });

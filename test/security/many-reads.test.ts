@@ -1,0 +1,81 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { bearerToken } from '../../src/http/bearer.ts';
+import { createFakeEdge, fakeOperations, type Listening, listen } from '../http/fake-edge.ts';
+
+/** https://owasp.org/API-Security/editions/2023/en/0xa4-unrestricted-resource-consumption/ */
+describe('a burst of reads of one account', () => {
+  const count = 60;
+  let server: Listening;
+  /** Reads under way, by account, and how each is let go on. */
+  const underWay: { readonly userId: string; readonly goOn: () => void }[] = [];
+  let begun = 0;
+  /** Requests that were answered, or whose clients have left. */
+  let ended = 0;
+
+  before(async () => {
+    const listEvents = {
+      async handle({ principal: { userId } }: { principal: { userId: string } }) {
+        begun += 1;
+        await new Promise<void>((resolve) => underWay.push({ userId, goOn: resolve }));
+        return { status: 200, body: { data: [] } };
+      },
+    };
+    const edge = await createFakeEdge({
+      operations: fakeOperations({ listEvents }),
+      authenticate: (req) => ({ userId: bearerToken(req) ?? '' }),
+    });
+    server = await listen((req, res) => {
+      res.on('close', () => {
+        ended += 1;
+      });
+      edge(req, res, () => res.end());
+    });
+  });
+  beforeEach(() => {
+    begun = 0;
+    ended = 0;
+  });
+  after(() => server.close());
+
+  const read = (userId: string, path = '/v1/events', signal?: AbortSignal) =>
+    fetch(server.url + path, { headers: { authorization: `Bearer ${userId}` }, ...(signal && { signal }) });
+  async function until(isDone: () => boolean): Promise<void> {
+    while (!isDone()) await sleep(5);
+  }
+  async function letAllGoOn(answers: readonly Promise<Response>[]): Promise<number[]> {
+    const timer = setInterval(() => {
+      for (const { goOn } of underWay.splice(0)) goOn();
+    }, 1);
+    const statuses = await Promise.all(answers.map(async (answer) => (await answer).status));
+    clearInterval(timer);
+    return statuses;
+  }
+
+  it('has eight of them worked on at once, so that it takes the database from no other account, and is answered in full', async () => {
+    const burst = Array.from({ length: count }, () => read('usr_1'));
+    await until(() => underWay.length >= 8);
+    // these have come when one that was sent after them is answered
+    expect((await read('usr_1', '/v1/models')).status).to.equal(200);
+    const other = read('usr_2');
+    await until(() => underWay.some(({ userId }) => userId === 'usr_2'));
+
+    expect(underWay.map(({ userId }) => userId)).to.deep.equal([...Array(8).fill('usr_1'), 'usr_2']);
+    expect(await letAllGoOn([...burst, other])).to.deep.equal(Array(count + 1).fill(200));
+  });
+
+  it('costs nothing for those whose clients have left before their turn', async () => {
+    const leaving = new AbortController();
+    const held = Array.from({ length: 8 }, () => read('usr_1'));
+    await until(() => underWay.length === 8);
+    const left = Array.from({ length: count }, () => read('usr_1', '/v1/events', leaving.signal).catch(() => {}));
+    expect((await read('usr_1', '/v1/models')).status).to.equal(200);
+    leaving.abort();
+    await Promise.all(left);
+    await until(() => ended > count);
+
+    const next = read('usr_1');
+    await letAllGoOn([...held, next]);
+    expect(begun).to.equal(9);
+  });
+});

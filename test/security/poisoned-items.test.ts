@@ -1,0 +1,366 @@
+import { expect } from 'chai';
+import type { Connection } from 'mongoose';
+import { createClaims } from '../../src/deliveries/claims.ts';
+import { createFanOut } from '../../src/deliveries/fan-out.ts';
+import { createJobsBackend } from '../../src/deliveries/jobs-backend.ts';
+import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
+import { createEventModel } from '../../src/events/model.ts';
+import { createOutbox, type NewEvent, type StoredEvent } from '../../src/events/outbox.ts';
+import { createHealthModel, createTallyModel } from '../../src/health/model.ts';
+import { createRecorder } from '../../src/health/recorder.ts';
+import { newId } from '../../src/ids.ts';
+import { createLastUsed } from '../../src/keys/last-used.ts';
+import { createKeyModel, markUsed } from '../../src/keys/model.ts';
+import { createClosing } from '../../src/limits/closing.ts';
+import { createExceededModel, createRateModel } from '../../src/limits/model.ts';
+import { createRefusals } from '../../src/limits/refusals.ts';
+import { createSharing } from '../../src/limits/sharing.ts';
+import { Tallies } from '../../src/limits/tallies.ts';
+import type { UsageRecord } from '../../src/options.ts';
+import { createCount } from '../../src/usage/count.ts';
+import { createCounterModel, createPeriodModel, createUsageModel } from '../../src/usage/model.ts';
+import { createUsageService } from '../../src/usage/service.ts';
+import { Written } from '../../src/usage/written.ts';
+import { createLookUps } from '../../src/webhooks/look-ups.ts';
+import { createWebhookModel } from '../../src/webhooks/model.ts';
+import { freshDatabase } from '../support/mongo.ts';
+
+/** More than a document, and a message of the protocol, may hold. */
+const huge = 'x'.repeat(17 * 1_048_576);
+/** A text that the database takes for an operator. */
+const operator = { $ne: 'x' } as unknown as string;
+
+describe('What cannot be written keeps nothing else from being written:', function () {
+  this.timeout(60_000);
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let connection: Connection;
+  let logged: { message: string; [field: string]: unknown }[];
+  const logger = {
+    info() {},
+    warn: (message: string, fields?: object) => void logged.push({ message, ...fields }),
+    error: (message: string, fields?: object) => void logged.push({ message, ...fields }),
+  };
+
+  before(async () => {
+    database = await freshDatabase();
+    connection = database.connection;
+  });
+  beforeEach(() => {
+    logged = [];
+  });
+  after(() => database.drop());
+
+  /** What was set aside is logged in one line, which names no content. */
+  function expectLoggedOnce(): void {
+    expect(logged).to.have.length(1);
+    expect(JSON.stringify(logged).length).to.be.below(300);
+  }
+
+  const statuses = async (calls: readonly Promise<unknown>[]) =>
+    (await Promise.allSettled(calls)).map(({ status }) => status);
+  const poisonedOne = ['fulfilled', 'rejected', 'fulfilled'];
+
+  describe('events', () => {
+    const event = (more: Partial<NewEvent> = {}): NewEvent => ({
+      _id: newId('evt', Date.now()),
+      userId: 'usr_1',
+      type: 'payment.completed',
+      created: new Date(),
+      body: Buffer.from('{}'),
+      contentHash: 'hash',
+      targets: [],
+      skipped: [],
+      test: false,
+      idempotencyKey: newId('req', Date.now()),
+      deliveryKey: Buffer.alloc(16),
+      ...more,
+    });
+
+    it('an event', async () => {
+      const events = createEventModel(connection, 'gateway_');
+      const outbox = createOutbox(events);
+      await outbox.init();
+      const group = [event(), event({ contentHash: huge }), event()];
+      expect(await statuses(group.map((one) => outbox.store(one)))).to.deep.equal(poisonedOne);
+      expect(await events.countDocuments()).to.equal(2);
+    });
+
+    it('a body that is asked for, and an event that is marked', async () => {
+      const outbox = createOutbox(createEventModel(connection, 'bodies_'));
+      await outbox.init();
+      const [one, other] = [event(), event()];
+      await Promise.all([outbox.store(one), outbox.store(other)]);
+      const ids = [one._id, operator, other._id];
+      expect(await statuses(ids.map(outbox.body))).to.deep.equal(poisonedOne);
+      expect(await statuses(ids.map(outbox.markFannedOut))).to.deep.equal(poisonedOne);
+    });
+
+    it('an account whose webhooks are looked up, and a webhook', async () => {
+      const lookUps = createLookUps(createWebhookModel(connection, 'gateway_'));
+      const accounts = ['usr_1', huge, 'usr_2'];
+      const type = 'payment.completed';
+      expect(await statuses(accounts.map((userId) => lookUps.subscribers({ userId, type })))).to.deep.equal(
+        poisonedOne,
+      );
+      expect(await statuses(['wh_1', operator, 'wh_2'].map(lookUps.byId))).to.deep.equal(poisonedOne);
+    });
+  });
+
+  describe('deliveries', () => {
+    const past = new Date(Date.now() - 60_000);
+    const delivery = (_id: string): DeliveryDocument => ({
+      _id,
+      eventId: 'evt_1',
+      webhookId: 'wh_1',
+      userId: 'usr_1',
+      type: 'payment.completed',
+      test: false,
+      state: 'pending',
+      attempt: 1,
+      maxAttempts: 3,
+      starts: 0,
+      dueAt: past,
+      claimableAt: past,
+      lease: null,
+      attempts: [],
+      createdAt: past,
+    });
+
+    it('a claim, the outcome of an attempt, and what is asked about one', async () => {
+      const deliveries = createDeliveryModel(connection, 'claims_');
+      await deliveries.insertMany(['dlv_1', 'dlv_2', 'dlv_3'].map(delivery));
+      const claims = createClaims({ deliveries, owner: 'wrk_1', lease: 9_000, retention: 1_000_000 });
+      expect(await statuses(['dlv_8', operator, 'dlv_9'].map((id) => claims.claim(id, 1)))).to.deep.equal(poisonedOne);
+      expect(await statuses(['dlv_8', operator, 'dlv_9'].map((id) => claims.dueIn(id, 1)))).to.deep.equal(poisonedOne);
+
+      const held = await Promise.all(['dlv_1', 'dlv_2', 'dlv_3'].map((id) => claims.claim(id, 1)));
+      const outcomes = held.map((claim, i) => {
+        if (!claim) throw new Error('not claimed');
+        const result = { durationMs: 1, response: i === 1 ? huge : '' };
+        return claims.finish(claim, result, { state: 'delivered' });
+      });
+      expect(await statuses(outcomes)).to.deep.equal(poisonedOne);
+      const states = await deliveries.find().sort({ _id: 1 }).lean();
+      expect(states.map(({ state }) => state)).to.deep.equal(['delivered', 'pending', 'delivered']);
+    });
+
+    it('a delivery to be made', async () => {
+      const deliveries = createDeliveryModel(connection, 'fans_');
+      const fanOut = createFanOut({
+        deliveries,
+        outbox: { markFannedOut: async () => {} },
+        claims: createClaims({ deliveries, owner: 'wrk_1', lease: 9_000, retention: 1_000_000 }),
+        clock: { now: async () => new Date() },
+        retryDelays: [],
+        hasRoom: () => false,
+        handOver() {},
+        ring() {},
+        later() {},
+      });
+      const event = (_id: string, type: string) =>
+        ({
+          _id,
+          userId: 'usr_1',
+          type,
+          test: false,
+          created: past,
+          acceptedAt: past,
+          targets: ['wh_1'],
+          deliveryKey: Buffer.alloc(16),
+        }) as unknown as StoredEvent;
+      const events = [event('evt_1', 'credits.low'), event('evt_2', huge), event('evt_3', 'credits.low')];
+      expect(await statuses(events.map(fanOut.fanOut))).to.deep.equal(poisonedOne);
+      expect(await deliveries.countDocuments()).to.equal(2);
+    });
+
+    it('an Agenda job that is stored, and one that is removed', async () => {
+      const backend = createJobsBackend(connection.getClient().db(connection.name), 'gateway_jobs');
+      await backend.connect();
+      const { store } = backend;
+      const jobs = [{ name: 'a' }, { name: 'b', data: { text: huge } }, { name: 'c' }];
+      expect(await statuses(jobs.map(store.insert))).to.deep.equal(poisonedOne);
+      const [first, last] = await connection.collection('gateway_jobs').find().sort({ name: 1 }).toArray();
+      const ids = [String(first?._id), 'no id of a job', String(last?._id)];
+      await Promise.all(ids.map(store.remove));
+      expect(await connection.collection('gateway_jobs').countDocuments()).to.equal(0);
+    });
+  });
+
+  describe('usage', () => {
+    const record = (more: Partial<UsageRecord> = {}): UsageRecord => ({
+      id: newId('use', Date.now()),
+      requestId: 'req_1',
+      userId: 'usr_1',
+      keyId: null,
+      endpoint: '/chat/completions',
+      model: 'm',
+      upstream: 'one',
+      inputTokens: 10,
+      cachedInputTokens: 0,
+      outputTokens: 5,
+      images: 0,
+      estimated: false,
+      ending: 'complete',
+      startedAt: new Date(),
+      durationMs: 10,
+      firstByteMs: 2,
+      ...more,
+    });
+
+    async function start(prefix: string, written?: Written) {
+      const usage = createUsageModel(connection, prefix);
+      const counters = createCounterModel(connection, prefix);
+      const periods = createPeriodModel(connection, prefix);
+      await Promise.all([usage.createIndexes(), counters.createCollection(), periods.createCollection()]);
+      const service = createUsageService({ usage, logger, longestCall: 1_000, onWritten: (all) => written?.add(all) });
+      const count = createCount({
+        usage,
+        counters,
+        periods,
+        transaction: (fn) => connection.transaction(fn),
+        publish: async () => {},
+        quotas: undefined,
+        logger,
+        batchSize: 100,
+        ...(written && { written }),
+      });
+      const requestsOf = async (userId: string) =>
+        (await periods.find({ userId, period: 'daily' }).lean()).reduce((sum, { requests }) => sum + requests, 0);
+      return { usage, counters, service, count, requestsOf };
+    }
+
+    it('a usage record', async () => {
+      const { usage, service } = await start('records_');
+      const poison = record({ userId: huge });
+      for (const one of [record(), poison, record()]) service.opened(one);
+      await service.close();
+      expect(await usage.countDocuments()).to.equal(2);
+      expectLoggedOnce();
+      expect(logged[0]).to.deep.include({ count: 1, reason: 'RangeError ERR_OUT_OF_RANGE', id: poison.id });
+
+      for (const one of [record(), poison, record()]) service.closed(one);
+      await service.close();
+      expect(await usage.countDocuments({ counted: false })).to.equal(2);
+    });
+
+    it("a call of a model with a name of 17 MB, which is recorded by the name's beginning and counted", async () => {
+      const { usage, service, count, requestsOf } = await start('names_');
+      const attack = record({ userId: 'usr_attacker', model: huge });
+      service.opened(attack);
+      service.closed(attack);
+      service.closed(record({ userId: 'usr_victim' }));
+      await service.close();
+      expect(await count()).to.equal(2);
+      expect(await usage.findById(attack.id).lean()).to.deep.include({ model: 'x'.repeat(256), counted: true });
+      expect([await requestsOf('usr_attacker'), await requestsOf('usr_victim')]).to.deep.equal([1, 1]);
+      expect(logged).to.deep.equal([]);
+    });
+
+    const poisons: [string, object][] = [
+      ['whose amount is no number', { inputTokens: 'many' }],
+      ['whose amount is not finite', { outputTokens: Number.NaN }],
+      ['whose moment is none', { startedAt: 'yesterday' }],
+      ['whose model is no text', { model: { name: 'm' } }],
+      ['whose account takes more than a document may hold', { userId: 'x'.repeat(15 * 1_048_576) }],
+    ];
+    for (const [i, [name, poison]] of poisons.entries()) {
+      it(`a stored usage record ${name}: those behind it are counted, in this process and the next`, async () => {
+        const { usage, service, count, requestsOf } = await start(`stored${i}_`);
+        const records = [record(), record(), record()];
+        for (const one of records) service.closed(one);
+        await service.close();
+        await usage.collection.updateOne({ _id: records[1]?.id as never }, { $set: poison });
+        await count();
+        expect(await requestsOf('usr_1')).to.equal(2);
+        expectLoggedOnce();
+        const stored = await usage.collection.findOne(
+          { _id: records[1]?.id as never },
+          { projection: { uncountable: 1, counted: 1 } },
+        );
+        expect(stored).to.deep.equal({ _id: records[1]?.id, uncountable: true });
+        expect(await usage.countDocuments({ counted: true })).to.equal(2);
+      });
+    }
+
+    it('a record that this process has written, and whose counter is broken', async () => {
+      const written = new Written();
+      written.open();
+      const { counters, service, count, requestsOf } = await start('own_', written);
+      const day = new Date().toISOString().slice(0, 10);
+      const _id = JSON.stringify(['usr_broken', day, 'm', null]);
+      await counters.collection.insertOne({ _id, requests: 'none' } as never);
+      for (const userId of ['usr_1', 'usr_broken', 'usr_2']) service.closed(record({ userId }));
+      await service.close();
+      await count();
+      expect([await requestsOf('usr_1'), await requestsOf('usr_2'), await requestsOf('usr_broken')]).to.deep.equal([
+        1, 1, 0,
+      ]);
+      expectLoggedOnce();
+    });
+  });
+
+  it('the attempts of a webhook in the statistics', async () => {
+    const tallies = createTallyModel(connection, 'gateway_');
+    const healths = createHealthModel(connection, 'gateway_');
+    const recorder = createRecorder({ tallies, healths, interval: 60_000, onFailures: async () => {}, logger });
+    const at = new Date();
+    const broken = `wh_broken:${new Date(Math.floor(at.getTime() / 3_600_000) * 3_600_000).toISOString()}`;
+    await tallies.collection.insertOne({ _id: broken, succeeded: 'none' } as never);
+    for (const webhookId of ['wh_1', huge, 'wh_broken', 'wh_2', 'wh_1']) {
+      recorder.record({ webhookId, deliveryId: 'dlv_1', at, durationMs: 5 });
+    }
+    await recorder.close();
+    const counted = await tallies
+      .find({ _id: { $regex: /^wh_[12]:/ } })
+      .sort({ _id: 1 })
+      .lean();
+    expect(counted.map(({ succeeded }) => succeeded)).to.deep.equal([2, 1]);
+    expect(await healths.countDocuments()).to.equal(3);
+    expectLoggedOnce();
+  });
+
+  it('a refused call, and a window that cannot be published: those behind it are', async () => {
+    const exceeded = createExceededModel(connection, 'gateway_');
+    await exceeded.createIndexes();
+    const refusals = createRefusals({ exceeded, owner: 'wrk_1', window: 1_000, flushInterval: 60_000, logger });
+    const at = Date.now();
+    for (const userId of ['usr_1', huge, 'usr_2']) refusals.add({ userId, apiKeyId: null, limit: 1, count: 3, at });
+    await refusals.flush();
+    expect((await exceeded.find().lean()).map(({ userId }) => userId)).to.have.members(['usr_1', 'usr_2']);
+    expectLoggedOnce();
+
+    logged = [];
+    await exceeded.collection.updateMany({}, { $set: { windowStart: new Date(0), windowEnd: new Date(1_000) } });
+    await exceeded.collection.updateOne({ userId: 'usr_1' }, { $set: { windowStart: 'then', windowEnd: new Date(0) } });
+    const published: unknown[] = [];
+    const publish = async ({ userId }: { userId: string }) => published.push(userId);
+    await createClosing({ exceeded, publish, grace: 0, logger })();
+    expect(published).to.deep.equal(['usr_2']);
+    expectLoggedOnce();
+  });
+
+  it('a rate that is shared', async () => {
+    const rates = createRateModel(connection, 'gateway_');
+    const tallies = new Tallies();
+    const sharing = createSharing({ rates, tallies, owner: 'wrk_1', interval: 60_000, logger });
+    const now = Date.now();
+    for (const subject of ['user:usr_1', huge, 'user:usr_2']) tallies.of(subject, now).requests += 1;
+    await sharing.exchange();
+    expect(await rates.countDocuments()).to.equal(2);
+    expectLoggedOnce();
+  });
+
+  it('the last use of a key', async () => {
+    const keys = createKeyModel(connection, 'gateway_');
+    await keys.collection.insertMany([{ _id: 'key_1' }, { _id: 'key_2' }] as never[]);
+    const failures: unknown[] = [];
+    const lastUsed = createLastUsed({
+      write: (ids) => markUsed(keys, ids),
+      onFailure: (error) => failures.push(error),
+    });
+    for (const id of ['key_1', huge, 'key_2']) lastUsed.note(id);
+    await lastUsed.close();
+    expect(await keys.collection.countDocuments({ lastUsedAt: { $type: 'date' } })).to.equal(2);
+    expect(failures).to.have.length(1);
+  });
+});

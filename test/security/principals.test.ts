@@ -1,0 +1,82 @@
+import { expect } from 'chai';
+import mongoose from 'mongoose';
+import request from 'supertest';
+import { checkedAuthenticate } from '../../src/http/principal.ts';
+import type { Principal, Scope } from '../../src/index.ts';
+import { recordingLogger, serve } from '../http/fake-edge.ts';
+
+const user = { userId: 'usr_1' };
+
+/** What hosts give by mistake, the field that is wrong, and what the log says of it. */
+const mistakes: readonly (readonly [given: unknown, said: RegExp])[] = [
+  [{}, /userId must be a string of 1 to 256 characters; give String\(user\.id\).*, not undefined/],
+  [{ userId: undefined }, /userId must be .* not undefined/],
+  [{ userId: null }, /userId must be .* not null/],
+  [{ userId: '' }, /userId must be .* not this string/],
+  [{ userId: 7 }, /userId must be .* not this number/],
+  [{ userId: new mongoose.Types.ObjectId() }, /userId must be .* not this object/],
+  [{ userId: 'x'.repeat(257) }, /userId must be a string of 1 to 256/],
+  [{ userId: 'a\0b' }, /userId must be/],
+  [{ userId: '\ud800' }, /userId must be/],
+  [{ userId: { $ne: null } }, /userId must be .* not this object/],
+  [{ ...user, keyId: 5 }, /keyId must be a string/],
+  [{ ...user, keyId: '' }, /keyId must be a string/],
+  [{ ...user, scopes: 'models' }, /scopes must be a list of models, webhooks, .*, not this string/],
+  [{ ...user, scopes: ['model'] }, /scopes must be a list of/],
+  [{ ...user, scopes: null }, /scopes must be .* not null/],
+  [{ ...user, models: 'gpt-5' }, /models must be a list of models' names/],
+  [{ ...user, models: [undefined] }, /models must be/],
+  [{ ...user, models: [''] }, /models must be/],
+  [{ ...user, expiresAt: Date.now() }, /expiresAt must be a valid Date/],
+  [{ ...user, expiresAt: new Date('never') }, /expiresAt must be a valid Date/],
+  ['usr_1', /must give \{ userId \}, or null for nobody, not this string/],
+  [true, /must give \{ userId \}/],
+  [[], /userId must be/],
+];
+
+describe('whoever is authenticated by the host', () => {
+  for (const option of ['authenticate', 'dashboard.authenticate']) {
+    it(`has an account of a sensible form, or nobody gets through: ${option}`, async () => {
+      const logger = recordingLogger();
+      let given: unknown;
+      let called = 0;
+      const relay = {
+        async relay() {
+          called += 1;
+        },
+      };
+      const sync = checkedAuthenticate(option, () => given as Principal);
+      const async = checkedAuthenticate(option, async () => given as Principal);
+      let authenticate = sync;
+      const server = await serve({ authenticate: (req) => authenticate(req), logger, relay });
+      for (const [mistake, said] of mistakes) {
+        given = mistake;
+        authenticate = authenticate === sync ? async : sync;
+        const { status, body } = await request(server.url).get('/v1/models');
+        expect([status, body.error?.code], said.source).to.deep.equal([500, 'internal_error']);
+        const fields = logger.lines.at(-1)?.fields as { error: string } | undefined;
+        expect(fields?.error).to.include(`the option ${option} `).and.match(said);
+      }
+      expect(called).to.equal(0);
+      await server.close();
+    });
+  }
+
+  it('is nobody for null, undefined and false', async () => {
+    let given: unknown = null;
+    const server = await serve({ authenticate: checkedAuthenticate('authenticate', () => given as Principal) });
+    for (given of [null, undefined, false]) {
+      expect((await request(server.url).get('/v1/webhooks')).status).to.equal(401);
+    }
+    await server.close();
+  });
+
+  it('stays who it was while its call runs, with all that the host has given', async () => {
+    const given = { ...user, plan: 'pro', scopes: ['models'] as Scope[], models: ['m'] };
+    const principal = (await checkedAuthenticate('authenticate', () => given)({} as never)) as object;
+    given.userId = 'usr_2';
+    given.scopes.push('admin');
+    given.models.push('n');
+    expect(principal).to.deep.equal({ ...user, plan: 'pro', scopes: ['models'], models: ['m'] });
+  });
+});
