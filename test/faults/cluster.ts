@@ -1,39 +1,80 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import mongoose from 'mongoose';
 import { startEmbeddedMongo } from '../../src/standalone/embedded-mongo.ts';
+import type { MongoNode } from '../../src/standalone/mongo/node.ts';
 import { memoryFolder } from '../support/memory-folder.ts';
+import { createNetwork } from './network.ts';
 
-/** Three members, and what can be done to them. */
+/** `appName` of the suite's own connections, which no fault of the network meets. */
+const bystander = 'faults-suite';
+
+/** A member, and its number. */
+export interface ClusterMember {
+  readonly index: number;
+  readonly node: MongoNode;
+}
+
+/** The URI of one member alone, whatever it is at present. */
+export function memberUri(uri: string, host: string): string {
+  return uri.replace(/@[^/]+/, `@${host}`).replace(/replicaSet=[^&]+/, 'directConnection=true');
+}
+
+/** Three members with a network before each, and what can be done to them. */
 export async function startCluster() {
+  const network = createNetwork(bystander);
+  const addresses: string[] = [];
   const embedded = await startEmbeddedMongo({
     temporary: true,
     dataDir: await memoryFolder(),
     replicas: 3,
     testCommands: true,
     log: (line) => console.error(line),
+    async addressOf(member, port) {
+      // a name, so that clients must look it up
+      const address = (await network.addMember(member, port)).replace('127.0.0.1', 'localhost');
+      addresses[member] = address;
+      return address;
+    },
   });
-  const { uri } = embedded;
-  const connection = await mongoose.createConnection(uri, { serverSelectionTimeoutMS: 60_000 }).asPromise();
+  const { uri, nodes } = embedded;
+  const times = { serverSelectionTimeoutMS: 60_000, heartbeatFrequencyMS: 1_000, appName: bystander };
+  const connection = await mongoose.createConnection(uri, times).asPromise();
   const admin = connection.getClient().db('admin');
 
-  async function primary() {
+  /** The member that takes writes; waits for one. */
+  async function primary(): Promise<ClusterMember> {
     for (;;) {
       const hello = await admin.command({ hello: 1 }).catch(() => null);
-      const node = embedded.nodes.find(({ host }) => host === hello?.primary);
-      if (node) return node;
+      const index = addresses.indexOf(hello?.primary);
+      const node = nodes[index];
+      if (node) return { index, node };
       await sleep(100);
     }
   }
 
+  /** Calls back whenever another member has become primary. */
+  function onElection(tell: () => void): void {
+    let last: string | undefined;
+    connection.getClient().on('topologyDescriptionChanged', ({ newDescription: { servers } }) => {
+      const now = [...servers.values()].find(({ type }) => type === 'RSPrimary')?.address;
+      if (now === undefined || now === last) return;
+      if (last !== undefined) tell();
+      last = now;
+    });
+  }
+
   return {
     uri,
-    nodes: embedded.nodes,
+    onElection,
+    nodes,
+    network,
     connection,
     admin,
     primary,
     async stop() {
       await connection.close();
       await embedded.stop();
+      await network.close();
     },
   };
 }

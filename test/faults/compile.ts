@@ -7,13 +7,14 @@ const folder = here('../../node_modules/.cache/faults/');
 /** What a worker process is started with, as paths of plain JavaScript. */
 export interface CompiledWorker {
   readonly worker: string;
-  readonly skew: string;
+  /** What is loaded before it. */
+  readonly preloaded: readonly string[];
 }
 
 /** Compiles the worker: hundreds are started, and each would take twice the time through a loader. */
 export async function compileWorker(): Promise<CompiledWorker> {
   await build({
-    entryPoints: [here('worker.ts'), here('skew.ts')],
+    entryPoints: [here('worker.ts'), here('skew.ts'), here('names.ts'), here('readings.ts')],
     outdir: folder,
     outExtension: { '.js': '.mjs' },
     bundle: true,
@@ -23,5 +24,8 @@ export async function compileWorker(): Promise<CompiledWorker> {
     target: 'node20',
     logLevel: 'warning',
   });
-  return { worker: `${folder}worker.mjs`, skew: `${folder}skew.mjs` };
+  return {
+    worker: `${folder}worker.mjs`,
+    preloaded: [`${folder}skew.mjs`, `${folder}names.mjs`, `${folder}readings.mjs`],
+  };
 }

@@ -1,8 +1,12 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { forkConfigured } from '../support/configured-process.ts';
 import type { CompiledWorker } from './compile.ts';
 import type { Crash } from './crash-points.ts';
-import type { PublishReply, PublishRequest, WorkerConfig } from './worker.ts';
+import type { Reading } from './flatness.ts';
+import type { ReadingMessage } from './readings.ts';
+import type { PublishReply, PublishRequest, ReadyMessage, WorkerConfig } from './worker.ts';
 
 /** How a worker differs from the others. */
 export interface Peculiarity {
@@ -11,15 +15,50 @@ export interface Peculiarity {
   readonly skew?: number;
 }
 
+/** Where a worker serves HTTP. */
+export interface WorkerAddress {
+  readonly pid: number;
+  /** Without `/v1`. */
+  readonly url: string;
+}
+
+/** How and when a worker ended. */
+export interface WorkerEnd {
+  readonly pid: number;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A worker's answer, and how long it took. Milliseconds. */
+type TimedReply = PublishReply & { readonly took: number };
+
+/** What a running worker is told that is done to it. */
+export interface Control {
+  /** Milliseconds by which its clock is wrong from now on. */
+  readonly clockSkew?: number;
+  /** Whether it finds no address for any name. */
+  readonly namesAreGone?: boolean;
+  /** Asks it to tell what it holds. */
+  readonly tellsReading?: boolean;
+}
+
 interface Member {
   readonly child: ChildProcess;
   readonly waiting: Map<number, (reply: PublishReply) => void>;
-  ready: boolean;
+  /** Absent until it works. */
+  address?: WorkerAddress;
 }
+
+/** Milliseconds. */
+const readingTimeout = 10_000;
+/** So many in a row are not ready before a fault of the worker is the likely cause. */
+const mostFailedStarts = 10;
 
 /** Worker processes: as many as wanted, replaced when they die. @param onKilled told of each that could not end in order */
 export function createCrew(
-  { worker, skew: clock }: CompiledWorker,
+  { worker, preloaded }: CompiledWorker,
   config: WorkerConfig,
   size: number,
   onKilled: () => void,
@@ -29,23 +68,39 @@ export function createCrew(
   const upcoming: Peculiarity[] = [];
   let standing: readonly Peculiarity[] = [];
   let hired = 0;
+  let failedStarts = 0;
   let open = true;
   let serial = 0;
-  let deaths = 0;
+  const ends: WorkerEnd[] = [];
+  const readings = new Map<number, Reading>();
 
-  function hire(): void {
-    const { crash, skew = 0 } = upcoming.shift() ?? standing[hired % Math.max(1, standing.length)] ?? {};
+  function nextPeculiarity(): Peculiarity {
+    const next = upcoming.shift() ?? standing[hired % Math.max(1, standing.length)] ?? {};
     hired += 1;
-    const child = fork(worker, [JSON.stringify({ ...config, ...(crash && { crash }) })], {
-      execArgv: ['--import', clock],
-      env: { ...process.env, CLOCK_SKEW_MS: String(skew) },
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    });
-    const member: Member = { child, waiting: new Map(), ready: false };
+    return next;
+  }
+
+  function hire(peculiarity = nextPeculiarity()): void {
+    const { crash, skew = 0 } = peculiarity;
+    const child = forkConfigured(
+      worker,
+      { ...config, ...(crash && { crash }) },
+      {
+        execArgv: preloaded.flatMap((file) => ['--import', file]),
+        env: { ...process.env, CLOCK_SKEW_MS: String(skew) },
+        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      },
+    );
+    const member: Member = { child, waiting: new Map() };
     members.add(member);
-    child.on('message', (message: PublishReply | 'ready') => {
-      if (message === 'ready') {
-        member.ready = true;
+    child.on('message', (message: PublishReply | ReadyMessage | ReadingMessage) => {
+      if ('reading' in message) {
+        readings.set(message.reading.pid, message.reading);
+        return;
+      }
+      if ('url' in message) {
+        failedStarts = 0;
+        member.address = { pid: child.pid as number, url: message.url };
         return;
       }
       member.waiting.get(message.serial)?.(message);
@@ -53,17 +108,23 @@ export function createCrew(
     });
     child.once('exit', (code, signal) => {
       if (signal === 'SIGKILL') onKilled();
-      // a worker that cannot even start is no fault that was meant
-      if (!member.ready && code !== null) throw new Error(`a worker ended with ${code} before it was ready`);
-      deaths += 1;
       members.delete(member);
+      // there may be no primary just then; as a supervisor would, start another like it
+      if (!member.address && code !== null) {
+        failedStarts += 1;
+        if (failedStarts > mostFailedStarts)
+          throw new Error(`${failedStarts} workers ended with ${code} before they were ready`);
+        if (open) hire(peculiarity);
+        return;
+      }
+      ends.push({ pid: child.pid as number, at: Date.now(), code, signal });
       for (const [lost, reply] of member.waiting) reply({ serial: lost, error: 'the worker died' });
       if (open) hire();
     });
   }
 
   for (let i = 0; i < size; i += 1) hire();
-  const readyOnes = () => [...members].filter(({ ready, child }) => ready && child.connected);
+  const readyOnes = () => [...members].filter(({ address, child }) => address && child.connected);
 
   async function untilReady(count: number): Promise<void> {
     while (readyOnes().length < count) await new Promise((resolve) => setTimeout(resolve, 20));
@@ -72,9 +133,25 @@ export function createCrew(
   return {
     size,
     untilReady,
-    deaths: () => deaths,
+    deaths: () => ends.length,
+    /** All of those that ended so far. */
+    ends: (): readonly WorkerEnd[] => ends,
+    addresses: () => readyOnes().flatMap(({ address }) => address ?? []),
     /** Workers that work now, in a stable order. */
     workers: () => readyOnes().map(({ child }) => child),
+    /** What those hold that work now; those that do not answer in time are left out. */
+    async readings(): Promise<readonly Reading[]> {
+      readings.clear();
+      const asked = readyOnes();
+      for (const { child } of asked) child.send({ tellsReading: true } satisfies Control);
+      const until = performance.now() + readingTimeout;
+      while (readings.size < asked.length && performance.now() < until) await sleep(50);
+      return [...readings.values()];
+    },
+    /** @default all who work now */
+    tell(control: Control, ...children: readonly ChildProcess[]) {
+      for (const child of children.length > 0 ? children : readyOnes().map((one) => one.child)) child.send(control);
+    },
     /** The next workers hired are like this. */
     willHire: (...peculiarities: Peculiarity[]) => void upcoming.push(...peculiarities),
     upcoming: () => upcoming.length,
@@ -83,14 +160,15 @@ export function createCrew(
       standing = peculiarities;
     },
     /** Asks a worker to publish; resolves with its answer, or with an error when it died over it. */
-    async publish(request: Omit<PublishRequest, 'serial'>): Promise<PublishReply> {
+    async publish(request: Omit<PublishRequest, 'serial'>): Promise<TimedReply> {
       await untilReady(1);
       const ready = readyOnes();
       const member = ready[serial % ready.length];
       serial += 1;
       const mine = serial;
-      if (!member) return { serial: mine, error: 'no worker' };
-      return new Promise((resolve) => {
+      if (!member) return { serial: mine, error: 'the worker died', took: 0 };
+      const started = performance.now();
+      const reply = await new Promise<PublishReply>((resolve) => {
         member.waiting.set(mine, resolve);
         member.child.send({ ...request, serial: mine }, (error) => {
           if (!error) return;
@@ -98,6 +176,7 @@ export function createCrew(
           resolve({ serial: mine, error: 'the worker died' });
         });
       });
+      return { ...reply, took: performance.now() - started };
     },
     /** Resolves when others work in their place, to how long they took to end. Milliseconds. */
     async replaceAll(signal: NodeJS.Signals): Promise<number> {

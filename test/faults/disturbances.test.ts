@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { type Disturbance, excusable } from './disturbances.ts';
+import { clockOffOf, type Disturbance, excusable } from './disturbances.ts';
 import type { Arrival } from './receivers.ts';
 
 const arrival = (at: number, answeredAt = at + 5): Arrival => ({
@@ -32,5 +32,17 @@ describe('the attempts that a fault may have made again', () => {
   it('are all of those that a broken database kept from being recorded', () => {
     const broken = { from: 10_000, to: 12_000, once: false };
     expect(excusable([arrival(9_000), arrival(10_500), arrival(11_000), arrival(20_000)], [broken])).to.equal(3);
+  });
+});
+
+describe('by how much the recorded times of a delivery may be wrong', () => {
+  const stepped = { from: 10_000, to: 12_000, once: false, clockOff: 20_000 };
+
+  it('is what the clock was, for what arrived meanwhile or was put off by it', () => {
+    expect(clockOffOf([arrival(11_000)], [stepped])).to.equal(20_000);
+    expect(clockOffOf([arrival(31_000)], [stepped])).to.equal(20_000);
+    expect(clockOffOf([arrival(33_000)], [stepped])).to.equal(0);
+    expect(clockOffOf([arrival(1_000)], [stepped])).to.equal(0);
+    expect(clockOffOf([arrival(11_000)], [{ from: 10_000, to: 12_000, once: false }])).to.equal(0);
   });
 });

@@ -6,6 +6,8 @@ export interface Disturbance {
   readonly to: number;
   /** Whether it can have cost a delivery one record at most: whoever dies had one attempt of it in flight. */
   readonly once: boolean;
+  /** By how much the database's clock may have been wrong, by which everything is due and recorded. Milliseconds. @default 0 */
+  readonly clockOff?: number;
 }
 
 /** How late the suite may hear of a worker's death. Milliseconds. */
@@ -14,6 +16,9 @@ const reaction = 1_000;
 const onTheWay = 500;
 /** An attempt that was answered is recorded by then, when nothing is broken. Milliseconds. */
 const recordedWithin = 3_000;
+
+/** How long a primary may have been silent before another took its place. Milliseconds. */
+const election = 10_000;
 
 /** What was broken in one row, and when. */
 export function createDisturbances() {
@@ -25,13 +30,18 @@ export function createDisturbances() {
       const now = Date.now();
       all.push({ from: now - reaction, to: now, once: true });
     },
+    /** The primary has changed, asked to or not: on a busy machine, members miss each other's heartbeats. */
+    elected(): void {
+      const now = Date.now();
+      all.push({ from: now - election, to: now, once: false });
+    },
     /** The database is not itself while this runs. */
-    async during(breaking: () => Promise<void>): Promise<void> {
+    async during(breaking: () => Promise<void>, clockOff = 0): Promise<void> {
       const from = Date.now();
       try {
         await breaking();
       } finally {
-        all.push({ from, to: Date.now(), once: false });
+        all.push({ from, to: Date.now(), once: false, clockOff });
       }
     },
   };
@@ -42,6 +52,14 @@ export type Disturbances = ReturnType<typeof createDisturbances>;
 function hits({ from, to }: Disturbance, { at, answeredAt }: Arrival): boolean {
   const ended = Number.isFinite(answeredAt) ? answeredAt : at;
   return from <= ended + recordedWithin && to >= at - onTheWay;
+}
+
+/** By how much the recorded times of a delivery may be wrong that arrived so: what was put off by a wrong clock comes as late. Pure. */
+export function clockOffOf(came: readonly Arrival[], disturbances: readonly Disturbance[]): number {
+  const met = disturbances.filter(({ from, to, clockOff = 0 }) =>
+    came.some((arrival) => hits({ from, to: to + clockOff, once: false }, arrival)),
+  );
+  return Math.max(0, ...met.map(({ clockOff = 0 }) => clockOff));
 }
 
 /**

@@ -3,6 +3,7 @@ import type { Cluster } from './cluster.ts';
 import { crashPoints } from './crash-points.ts';
 import type { Crew } from './crew.ts';
 import type { Disturbances } from './disturbances.ts';
+import type { MemberClocks } from './member-clocks.ts';
 import type { Random } from './random.ts';
 
 /** Where faults happen. */
@@ -12,6 +13,9 @@ export interface Scene {
   readonly random: Random;
   /** Where it is written down when the database is broken; the crew tells of its dead. */
   readonly disturbances: Disturbances;
+  /** Whether this is the long form. */
+  readonly long: boolean;
+  readonly memberClocks: Pick<MemberClocks, 'step'>;
 }
 
 /** One row of the table: what goes wrong, how often, and how it is made to. */
@@ -46,7 +50,7 @@ async function failCommands({ cluster, random }: Scene): Promise<void> {
 }
 
 /** A fault of the database: it is not itself until this has ended. */
-const inDatabase =
+export const inDatabase =
   (breakOnce: (scene: Scene) => Promise<void>): Fault['inject'] =>
   (scene, times) =>
     repeat(times, () => scene.disturbances.during(() => breakOnce(scene)));
@@ -55,7 +59,7 @@ const inDatabase =
 export const faults: readonly Fault[] = [
   {
     name: 'worker SIGKILL while delivering',
-    short: 20,
+    short: 8,
     full: 300,
     inject: ({ crew, random }, times) =>
       repeat(times, async () => {
@@ -68,7 +72,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'worker dies at a crash point',
-    short: 3 * crashPoints.length,
+    short: crashPoints.length,
     full: 30 * crashPoints.length,
     async inject({ crew, random }, times) {
       const before = crew.deaths();
@@ -84,7 +88,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'mongod SIGKILL and restart',
-    short: 2,
+    short: 1,
     full: 20,
     inject: inDatabase(async ({ cluster, random }) => {
       const node = random.pick(cluster.nodes);
@@ -100,7 +104,7 @@ export const faults: readonly Fault[] = [
     short: 1,
     full: 10,
     inject: inDatabase(async ({ cluster }) => {
-      const node = await cluster.primary();
+      const { node } = await cluster.primary();
       await node.kill();
       await sleep(3_000);
       await cluster.primary();
@@ -119,14 +123,14 @@ export const faults: readonly Fault[] = [
     }),
   },
   {
-    name: 'primary stopped for 15 s',
+    name: 'primary stopped',
     short: 1,
     full: 5,
-    inject: inDatabase(async ({ cluster }) => {
-      const { pid } = await cluster.primary();
-      process.kill(pid, 'SIGSTOP');
-      await sleep(15_000);
-      process.kill(pid, 'SIGCONT');
+    inject: inDatabase(async ({ cluster, long }) => {
+      const { node } = await cluster.primary();
+      process.kill(node.pid, 'SIGSTOP');
+      await sleep(long ? 15_000 : 6_000);
+      process.kill(node.pid, 'SIGCONT');
       await sleep(2_000);
     }),
   },
@@ -162,7 +166,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'SIGTERM under load',
-    short: 2,
+    short: 1,
     full: 20,
     inject: ({ crew }, times) =>
       repeat(times, async () => {

@@ -1,147 +1,104 @@
 import { randomBytes, randomInt } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import type { DeliveryDocument } from '../../src/deliveries/model.ts';
-import type { EventDocument } from '../../src/events/model.ts';
-import { createModelGateway } from '../../src/index.ts';
-import { type Cluster, startCluster } from './cluster.ts';
+import { createFollowUp } from './abandoned.ts';
+import { clockAndDnsFaults } from './clock-and-dns-faults.ts';
+import { startCluster } from './cluster.ts';
 import { compileWorker } from './compile.ts';
 import { createCrew } from './crew.ts';
 import { createDisturbances } from './disturbances.ts';
-import { type Fault, faults, type Scene } from './faults.ts';
-import { add, emptyTally, summary, type Tally, verify } from './ledger.ts';
-import { startLoad } from './load.ts';
+import { faults } from './faults.ts';
+import { add, emptyTally, isClean, summary, type Tally } from './ledger.ts';
+import { createMemberClocks } from './member-clocks.ts';
+import { startModelUpstream } from './model-upstream.ts';
+import { createMoney } from './money.ts';
+import { networkFaults } from './network-faults.ts';
 import { createRandom } from './random.ts';
 import { manners, startReceivers } from './receivers.ts';
+import { runRow } from './row.ts';
+import { createSoak } from './soak.ts';
+import { describeStalls, type Row, table, writeRows } from './stalls.ts';
+import { registerWebhooks } from './webhooks.ts';
 
 const { values } = parseArgs({
   options: {
     full: { type: 'boolean', default: false },
     seed: { type: 'string' },
     only: { type: 'string', default: '' },
+    json: { type: 'string' },
+    soak: { type: 'boolean', default: false },
+    minutes: { type: 'string', default: '30' },
+    /** Events a second. */
+    rate: { type: 'string' },
   },
 });
 const seed = Number(values.seed ?? randomInt(2 ** 31));
+/** Events a second. */
+const rates = { rows: 4, soak: 100 };
+/** In a soak, a receiver that is dead would take six of ten attempts. */
+const soakedManners = ['good', 'flaky'] as const;
 const retryDelays = [150, 150, 150, 150, 150];
-const eventsPerSecond = 4;
-/** How long nothing may arrive before what is left is counted as lost, and how long is waited in all. Milliseconds. */
-const quietFor = 60_000;
-const settleWithin = 600_000;
 
-type Receivers = Awaited<ReturnType<typeof startReceivers>>;
-
-/** Registers one webhook for every receiver. */
-async function register(cluster: Cluster, secretKey: string, secret: string, receivers: Receivers) {
-  const gateway = await createModelGateway({
-    mongo: cluster.connection,
-    secretKeys: [secretKey],
-    allowHttp: true,
-    allowPrivateNetworks: ['127.0.0.0/8'],
-  });
-  const made: { id: string; name: string }[] = [];
-  for (const name of manners) {
-    const webhook = { url: receivers.url(name), events: ['payment.completed'], secret };
-    const { id } = await gateway.webhooks.create('usr_1', webhook);
-    made.push({ id, name });
-  }
-  await gateway.close();
-  return made;
-}
-
-/** Resolves when nothing is left to do, or when nothing is done any more; what is left is counted then. */
-async function settle({ connection }: Cluster, { arrivals }: Receivers): Promise<void> {
-  const started = performance.now();
-  let arrived = arrivals.length;
-  let arrivedAt = started;
-  for (let now = started; now - started < settleWithin && now - arrivedAt < quietFor; now = performance.now()) {
-    const left = await Promise.all([
-      connection.collection('gateway_deliveries').countDocuments({ state: 'pending' }),
-      connection.collection('gateway_events').countDocuments({ fanOut: 'pending' }),
-      connection.collection('gateway_jobs').countDocuments({ lockedAt: { $ne: null } }),
-    ]).catch(() => [1]);
-    if (left.every((count) => count === 0)) return;
-    await sleep(200);
-    if (arrivals.length > arrived) arrivedAt = now;
-    arrived = arrivals.length;
-  }
-  console.log('  something was still left to do after the longest wait');
-}
-
-async function runFault(
-  fault: Fault,
-  times: number,
-  scene: Scene,
-  receivers: Receivers,
-  webhooks: { id: string; name: string }[],
-) {
-  const { cluster, crew, disturbances } = scene;
-  const undisturbed = disturbances.all.length;
-  await crew.untilReady(crew.size);
-  const load = startLoad(crew, eventsPerSecond);
-  await sleep(300);
-  await fault.inject(scene, times);
-  await load.stop();
-  await settle(cluster, receivers);
-
-  const accepted = new Set(load.accepted);
-  const ids = [...accepted];
-  const events = await cluster.connection
-    .collection<EventDocument>('gateway_events')
-    .find({ _id: { $in: ids } }, { promoteBuffers: true })
-    .toArray();
-  const deliveries = await cluster.connection
-    .collection<DeliveryDocument>('gateway_deliveries')
-    .find({ eventId: { $in: ids } })
-    .toArray();
-  const locks = await cluster.connection.collection('gateway_jobs').countDocuments({ lockedAt: { $ne: null } });
-  return verify({
-    faults: times,
-    webhooks,
-    accepted: ids,
-    events: new Map(events.map((event) => [event._id, event])),
-    deliveries,
-    arrivals: receivers.arrivals.filter(({ eventId }) => accepted.has(eventId)),
-    retryDelays,
-    disturbances: disturbances.all.slice(undisturbed),
-    publisherNotes: [...load.notes, ...(locks > 0 ? [`${locks} jobs were left locked`] : [])],
-  });
-}
-
-async function main(): Promise<Tally> {
+async function main(): Promise<Row[]> {
   console.log(`seed ${seed}${values.full ? ', full' : ''}`);
   const random = createRandom(seed);
-  const cluster = await startCluster();
+  const memberClocks = await createMemberClocks();
+  const cluster = await memberClocks.around(startCluster);
   const secret = randomBytes(24).toString('base64');
   const secretKey = `k1:${randomBytes(32).toString('base64')}`;
   const receivers = await startReceivers(secret, random);
-  const webhooks = await register(cluster, secretKey, secret, receivers);
+  const webhooks = await registerWebhooks(
+    cluster,
+    { secretKey, secret },
+    receivers,
+    values.soak ? soakedManners : manners,
+  );
   const entry = new URL('../../dist/index.js', import.meta.url).href;
   const disturbances = createDisturbances();
+  cluster.onElection(disturbances.elected);
+  const upstream = await startModelUpstream(random);
   const crew = createCrew(
     await compileWorker(),
-    { entry, uri: cluster.uri, secretKey, retryDelays },
+    {
+      entry,
+      uri: `${cluster.uri}&appName=faults-worker&monitorCommands=true`,
+      secretKey,
+      retryDelays,
+      upstream: upstream.baseUrl,
+    },
     3,
     disturbances.died,
   );
-  let total = emptyTally();
+  const rows: Row[] = [];
   try {
-    for (const fault of faults) {
-      if (!new RegExp(values.only).test(fault.name)) continue;
+    const scene = { cluster, crew, random, disturbances, memberClocks, long: values.full };
+    const money = await createMoney({ cluster, crew, upstream, random, secretKey });
+    const around = { receivers, webhooks, retryDelays, followUp: createFollowUp(cluster), money };
+    const eventsPerSecond = Number(values.rate ?? (values.soak ? rates.soak : rates.rows));
+    const every = [...faults, ...networkFaults, ...clockAndDnsFaults(memberClocks)];
+    const meant = every.filter(({ name }) => new RegExp(values.only).test(name));
+    const soak = createSoak(meant, Number(values.minutes));
+    for (const fault of values.soak ? [soak.fault] : meant) {
       const started = performance.now();
-      const times = values.full ? fault.full : fault.short;
-      const tally = await runFault(fault, times, { cluster, crew, random, disturbances }, receivers, webhooks);
-      console.log(`${fault.name}: ${summary(tally)} (${Math.round((performance.now() - started) / 1_000)} s)`);
-      for (const note of tally.notes.slice(0, 5)) console.log(`  ${note}`);
-      total = add(total, tally);
+      const row = await runRow(fault, values.full ? fault.full : fault.short, scene, { ...around, eventsPerSecond });
+      if (values.soak) soak.judge(row, crew);
+      const took = Math.round((performance.now() - started) / 1_000);
+      console.log(`${fault.name}: ${summary(row)} · ${describeStalls(row.stalls)} (${took} s)`);
+      for (const note of row.notes.slice(0, 5)) console.log(`  ${note}`);
+      rows.push(row);
     }
   } finally {
     await crew.dismiss();
     await receivers.stop();
+    await upstream.close();
     await cluster.stop();
+    await memberClocks.remove();
   }
-  return total;
+  return rows;
 }
 
-const total = await main();
+const rows = await main();
+console.log(table(rows));
+if (values.json) await writeRows(values.json, seed, rows);
+const total = rows.reduce<Tally>(add, emptyTally());
 console.log(summary(total));
-process.exitCode = total.lost + total.early + total.wrong === 0 ? 0 : 1;
+process.exitCode = isClean(total) ? 0 : 1;

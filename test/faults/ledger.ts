@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { DeliveryDocument } from '../../src/deliveries/model.ts';
 import type { EventDocument } from '../../src/events/model.ts';
-import { type Disturbance, excusable } from './disturbances.ts';
+import { clockOffOf, type Disturbance, excusable } from './disturbances.ts';
 import type { Arrival } from './receivers.ts';
+import { clockTolerance, disagreements, isLost, isStuck } from './verdict.ts';
 
 /** What the figures of the last line are made of. */
 export interface Tally {
@@ -13,18 +14,20 @@ export interface Tally {
   duplicates: number;
   early: number;
   wrong: number;
-  /** What exactly was lost, early or wrong. */
+  stuck: number;
+  /** What exactly was lost, early, wrong or stuck. */
   notes: string[];
 }
 
 export function emptyTally(): Tally {
-  return { faults: 0, events: 0, attempts: 0, lost: 0, duplicates: 0, early: 0, wrong: 0, notes: [] };
+  return { faults: 0, events: 0, attempts: 0, lost: 0, duplicates: 0, early: 0, wrong: 0, stuck: 0, notes: [] };
 }
 
 /** What is compared: the promises made, what the database says became of them, and what receivers saw. */
 export interface Evidence {
   readonly faults: number;
   readonly webhooks: readonly { readonly id: string; readonly name: string }[];
+  /** Ids of the events that must be delivered. */
   readonly accepted: readonly string[];
   readonly events: ReadonlyMap<string, EventDocument>;
   readonly deliveries: readonly DeliveryDocument[];
@@ -35,9 +38,6 @@ export interface Evidence {
   /** What the publisher saw that may not be, such as one key with two events. */
   readonly publisherNotes: readonly string[];
 }
-
-/** By how much the clocks of receiver and database may differ on one machine, scheduling included. Milliseconds. */
-const tolerance = 50;
 
 const keyOf = (eventId: string, webhook: string) => `${eventId} ${webhook}`;
 
@@ -51,35 +51,28 @@ function groupArrivals(arrivals: readonly Arrival[]): Map<string, Arrival[]> {
   return groups;
 }
 
-function isLost({ state, attempts }: DeliveryDocument, came: readonly Arrival[]): boolean {
-  if (state === 'delivered') return !came.some(({ status }) => status < 300);
-  if (state === 'failed') return attempts.length < 6;
-  return state === 'pending';
-}
-
-/** What is wrong about the delivery as it is recorded, and as it arrived. */
-function faultsOf(delivery: DeliveryDocument, came: readonly Arrival[], bodyHash: string): string[] {
-  const { attempts, lease, state, endedAt } = delivery;
+/** Requests that are not what was published. */
+function forgeries(came: readonly Arrival[], bodyHash: string): string[] {
   const found: string[] = [];
-  if (lease !== null) found.push('a lease was left');
-  if (state === 'canceled') found.push(`it was canceled: ${delivery.reason}`);
-  if (attempts.some(({ number }, i) => number !== i + 1) || attempts.length > 6) found.push('attempts are misnumbered');
   if (came.some(({ signatureRight }) => !signatureRight)) found.push('a signature or id was not right');
   if (came.some((arrival) => arrival.bodyHash !== bodyHash)) found.push('the bytes differ from those stored');
-  if (state === 'delivered' && endedAt && came.some(({ at }) => at > endedAt.getTime() + tolerance)) {
-    found.push('it was sent after a recorded 2xx');
-  }
   return found;
 }
 
 /** Arrivals sooner after a failure than the delay between attempts; a repetition of an unrecorded attempt may be. */
-function earlyOnes(came: readonly Arrival[], retryDelays: readonly number[], repetitions: number): number {
-  const shortest = Math.min(...retryDelays);
+function earlyOnes(came: readonly Arrival[], repetitions: number, { retryDelays, disturbances }: Evidence): number {
+  const shortest = Math.min(...retryDelays) - clockTolerance - clockOffOf(came, disturbances);
   const hasty = came.filter((arrival, i) => {
     const before = came[i - 1];
-    return before !== undefined && arrival.at < before.answeredAt + shortest - tolerance;
+    return before !== undefined && arrival.at < before.answeredAt + shortest;
   });
   return Math.max(0, hasty.length - repetitions);
+}
+
+/** Arrivals of events that nobody has, or that had ended before; a worker that died or was cut off may have been late. */
+function strays({ arrivals, accepted, disturbances }: Evidence): Arrival[] {
+  const known = new Set(accepted);
+  return arrivals.filter((one) => !known.has(one.eventId) && excusable([one], disturbances) === 0);
 }
 
 /** Holds what happened against what was promised. */
@@ -90,6 +83,10 @@ export function verify(evidence: Evidence): Tally {
   const arrivals = groupArrivals(evidence.arrivals);
   const deliveries = new Map(evidence.deliveries.map((one) => [keyOf(one.eventId, one.webhookId), one]));
   tally.attempts = evidence.arrivals.length;
+  for (const one of strays(evidence)) {
+    tally.wrong += 1;
+    tally.notes.push(`${one.eventId} arrived at ${one.webhook}, and is no event of this row`);
+  }
 
   for (const eventId of evidence.accepted) {
     const event = evidence.events.get(eventId);
@@ -103,20 +100,24 @@ export function verify(evidence: Evidence): Tally {
         continue;
       }
       const bodyHash = createHash('sha256').update(event.body).digest('hex');
-      const found = faultsOf(delivery, came, bodyHash);
+      const found = [...forgeries(came, bodyHash), ...disagreements(delivery, came, evidence.disturbances)];
       const recorded = delivery.attempts.filter(({ status }) => status !== undefined).length;
       const repetitions = Math.max(0, came.length - recorded);
       const most = excusable(came, evidence.disturbances);
       if (repetitions > most) found.push(`${repetitions} attempts were repeated, and ${most} in flight at a fault`);
-      const early = earlyOnes(came, evidence.retryDelays, repetitions);
+      const early = earlyOnes(came, repetitions, evidence);
       tally.duplicates += repetitions;
       tally.early += early;
       tally.wrong += found.length;
       for (const what of found) note(what);
       if (early > 0) note(`early: ${came.map(({ at, answeredAt }) => `${at}-${answeredAt}`).join(' ')}`);
-      if (!isLost(delivery, came)) continue;
-      tally.lost += 1;
-      note('it was lost');
+      if (isStuck(delivery) || event.fanOut === 'pending') {
+        tally.stuck += 1;
+        note('it is stuck');
+      } else if (isLost(delivery, came)) {
+        tally.lost += 1;
+        note('it was lost');
+      }
     }
   }
   return tally;
@@ -132,11 +133,17 @@ export function add(a: Tally, b: Tally): Tally {
     duplicates: a.duplicates + b.duplicates,
     early: a.early + b.early,
     wrong: a.wrong + b.wrong,
+    stuck: a.stuck + b.stuck,
     notes: [...a.notes, ...b.notes],
   };
 }
 
 /** The line a run is judged by. */
-export function summary({ faults, events, attempts, lost, duplicates, early, wrong }: Tally): string {
-  return `faults ${faults} · events ${events} · attempts ${attempts} · lost ${lost} · duplicates ${duplicates} · early ${early} · wrong ${wrong}`;
+export function summary({ faults, events, attempts, lost, duplicates, early, wrong, stuck }: Tally): string {
+  return `faults ${faults} · events ${events} · attempts ${attempts} · lost ${lost} · duplicates ${duplicates} · early ${early} · wrong ${wrong} · stuck ${stuck}`;
+}
+
+/** Whether everything was as promised. */
+export function isClean({ lost, early, wrong, stuck }: Tally): boolean {
+  return lost + early + wrong + stuck === 0;
 }

@@ -69,3 +69,5 @@ export async function startReceivers(secret: string, random: Random) {
     },
   };
 }
+
+export type Receivers = Awaited<ReturnType<typeof startReceivers>>;

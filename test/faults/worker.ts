@@ -1,13 +1,20 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import express from 'express';
 import mongoose from 'mongoose';
 import { armCrash, type Crash } from './crash-points.ts';
+import type { Control } from './crew.ts';
+import { moneyOptions } from './money-options.ts';
 
-/** What a worker process is told, as JSON in its first argument. */
+/** What a worker process is told, as JSON in PROCESS_CONFIG. */
 export interface WorkerConfig {
   /** Where the package is loaded from: compiled, so that a new worker is there at once. */
   readonly entry: string;
   readonly uri: string;
   readonly secretKey: string;
   readonly retryDelays: readonly number[];
+  /** The base URL of the upstream that model calls go to. */
+  readonly upstream: string;
   readonly crash?: Crash;
 }
 
@@ -23,24 +30,39 @@ export interface PublishReply {
   readonly error?: string;
 }
 
-const config = JSON.parse(process.argv[2] ?? '{}') as WorkerConfig;
-const { createModelGateway, GatewayError } = (await import(config.entry)) as typeof import('../../src/index.ts');
-const connection = await mongoose
-  .createConnection(config.uri, { monitorCommands: true, appName: 'faults-worker', serverSelectionTimeoutMS: 20_000 })
-  .asPromise();
+/** What it says when it works. */
+export interface ReadyMessage {
+  /** Where it serves HTTP, without `/v1`. */
+  readonly url: string;
+}
+
+const config = JSON.parse(process.env.PROCESS_CONFIG ?? '{}') as WorkerConfig;
+const { createModelGateway, GatewayError, hardenServer } = (await import(
+  config.entry
+)) as typeof import('../../src/index.ts');
 const gateway = await createModelGateway({
-  mongo: connection,
+  mongo: config.uri,
   secretKeys: [config.secretKey],
   allowHttp: true,
   allowPrivateNetworks: ['127.0.0.0/8'],
   retryDelays: config.retryDelays,
   sweepInterval: 500,
   logger: { info() {}, warn() {}, error() {} },
+  ...moneyOptions(config.upstream),
 });
-if (config.crash) armCrash(connection, config.crash);
+if (config.crash) {
+  const connection = mongoose.connections.find(({ readyState }) => readyState === mongoose.ConnectionStates.connected);
+  if (!connection) throw new Error('the gateway has no connection');
+  armCrash(connection, config.crash);
+}
 await gateway.start();
+const server = hardenServer(createServer(express().use(gateway.router)));
+await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
 
-process.on('message', async ({ serial, idempotencyKey, data }: PublishRequest) => {
+process.on('message', async (message: PublishRequest | Control) => {
+  // others listen for that
+  if (!('serial' in message)) return;
+  const { serial, idempotencyKey, data } = message;
   const input = { type: 'payment.completed', userId: 'usr_1', data };
   const reply: PublishReply = await gateway.publish(input, { idempotencyKey }).then(
     ({ id }) => ({ serial, eventId: id }),
@@ -50,9 +72,9 @@ process.on('message', async ({ serial, idempotencyKey, data }: PublishRequest) =
 });
 process.on('SIGTERM', async () => {
   await gateway.close();
-  await connection.close();
   process.exit(0);
 });
 // without the suite there is nobody to work for
 process.on('disconnect', () => process.exit(1));
-process.send?.('ready');
+const { port } = server.address() as AddressInfo;
+process.send?.({ url: `http://127.0.0.1:${port}` } satisfies ReadyMessage);

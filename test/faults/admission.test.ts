@@ -1,0 +1,99 @@
+import { expect } from 'chai';
+import { type AdmissionEvidence, answerFaults, limitFaults, overdraftFaults } from './admission.ts';
+import type { SeenCall } from './calls.ts';
+
+const bounds = { limit: 3, largestReservation: 150, slice: 200 };
+const cost = 100;
+
+function callAt(sentAt: number, changed: Partial<SeenCall> = {}): SeenCall {
+  const call = {
+    id: `call-${sentAt}`,
+    account: 'poor',
+    pid: 7,
+    sentAt,
+    endedAt: sentAt + 50,
+    status: 200,
+    isWhole: true,
+  };
+  return { ...call, ...changed } as SeenCall;
+}
+
+const added = (confirmedAt: number, amount: number) => ({
+  entryId: `top_up:${confirmedAt}`,
+  userId: 'usr_poor',
+  amount,
+  sentAt: confirmedAt,
+  confirmedAt,
+});
+
+function evidence(changed: Partial<AdmissionEvidence>): AdmissionEvidence {
+  const costOf = ({ status }: SeenCall) => (status === 200 ? cost : 0);
+  return { calls: [], added: [], costOf, ends: [], disturbances: [], ...changed };
+}
+
+const away = { from: 10_000, to: 12_000, once: false };
+const killed = { pid: 7, at: 10_100, code: null, signal: 'SIGKILL' } as const;
+
+describe('the answers to calls of the fault suite', () => {
+  const faultsOf = (changed: Partial<SeenCall>, beside: Partial<AdmissionEvidence> = {}) =>
+    answerFaults(callAt(10_000, changed), evidence(beside), bounds);
+
+  it('are no 401, 404 or 500, whatever is broken', () => {
+    for (const status of [400, 401, 403, 404, 500]) {
+      expect(faultsOf({ status }, { disturbances: [away] }), String(status)).to.have.length(1);
+    }
+  });
+
+  it('come in five seconds, whatever is broken', () => {
+    expect(faultsOf({ endedAt: 15_000 }, { disturbances: [away] })).to.deep.equal([]);
+    expect(faultsOf({ endedAt: 17_000 }, { disturbances: [away] })).to.have.length(1);
+  });
+
+  it('are 503 or broken only while something is broken, or the process ends', () => {
+    for (const broken of [{ status: 503 }, { status: 0, isWhole: false }, { status: 200, isWhole: false }]) {
+      expect(faultsOf(broken)).to.have.length(1);
+      expect(faultsOf(broken, { disturbances: [away] })).to.deep.equal([]);
+      expect(faultsOf(broken, { ends: [killed] })).to.deep.equal([]);
+      expect(faultsOf(broken, { ends: [{ ...killed, at: 60_000 }] })).to.have.length(1);
+    }
+  });
+
+  it('are no refusal where there is credit beyond doubt', () => {
+    const refused = { status: 402 };
+    expect(faultsOf({ ...refused, account: 'rich' }, { disturbances: [away] })).to.have.length(1);
+    expect(faultsOf({ account: 'rich', status: 429 })).to.have.length(1);
+    const burst = [9_000, 9_500].map((sentAt) => callAt(sentAt, { account: 'rich' }));
+    expect(faultsOf({ account: 'rich', status: 429 }, { calls: burst }), 'burst').to.deep.equal([]);
+    expect(faultsOf(refused)).to.deep.equal([]);
+    expect(faultsOf(refused, { added: [added(1_000, 101)] })).to.have.length(1);
+    expect(faultsOf(refused, { added: [added(9_900, 101)] }), 'just added').to.deep.equal([]);
+    expect(faultsOf(refused, { added: [added(1_000, 100)], calls: [callAt(5_000)] }), 'spent').to.deep.equal([]);
+  });
+
+  it('are no refusal of an account that has calls left in its minute', () => {
+    const refused = { account: 'limited', status: 429 } as const;
+    const before = [1_000, 2_000, 3_000].map((sentAt) => callAt(sentAt, { account: 'limited' }));
+    expect(faultsOf(refused, { calls: before })).to.deep.equal([]);
+    expect(faultsOf(refused, { calls: before.slice(1) })).to.have.length(1);
+  });
+});
+
+describe('what is served beyond what there is', () => {
+  it('is a reservation for each process, and a slice more for one that was cut off or killed', () => {
+    const serve = (count: number) => Array.from({ length: count }, (_, i) => callAt(1_000 + i));
+    expect(overdraftFaults(evidence({ calls: serve(2), added: [added(0, 50)] }), bounds)).to.deep.equal([]);
+    expect(overdraftFaults(evidence({ calls: serve(3), added: [added(0, 50)] }), bounds)).to.have.length(1);
+    const cutOff = { calls: serve(3), added: [added(0, 50)], disturbances: [away] };
+    expect(overdraftFaults(evidence(cutOff), bounds)).to.deep.equal([]);
+    expect(overdraftFaults(evidence({ ...cutOff, calls: serve(5) }), bounds)).to.have.length(1);
+  });
+
+  it('is what others let through between two exchanges, or the limit again for a process that counts alone', () => {
+    const serve = (count: number) =>
+      Array.from({ length: count }, (_, i) => callAt(1_000 + i, { account: 'limited', pid: i % 2 }));
+    expect(limitFaults(evidence({ calls: serve(9) }), bounds.limit)).to.deep.equal([]);
+    expect(limitFaults(evidence({ calls: serve(10) }), bounds.limit)).to.have.length(1);
+    expect(limitFaults(evidence({ calls: serve(12), disturbances: [away] }), bounds.limit)).to.deep.equal([]);
+    expect(limitFaults(evidence({ calls: serve(13), disturbances: [away] }), bounds.limit)).to.have.length(1);
+  });
+});

@@ -1,0 +1,157 @@
+import type { SeenCall } from './calls.ts';
+import type { WorkerEnd } from './crew.ts';
+import type { Disturbance } from './disturbances.ts';
+import type { AddedCredits } from './funding.ts';
+import { wasBroken } from './money-ledger.ts';
+
+/** Who was let through and who was refused, held against what each could afford. */
+export interface AdmissionEvidence {
+  readonly calls: readonly SeenCall[];
+  /** To the account `poor`, which begins with nothing. */
+  readonly added: readonly AddedCredits[];
+  /** Micro-credits, for a call that the upstream answered; 0 for any other. */
+  readonly costOf: (call: SeenCall) => number;
+  readonly ends: readonly WorkerEnd[];
+  readonly disturbances: readonly Disturbance[];
+}
+
+/** What gateways set aside. Micro-credits. */
+export interface CreditBounds {
+  readonly largestReservation: number;
+  readonly slice: number;
+}
+
+/** How long it takes at most until credits booked in one process can be spent in another, with room for a busy machine. Milliseconds. */
+const agreedWithin = 3_000;
+/**
+ * How long one that ended is felt: the clients of its last moments, others that wait for the transaction it died in, and those that start
+ * in its place. Milliseconds.
+ */
+const replacedWithin = 15_000;
+/** A process sets more credits aside within so long. Milliseconds. */
+const setAsideWithin = 1_000;
+/** What a call is answered within, whatever is broken: 5 s, and one for the suite's own machine. Milliseconds. */
+const answeredWithin = 6_000;
+const minute = 60_000;
+
+const minuteOf = (time: number) => Math.floor(time / minute);
+
+/** Errors that a well-formed call with a valid key gets from no healthy gateway, nor from one whose database is away. */
+function isNonsense({ status }: SeenCall): boolean {
+  return status >= 400 && ![402, 429, 502, 503, 504].includes(status);
+}
+
+/** What the account surely has left when the call is decided: what was confirmed before, less everything asked for since. Micro-credits. */
+function surelyLeft(call: SeenCall, { calls, added, costOf }: AdmissionEvidence): number {
+  const confirmed = added.filter(({ confirmedAt }) => confirmedAt < call.sentAt - agreedWithin);
+  const spent = calls.filter(({ account, sentAt }) => account === call.account && sentAt < call.endedAt).map(costOf);
+  return confirmed.reduce((sum, { amount }) => sum + amount, 0) - spent.reduce((sum, one) => sum + one, 0);
+}
+
+/** Whether something was broken while the call ran that may be why it was refused. */
+function isExcused({ sentAt: from, endedAt: to }: SeenCall, { ends, disturbances }: AdmissionEvidence): boolean {
+  if (wasBroken({ from, to }, disturbances)) return true;
+  return ends.some((end) => end.at >= from - replacedWithin && end.at <= to + replacedWithin);
+}
+
+/** Whether the account asked for more than a slice at this process, which is told 429 until more is set aside. */
+function isBurst(call: SeenCall, calls: readonly SeenCall[], { largestReservation, slice }: CreditBounds): boolean {
+  const atOnce = calls.filter(
+    (one) =>
+      one.account === call.account &&
+      one.pid === call.pid &&
+      one.sentAt <= call.endedAt &&
+      one.endedAt >= call.sentAt - setAsideWithin,
+  );
+  return atOnce.length * largestReservation > slice;
+}
+
+/** Whether a call of the limited account was refused in a minute in which it had calls left for certain. */
+function hadCallsLeft(call: SeenCall, calls: readonly SeenCall[], limit: number): boolean {
+  const present = minuteOf(call.sentAt);
+  // which minute it fell into is known to the gateway alone where it ran across the end of one
+  if (minuteOf(call.endedAt) !== present) return false;
+  const before = calls.filter(
+    (one) =>
+      one.account === call.account && one.sentAt < call.endedAt && minuteOf(one.endedAt) >= present && one !== call,
+  );
+  return before.length < limit;
+}
+
+/** What the gateways of the suite allow. */
+export interface Bounds extends CreditBounds {
+  /** Calls a minute of the account `limited`. */
+  readonly limit: number;
+}
+
+/** What is wrong about the answer of a call. Pure. */
+export function answerFaults(call: SeenCall, evidence: AdmissionEvidence, bounds: Bounds): string[] {
+  const { account, status, code, isWhole, sentAt, endedAt } = call;
+  const found: string[] = [];
+  if (isNonsense(call)) found.push(`it was answered ${status} ${code}`);
+  if (endedAt - sentAt > answeredWithin) found.push(`it took ${endedAt - sentAt} ms until ${status} ${code ?? ''}`);
+  if (status === 402 && account !== 'poor') found.push('it was told 402 although the account has plenty');
+  if (isExcused(call, evidence)) return found;
+  if (status === 0 || status >= 500 || !isWhole)
+    found.push(`nothing was broken, and it was answered ${status} ${code ?? ''}`);
+  if (status === 429 && account === 'rich' && !isBurst(call, evidence.calls, bounds))
+    found.push('it was told 429 although the account has plenty');
+  if (status === 429 && account === 'limited' && hadCallsLeft(call, evidence.calls, bounds.limit)) {
+    found.push('it was told 429 although the account had calls left');
+  }
+  const left = status === 402 && account === 'poor' ? surelyLeft(call, evidence) : 0;
+  if (left > 0) found.push(`it was told 402 with ${left} micro-credits left`);
+  return found;
+}
+
+/**
+ * What is wrong about what the account `poor` was served: a gateway overdraws by a reservation, and by a slice beyond while it is cut
+ * off from the database or when the record of what it spent died with it. Pure.
+ */
+export function overdraftFaults(evidence: AdmissionEvidence, { largestReservation, slice }: CreditBounds): string[] {
+  const { added, costOf, disturbances, ends } = evidence;
+  const served = evidence.calls
+    .filter((call) => call.account === 'poor' && costOf(call) > 0)
+    .toSorted((a, b) => a.sentAt - b.sentAt);
+  const pids = new Set<number>();
+  let spent = 0;
+  for (const call of served) {
+    spent += costOf(call);
+    pids.add(call.pid);
+    const given = added.filter(({ sentAt }) => sentAt <= call.endedAt).reduce((sum, { amount }) => sum + amount, 0);
+    const faults = [...pids].filter(
+      (pid) =>
+        ends.some((end) => end.pid === pid && end.signal === 'SIGKILL') || disturbances.some(({ once }) => !once),
+    ).length;
+    const bound = pids.size * largestReservation + faults * slice;
+    if (spent - given > bound)
+      return [`poor was served ${spent} of ${given} micro-credits by ${call.id}; ${bound} may be overdrawn`];
+  }
+  return [];
+}
+
+/** Calls that the other processes let through between two exchanges, with room for a busy machine. */
+const letThroughBetween = 6;
+
+/**
+ * Minutes in which the account `limited` was served more than it may be: a process that can exchange nothing counts alone, and so does
+ * one whose clock is wrong. Pure.
+ */
+export function limitFaults({ calls, costOf, ends, disturbances }: AdmissionEvidence, limit: number): string[] {
+  const byMinute = new Map<number, SeenCall[]>();
+  for (const call of calls) {
+    const present = minuteOf(call.sentAt);
+    if (call.account !== 'limited' || costOf(call) === 0 || minuteOf(call.endedAt) !== present) continue;
+    byMinute.set(present, [...(byMinute.get(present) ?? []), call]);
+  }
+  return [...byMinute].flatMap(([present, served]) => {
+    const from = present * minute;
+    const to = from + minute;
+    const isBroken = wasBroken({ from, to }, disturbances) || ends.some(({ at }) => at >= from - minute && at <= to);
+    const processes = isBroken ? new Set(served.map(({ pid }) => pid)).size : 1;
+    const most = processes * limit + letThroughBetween;
+    return served.length <= most
+      ? []
+      : [`limited was served ${served.length} calls in a minute, and ${most} are the most`];
+  });
+}

@@ -1,0 +1,18 @@
+import type { Disturbance } from './disturbances.ts';
+
+/** What came of what a bystander did in a row. */
+export interface BystanderVerdict {
+  /** Its figures. */
+  readonly line: string;
+  /** What exactly was not as promised. */
+  readonly wrong: readonly string[];
+}
+
+/** A load of its own that runs beside the deliveries in every row, with a ledger of its own. */
+export interface Bystander {
+  begin(): void;
+  /** Resolves when everything that was begun has ended. */
+  end(): Promise<void>;
+  /** Waits for the database to have it all, and judges. @param disturbances of the whole run so far */
+  verdict(disturbances: readonly Disturbance[]): Promise<BystanderVerdict>;
+}

@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { WorkerAddress } from './crew.ts';
+import { type Account, maxTokens } from './money-options.ts';
+import type { Random } from './random.ts';
+
+/** A model call as its client saw it; times are milliseconds since 1970 by the suite's own clock. */
+export interface SeenCall {
+  /** Also its `x-request-id`. */
+  readonly id: string;
+  readonly account: Account;
+  /** The process that it was sent to. */
+  readonly pid: number;
+  readonly sentAt: number;
+  readonly endedAt: number;
+  /** 0 where the connection broke before an answer had come. */
+  readonly status: number;
+  /** Of an error's body. */
+  readonly code?: string;
+  /** Whether the answer came to its end. */
+  readonly isWhole: boolean;
+}
+
+/** Milliseconds between two calls. */
+const gaps: Readonly<Record<Account, number>> = { rich: 300, poor: 400, limited: 700 };
+/** A client gives up then. Milliseconds. */
+const patience = 70_000;
+
+export interface CallsDeps {
+  readonly addresses: () => readonly WorkerAddress[];
+  readonly keys: Readonly<Record<Account, string>>;
+  readonly random: Random;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly code?: string;
+  readonly isWhole: boolean;
+}
+
+async function readAnswer(response: Response, isStream: boolean): Promise<Answer> {
+  const { status } = response;
+  try {
+    const text = await response.text();
+    if (status === 200) return { status, isWhole: !isStream || text.trimEnd().endsWith('data: [DONE]') };
+    return { status, code: JSON.parse(text).error.code, isWhole: true };
+  } catch {
+    return { status, isWhole: false };
+  }
+}
+
+/** Clients that make model calls whatever breaks, each call once, and write down what came of it. */
+export function startCalls({ addresses, keys, random }: CallsDeps) {
+  const seen: SeenCall[] = [];
+  const underWay = new Set<Promise<void>>();
+  let isOpen = true;
+  let serial = 0;
+
+  async function call(account: Account, { pid, url }: WorkerAddress): Promise<void> {
+    serial += 1;
+    const id = `call-${process.pid}-${serial}-${Date.now()}`;
+    const stream = serial % 2 === 0;
+    const messages = [{ role: 'user', content: 'How much is enough, and who would say so of what is theirs?' }];
+    const sentAt = Date.now();
+    const answer = await fetch(`${url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${keys[account]}`,
+        'content-type': 'application/json',
+        'x-request-id': id,
+      },
+      body: JSON.stringify({ model: 'm', user: id, max_tokens: maxTokens, stream, messages }),
+      signal: AbortSignal.timeout(patience),
+    }).then(
+      (response) => readAnswer(response, stream),
+      (): Answer => ({ status: 0, isWhole: false }),
+    );
+    seen.push({ id, account, pid, sentAt, endedAt: Date.now(), ...answer });
+  }
+
+  async function run(account: Account): Promise<void> {
+    while (isOpen) {
+      const ready = addresses();
+      if (ready.length > 0) {
+        const calling = call(account, random.pick(ready)).finally(() => underWay.delete(calling));
+        underWay.add(calling);
+      }
+      await sleep(gaps[account]);
+    }
+  }
+
+  const running = (['rich', 'poor', 'limited'] as const).map(run);
+  return {
+    seen,
+    /** Resolves when every call has ended. */
+    async stop() {
+      isOpen = false;
+      await Promise.all(running);
+      await Promise.all(underWay);
+    },
+  };
+}

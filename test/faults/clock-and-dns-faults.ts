@@ -1,0 +1,81 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { MongoNode } from '../../src/standalone/mongo/node.ts';
+import type { Fault, Scene } from './faults.ts';
+import type { MemberClocks } from './member-clocks.ts';
+
+/** How far the clock of a member is set. What was put off by it waits as long when it is right again. Seconds. */
+const memberStep = 20;
+/** How far the clock of a worker is set. Milliseconds. */
+const workerStep = 5 * 60_000;
+
+async function repeat(times: number, once: (i: number) => Promise<void>): Promise<void> {
+  for (let i = 0; i < times; i += 1) await once(i);
+}
+
+async function loseNames({ cluster, crew }: Scene): Promise<void> {
+  crew.tell({ namesAreGone: true });
+  // what is open needs no name
+  const heal = cluster.network.inject({ action: 'cut', openOnly: true, on: ({ from }) => from === undefined });
+  heal();
+  await sleep(6_000);
+  crew.tell({ namesAreGone: false });
+  await sleep(1_000);
+}
+
+/** Which member's clock is set, and how: the primary's and a secondary's, ahead and behind. */
+const memberSteps = [
+  { isPrimary: true, seconds: -memberStep },
+  { isPrimary: false, seconds: memberStep },
+  { isPrimary: true, seconds: memberStep },
+  { isPrimary: false, seconds: -memberStep },
+] as const;
+
+async function stepMember({ cluster, memberClocks }: Scene, i: number): Promise<void> {
+  const { isPrimary, seconds } = memberSteps[i % memberSteps.length] ?? memberSteps[0];
+  const { node: primary } = await cluster.primary();
+  const node = isPrimary ? primary : (cluster.nodes.find((one) => one !== primary) as MongoNode);
+  await memberClocks.step(node.port, seconds);
+  await sleep(2_000);
+  await memberClocks.step(node.port, 0);
+  await sleep(1_000);
+}
+
+async function stepWorkers({ crew }: Scene, i: number): Promise<void> {
+  const ahead = i % 2 === 0 ? 1 : -1;
+  const [first, second] = crew.workers();
+  if (first) crew.tell({ clockSkew: ahead * workerStep }, first);
+  if (second) crew.tell({ clockSkew: -ahead * workerStep }, second);
+  await sleep(3_000);
+  crew.tell({ clockSkew: 0 });
+  await sleep(1_000);
+}
+
+const memberRow: Fault = {
+  name: `clock of a member ${memberStep} s ahead or behind for 2 s`,
+  short: 3,
+  full: 40,
+  inject: (scene, times) =>
+    repeat(times, (i) => scene.disturbances.during(() => stepMember(scene, i), memberStep * 1_000)),
+};
+
+const rows: readonly Fault[] = [
+  {
+    name: 'names of the members gone for 6 s',
+    short: 1,
+    full: 20,
+    inject: (scene, times) => repeat(times, () => scene.disturbances.during(() => loseNames(scene))),
+  },
+  {
+    name: 'clocks of running workers 5 minutes ahead and behind for 3 s',
+    short: 2,
+    full: 40,
+    inject: (scene, times) => repeat(times, (i) => stepWorkers(scene, i)),
+  },
+];
+
+/** What clocks and names do; without the clocks of members where the machine has no libfaketime, and that is said. */
+export function clockAndDnsFaults({ canStep }: MemberClocks): readonly Fault[] {
+  if (canStep) return [...rows, memberRow];
+  console.log(`left out: ${memberRow.name}, for there is no libfaketime (apt-get install libfaketime)`);
+  return rows;
+}

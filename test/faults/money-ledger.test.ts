@@ -1,0 +1,124 @@
+import { expect } from 'chai';
+import type { SeenCall } from './calls.ts';
+import { type AccountBooks, bookFaults, mayBeLost, recordFaults, thresholdFaults } from './money-ledger.ts';
+import { costOf } from './money-options.ts';
+
+const call: SeenCall = {
+  id: 'call-1',
+  account: 'rich',
+  pid: 7,
+  sentAt: 9_900,
+  endedAt: 10_000,
+  status: 200,
+  isWhole: true,
+};
+const used = { inputTokens: 10, outputTokens: 20 };
+const record = {
+  _id: 'use_1',
+  requestId: 'call-1',
+  userId: 'usr_rich',
+  ...used,
+  ending: 'complete',
+  estimated: false,
+} as const;
+const killed = (at: number) => ({ pid: 7, at, code: null, signal: 'SIGKILL' }) as const;
+
+describe('the record that a call of the fault suite must have', () => {
+  const recorded = { call, answers: [used], records: [record], mayBeLost: false };
+
+  it('is one, with what the upstream said', () => {
+    expect(recordFaults(recorded)).to.deep.equal([]);
+    expect(recordFaults({ ...recorded, records: [] })).to.have.length(1);
+    expect(recordFaults({ ...recorded, records: [record, { ...record, _id: 'use_2' }] })).to.have.length(1);
+    expect(recordFaults({ ...recorded, records: [{ ...record, outputTokens: 21 }] })).to.have.length(1);
+    expect(recordFaults({ ...recorded, records: [{ ...record, estimated: true }] })).to.have.length(1);
+  });
+
+  it('is none where nobody answered', () => {
+    const refused = { ...recorded, call: { ...call, status: 402 }, answers: [] };
+    expect(recordFaults({ ...refused, records: [] })).to.deep.equal([]);
+    expect(recordFaults(refused)).to.have.length(1);
+  });
+
+  it('may be missing, but not twice there, where the client got no answer or its process may have lost it', () => {
+    const broken = { ...recorded, call: { ...call, status: 0, isWhole: false } };
+    expect(recordFaults({ ...broken, records: [] })).to.deep.equal([]);
+    expect(recordFaults({ ...broken, records: [record, record] })).to.have.length(1);
+    expect(recordFaults({ ...recorded, records: [], mayBeLost: true })).to.deep.equal([]);
+  });
+});
+
+describe('the record of a call that may be lost', () => {
+  const away = { from: 5_000, to: 9_000, once: false };
+
+  it('is that of a process killed right after it, and of no other', () => {
+    expect(mayBeLost(call, [killed(10_200)], [])).to.equal(true);
+    expect(mayBeLost(call, [killed(12_000)], [])).to.equal(false);
+    expect(mayBeLost({ ...call, sentAt: 9_000 }, [killed(12_000)], []), 'when all is slow').to.equal(true);
+    expect(mayBeLost(call, [killed(20_000)], [])).to.equal(false);
+    expect(mayBeLost(call, [{ ...killed(10_200), pid: 8 }], [])).to.equal(false);
+    expect(mayBeLost(call, [{ ...killed(10_200), signal: null, code: 0 }], [])).to.equal(false);
+  });
+
+  it('is one that waited for the database in a process that ended before it was back', () => {
+    expect(mayBeLost(call, [killed(15_000)], [away])).to.equal(true);
+    expect(mayBeLost(call, [killed(40_000)], [away])).to.equal(false);
+  });
+});
+
+type Entry = AccountBooks['entries'][number];
+
+describe('the books of an account of the fault suite', () => {
+  const added = { entryId: 'top_up:1', userId: 'usr_rich', amount: 1_000_000, sentAt: 0, confirmedAt: 1 };
+  const sums = { requests: 1, ...used, cachedInputTokens: 0, images: 0 };
+  const books: AccountBooks = {
+    userId: 'usr_rich',
+    balance: 1_000_000 - costOf(used),
+    entries: [
+      { _id: 'top_up:1', kind: 'top_up', amount: 1_000_000 },
+      { _id: 'use_1', kind: 'usage', amount: -costOf(used) },
+    ],
+    records: [record],
+    counters: [sums],
+    days: [{ ...sums, _id: '', userId: 'usr_rich', period: 'daily', start: '2026-01-31' }],
+  };
+
+  it('agree', () => {
+    expect(bookFaults(books, [added])).to.deep.equal([]);
+  });
+
+  it('do not agree when a call is not charged, charged twice or otherwise, or credits are not there or twice', () => {
+    const [topUp, charge] = books.entries as [Entry, Entry];
+    const withEntries = (...entries: Entry[]) => ({
+      ...books,
+      entries,
+      balance: entries.reduce((sum, { amount }) => sum + amount, 0),
+    });
+    expect(bookFaults(withEntries(topUp), [added]), 'not charged').to.have.length(1);
+    expect(bookFaults(withEntries(charge), [added]), 'not added').to.have.length(1);
+    expect(bookFaults(withEntries(topUp, { ...charge, amount: -1 }), [added]), 'otherwise').to.have.length(1);
+    const twice = withEntries(topUp, charge, { ...charge, _id: 'use_2' });
+    expect(bookFaults(twice, [added]), 'charged twice').to.have.length(1);
+    expect(bookFaults(books, []), 'added by nobody').to.have.length(1);
+    expect(bookFaults({ ...books, balance: 1 }, [added]), 'balance').to.have.length(1);
+  });
+
+  it('do not agree when counters miss a call, or have it twice', () => {
+    expect(bookFaults({ ...books, counters: [] }, [added])).to.have.length(1);
+    expect(bookFaults({ ...books, counters: [sums, sums] }, [added])).to.have.length(1);
+    expect(bookFaults({ ...books, days: [] }, [added])).to.have.length(1);
+  });
+});
+
+describe('the thresholds of a quota of the fault suite', () => {
+  const quota = { quota: 40, thresholds: [50, 100] };
+
+  it('are told once each when they are reached', () => {
+    expect(thresholdFaults([{ requests: 19 }], [], quota)).to.deep.equal([]);
+    expect(thresholdFaults([{ requests: 20 }], [50], quota)).to.deep.equal([]);
+    expect(thresholdFaults([{ requests: 90 }, { requests: 20 }], [50, 100, 50], quota)).to.deep.equal([]);
+    expect(thresholdFaults([{ requests: 20 }], [], quota)).to.have.length(1);
+    expect(thresholdFaults([{ requests: 20 }], [50, 50], quota)).to.have.length(1);
+    expect(thresholdFaults([{ requests: 19 }], [50], quota)).to.have.length(1);
+  });
+});

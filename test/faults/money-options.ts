@@ -1,0 +1,44 @@
+import type { ModelGatewayOptions } from '../../src/index.ts';
+
+/** Who makes model calls: one that never runs out, one that does again and again, and one that may make few calls a minute. */
+export const accounts = { rich: 'usr_rich', poor: 'usr_poor', limited: 'usr_limited' } as const;
+export type Account = keyof typeof accounts;
+
+/** Credits for a million tokens, which are micro-credits for one. */
+const price = { input: 100, output: 4_000 } as const;
+/** Credits. */
+const slice = 2;
+export const maxTokens = 100;
+/** What a call's body comes to at most. Bytes. */
+const bodyLimit = 400;
+/** What is reserved for a call at most. Micro-credits. */
+export const largestReservation = (bodyLimit / 4) * price.input + maxTokens * price.output;
+export const sliceInMicro = slice * 1_000_000;
+/** Calls a minute of the limited account. */
+export const requestsPerMinute = 30;
+/** Answered calls a day of the rich account. */
+export const dailyQuota = 40;
+/** Percent of the quota. */
+export const thresholds = [50, 100] as const;
+
+/** What a call costs that used so many tokens. Micro-credits. Pure. */
+export function costOf({ inputTokens, outputTokens }: { inputTokens: number; outputTokens: number }): number {
+  return inputTokens * price.input + outputTokens * price.output;
+}
+
+/** The options by which a gateway meters, charges and limits; the same in every process. */
+export function moneyOptions(upstream: string) {
+  return {
+    upstreams: [{ name: 'suite', baseUrl: upstream }],
+    credits: { prices: { '*': price }, slice, lowThreshold: 1 },
+    limits: {
+      perUser: ({ userId }) => (userId === accounts.limited ? { requestsPerMinute } : undefined),
+      shared: true,
+      eventWindow: 10_000,
+    },
+    quotas: {
+      perUser: (userId) => (userId === accounts.rich ? { unit: 'requests', daily: dailyQuota } : undefined),
+      thresholds,
+    },
+  } as const satisfies Partial<ModelGatewayOptions>;
+}

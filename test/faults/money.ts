@@ -1,0 +1,153 @@
+import { createModelGateway, scopes } from '../../src/index.ts';
+import { type AdmissionEvidence, answerFaults, limitFaults, overdraftFaults } from './admission.ts';
+import type { Bystander, BystanderVerdict } from './bystander.ts';
+import { type SeenCall, startCalls } from './calls.ts';
+import type { Cluster } from './cluster.ts';
+import type { Crew } from './crew.ts';
+import type { Disturbance } from './disturbances.ts';
+import { type AddedCredits, startFunding } from './funding.ts';
+import type { ModelUpstream } from './model-upstream.ts';
+import { bookFaults, mayBeLost, recordFaults, thresholdFaults } from './money-ledger.ts';
+import {
+  accounts,
+  costOf,
+  dailyQuota,
+  largestReservation,
+  moneyOptions,
+  requestsPerMinute,
+  sliceInMicro,
+  thresholds,
+} from './money-options.ts';
+import { openRecords } from './money-records.ts';
+import type { Random } from './random.ts';
+
+/** What accounts other than `poor` begin with. Credits. */
+const plenty = 1_000_000;
+/** How long records may take after a row before what is missing counts as lost. Milliseconds. */
+const settleWithin = 60_000;
+const bounds = { largestReservation, slice: sliceInMicro, limit: requestsPerMinute };
+const users = Object.values(accounts);
+
+export interface MoneyDeps {
+  readonly cluster: Cluster;
+  readonly crew: Crew;
+  readonly upstream: ModelUpstream;
+  readonly random: Random;
+  readonly secretKey: string;
+}
+
+/** Makes the keys of all accounts, and gives credits to those that are to have plenty. */
+async function openAccounts({ cluster, upstream, secretKey }: MoneyDeps) {
+  const gateway = await createModelGateway({
+    mongo: cluster.connection,
+    secretKeys: [secretKey],
+    ...moneyOptions(upstream.baseUrl),
+  });
+  const given: AddedCredits[] = [];
+  for (const userId of [accounts.rich, accounts.limited]) {
+    const sentAt = Date.now();
+    await gateway.credits?.topUp({ userId, credits: plenty, reference: 'first' });
+    const entryId = `top_up:${JSON.stringify([userId, 'first'])}`;
+    given.push({ entryId, userId, amount: plenty * 1_000_000, sentAt, confirmedAt: Date.now() });
+  }
+  const keyOf = async (userId: string) => (await gateway.keys.create({ userId })).key;
+  const keys = {
+    rich: await keyOf(accounts.rich),
+    poor: await keyOf(accounts.poor),
+    limited: await keyOf(accounts.limited),
+  };
+  const { key: billing } = await gateway.keys.create({ userId: 'usr_billing', scopes });
+  await gateway.close();
+  return { keys, billing, given };
+}
+
+/** Model calls and payments beside the deliveries, with a ledger of their own. What is found wrong is told once. */
+export async function createMoney(deps: MoneyDeps): Promise<Bystander> {
+  const { cluster, crew, upstream, random } = deps;
+  const { keys, billing, given } = await openAccounts(deps);
+  const records = openRecords(cluster.connection);
+  const calls: SeenCall[] = [];
+  const added: AddedCredits[] = [...given];
+  const notes: string[] = [];
+  const told = new Set<string>();
+  let ofRow: SeenCall[] = [];
+  let load: ReturnType<typeof startCalls> | undefined;
+  let funding: ReturnType<typeof startFunding> | undefined;
+
+  async function faultsOfCalls(evidence: AdmissionEvidence): Promise<string[]> {
+    const { ends, disturbances } = evidence;
+    const byRequest = await records.byRequest(users);
+    const found: string[] = [];
+    for (const call of ofRow) {
+      const recorded = {
+        call,
+        answers: upstream.answers.get(call.id) ?? [],
+        records: byRequest.get(call.id) ?? [],
+        mayBeLost: mayBeLost(call, ends, disturbances),
+      };
+      const faults = [...recordFaults(recorded), ...answerFaults(call, evidence, bounds)];
+      const workerEnd = ends.find(({ pid }) => pid === call.pid);
+      found.push(...faults.map((fault) => `${call.account}: ${fault} ${JSON.stringify({ ...call, workerEnd })}`));
+    }
+    for (const userId of users) {
+      const own = [...byRequest.values()].flat().filter((record) => record.userId === userId);
+      const books = await records.booksOf(userId, own);
+      found.push(
+        ...bookFaults(
+          books,
+          added.filter((one) => one.userId === userId),
+        ),
+      );
+      if (userId !== accounts.rich) continue;
+      const published = await records.publishedThresholds(userId);
+      found.push(...thresholdFaults(books.days, published, { quota: dailyQuota, thresholds }));
+    }
+    return found;
+  }
+
+  function lineOf(): string {
+    const count = (isMeant: (call: SeenCall) => boolean) => ofRow.filter(isMeant).length;
+    const slowest = Math.max(0, ...ofRow.map(({ sentAt, endedAt }) => endedAt - sentAt));
+    const of = (status: number) => count((call) => call.status === status);
+    return `calls ${ofRow.length} · answered ${of(200)} · 402 ${of(402)} · 429 ${of(429)} · 5xx ${count(({ status }) => status >= 500)} · broken ${of(0)} · slowest ${(slowest / 1_000).toFixed(1)} s · credits added ${added.length - given.length} times`;
+  }
+
+  return {
+    begin() {
+      const { addresses } = crew;
+      load = startCalls({ addresses, keys, random });
+      funding = startFunding({ addresses, key: billing, userId: accounts.poor });
+    },
+
+    async end() {
+      await Promise.all([load?.stop(), funding?.stop()]);
+      ofRow = load?.seen ?? [];
+      calls.push(...ofRow);
+      added.push(...(funding?.added ?? []));
+      notes.push(...(funding?.notes ?? []));
+    },
+
+    async verdict(disturbances: readonly Disturbance[]): Promise<BystanderVerdict> {
+      const ends = crew.ends();
+      const received = ofRow.filter((call) => call.status === 200 && call.isWhole);
+      const certain = received.filter((call) => !mayBeLost(call, ends, disturbances)).map(({ id }) => id);
+      const left = await records.settled(certain, settleWithin);
+      const spentBy = ({ id }: SeenCall) => Math.max(0, ...(upstream.answers.get(id) ?? []).map(costOf));
+      const toPoor = added.filter(({ userId }) => userId === accounts.poor);
+      const evidence: AdmissionEvidence = { calls, added: toPoor, costOf: spentBy, ends, disturbances };
+      const found = [
+        ...left,
+        ...notes,
+        ...(await faultsOfCalls(evidence)),
+        ...overdraftFaults(evidence, bounds),
+        ...limitFaults(evidence, requestsPerMinute),
+        ...ends
+          .filter(({ code }) => code !== null && code !== 0)
+          .map(({ pid, code }) => `worker ${pid} ended with ${code}`),
+      ];
+      const wrong = found.filter((note) => !told.has(note));
+      for (const note of wrong) told.add(note);
+      return { line: lineOf(), wrong };
+    },
+  };
+}

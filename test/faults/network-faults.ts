@@ -1,0 +1,162 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Fault, inDatabase, type Scene } from './faults.ts';
+import type { NetworkFault, Route } from './network.ts';
+import type { Command } from './wire.ts';
+
+/** Milliseconds that a fault lasts, drawn anew each time. */
+type Duration = (scene: Scene) => number;
+
+const between =
+  (least: number, most: number): Duration =>
+  ({ random }) =>
+    least + random.below(most - least);
+
+/** What the network does, for how long, and to whom. */
+interface NetworkRow extends Omit<NetworkFault, 'on'> {
+  readonly lasts: Duration;
+  /** @param primary the member that takes writes when it begins */
+  readonly meets: (route: Route, primary: number, other: number) => boolean;
+}
+
+const isClient = ({ from }: Route) => from === undefined;
+const concerns = ({ from, to }: Route, member: number) => from === member || to === member;
+
+/** How long the members and the workers have to find each other again before the next fault. Milliseconds. */
+const recovery = 1_000;
+
+const inNetwork = ({ meets, lasts, ...fault }: NetworkRow): Fault['inject'] =>
+  inDatabase(async (scene) => {
+    const { cluster, random } = scene;
+    const { index } = await cluster.primary();
+    const other = (index + 1 + random.below(cluster.nodes.length - 1)) % cluster.nodes.length;
+    const heal = cluster.network.inject({ ...fault, on: (route) => meets(route, index, other) });
+    await sleep(lasts(scene));
+    heal();
+    await cluster.primary();
+    await sleep(recovery);
+  });
+
+/** Every kind of write whose answer can be lost, by the driver's command. */
+const writes: readonly Required<Command>[] = [
+  { name: 'insert', collection: 'gateway_events' },
+  { name: 'insert', collection: 'gateway_deliveries' },
+  { name: 'commitTransaction', collection: '' },
+  { name: 'update', collection: 'gateway_deliveries' },
+  { name: 'update', collection: 'gateway_jobs' },
+];
+/** One of each kind is sent in this time while events are published. Milliseconds. */
+const sentWithin = 10_000;
+
+async function loseAnswer({ cluster }: Scene, { name, collection }: Required<Command>): Promise<void> {
+  const isMeant = (command: Command) => command.name === name && (command.collection ?? '') === collection;
+  const loss = cluster.network.loseAnswers(isMeant, 1);
+  const deadline = performance.now() + sentWithin;
+  while (loss.left() > 0 && performance.now() < deadline) await sleep(10);
+  loss.stop();
+  if (loss.left() > 0) throw new Error(`no ${name} ${collection} was sent in ${sentWithin} ms`);
+  await sleep(500);
+}
+
+/** What networks do: between members, between the workers and members, and everywhere. */
+export const networkFaults: readonly Fault[] = [
+  {
+    name: 'primary partitioned from the other members',
+    short: 1,
+    full: 20,
+    inject: inNetwork({
+      action: 'swallow',
+      meets: (route, primary) => !isClient(route) && concerns(route, primary),
+      lasts: between(7_000, 9_000),
+    }),
+  },
+  {
+    name: 'workers partitioned from the primary',
+    short: 1,
+    full: 15,
+    inject: inNetwork({
+      action: 'swallow',
+      meets: (route, primary) => isClient(route) && route.to === primary,
+      lasts: between(4_000, 7_000),
+    }),
+  },
+  {
+    name: 'everything cut',
+    short: 1,
+    full: 5,
+    inject: inNetwork({ action: 'cut', meets: () => true, lasts: ({ long }) => (long ? 60_000 : 10_000) }),
+  },
+  {
+    name: 'packets held, and then let through',
+    short: 1,
+    full: 15,
+    inject: inNetwork({ action: 'hold', meets: () => true, lasts: between(3_000, 5_000) }),
+  },
+  {
+    name: 'open connections swallowed for good, new ones pass',
+    short: 1,
+    full: 20,
+    inject: inNetwork({ action: 'swallow', openOnly: true, meets: isClient, lasts: between(7_000, 9_000) }),
+  },
+  {
+    name: 'open connections held, new ones pass, and then let through',
+    short: 1,
+    full: 20,
+    inject: inNetwork({ action: 'hold', openOnly: true, meets: isClient, lasts: between(3_000, 8_000) }),
+  },
+  {
+    name: 'open connections of the pool swallowed, those of monitors and new ones pass',
+    short: 1,
+    full: 20,
+    inject: inNetwork({
+      action: 'swallow',
+      openOnly: true,
+      meets: (route) => isClient(route) && route.kind === 'pool',
+      lasts: between(7_000, 9_000),
+    }),
+  },
+  {
+    name: 'what workers send is swallowed',
+    short: 1,
+    full: 15,
+    inject: inNetwork({ action: 'swallow', way: 'up', meets: isClient, lasts: between(3_000, 5_000) }),
+  },
+  {
+    name: 'what workers are answered is swallowed',
+    short: 1,
+    full: 15,
+    inject: inNetwork({ action: 'swallow', way: 'down', meets: isClient, lasts: between(3_000, 5_000) }),
+  },
+  {
+    name: 'one member slow',
+    short: 1,
+    full: 15,
+    inject: inNetwork({
+      action: 'delay',
+      delay: 500,
+      meets: (route, _primary, other) => concerns(route, other),
+      lasts: between(3_000, 6_000),
+    }),
+  },
+  {
+    name: 'primary slow',
+    short: 1,
+    full: 15,
+    inject: inNetwork({
+      action: 'delay',
+      delay: 300,
+      meets: (route, primary) => concerns(route, primary),
+      lasts: between(3_000, 6_000),
+    }),
+  },
+  {
+    name: 'answers to writes lost',
+    short: writes.length,
+    full: 20 * writes.length,
+    async inject(scene, times) {
+      for (let i = 0; i < times; i += 1) {
+        const write = writes[i % writes.length];
+        if (write) await scene.disturbances.during(() => loseAnswer(scene, write));
+      }
+    },
+  },
+];

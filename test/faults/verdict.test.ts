@@ -1,0 +1,78 @@
+import { expect } from 'chai';
+import type { AttemptRecord, DeliveryDocument } from '../../src/deliveries/model.ts';
+import type { Arrival } from './receivers.ts';
+import { disagreements, isLost, isStuck, unseen } from './verdict.ts';
+
+const arrival = (at: number, status = 200): Arrival => ({
+  webhook: 'good',
+  eventId: 'evt_1',
+  at,
+  answeredAt: at + 5,
+  status,
+  signatureRight: true,
+  bodyHash: '',
+});
+const attempt = (number: number, at: number, status?: number, code?: string): AttemptRecord => ({
+  number,
+  startedAt: new Date(at),
+  durationMs: 10,
+  response: '',
+  ...(status !== undefined && { status }),
+  ...(code !== undefined && { code }),
+});
+const delivery = (fields: Partial<DeliveryDocument>) =>
+  ({ state: 'delivered', lease: null, attempts: [], ...fields }) as DeliveryDocument;
+const ended = (attempts: AttemptRecord[], at: number) => delivery({ attempts, endedAt: new Date(at) });
+
+describe('the verdict on a delivery', () => {
+  it('is that it agrees with its receiver when each recorded answer was given', () => {
+    const attempts = [attempt(1, 10_000, 500), attempt(2, 20_000, 200)];
+    expect(disagreements(ended(attempts, 20_010), [arrival(10_003, 500), arrival(20_003)], [])).to.deep.equal([]);
+  });
+
+  it('finds recorded attempts that no receiver saw so', () => {
+    const came = [arrival(10_003, 500)];
+    const twice = ended([attempt(1, 10_000, 500), attempt(2, 10_100, 500)], 10_110);
+    expect(unseen(twice, came).map(({ number }) => number)).to.deep.equal([2]);
+    expect(unseen(ended([attempt(1, 10_000, 200)], 10_010), came)).to.have.length(1);
+    expect(unseen(ended([attempt(1, 90_000, 500)], 90_010), came)).to.have.length(1);
+    // sent long after it was claimed, but before it ended
+    expect(unseen(ended([attempt(1, 6_000, 500)], 10_010), came)).to.have.length(0);
+    expect(unseen(ended([attempt(1, 1_000, 500), attempt(2, 5_000, 200)], 5_010), came)).to.have.length(2);
+    const found = disagreements(ended([attempt(1, 10_000, 200)], 10_010), came, []);
+    expect(found).to.deep.equal(['attempt 1 is recorded with 200, which its receiver did not see']);
+  });
+
+  it('finds attempts that were recorded without the answer that each was given', () => {
+    const found = disagreements(
+      ended([attempt(1, 10_000, undefined, 'timeout'), attempt(2, 20_000, 200)], 20_010),
+      [arrival(10_003), arrival(20_003)],
+      [],
+    );
+    expect(found).to.deep.equal(['attempt 1 is recorded with timeout']);
+  });
+
+  it('finds what was sent after a recorded 2xx, and success without one', () => {
+    const late = disagreements(ended([attempt(1, 10_000, 200)], 10_010), [arrival(10_003), arrival(10_400)], []);
+    expect(late).to.deep.equal(['it was sent after a recorded 2xx']);
+    expect(disagreements(ended([], 10_010), [], [])).to.deep.equal(['it ended without a recorded 2xx']);
+  });
+
+  it('finds a delivery recorded as failed that its receiver accepted, unless a fault explains that', () => {
+    const attempts = [1, 2, 3, 4, 5, 6].map((number) => attempt(number, number * 20_000, 500));
+    const came = [...attempts.map(({ startedAt }) => arrival(startedAt.getTime() + 3, 500)), arrival(50_000)];
+    const failed = delivery({ state: 'failed', attempts });
+    expect(disagreements(failed, came, [])).to.deep.equal(['it is recorded as failed, and its receiver accepted it']);
+    expect(disagreements(failed, came, [{ from: 49_000, to: 51_000, once: false }])).to.deep.equal([]);
+  });
+
+  it('is lost when it ended undone, and stuck when it has not ended', () => {
+    expect(isLost(delivery({ state: 'canceled' }), [])).to.equal(true);
+    expect(isLost(delivery({ state: 'failed' }), [])).to.equal(true);
+    expect(isLost(delivery({}), [arrival(1, 500)])).to.equal(true);
+    expect(isLost(delivery({}), [arrival(1)])).to.equal(false);
+    expect(isStuck(delivery({}))).to.equal(false);
+    expect(isStuck(delivery({ state: 'pending' }))).to.equal(true);
+    expect(isStuck(delivery({ lease: { owner: 'w', token: 't', startedAt: new Date(0) } }))).to.equal(true);
+  });
+});

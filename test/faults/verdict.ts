@@ -1,0 +1,73 @@
+import type { AttemptRecord, DeliveryDocument } from '../../src/deliveries/model.ts';
+import { clockOffOf, type Disturbance, excusable } from './disturbances.ts';
+import type { Arrival } from './receivers.ts';
+
+/** By how much the clocks of receiver and database may differ on one machine, scheduling included. Milliseconds. */
+export const clockTolerance = 50;
+/**
+ * By how much an attempt's recorded times may be off: a gateway reads the database's clock through the network that is broken.
+ * Milliseconds.
+ */
+const recordTolerance = 1_000;
+
+const isSuccess = (status?: number) => status !== undefined && status < 300;
+
+/**
+ * Recorded attempts that no receiver saw so, each arrival standing for one: with this answer, after the attempt was claimed and
+ * before the next one was, or the delivery ended. Pure.
+ */
+export function unseen(
+  { attempts, endedAt }: DeliveryDocument,
+  came: readonly Arrival[],
+  clockOff = 0,
+): AttemptRecord[] {
+  const left = [...came];
+  return attempts.filter(({ startedAt, status }, i) => {
+    if (status === undefined) return false;
+    const from = startedAt.getTime() - recordTolerance - clockOff;
+    const to = (attempts[i + 1]?.startedAt ?? endedAt ?? new Date()).getTime() + recordTolerance + clockOff;
+    const at = left.findIndex((arrival) => arrival.status === status && arrival.at >= from && arrival.at <= to);
+    if (at >= 0) left.splice(at, 1);
+    return at < 0;
+  });
+}
+
+/** What is still to be done of a delivery that should have ended. Pure. */
+export function isStuck({ state, lease, manual }: DeliveryDocument): boolean {
+  return state === 'pending' || lease !== null || manual !== undefined;
+}
+
+/** Whether a delivery ended without what had to be done before. Pure. */
+export function isLost({ state, attempts }: DeliveryDocument, came: readonly Arrival[]): boolean {
+  if (state === 'delivered') return !came.some(({ status }) => isSuccess(status));
+  return state === 'canceled' || (state === 'failed' && attempts.length < 6);
+}
+
+/** In what the record of a delivery differs from what its receiver saw. Pure. */
+export function disagreements(
+  delivery: DeliveryDocument,
+  came: readonly Arrival[],
+  disturbances: readonly Disturbance[],
+): string[] {
+  const { attempts, state, endedAt } = delivery;
+  const clockOff = clockOffOf(came, disturbances);
+  const found: string[] = [];
+  if (attempts.some(({ number }, i) => number !== i + 1) || attempts.length > 6) found.push('attempts are misnumbered');
+  for (const { number, status } of unseen(delivery, came, clockOff)) {
+    found.push(`attempt ${number} is recorded with ${status}, which its receiver did not see`);
+  }
+  // receivers of the suite answer every request; only the death of workers ends an attempt without an answer
+  for (const { number, code, status } of attempts) {
+    if (status === undefined && code !== 'worker_crashed') found.push(`attempt ${number} is recorded with ${code}`);
+  }
+  if (state === 'delivered' && !isSuccess(attempts.at(-1)?.status)) found.push('it ended without a recorded 2xx');
+  const lastAt = (endedAt?.getTime() ?? Number.POSITIVE_INFINITY) + clockTolerance + clockOff;
+  if (state === 'delivered' && came.some(({ at }) => at > lastAt)) {
+    found.push('it was sent after a recorded 2xx');
+  }
+  const successes = came.filter(({ status }) => isSuccess(status));
+  if (state === 'failed' && excusable(successes, disturbances) < successes.length) {
+    found.push('it is recorded as failed, and its receiver accepted it');
+  }
+  return found;
+}
