@@ -11,7 +11,7 @@ import { serve } from './rpc.mjs';
  * The yardstick: stock Agenda, one job for each delivery, and a plain handler that signs and sends. No attempt log, no
  * retries, no outbox. It is told of its own jobs in memory, and may run a hundred of them at once.
  */
-const { uri } = JSON.parse(process.argv[2] ?? '{}');
+const { uri } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}');
 const connection = await mongoose.createConnection(uri).asPromise();
 const dispatcher = new Agent({ connections: 50 });
 const agenda = new Agenda({

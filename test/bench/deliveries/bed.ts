@@ -1,4 +1,4 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import mongoose, { type Connection } from 'mongoose';
 import { startEmbeddedMongo } from '../../../src/standalone/embedded-mongo.ts';
+import { forkConfigured } from '../../support/configured-process.ts';
 import { newSecretKey } from '../../support/gateway.ts';
 
 const secret = 'the-secret-of-the-bench';
@@ -48,8 +49,7 @@ export interface Process {
 /** Starts one of the scripts beside this file, without a loader, so that it is measured alone. */
 async function startProcess(script: string, config: unknown): Promise<Process> {
   const path = fileURLToPath(new URL(script, import.meta.url));
-  const argument = typeof config === 'string' ? config : JSON.stringify(config);
-  const child = fork(path, [argument], { execArgv: nodeOptions, serialization: 'advanced' });
+  const child = forkConfigured(path, config, { execArgv: nodeOptions, serialization: 'advanced' });
   const [ready] = await once(child, 'message');
   if (ready !== 'ready') throw new Error(`${script} did not start`);
   let serial = 0;
@@ -129,8 +129,8 @@ export async function openBed(): Promise<Bed> {
   // its own heartbeats would count among the operations of what is idle
   const connection = await mongoose.createConnection(database.href, { heartbeatFrequencyMS: 60_000 }).asPromise();
   const config = { uri: database.href, secretKey: newSecretKey() };
-  const receiver = await startProcess('receiver.mjs', secret);
-  const load = await startProcess('load.mjs', '');
+  const receiver = await startProcess('receiver.mjs', { secret });
+  const load = await startProcess('load.mjs', {});
   const port = await receiver.call<number>('port');
   const opened: Process[] = [receiver, load];
 

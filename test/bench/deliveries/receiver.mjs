@@ -6,7 +6,7 @@ import { now, serve } from './rpc.mjs';
  * A receiver in a process of its own: answers 200, and notes of each event when its first byte came and whether its
  * signature was right. While it is told so, what is below /hang gets no answer; what is below /slow gets it late.
  */
-const secret = process.argv[2] ?? '';
+const { secret } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}');
 /** Milliseconds. */
 const slowness = 100;
 let arrivals = [];

@@ -1,7 +1,11 @@
 import type { Process, Target } from './bed.ts';
+import { besideCrowd } from './crowding.ts';
 import { nineOthers } from './hanging.ts';
 import * as rows from './rows.ts';
 import type { Groups, Run } from './run.ts';
+
+/** In each of three rounds. */
+const crowdPairs = 3;
 
 const stockName = (row: string) => `stock Agenda: ${row}`;
 /** As many for stock Agenda, which is the slower the more jobs wait. */
@@ -87,5 +91,23 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
     await bed.closed(sender);
   }
 
-  return { rates: async () => rates(await bed.sender(), (row) => row), stock, latency, hang };
+  /** Another account, which hangs with all it has. */
+  async function crowd(): Promise<void> {
+    const { sender, target } = await warmSender();
+    const pairs = await besideCrowd(bed, sender, target, newUser(), {
+      pairs: quick ? 2 : crowdPairs,
+      events: quick ? 100 : 200,
+      perSecond: 50,
+    });
+    for (const figure of ['p50', 'p99'] as const) {
+      for (const { alone, crowded } of pairs) {
+        notes.add(`an account alone, ${figure}`, 'ms', alone[figure]);
+        notes.add(`an account beside one with 50 hanging webhooks and 4 recoveries, ${figure}`, 'ms', crowded[figure]);
+        notes.add(`crowd row ${figure}, beside the other account / alone`, 'times', crowded[figure] / alone[figure]);
+      }
+    }
+    await bed.closed(sender);
+  }
+
+  return { rates: async () => rates(await bed.sender(), (row) => row), stock, latency, hang, crowd };
 }

@@ -5,7 +5,7 @@ import { createModelGateway, hardenServer, scopes } from '../../../dist/index.js
 import { serve } from './rpc.mjs';
 
 /** The gateway as it is shipped, compiled, alone in a process: with its router, and with its workers once they are started. */
-const { uri, secretKey, options } = JSON.parse(process.argv[2] ?? '{}');
+const { uri, secretKey, options } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}');
 const connection = await mongoose.createConnection(uri).asPromise();
 const gateway = await createModelGateway({
   mongo: connection,
@@ -14,6 +14,7 @@ const gateway = await createModelGateway({
   allowPrivateNetworks: ['127.0.0.0/8'],
   maxWebhooks: 100_000,
   managementRateLimit: 1_000_000,
+  readRateLimit: 1_000_000,
   logger: { info() {}, warn() {}, error: console.error },
   ...options,
 });

@@ -39,8 +39,9 @@ async function start(name: Name, upstream: BenchUpstream, mongo: string): Promis
   const script = fileURLToPath(new URL('./server.mjs', import.meta.url));
   const node = [process.execPath, ...(process.env.BENCH_NODE_OPTIONS?.match(/\S+/g) ?? collecting), script];
   const [command = '', ...args] = [...(pinned ? ['taskset', '-c', '0'] : []), ...node];
-  const env = { ...process.env, NODE_ENV: 'production' };
-  const child = spawn(command, [...args, name, String(upstream.port), mongo], {
+  // not on the command line, which shows a URI's password to every user of the machine
+  const env = { ...process.env, NODE_ENV: 'production', BENCH_MONGO: mongo };
+  const child = spawn(command, [...args, name, String(upstream.port)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     env,
   });

@@ -1,11 +1,13 @@
-// One server under test, in a process and on a core of its own: `node server.mjs <variant> <upstream port> [MongoDB URI]`.
+// One server under test, in a process and on a core of its own: `node server.mjs <variant> <upstream port>`;
+// BENCH_MONGO is the URI of its database.
 // Plain JavaScript over the built package, so that nothing but what is shipped is measured.
 import { once } from 'node:events';
 import http from 'node:http';
 import express from 'express';
 import { Pool } from 'undici';
 
-const [variant, upstreamPort, mongo] = process.argv.slice(2);
+const [variant, upstreamPort] = process.argv.slice(2);
+const mongo = process.env.BENCH_MONGO;
 const origin = `http://127.0.0.1:${upstreamPort}`;
 
 /** Node's floor: two sockets and a pipe. */
