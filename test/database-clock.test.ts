@@ -3,13 +3,15 @@ import type { Connection } from 'mongoose';
 import { createDatabaseClock } from '../src/database-clock.ts';
 import { freshDatabase } from './support/mongo.ts';
 
-/** A connection to a server whose clock is wrong by so many milliseconds. */
-function serverWith(offset: number) {
+/** A connection to a server whose clock is wrong by so many milliseconds, and whose first answer is as long on its way as `late` says. */
+function serverWith(offset: number, late = 0) {
   let asked = 0;
   const admin = {
     async command() {
       asked += 1;
-      return { localTime: new Date(Date.now() + offset) };
+      const localTime = new Date(Date.now() + offset);
+      if (asked === 1) await new Promise((resolve) => setTimeout(resolve, late));
+      return { localTime };
     },
   };
   const connection = { getClient: () => ({ db: () => admin }) } as unknown as Connection;
@@ -25,6 +27,15 @@ describe('The database’s clock', () => {
 
     for (const time of times) expect(time.getTime() - Date.now()).to.be.within(899_000, 900_000);
     expect(asked()).to.equal(1);
+  });
+
+  it('is asked for again when its answer was long on its way, as it is for a process that was stopped meanwhile', async () => {
+    const late = 700;
+    const { connection, asked } = serverWith(0, late);
+    const time = await createDatabaseClock(connection).now();
+
+    expect(Date.now() - time.getTime()).to.be.below(late / 2);
+    expect(asked()).to.equal(2);
   });
 
   it('is asked for again when the clock here was set, or the machine slept', async () => {

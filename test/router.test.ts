@@ -6,7 +6,11 @@ import { loopbackOptions } from './support/gateway.ts';
 
 describe('the table of operations', () => {
   it('has exactly the operations of openapi.yaml: none without a handler, none without a description', () => {
-    const { operations: models } = createProxy({ upstreams: [], logger: loopbackOptions.logger });
+    const { operations: models } = createProxy({
+      upstreams: [],
+      logger: loopbackOptions.logger,
+      idempotencySecret: Buffer.alloc(32),
+    });
     const table = operationTable({
       models,
       webhooks: {},

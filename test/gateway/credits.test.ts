@@ -73,7 +73,7 @@ describe('an account with prepaid credits', function () {
       res.end();
     });
     const events = ['credits.low', 'credits.depleted', 'payment.completed'];
-    await live.call('POST', '/v1/webhooks', { url: receiver.url, events, secret: '12345678' });
+    await live.call('POST', '/v1/webhooks', { url: receiver.url, events, secret: 'long-enough' });
     const payment = { paymentId: 'pay_1', userId: 'usr_1', amount: 10, currency: 'usd', creditsAdded: 10 };
     await live.gateway.payments.completed(payment);
     await other.gateway.payments.completed(payment);

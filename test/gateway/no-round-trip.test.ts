@@ -9,7 +9,7 @@ import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 /** A way to the database that can be blocked: what is sent then arrives when it is open again. */
 async function startWay(uri: string) {
-  const { hostname, port, pathname } = new URL(uri);
+  const { hostname, port } = new URL(uri);
   const sockets = new Set<Socket>();
   let blocked = false;
   const server: Server = createServer((near) => {
@@ -24,8 +24,12 @@ async function startWay(uri: string) {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port: own } = server.address() as { port: number };
+  const throughHere = new URL(uri);
+  throughHere.port = String(own);
+  throughHere.searchParams.delete('replicaSet');
+  throughHere.searchParams.set('directConnection', 'true');
   return {
-    uri: `mongodb://127.0.0.1:${own}${pathname}?directConnection=true`,
+    uri: throughHere.href,
     block() {
       blocked = true;
       for (const socket of sockets) socket.pause();

@@ -76,13 +76,14 @@ describe('Private networks', () => {
     async function withGateway<T>(
       networks: readonly string[],
       use: (gateway: ModelGateway, warnings: unknown[][]) => Promise<T>,
+      allowHttp = true,
     ): Promise<T> {
       const warnings: unknown[][] = [];
       const logger: Logger = { ...loopbackOptions.logger, warn: (...line) => void warnings.push(line) };
       const gateway = await createModelGateway({
         mongo: database.connection,
         secretKeys,
-        allowHttp: true,
+        allowHttp,
         allowPrivateNetworks: networks,
         retryDelays: [],
         logger,
@@ -126,6 +127,26 @@ describe('Private networks', () => {
         await gateway.webhooks.update('usr_1', id, { active: true });
         expect(await codeOfDelivery(gateway)).to.equal('address_not_allowed');
       });
+      expect(arrived).to.equal(1);
+    });
+
+    it('are delivered to over plain http until that is forbidden: then a webhook from before fails with http_not_allowed', async () => {
+      const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+      const networks = ['127.0.0.1/32'];
+      const id = await withGateway(networks, async (gateway) => {
+        const webhook = await gateway.webhooks.create('usr_1', { url, events, secret });
+        expect(await codeOfDelivery(gateway)).to.equal('delivered');
+        return webhook.id;
+      });
+      await withGateway(
+        networks,
+        async (gateway) => {
+          await gateway.webhooks.update('usr_1', id, { active: false });
+          await gateway.webhooks.update('usr_1', id, { active: true });
+          expect(await codeOfDelivery(gateway)).to.equal('http_not_allowed');
+        },
+        false,
+      );
       expect(arrived).to.equal(1);
     });
   });

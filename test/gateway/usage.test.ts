@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createModelGateway, type ModelGateway, type UsageRecord } from '../../src/index.ts';
 import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
-import { freshUri } from '../support/mongo.ts';
+import { freshDatabase, freshUri } from '../support/mongo.ts';
 import { events, json, ScriptedUpstream, stall } from '../support/upstream.ts';
 
 describe('the usage of model calls', () => {
@@ -38,6 +38,25 @@ describe('the usage of model calls', () => {
     expect(told[0]?.id).to.match(/^use_/);
   });
 
+  it('is recorded as it was, whatever the host does to what it is told', async () => {
+    const { connection, drop } = await freshDatabase();
+    const altering = await startGateway({
+      mongo: connection,
+      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
+      onUsage(record) {
+        Object.assign(record, { userId: 'usr_2', inputTokens: 0, outputTokens: 0 });
+        record.startedAt.setTime(0);
+      },
+    });
+    upstream.script = json(200, { choices: [], usage });
+    expect((await altering.call('POST', '/v1/chat/completions', ask())).status).to.equal(200);
+    await altering.close();
+    const stored = await connection.collection('gateway_usage').findOne();
+    expect(stored).to.include({ userId: 'usr_1', inputTokens: 3, outputTokens: 5 });
+    expect(stored?.startedAt.getTime()).to.be.above(0);
+    await drop();
+  });
+
   it('has a final record for every answered call when the gateway has closed, streams that were cut off too', async () => {
     const uri = freshUri();
     const connection: Connection = await mongoose.createConnection(uri).asPromise();
@@ -47,6 +66,7 @@ describe('the usage of model calls', () => {
       secretKeys: [newSecretKey()],
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
       authenticate: () => ({ userId: 'usr_7' }),
+      drainTimeout: 0,
     });
     const server = (await import('express')).default().use(gateway.router).listen(0, '127.0.0.1');
     await new Promise((resolve) => server.once('listening', resolve));

@@ -10,11 +10,13 @@ export function newSecretKey(id = 'k1'): string {
   return `${id}:${randomBytes(32).toString('base64')}`;
 }
 
-/** A real server on a free loopback port. */
+/** A real server on a free loopback port, prepared before it listens. */
 export async function listen(
   listener: RequestListener,
+  prepare = (_server: Server): unknown => undefined,
 ): Promise<{ server: Server; url: string; close(): Promise<void> }> {
   const server = createServer(listener);
+  prepare(server);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     server,

@@ -13,6 +13,9 @@ import { loadSpec, type Spec } from '../../src/spec.ts';
 /** The key that a model server takes. */
 export const callerKey = 'sk-caller-canary';
 
+/** The key of another account that it takes. */
+export const strangerKey = 'sk-stranger-canary';
+
 /** The model endpoints alone, behind the real edge, in an Express app; no database. */
 export interface ModelServer {
   /** With `/v1`. */
@@ -34,26 +37,33 @@ function specOf(operations: OperationTable): Spec {
   return { ...spec, paths: Object.fromEntries(paths) };
 }
 
+const idempotencySecret = Buffer.alloc(32, 1);
+
 const logger: Logger = { info() {}, warn() {}, error() {} };
+
+const principals = new Map([
+  [`Bearer ${callerKey}`, { userId: 'usr_1' }],
+  [`Bearer ${strangerKey}`, { userId: 'usr_2' }],
+]);
 
 /** Whose operations a request is for. */
 const current = new AsyncLocalStorage<OperationTable>();
 
 function currentOperation(id: string): Operation {
   const find = <Kind>() => current.getStore()?.[id] as Kind;
-  const sample = createProxy({ upstreams: [], logger }).operations[id];
+  const sample = createProxy({ upstreams: [], logger, idempotencySecret }).operations[id];
   if (sample && 'relay' in sample) return { relay: (call, res) => find<RelayOperation>().relay(call, res) };
   return { handle: (call) => find<DataOperation>().handle(call) };
 }
 
 /** One edge for all servers, for compiling its schemas takes longer than most tests. */
 async function createSharedEdge(): Promise<Edge> {
-  const ids = Object.keys(createProxy({ upstreams: [], logger }).operations);
+  const ids = Object.keys(createProxy({ upstreams: [], logger, idempotencySecret }).operations);
   const operations = Object.fromEntries(ids.map((id) => [id, currentOperation(id)]));
   return await createEdge({
     spec: specOf(operations),
     operations,
-    authenticate: (req) => (req.headers.authorization === `Bearer ${callerKey}` ? { userId: 'usr_1' } : null),
+    authenticate: ({ headers }) => principals.get(String(headers.authorization)) ?? null,
     modelBodyLimit: 32 * 1024 * 1024,
     webhookBodyLimit: 256 * 1024,
     logger,
@@ -66,7 +76,7 @@ export async function startModelServer(
   deps: Partial<ProxyDependencies> & Pick<ProxyDependencies, 'upstreams'>,
   before: express.RequestHandler[] = [],
 ): Promise<ModelServer> {
-  const proxy = createProxy({ logger, ...deps });
+  const proxy = createProxy({ logger, idempotencySecret, ...deps });
   sharedEdge ??= createSharedEdge();
   const edge = await sharedEdge;
   const app = express();

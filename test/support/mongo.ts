@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import mongoose, { type Connection } from 'mongoose';
+import { connectionTimes } from '../../src/connection.ts';
 import { memoryFolder } from './memory-folder.ts';
 
 /** The server every test uses: one replica set, started once; each suite gets a database of its own. */
@@ -40,11 +41,16 @@ export const mochaHooks = {
   },
 };
 
+/** The URI of a database of the server. */
+export function uriOf(database: string): string {
+  const url = new URL(serverUri);
+  url.pathname = `/${database}`;
+  return url.href;
+}
+
 /** The URI of a database that nobody else uses. */
 export function freshUri(): string {
-  const url = new URL(serverUri);
-  url.pathname = `/t_${randomBytes(6).toString('hex')}`;
-  return url.href;
+  return uriOf(`t_${randomBytes(6).toString('hex')}`);
 }
 
 /** Drops the database of a connection and closes it. The server takes a tenth of a second, for which the last test waits alone. */
@@ -56,10 +62,13 @@ export function dropLater(connection: Connection): void {
   );
 }
 
+/** As README tells hosts to open theirs, but for a machine so busy with tests that a command may take longer. Milliseconds. */
+const hostTimes = { ...connectionTimes, socketTimeoutMS: 2 * connectionTimes.socketTimeoutMS } as const;
+
 /** A connection to a fresh database, and what removes both. */
 export async function freshDatabase(): Promise<{ connection: Connection; uri: string; drop: () => Promise<void> }> {
   const uri = freshUri();
-  const connection = await mongoose.createConnection(uri).asPromise();
+  const connection = await mongoose.createConnection(uri, hostTimes).asPromise();
   return {
     connection,
     uri,

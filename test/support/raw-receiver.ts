@@ -93,6 +93,10 @@ export async function startRawReceiver(play: Play, certificate?: Certificate) {
     get open() {
       return sockets.size;
     },
+    /** Resets every connection, also those with TLS. */
+    resetAll() {
+      for (const socket of sockets) socket.resetAndDestroy();
+    },
     plays(next: Play) {
       current.play = next;
     },
