@@ -94,7 +94,12 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
   /** Resolves with how many it has taken. */
   async function take(wanted: readonly Wanted[], token: string): Promise<number> {
     const { matchedCount } = await collection.updateMany(
-      { state: 'pending', ...whichOf(wanted), $expr: { $lte: ['$claimableAt', '$$NOW'] } },
+      {
+        state: 'pending',
+        ...whichOf(wanted),
+        'lease.token': { $ne: token },
+        $expr: { $lte: ['$claimableAt', '$$NOW'] },
+      },
       [
         {
           $set: {
@@ -108,11 +113,39 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     return matchedCount;
   }
 
+  /**
+   * Those that nobody here will make, whether they were taken or not: their leases are free at once, and no start counts.
+   * Others may have taken them since, and have their own. Best effort, and by one member: no majority may be in reach.
+   */
+  async function giveBack(wanted: readonly Wanted[], token: string): Promise<void> {
+    const isTaken = { $eq: ['$lease.token', token] };
+    const isOthers = { $and: [{ $ne: ['$lease', null] }, { $not: isTaken }] };
+    const starts = { $max: [{ $cond: [isOthers, 1, 0] }, { $subtract: ['$starts', 1] }] };
+    const lease = { $cond: [isTaken, null, '$lease'] };
+    const claimableAt = { $cond: [isTaken, '$$NOW', '$claimableAt'] };
+    await collection
+      .updateMany(
+        { state: 'pending', starts: { $gt: 0 }, ...whichOf(wanted) },
+        [{ $set: { starts, lease, claimableAt } }],
+        { writeConcern: { w: 1 } },
+      )
+      .catch(() => {});
+  }
+
   /** Those taken under a token. A lease that nobody knows of would lapse, and count as an attempt that crashed. */
   async function takenBy(token: string, wanted: readonly Wanted[], atLeast: number): Promise<DeliveryDocument[]> {
     const filter = { _id: { $in: wanted.map(({ deliveryId }) => deliveryId) }, 'lease.token': token };
     const taken = await collection.find(filter, inOneBatch).toArray();
     return taken.length >= atLeast ? taken : findConfirmed(collection, filter);
+  }
+
+  /** @throws when it is not known in time what was taken, also where the leases have ended meanwhile */
+  async function takeUnder(token: string, wanted: readonly Wanted[], until: number): Promise<DeliveryDocument[]> {
+    // the driver does not repeat an update of many; what was taken under this token already is not taken again
+    const count = await take(wanted, token).catch(() => take(wanted, token));
+    const taken = await takenBy(token, wanted, count);
+    if (performance.now() < until) return taken;
+    throw new UnansweredError('the database has confirmed claims when their leases had ended');
   }
 
   const taking = createGroup<Wanted, Claim | null>({
@@ -121,9 +154,10 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     async write(wanted) {
       const token = randomUUID();
       const heldUntil = performance.now() + lease;
-      // the driver does not repeat an update of many; what was taken under this token already is not taken again
-      const count = await take(wanted, token).catch(() => take(wanted, token));
-      const taken = await takenBy(token, wanted, count);
+      const taken = await takeUnder(token, wanted, heldUntil).catch(async (error: unknown) => {
+        await giveBack(wanted, token);
+        throw error;
+      });
       const byId = new Map(taken.map((delivery) => [delivery._id, delivery]));
       return wanted.map(({ deliveryId }) => {
         const delivery = byId.get(deliveryId);
