@@ -153,6 +153,8 @@ export function createAttempts(deps: AttemptDeps): Attempts {
 
   async function judged(claim: Claim, reading: Promise<[Receiver | null, Buffer | null]>) {
     const { delivery } = claim;
+    // awaited below, if at all
+    reading.catch(() => {});
     if (delivery.starts > startLimit) {
       const crashed = { code: 'worker_crashed', durationMs: 0, response: '' };
       return end(claim, () => record(claim, crashed));

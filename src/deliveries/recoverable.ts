@@ -57,11 +57,13 @@ export function createFindRecoverable(deliveryModel: DeliveryModel, eventModel: 
 
   return {
     async count(wanted, limit) {
-      const ended = deliveries.countDocuments(await endedFilter(wanted, null), { limit, hint: 'ofWebhook' });
-      const missed = wanted.states.includes('skipped')
-        ? events.countDocuments(skippedFilter(wanted, null), { limit, hint: 'skipped' })
-        : 0;
-      return Math.min((await ended) + (await missed), limit);
+      const [ended, missed] = await Promise.all([
+        deliveries.countDocuments(await endedFilter(wanted, null), { limit, hint: 'ofWebhook' }),
+        wanted.states.includes('skipped')
+          ? events.countDocuments(skippedFilter(wanted, null), { limit, hint: 'skipped' })
+          : 0,
+      ]);
+      return Math.min(ended + missed, limit);
     },
     async deliveries(wanted, after, limit) {
       const options = { projection: idOnly, hint: 'ofWebhook', sort: { _id: 1 }, limit } as const;
