@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { ClientSession, Connection } from 'mongoose';
+import { UnansweredError } from '../answered.ts';
 import type { DatabaseAccess } from '../database-access.ts';
 import { createDatabaseClock } from '../database-clock.ts';
 import { databaseUnavailable, isUnavailable } from '../database-unavailable.ts';
@@ -66,9 +67,17 @@ export interface EventService {
   close(): Promise<void>;
 }
 
-/** The event that is being stored, once it is. */
+/** The event that is being stored, once it is; and whether its publisher has been told that it will not be. */
 interface Storing {
   event: NewEvent | undefined;
+  isGivenUp: boolean;
+}
+
+/** @throws UnansweredError when it is too late: the publisher would never hear of this event, and publish another one */
+function beginToStore(storing: Storing, event: NewEvent): NewEvent {
+  if (storing.isGivenUp) throw new UnansweredError('the database has answered a publisher that does not wait any more');
+  storing.event = event;
+  return event;
 }
 
 /** How long a publication waits for the database: less than a request that publishes, which tells what became of it. Milliseconds. */
@@ -101,11 +110,12 @@ export function createEventService(deps: EventServiceDeps): EventService {
    */
   async function bounded(publish: (storing: Storing) => Promise<PublishedEvent>): Promise<PublishedEvent> {
     database?.require();
-    const storing: Storing = { event: undefined };
+    const storing: Storing = { event: undefined, isGivenUp: false };
     const published = publish(storing);
     try {
       return await (database?.bound(published, longestWait) ?? published);
     } catch (error) {
+      storing.isGivenUp = storing.event === undefined;
       if (!isUnavailable(error)) throw error;
       const { event } = storing;
       throw event ? publishUnconfirmed(event._id, event.idempotencyKey, error) : databaseUnavailable(error);
@@ -160,18 +170,18 @@ export function createEventService(deps: EventServiceDeps): EventService {
       return bounded(async (storing) => {
         if (session) {
           const lookupElection = latestElection(deps.connection);
-          storing.event = toEvent({ ...(await subscribers(userId, type, session)), lookupElection });
-          return record(storing.event, data, store(storing.event));
+          const audience = { ...(await subscribers(userId, type, session)), lookupElection };
+          const event = beginToStore(storing, toEvent(audience));
+          return record(event, data, store(event));
         }
         const { actual, expected, isAsExpected } = ask(userId, type);
         if (expected && storeTogether) {
-          storing.event = toEvent(expected);
-          const together = await storeTogether(storing.event, isAsExpected);
-          if (together) return record(storing.event, data, Promise.resolve(together));
-          if (await isAsExpected) return record(storing.event, data, outbox.store(storing.event));
+          const event = beginToStore(storing, toEvent(expected));
+          const together = await storeTogether(event, isAsExpected);
+          if (together) return record(event, data, Promise.resolve(together));
+          if (await isAsExpected) return record(event, data, outbox.store(event));
         }
-        const event = toEvent(await actual);
-        storing.event = event;
+        const event = beginToStore(storing, toEvent(await actual));
         return record(event, data, store(event));
       });
     },
@@ -182,7 +192,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
       const choices = { idempotencyKey: randomUUID(), test: true };
       const event = toNewEvent(createEnvelope(type, data, Date.now()), userId, audience, choices);
       return bounded((storing) => {
-        storing.event = event;
+        beginToStore(storing, event);
         return record(event, data, store(event));
       });
     },

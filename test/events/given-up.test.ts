@@ -1,0 +1,59 @@
+import { expect } from 'chai';
+import mongoose, { type ClientSession, type Connection } from 'mongoose';
+import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { freshUri } from '../support/mongo.ts';
+import { payment, rejection } from './harness.ts';
+
+describe('A publication whose subscribers are told too late', function () {
+  this.timeout(30_000);
+  const appName = `given-up-${process.pid}`;
+  /** Longer than a publication waits. Milliseconds. */
+  const blockTimeMS = 3_800;
+  let connection: Connection;
+  let gateway: ModelGateway;
+
+  before(async () => {
+    connection = await mongoose.createConnection(freshUri(), { appName, monitorCommands: true }).asPromise();
+    gateway = await createModelGateway({ ...loopbackOptions, mongo: connection, secretKeys: [newSecretKey()] });
+  });
+  after(async () => {
+    await gateway.close();
+    await connection.dropDatabase();
+    await connection.close();
+  });
+
+  /** Makes the next look-up slow; resolves when it has been answered. */
+  async function blockLookUp(): Promise<{ readonly answered: Promise<void> }> {
+    const data = { appName, failCommands: ['find'], blockConnection: true, blockTimeMS };
+    await connection
+      .getClient()
+      .db('admin')
+      .command({ configureFailPoint: 'failCommand', mode: { times: 1 }, data });
+    const answered = new Promise<void>((resolve) => {
+      connection.getClient().on('commandSucceeded', ({ commandName, duration }) => {
+        if (commandName === 'find' && duration >= blockTimeMS) resolve();
+      });
+    });
+    return { answered };
+  }
+
+  const publications: [string, () => Promise<ClientSession | undefined>][] = [
+    ['by itself', async () => undefined],
+    ['with a session', async () => connection.startSession()],
+  ];
+  for (const [how, begin] of publications) {
+    it(`${how} is never stored: its publisher knows no key that would keep the next one from being a second event`, async () => {
+      const userId = `usr_${how}`;
+      const session = await begin();
+      const { answered } = await blockLookUp();
+      const refused = await rejection(gateway.publish({ ...payment, userId }, session && { session }));
+      expect(refused).to.deep.include({ code: 'database_unavailable' });
+      await answered;
+      const again = await gateway.publish({ ...payment, userId }, session && { session });
+      const stored = await connection.collection('gateway_events').find({ userId }).toArray();
+      expect(stored.map(({ _id }) => String(_id))).to.deep.equal([again.id]);
+      await session?.endSession();
+    });
+  }
+});
