@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
 import { durableCollection } from '../collection.ts';
-import { createReadConfirmed } from '../confirmed-reads.ts';
+import { confirmAbsent, createReadConfirmed } from '../confirmed-reads.ts';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/publication.ts';
 import type { Principal } from '../http/operation.ts';
@@ -158,10 +158,11 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
     async revoke(id, userId) {
       if (!isId('key', id)) return false;
       if (userId !== undefined) checkUserId(userId);
+      const filter = userId === undefined ? { _id: id } : { _id: id, userId };
       const before = await deps.transaction(async (session) => {
         const found = await keys
           .findOneAndUpdate(
-            userId === undefined ? { _id: id } : { _id: id, userId },
+            filter,
             [{ $set: { revokedAt: { $ifNull: ['$revokedAt', '$$NOW'] } } }, { $unset: 'slot' }],
             { updatePipeline: true, returnDocument: 'before', ...(session && { session }) },
           )
@@ -169,7 +170,11 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
         if (found?.revokedAt === null) await publish('api_key.revoked', found, session);
         return found;
       });
-      if (!before) return false;
+      if (!before) {
+        // of one that a replaced primary does not know, nobody may be told that there is nothing left to revoke
+        await confirmAbsent(durableCollection(keys), filter);
+        return false;
+      }
       cache.keep(id, { record: toRecord(before, false), since: performance.now() });
       return before.revokedAt === null;
     },
