@@ -103,6 +103,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     forDelivery: webhooks.forDelivery,
     clients: { allowHttp: options.allowHttp, allowAddress: (address) => isAllowedAddress(address, networks) },
     options,
+    database: access,
     userAgent: `express-model-gateway/${readVersion()}`,
     onAttempt: health.record,
   });
@@ -170,6 +171,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
       attempt,
       history,
       limit: createInFlightLimit(options.concurrencyPerAccount, 'test events'),
+      database: access,
     }),
   };
   const { dashboard } = options;

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { DatabaseAccess } from '../database-access.ts';
 import { GatewayError } from '../errors.ts';
 import { checkUserId, isId } from '../ids.ts';
 import type { Logger } from '../options.ts';
@@ -11,6 +12,9 @@ import type { ManualClaims } from './manual-claims.ts';
 
 /** How long an answer waits for the outcome of an attempt: longer than any attempt takes. Milliseconds. */
 export const outcomeWait = 35_000;
+
+/** How long the database may take before there is an attempt to wait for: what recognising a caller leaves of 5 s. Milliseconds. */
+export const claimWait = 3_000;
 
 /** A delivery, and whether the attempt that was asked for has ended. */
 export interface Outcome {
@@ -25,6 +29,8 @@ export interface ResendDeps {
   readonly background: Background;
   /** Bounds what an account resends at once. */
   readonly limit: InFlightLimit;
+  /** Bounds how long the claim is waited for. @default it takes as long as the driver lets it */
+  readonly database?: Pick<DatabaseAccess, 'bound'> | undefined;
   readonly logger: Logger;
   /** How long the answer waits for the outcome. Milliseconds. @default 35_000 */
   readonly wait?: number;
@@ -38,7 +44,7 @@ export interface ResendDeps {
 export type Resend = (userId: string, deliveryId: string) => Promise<Outcome>;
 
 export function createResend(deps: ResendDeps): Resend {
-  const { claims, attempt, history, background, limit, logger, wait = outcomeWait } = deps;
+  const { claims, attempt, history, background, limit, database, logger, wait = outcomeWait } = deps;
 
   async function claimFor(userId: string, deliveryId: string): Promise<Claim> {
     const claim = await claims.claim(userId, deliveryId);
@@ -47,11 +53,22 @@ export function createResend(deps: ResendDeps): Resend {
     throw attemptInFlight();
   }
 
+  /** One that comes when nobody waits for it any more is given back. */
+  async function claimInTime(userId: string, deliveryId: string): Promise<Claim> {
+    const claiming = claimFor(userId, deliveryId);
+    try {
+      return await (database?.bound(claiming, claimWait) ?? claiming);
+    } catch (error) {
+      background.add(claiming.then(claims.release).catch(() => {}));
+      throw error;
+    }
+  }
+
   return async function resend(userId, deliveryId) {
     checkUserId(userId);
     if (!isId('dlv', deliveryId)) throw deliveryNotFound(deliveryId);
     const leave = limit.enter(userId);
-    const claim = await claimFor(userId, deliveryId).catch((error: unknown) => {
+    const claim = await claimInTime(userId, deliveryId).catch((error: unknown) => {
       leave();
       throw error;
     });

@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
 import { durableCollection } from '../collection.ts';
+import type { DatabaseAccess } from '../database-access.ts';
 import { createDatabaseClock } from '../database-clock.ts';
 import type { EventStandings } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
@@ -66,6 +67,7 @@ export interface DeliveryServiceDeps {
     | 'changeStreams'
     | 'logger'
   >;
+  readonly database?: Pick<DatabaseAccess, 'bound'>;
   /** `express-model-gateway/<version>`. */
   readonly userAgent: string;
   /** Told of every attempt of this process that has been recorded. @default nobody is */
@@ -193,9 +195,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     await finish?.();
   }
 
-  async function ofEvent(eventId: string): Promise<DeliveryDocument[]> {
-    return durableCollection(deliveries).find({ eventId }).sort({ _id: 1 }).toArray();
-  }
+  const ofEvent = (eventId: string) => durableCollection(deliveries).find({ eventId }).sort({ _id: 1 }).toArray();
 
   async function close(): Promise<void> {
     try {
@@ -228,6 +228,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
       history,
       background,
       limit: createInFlightLimit(concurrencyPerAccount, 'resends'),
+      database: deps.database,
       logger,
     }),
     attempt,

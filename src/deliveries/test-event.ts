@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { DatabaseAccess } from '../database-access.ts';
 import { GatewayError } from '../errors.ts';
 import type { PublishedEvent } from '../events/publication.ts';
 import type { AttemptRef } from './attempt-ref.ts';
 import type { DeliveryHistory, ShownDelivery } from './history.ts';
 import type { InFlightLimit } from './in-flight-limit.ts';
 import { webhookInactive } from './manual-attempt.ts';
-import { type Outcome, outcomeWait } from './resend.ts';
+import { claimWait, type Outcome, outcomeWait } from './resend.ts';
 
 /** How often it is looked for the outcome while another process makes the attempt. Milliseconds. */
 const lookInterval = 100;
@@ -28,6 +29,8 @@ export interface SendTestDeps {
   readonly history: DeliveryHistory;
   /** Bounds what an account tests at once. */
   readonly limit: InFlightLimit;
+  /** Bounds how long the event is waited for. @default it takes as long as the driver lets it */
+  readonly database?: Pick<DatabaseAccess, 'bound'>;
   /** How long the answer waits for the outcome. Milliseconds. @default 35_000 */
   readonly wait?: number;
 }
@@ -39,7 +42,7 @@ export interface SendTestDeps {
 export type SendTest = (userId: string, webhookId: string, type: string) => Promise<Outcome>;
 
 export function createSendTest(deps: SendTestDeps): SendTest {
-  const { webhook, publishTest, attempt, history, limit, wait = outcomeWait } = deps;
+  const { webhook, publishTest, attempt, history, limit, database, wait = outcomeWait } = deps;
 
   async function deliveryOf(userId: string, eventId: string, until: number): Promise<ShownDelivery> {
     for (;;) {
@@ -53,8 +56,7 @@ export function createSendTest(deps: SendTestDeps): SendTest {
     }
   }
 
-  async function send(userId: string, webhookId: string, type: string): Promise<Outcome> {
-    const until = performance.now() + wait;
+  async function publish(userId: string, webhookId: string, type: string): Promise<PublishedEvent> {
     const takes = ({ active, events }: Target) => active && events.includes(type);
     const { active, events } = await webhook(userId, webhookId, takes);
     if (!events.includes(type)) {
@@ -62,7 +64,13 @@ export function createSendTest(deps: SendTestDeps): SendTest {
       throw new GatewayError('invalid_value', message, { param: 'type' });
     }
     if (!active) throw webhookInactive(webhookId);
-    const event = await publishTest({ userId, type, webhookId });
+    return publishTest({ userId, type, webhookId });
+  }
+
+  async function send(userId: string, webhookId: string, type: string): Promise<Outcome> {
+    const until = performance.now() + wait;
+    const publishing = publish(userId, webhookId, type);
+    const event = await (database?.bound(publishing, claimWait) ?? publishing);
     let delivery = await deliveryOf(userId, event.id, until);
     // a worker here or elsewhere may be quicker: the claim lets one of them make it
     const made = attempt({ deliveryId: delivery._id, webhookId, userId, attempt: 1 });

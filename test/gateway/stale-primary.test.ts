@@ -32,6 +32,7 @@ describe('a gateway at a primary that does not have what a majority of the membe
   let missing: { readonly id: string; readonly key: string };
   let eventId: string;
   let deliveryId: string;
+  let webhookId: string;
 
   async function ask({ method, path, body, ...given }: Ask) {
     const started = performance.now();
@@ -81,7 +82,7 @@ describe('a gateway at a primary that does not have what a majority of the membe
 
     ({ key } = await gateway.keys.create({ userId }));
     missing = await gateway.keys.create({ userId });
-    await gateway.webhooks.create(userId, { url: receiver.url, events: [type] });
+    ({ id: webhookId } = await gateway.webhooks.create(userId, { url: receiver.url, events: [type] }));
     await gateway.credits?.topUp({ userId, credits: 1_000, reference: 'first' });
     eventId = (await gateway.publish({ type, userId, data })).id;
     const deliveries = cluster.connection.getClient().db().collection<{ _id: string }>('gateway_deliveries');
@@ -100,6 +101,8 @@ describe('a gateway at a primary that does not have what a majority of the membe
     'its own key, to make a model call': () => ({ method: 'GET', path: '/models', key: missing.key }),
     'its event': () => ({ method: 'GET', path: `/events/${eventId}` }),
     'its delivery': () => ({ method: 'GET', path: `/deliveries/${deliveryId}` }),
+    'another attempt of its delivery': () => ({ method: 'POST', path: `/deliveries/${deliveryId}/resend` }),
+    'a test event': () => ({ method: 'POST', path: `/webhooks/${webhookId}/test`, body: { type } }),
     'its credits': () => ({ method: 'GET', path: '/credits' }),
     'a model call that its credits pay for': () => ({ method: 'POST', path: '/chat/completions', body: question }),
     'the end of a key': () => ({ method: 'DELETE', path: `/api_keys/${missing.id}` }),
