@@ -138,12 +138,17 @@ describe('what goes on while the database is unavailable', function () {
       }
     };
     expect((await ask(rich.key)).status).to.equal(200);
+    const setAside = async () =>
+      (await beside.collection<AccountDocument>('credits_credit_accounts').findOne({ _id: 'usr_1' }))?.slices[0];
+    const first = await setAside();
     // known here, but not what it has
     await gateway.keys.authenticate(newcomer.key);
     await until(async () => (await counted()) === 1);
-    // what was reserved for the call is set aside no longer
-    const account = () => beside.collection<AccountDocument>('credits_credit_accounts').findOne({ _id: 'usr_1' });
-    await until(async () => (await account())?.slices[0]?.amount === 3 * 1_000_000);
+    // what was reserved for the call is set aside no longer: that was agreed on again since, and came to the slice
+    await until(async () => {
+      const now = await setAside();
+      return now?.amount === 3 * 1_000_000 && Number(now.until) > Number(first?.until);
+    });
     await lose(rich.key);
     // 3 credits, and twice what is reserved of calls that end as the database goes
     expect(await callsLetThrough(rich.key)).to.be.within(1, 12);
