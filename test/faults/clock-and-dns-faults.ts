@@ -52,7 +52,7 @@ async function stepWorkers({ crew }: Scene, i: number): Promise<void> {
 
 const memberRow: Fault = {
   name: `clock of a member ${memberStep} s ahead or behind for 2 s`,
-  short: 3,
+  short: 1,
   full: 40,
   inject: (scene, times) =>
     repeat(times, (i) => scene.disturbances.during(() => stepMember(scene, i), memberStep * 1_000)),

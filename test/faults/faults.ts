@@ -59,7 +59,7 @@ export const inDatabase =
 export const faults: readonly Fault[] = [
   {
     name: 'worker SIGKILL while delivering',
-    short: 8,
+    short: 4,
     full: 300,
     inject: ({ crew, random }, times) =>
       repeat(times, async () => {
