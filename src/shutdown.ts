@@ -8,16 +8,11 @@ interface Closable {
 
 export interface ShutdownDeps {
   readonly parts: {
-    readonly [name in
-      | 'recoveries'
-      | 'deliveries'
-      | 'health'
-      | 'metering'
-      | 'keys'
-      | 'events'
-      | 'proxy'
-      | 'database']: Closable;
-  } & { readonly access: { close(): void; readonly isUnavailable: boolean } };
+    readonly [name in 'recoveries' | 'health' | 'metering' | 'keys' | 'events' | 'proxy' | 'database']: Closable;
+  } & {
+    readonly deliveries: Closable & { stop(): Promise<unknown> };
+    readonly access: { close(): void; readonly isUnavailable: boolean };
+  };
   readonly openRequests: OpenRequests;
   /** How long calls under way may take to end by themselves. Milliseconds. */
   readonly drainTimeout: number;
@@ -58,6 +53,13 @@ export function createShutdown({ parts, openRequests, drainTimeout, logger }: Sh
     }
   }
 
+  /** Both begin nothing more at once; only then is nothing sent any more. @param longest milliseconds */
+  async function endDeliveries(longest: number): Promise<void> {
+    const ended = Promise.allSettled([recoveries.close(), deliveries.stop()]);
+    await answered(ended, longest).catch(() => {});
+    await deliveries.close();
+  }
+
   async function close(): Promise<void> {
     const longest = Math.max(attemptTimeout, drainTimeout);
     const endsAt = performance.now() + longest + writeTimeout;
@@ -67,7 +69,7 @@ export function createShutdown({ parts, openRequests, drainTimeout, logger }: Sh
       return Math.min(left, access.isUnavailable ? unavailableTimeout : writeTimeout);
     }
     const drained = longest + flushTimeout + unavailableTimeout;
-    await closeAll(drained, [() => recoveries.close().then(deliveries.close), endCalls]);
+    await closeAll(drained, [() => endDeliveries(longest), endCalls]);
     await closeAll(timeout(2 * lastTimeout), [health.close, metering.close, keys.close]);
     await closeAll(timeout(lastTimeout), [events.close, async () => access.close()]);
     await closeAll(lastTimeout, [database.close]);

@@ -100,13 +100,15 @@ export interface DeliveryService {
   readonly again: SendAgain;
   /** Makes attempts in this process from now on. */
   start(): Promise<void>;
-  /** Starts no more attempts, waits for those in flight, gives everything back. At most 35 s; may be called again. */
+  /** Starts no more attempts, waits for those in flight, gives everything back. Recoveries can still send. May be called again. */
+  stop(): Promise<void>;
+  /** Stops, and sends nothing more. At most 35 s; may be called again. */
   close(): Promise<void>;
 }
 
 /** Everything about deliveries, joined. */
 export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryService {
-  const { connection, deliveries, forDelivery, userAgent, options } = deps;
+  const { connection, deliveries, forDelivery, userAgent, options, onAttempt = () => {} } = deps;
   const { retryDelays, concurrency, concurrencyPerAccount, concurrencyPerWebhook, logger } = options;
   const owner = newId('wrk', Date.now());
   const clock = createDatabaseClock(connection);
@@ -117,12 +119,10 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   // each write that is being tried again listens
   setMaxListeners(0, closed.signal);
   const retention = options.retentionDays * day;
-  const { onAttempt = () => {} } = deps;
   const fenced = createClaims({ deliveries, owner, lease, retention });
   const claims = observed(withLateSuccess(fenced, createRecordLate({ deliveries, retention })), onAttempt);
   const manualClaims = createManualClaims({ deliveries, owner, lease, retention });
   const send = createSend(clients, options.attemptTimeout);
-  const { body } = outbox;
   const history = createDeliveryHistory(deliveries);
 
   const jobs = createJobs({
@@ -132,7 +132,6 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     onBell: (bell) => worker.onBell(bell),
     logger,
   });
-  const ring = (bells: readonly AttemptRef[], wait: number) => background.add(jobs.schedule(bells, wait));
   const { fanOut, births } = createFanOut({
     deliveries,
     outbox,
@@ -151,9 +150,9 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     leases: createLeases({ renew: claims.renew, lease, interval: renewInterval, logger }),
     send,
     forDelivery,
-    body,
+    body: outbox.body,
     retryDelays,
-    ring: (bell, wait) => ring([bell], wait),
+    ring: (bell, wait) => background.add(jobs.schedule([bell], wait)),
     userAgent,
     logger,
     closed: closed.signal,
@@ -181,7 +180,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     leases: createLeases({ renew: manualClaims.renew, lease, interval: renewInterval, logger }),
     send,
     forDelivery,
-    body,
+    body: outbox.body,
     onAttempt,
     userAgent,
     logger,
@@ -219,7 +218,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     standings: createEventStandings(deliveries),
     history,
     async surroundings({ webhookId, eventId }) {
-      const [webhook, bytes] = await Promise.all([forDelivery(webhookId), body(eventId)]);
+      const [webhook, bytes] = await Promise.all([forDelivery(webhookId), outbox.body(eventId)]);
       return { url: webhook?.url ?? null, body: bytes, userAgent, retryDelays };
     },
     resend: createResend({
@@ -242,6 +241,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
       retryDelays,
     }),
     start: worker.start,
+    stop: worker.close,
     close() {
       closing ??= close();
       return closing;

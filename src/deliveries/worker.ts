@@ -53,6 +53,7 @@ export interface Worker {
   /** Makes it, to be called where there was room. */
   handOver(born: BornClaim): void;
   start(): Promise<void>;
+  /** May be called again. */
   close(): Promise<void>;
 }
 
@@ -101,6 +102,19 @@ export function createWorker(deps: WorkerDeps): Worker {
   const retention = createPeriodic('expiring events', retentionInterval, deps.expireEvents, logger);
   const periodics = [sweep, retention];
 
+  async function close(): Promise<void> {
+    started = false;
+    await Promise.all([
+      jobs.stop(),
+      backlog.close(),
+      deps.watch?.close(),
+      ...periodics.map((periodic) => periodic.stop()),
+    ]);
+    await Promise.race([dispatcher.close(), sleep(closeDeadline, undefined, { ref: false })]);
+    await jobs.release();
+  }
+  let closing: Promise<void> | null = null;
+
   return {
     onBell(bell) {
       const { webhookId, userId } = bell;
@@ -126,16 +140,9 @@ export function createWorker(deps: WorkerDeps): Worker {
       deps.watch?.start();
       await jobs.start();
     },
-    async close() {
-      started = false;
-      await Promise.all([
-        jobs.stop(),
-        backlog.close(),
-        deps.watch?.close(),
-        ...periodics.map((periodic) => periodic.stop()),
-      ]);
-      await Promise.race([dispatcher.close(), sleep(closeDeadline, undefined, { ref: false })]);
-      await jobs.release();
+    close() {
+      closing ??= close();
+      return closing;
     },
   };
 }
