@@ -94,6 +94,8 @@ export function bareWrites<T>(model: Model<T>): BareWrites {
   const name = model.collection.collectionName;
 
   async function run(command: mongo.Document, session?: ClientSession): Promise<WriteAnswer> {
+    // the driver would make the write by itself: of a transaction that was given up, a part would be there
+    if (session && !session.inTransaction()) throw new Error('the transaction of a write has ended');
     const concern = session ? {} : { writeConcern: durable };
     const options = { ignoreUndefined: true, ...(session && { session }) };
     return (await db.command({ ...command, ordered: false, ...concern }, options)) as unknown as WriteAnswer;

@@ -1,0 +1,27 @@
+import { expect } from 'chai';
+import { bareWrites } from '../src/collection.ts';
+import { createEventModel } from '../src/events/model.ts';
+import { freshDatabase } from './support/mongo.ts';
+
+describe('A write of a transaction that was given up while it went on', () => {
+  it('is not made by itself', async () => {
+    const { connection, drop } = await freshDatabase();
+    const model = createEventModel(connection, 'gateway_');
+    await model.createCollection();
+    const writes = bareWrites(model);
+    const session = connection.getClient().startSession();
+    try {
+      session.startTransaction();
+      await writes.insert([{ _id: 'first' }], session);
+      await session.abortTransaction();
+      const second = writes.insert([{ _id: 'second' }], session);
+      const update = writes.update([{ q: { _id: 'third' }, u: { $set: { userId: 'usr_1' } } }], session);
+      const outcomes = await Promise.allSettled([second, update]);
+      expect(outcomes.map(({ status }) => status)).to.deep.equal(['rejected', 'rejected']);
+      expect(await model.countDocuments()).to.equal(0);
+    } finally {
+      await session.endSession();
+      await drop();
+    }
+  });
+});
