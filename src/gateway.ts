@@ -230,7 +230,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     webhooks: { ...withDatabase(access, { create, list, get, update, rotateSecret, remove }), reseal },
     payments: withDatabase(access, { completed: payments.completed, failed: payments.failed }),
     ...(credits && { credits: withDatabase(access, { topUp: credits.topUp, balance: credits.balance }) }),
-    limits: { reportExceeded: limits.reportExceeded },
+    limits: withDatabase(access, { reportExceeded: limits.reportExceeded }),
     start() {
       metering.start();
       recoveries.start();

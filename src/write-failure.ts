@@ -91,7 +91,7 @@ export interface IsolatedWrite<Item, Result> {
    * written again without harm.
    */
   readonly write: (items: readonly Item[], isFirstTry: boolean) => Promise<readonly Result[]>;
-  /** How long one write may take. Milliseconds. @default 40_000 */
+  /** How long one write may take. Milliseconds. @default 9_000 */
   readonly within?: number;
 }
 

@@ -43,7 +43,8 @@ export interface LimitService {
   readonly admit: Admit | undefined;
   /**
    * Has calls summed up in `rate_limit.exceeded` that a limiter of the host's refused. Resolves when they cannot be lost any more.
-   * @throws GatewayError `invalid_value`
+   * @throws GatewayError `invalid_value`; through the gateway also `database_unavailable`: when it says that nothing was done,
+   * report them again; otherwise they are kept and written later
    */
   reportExceeded(report: ExceededReport): Promise<void>;
   /** Publishes the windows that are over; see {@link createClosing}. */

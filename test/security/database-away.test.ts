@@ -130,7 +130,7 @@ describe('while the database is unavailable', function () {
 
   /** What each function of the gateway comes to, for a host that calls it: an error's code, or nothing; and how long it took. */
   async function everyFunction(): Promise<{ code: unknown; took: number }[]> {
-    const { keys, webhooks, payments, credits } = gateway;
+    const { keys, webhooks, payments, credits, limits } = gateway;
     const webhook = { url: receiver.url, events: ['payment.completed'], secret };
     const paid = { userId: 'usr_2', amount: 1, currency: 'usd' };
     const calls: Promise<unknown>[] = [
@@ -140,6 +140,7 @@ describe('while the database is unavailable', function () {
       keys.revoke(newId('key', Date.now())),
       webhooks.create('usr_2', webhook),
       webhooks.list('usr_2'),
+      limits.reportExceeded({ userId: 'usr_2', apiKeyId: null, limit: 1 }),
       payments.completed({ ...paid, paymentId: `pay_${randomBytes(8).toString('hex')}`, creditsAdded: 1 }),
       payments.failed({ ...paid, paymentId: `pay_${randomBytes(8).toString('hex')}`, reason: 'card_declined' }),
     ];
