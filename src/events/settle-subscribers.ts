@@ -4,7 +4,8 @@ import type { StoredEvent } from './outbox.ts';
 import type { Audience } from './publication.ts';
 
 /**
- * Adds to a stored event the webhooks that a replaced primary may not have known of, where nothing proves that it was none.
+ * Adds to a stored event the webhooks that a replaced primary may not have known of, or not as active, where nothing proves
+ * that it was none.
  * Such an event is to be fanned out only after that; doing it again does no harm.
  * @throws UnansweredError when the database does not confirm who is subscribed
  */
@@ -21,16 +22,19 @@ export function createSettleSubscribers(
     const { lookupElection, ...settled } = event;
     if (lookupElection === undefined) return event;
     const { targets, skipped } = await confirmedSubscribers(event.userId, event.type);
-    const known = new Set([...event.targets, ...event.skipped]);
-    const missed = (ids: readonly string[]) => ids.filter((id) => !known.has(id));
-    const more = { targets: missed(targets), skipped: missed(skipped) };
+    const more = {
+      targets: targets.filter((id) => !event.targets.includes(id)),
+      skipped: skipped.filter((id) => !event.targets.includes(id) && !event.skipped.includes(id)),
+    };
     if (more.targets.length + more.skipped.length === 0) return settled;
     const $addToSet = { targets: { $each: more.targets }, skipped: { $each: more.skipped } };
     await collection.updateOne({ _id: event._id }, { $addToSet, $set: { fanOut: 'pending' } });
+    // those that the replaced primary still had as inactive
+    await collection.updateOne({ _id: event._id }, { $pull: { skipped: { $in: more.targets } } });
     return {
       ...settled,
       targets: [...event.targets, ...more.targets],
-      skipped: [...event.skipped, ...more.skipped],
+      skipped: [...event.skipped, ...more.skipped].filter((id) => !more.targets.includes(id)),
     };
   };
 }

@@ -52,13 +52,16 @@ describe('A webhook that was registered before an event was published', () => {
   const register = (userId: string) =>
     others.webhooks.create(userId, { url: receiver.url, events: [payment.type], secret: 'a secret of the receiver' });
 
-  /** Lets a primary that has been replaced answer the publisher's look-up, and the new one take the event. */
-  async function publishAcrossElection(userId: string) {
+  /**
+   * Lets a primary that has been replaced answer the publisher's look-up, and the new one take the event.
+   * @param change what the new one takes before, and the replaced one never hears of
+   */
+  async function publishAcrossElection(userId: string, change = () => register(userId)) {
     const stale = await makeStale(cluster);
     const admin = stale.connection.getClient().db('admin');
     const block = { appName, failCommands: ['insert'], blockConnection: true, blockTimeMS: 1_000 };
     await admin.command({ configureFailPoint: 'failCommand', mode: { times: 1 }, data: block });
-    const { id: webhookId } = await register(userId);
+    const { id: webhookId } = await change();
     inserts = 0;
     const publishing = publisher.publish({ ...payment, userId });
     while (inserts === 0) await new Promise(setImmediate);
@@ -67,9 +70,11 @@ describe('A webhook that was registered before an event was published', () => {
     return { id, webhookId };
   }
 
-  const targetsOf = async (_id: string) =>
-    (await cluster.connection.collection<{ _id: string; targets: string[] }>('gateway_events').findOne({ _id }))
-      ?.targets;
+  const storedEvent = (_id: string) =>
+    cluster.connection
+      .collection<{ _id: string; targets: string[]; skipped: string[] }>('gateway_events')
+      .findOne({ _id });
+  const targetsOf = async (id: string) => (await storedEvent(id))?.targets;
 
   it('gets it where a replaced primary knew of no webhook', async () => {
     await publisher.publish({ ...payment, userId: 'usr_nobody' });
@@ -87,6 +92,18 @@ describe('A webhook that was registered before an event was published', () => {
 
     expect(await targetsOf(id)).to.deep.equal([first, webhookId]);
     await receiver.count(3);
+  });
+
+  it('gets it where a replaced primary had it as inactive', async () => {
+    const { id: first } = await register('usr_back');
+    await others.webhooks.update('usr_back', first, { active: false });
+    await publisher.publish({ ...payment, userId: 'usr_back' });
+    const { id } = await publishAcrossElection('usr_back', () =>
+      others.webhooks.update('usr_back', first, { active: true }),
+    );
+
+    expect(await storedEvent(id)).to.deep.include({ targets: [first], skipped: [] });
+    await receiver.count(1);
   });
 
   const storedUnder = (idempotencyKey: string) =>
