@@ -43,6 +43,11 @@ const writes: readonly Required<Command>[] = [
   { name: 'commitTransaction', collection: '' },
   { name: 'update', collection: 'gateway_deliveries' },
   { name: 'update', collection: 'gateway_jobs' },
+  { name: 'findAndModify', collection: 'gateway_credit_accounts' },
+  { name: 'insert', collection: 'gateway_credit_ledger' },
+  { name: 'insert', collection: 'gateway_usage' },
+  { name: 'update', collection: 'gateway_usage' },
+  { name: 'update', collection: 'gateway_usage_counters' },
 ];
 /** One of each kind is sent in this time while events are published. Milliseconds. */
 const sentWithin = 10_000;
@@ -151,7 +156,7 @@ export const networkFaults: readonly Fault[] = [
   {
     name: 'answers to writes lost',
     short: writes.length,
-    full: 20 * writes.length,
+    full: 10 * writes.length,
     async inject(scene, times) {
       for (let i = 0; i < times; i += 1) {
         const write = writes[i % writes.length];
