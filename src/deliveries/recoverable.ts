@@ -23,7 +23,7 @@ export interface Recoverable {
  * been told of. Test events are nothing to miss.
  */
 export interface FindRecoverable {
-  /** How much there is, at most so much. */
+  /** How much there is, at most so much. A usual read, for it is told and nothing is decided on it. */
   count(wanted: Recoverable, atMost: number): Promise<number>;
   /** Ids of deliveries that ended without success. */
   deliveries(wanted: Recoverable, after: string | null, limit: number): Promise<string[]>;
