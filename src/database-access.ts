@@ -7,7 +7,7 @@ import type { Logger } from './options.ts';
 /** How long the database is waited for once it is known to be unavailable: many elections are over by then. Milliseconds. */
 const grace = 1_000;
 /** How long it may take to answer one request. Milliseconds. */
-const longestWait = 4_500;
+export const longestWait = 4_500;
 /** How soon the driver is asked again for a server while there is none. Milliseconds. */
 const probeInterval = 500;
 
@@ -29,6 +29,32 @@ export interface DatabaseAccess {
   run<T>(work: () => Promise<T>, maxWait?: number, waited?: number): Promise<T>;
   /** Listens no more. */
   close(): void;
+}
+
+/** What the steps of one request may wait for the database together, where the request waits for somebody else too. */
+export interface DatabaseBudget {
+  /** Does one step. @throws GatewayError `database_unavailable` when nothing is left */
+  run<T>(work: () => Promise<T>): Promise<T>;
+}
+
+/** With what recognising the caller may take it is less than a request may. Milliseconds. */
+const budget = 3_000;
+/** A step that is quicker costs nothing: the database answers. Milliseconds. */
+const quick = 50;
+
+export function createDatabaseBudget(database: Pick<DatabaseAccess, 'run'>): DatabaseBudget {
+  let waited = 0;
+  return {
+    async run(work) {
+      const startedAt = performance.now();
+      try {
+        return await database.run(work, budget, waited);
+      } finally {
+        const took = performance.now() - startedAt;
+        if (took > quick) waited += took;
+      }
+    },
+  };
 }
 
 type Functions = Record<string, (...args: never[]) => Promise<unknown>>;

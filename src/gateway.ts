@@ -2,7 +2,7 @@ import { buildIndexes } from './build-indexes.ts';
 import { type Database, openDatabase } from './connection.ts';
 import { createDashboard } from './dashboard/dashboard.ts';
 import { createSignIn } from './dashboard/sign-in.ts';
-import { createDatabaseAccess, type DatabaseAccess, withDatabase } from './database-access.ts';
+import { createDatabaseAccess, createDatabaseBudget, type DatabaseAccess, withDatabase } from './database-access.ts';
 import { explain } from './deliveries/body.ts';
 import { createInFlightLimit } from './deliveries/in-flight-limit.ts';
 import { createDeliveryService } from './deliveries/service.ts';
@@ -22,7 +22,7 @@ import { OpenRequests } from './http/open-requests.ts';
 import { checkedAuthenticate } from './http/principal.ts';
 import { createRecognise } from './keys/recognise.ts';
 import { createKeyService } from './keys/service.ts';
-import { type Atomically, createMetering } from './metering.ts';
+import { type Atomically, createMetering, whileAwaited } from './metering.ts';
 import type { ModelGateway } from './model-gateway.ts';
 import { createModels } from './models.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options.ts';
@@ -103,7 +103,6 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     forDelivery: webhooks.forDelivery,
     clients: { allowHttp: options.allowHttp, allowAddress: (address) => isAllowedAddress(address, networks) },
     options,
-    database: access,
     userAgent: `express-model-gateway/${readVersion()}`,
     onAttempt: health.record,
   });
@@ -127,7 +126,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     maxKeys: options.maxApiKeys,
     gracePeriod: options.keyGracePeriod,
     publish: events.publish,
-    transaction,
+    transaction: whileAwaited(transaction),
     onLastUsedLost: (error) => logger.warn('the last use of API keys was not written', { reason: String(error) }),
   });
   const metering = createMetering({ models, publish: events.publish, transaction, database: access, options });
@@ -160,18 +159,19 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     interval: 5_000,
     logger,
   });
-  const { history, surroundings, resend, attempt } = deliveries;
+  const { history, surroundings, resend, attempt, hasEnded } = deliveries;
   const deliveryRoutes = {
     history,
     surroundings,
+    budget: () => createDatabaseBudget(access),
     resend,
     sendTest: createSendTest({
       webhook: webhooks.getConfirmed,
       publishTest: events.publishTest,
       attempt,
       history,
+      hasEnded,
       limit: createInFlightLimit(options.concurrencyPerAccount, 'test events'),
-      database: access,
     }),
   };
   const { dashboard } = options;
@@ -237,7 +237,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
       return deliveries.start();
     },
     publish: events.publish,
-    transaction: events.transaction,
+    transaction: (fn) => events.transaction(fn),
     close,
   };
 }

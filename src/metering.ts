@@ -1,7 +1,8 @@
 import type { ClientSession } from 'mongoose';
 import { costOf } from './credits/price.ts';
 import { type CreditService, createCreditService } from './credits/service.ts';
-import type { DatabaseAccess } from './database-access.ts';
+import { createInTurn } from './credits/writer-turns.ts';
+import { type DatabaseAccess, longestWait } from './database-access.ts';
 import type { EventService } from './events/service.ts';
 import { createLimitService, type LimitService } from './limits/service.ts';
 import type { createModels } from './models.ts';
@@ -15,8 +16,13 @@ import { createReport, type ReportUsage } from './usage/report.ts';
 import { createUsageService, type UsageService } from './usage/service.ts';
 import { Written } from './usage/written.ts';
 
-/** Runs several writes as one, where the database can. */
-export type Atomically = <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
+/** Runs several writes as one, where the database can; undone if it takes longer than `within` ms. */
+export type Atomically = <T>(fn: (session: ClientSession | undefined) => Promise<T>, within?: number) => Promise<T>;
+
+/** For what somebody waits for: tried on when they have been told that it failed, it would only hinder their next try. */
+export function whileAwaited(transaction: Atomically): Atomically {
+  return (fn) => transaction(fn, longestWait);
+}
 
 export interface MeteringDeps {
   readonly models: ReturnType<typeof createModels>;
@@ -53,14 +59,24 @@ const batchSize = 2_000;
 export function createMetering({ models, publish, transaction, database, options }: MeteringDeps): Metering {
   const { logger } = options;
   const { accounts, ledger } = models;
+  const inTurn = createInTurn();
   const credits =
     options.credits &&
-    createCreditService({ accounts, ledger, publish, transaction, database, options: options.credits, logger });
+    createCreditService({
+      accounts,
+      ledger,
+      publish,
+      transaction: whileAwaited(transaction),
+      inTurn,
+      database,
+      options: options.credits,
+      logger,
+    });
   const payments = createPaymentService({
     payments: models.payments,
     publish,
-    transaction,
-    ...(credits && { reserve: credits.reserve, credit: credits.credit, credited: credits.credited }),
+    transaction: whileAwaited(transaction),
+    ...(credits && { inTurn, reserve: credits.reserve, credit: credits.credit, credited: credits.credited }),
   });
   const written = new Written();
   const usage = createUsageService({

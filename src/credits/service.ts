@@ -12,6 +12,7 @@ import type { AccountModel, LedgerModel } from './model.ts';
 import { type Charged, costOf, toCredits, toMicro } from './price.ts';
 import { insufficient, tooFast } from './refusals.ts';
 import { createSetAside, type SetAsideOf } from './slices.ts';
+import type { InTurn } from './writer-turns.ts';
 
 export interface CreditServiceDeps {
   readonly accounts: AccountModel;
@@ -19,6 +20,7 @@ export interface CreditServiceDeps {
   readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
   /** Runs what it is given as one transaction. */
   readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
+  readonly inTurn?: InTurn;
   /** While it is unavailable nothing can be set aside. @default it is always there */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly options: CreditOptions;
@@ -100,7 +102,7 @@ function checkReference(reference: unknown): void {
 
 /** Prepaid credits: a ledger, what calls cost, and who may still call. */
 export function createCreditService(deps: CreditServiceDeps): CreditService {
-  const { accounts, database, options, logger } = deps;
+  const { accounts, database, options, logger, inTurn = (_userId, work) => work() } = deps;
   const { prices, expectedOutputTokens = 1_000, agreeInterval: interval = 500 } = options;
   const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? 0);
   const initial = toMicro('initialBalance', options.initialBalance ?? 0);
@@ -113,10 +115,10 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   const allowances = createAllowances({ ledger, setAside, slice, interval, lease, logger });
 
   /** In a transaction of its own, again where somebody wrote the same for the first time at the same moment. */
-  async function atomically(write: (session: ClientSession | undefined) => Promise<void>): Promise<void> {
+  async function atomically(userId: string, write: (session: ClientSession | undefined) => Promise<void>) {
     for (let left = 3; ; left -= 1) {
       try {
-        return await deps.transaction(write);
+        return await inTurn(userId, () => deps.transaction(write));
       } catch (error) {
         if (!isDuplicateKey(error) || left === 0) throw error;
       }
@@ -127,7 +129,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   async function setAside(userId: string, wanted: number): Promise<SetAsideOf> {
     const known = await setAsideOf(userId, wanted);
     if (known !== null || initial === 0) return known ?? nothing;
-    await atomically((session) => ledger.book(new Map([[userId, []]]), session));
+    await atomically(userId, (session) => ledger.book(new Map([[userId, []]]), session));
     return (await setAsideOf(userId, wanted)) ?? nothing;
   }
 
@@ -233,7 +235,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
       checkReference(reference);
       const amount = toMicro('credits', credits);
       const _id = `top_up:${JSON.stringify([userId, reference])}`;
-      await atomically(async (session) => {
+      await atomically(userId, async (session) => {
         await ledger.reserve([userId], session);
         await ledger.add({ _id, userId, kind: 'top_up', amount }, session);
       });

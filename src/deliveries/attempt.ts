@@ -130,13 +130,14 @@ export function createAttempts(deps: AttemptDeps): Attempts {
   }
 
   function ready(claim: Claim, receiver: Receiver, body: Buffer): ReadyAttempt {
-    const { eventId, test } = claim.delivery;
+    const { _id: deliveryId, eventId, test } = claim.delivery;
     const { startedAt } = claim;
 
     async function post(): Promise<AttemptResult> {
       const secrets = secretsInUse(receiver, startedAt);
       const headers = deliveryHeaders({ eventId, body, secrets, startedAt, test, userAgent: deps.userAgent });
-      return toResult(await deps.send({ url: receiver.url, headers, body, maySend: () => leases.isSure(claim) }));
+      const maySend = () => leases.isSure(claim);
+      return toResult(await deps.send({ deliveryId, url: receiver.url, headers, body, maySend }));
     }
 
     return {

@@ -59,6 +59,7 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
     }
     const secrets = secretsInUse(receiver, startedAt);
     return {
+      deliveryId: delivery._id,
       url: receiver.url,
       headers: deliveryHeaders({ eventId, body, secrets, startedAt, test, userAgent }),
       body,

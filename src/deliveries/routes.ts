@@ -1,4 +1,5 @@
 import type { components } from '../api.d.ts';
+import type { DatabaseBudget } from '../database-access.ts';
 import type { Call, OperationTable, Reply } from '../http/operation.ts';
 import { type DeliverySurroundings, toDetailsBody, toSummaryBody } from './body.ts';
 import type { DeliveryHistory, DeliveryPage, ShownDelivery } from './history.ts';
@@ -11,12 +12,11 @@ export interface DeliveryRoutesDeps {
   readonly history: DeliveryHistory;
   /** What is sent, where to, and how. */
   readonly surroundings: (delivery: ShownDelivery) => Promise<DeliverySurroundings>;
+  /** For what waits for a receiver too. */
+  readonly budget: () => DatabaseBudget;
   readonly resend: Resend;
   readonly sendTest: SendTest;
 }
-
-/** An attempt takes 30 s at most, and the database some time before and after. Milliseconds. */
-const attemptWait = 35_000;
 
 function toPage(query: Call['query']): DeliveryPage {
   const { webhook_id, event_id, type, state, since, until, limit, after } = query;
@@ -38,8 +38,8 @@ export function deliveryOperations(deps: DeliveryRoutesDeps): OperationTable {
     return toDetailsBody(delivery, await deps.surroundings(delivery));
   }
 
-  async function answer({ delivery, ended }: Outcome): Promise<Reply> {
-    return { status: ended ? 200 : 202, body: await show(delivery) };
+  async function answer({ delivery, ended }: Outcome, budget: DatabaseBudget): Promise<Reply> {
+    return { status: ended ? 200 : 202, body: await budget.run(() => show(delivery)) };
   }
 
   return {
@@ -56,15 +56,17 @@ export function deliveryOperations(deps: DeliveryRoutesDeps): OperationTable {
       },
     },
     resendDelivery: {
-      databaseWait: attemptWait,
+      databaseWait: null,
       async handle({ principal, params: { id = '' } }) {
-        return answer(await deps.resend(principal.userId, id));
+        const budget = deps.budget();
+        return answer(await deps.resend(principal.userId, id, budget), budget);
       },
     },
     testWebhook: {
-      databaseWait: attemptWait,
+      databaseWait: null,
       async handle({ principal, params: { id = '' }, body }: Call<Schemas['WebhookTest']>) {
-        return answer(await deps.sendTest(principal.userId, id, body.type));
+        const budget = deps.budget();
+        return answer(await deps.sendTest(principal.userId, id, body.type, budget), budget);
       },
     },
   };

@@ -16,6 +16,8 @@ export interface DeliveryClients {
 
 /** One POST. */
 export interface Outgoing {
+  /** Whose attempt it is, for those who wait for it. */
+  readonly deliveryId?: string;
   readonly url: string;
   readonly headers: Record<string, string>;
   readonly body: Buffer;

@@ -1,8 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
-import { durableCollection } from '../collection.ts';
-import type { DatabaseAccess } from '../database-access.ts';
 import { createDatabaseClock } from '../database-clock.ts';
 import type { EventStandings } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
@@ -13,12 +11,12 @@ import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { createAttempts, type ReceiverLookUp } from './attempt.ts';
 import type { AttemptRef } from './attempt-ref.ts';
+import { type AttemptWait, createAttemptWait } from './attempt-wait.ts';
 import { createBackground } from './background.ts';
 import type { DeliverySurroundings } from './body.ts';
 import { createClaims } from './claims.ts';
 import { type ClientOptions, createDeliveryClients } from './clients.ts';
 import { createDue } from './due.ts';
-import { eventState } from './event-state.ts';
 import { createFanOut } from './fan-out.ts';
 import { createDeliveryHistory, type DeliveryHistory, type ShownDelivery } from './history.ts';
 import { createInFlightLimit } from './in-flight-limit.ts';
@@ -27,7 +25,7 @@ import { createRecordLate, withLateSuccess } from './late-success.ts';
 import { createLeases } from './leases.ts';
 import { createMakeManualAttempt } from './manual-attempt.ts';
 import { createManualClaims } from './manual-claims.ts';
-import type { DeliveryDocument, DeliveryModel, DeliveryState } from './model.ts';
+import type { DeliveryModel } from './model.ts';
 import { type OnAttempt, observed } from './observed.ts';
 import { createFindRecoverable, type FindRecoverable } from './recoverable.ts';
 import { createResend, type Resend } from './resend.ts';
@@ -67,7 +65,6 @@ export interface DeliveryServiceDeps {
     | 'changeStreams'
     | 'logger'
   >;
-  readonly database?: Pick<DatabaseAccess, 'bound'>;
   /** `express-model-gateway/<version>`. */
   readonly userAgent: string;
   /** Told of every attempt of this process that has been recorded. @default nobody is */
@@ -81,10 +78,6 @@ export interface DeliveryService {
   fanOut(event: StoredEvent): Promise<void>;
   /** Makes them for an event that is to be stored together with them. */
   readonly births: Births;
-  /** The deliveries of an event, by id. */
-  ofEvent(eventId: string): Promise<DeliveryDocument[]>;
-  /** How the event stands as a whole: failed as soon as one delivery has failed. */
-  stateOfEvent(eventId: string): Promise<DeliveryState>;
   /** How events stand, as their deliveries tell. */
   readonly standings: EventStandings;
   readonly history: DeliveryHistory;
@@ -94,6 +87,7 @@ export interface DeliveryService {
   readonly resend: Resend;
   /** Makes a scheduled attempt in this process if it is due and free. Never rejects. */
   attempt(bell: AttemptRef): Promise<void>;
+  readonly hasEnded: AttemptWait['hasEnded'];
   /** What can be sent again for a recovery … */
   readonly recoverable: FindRecoverable;
   /** … and sends it. */
@@ -122,7 +116,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const fenced = createClaims({ deliveries, owner, lease, retention });
   const claims = observed(withLateSuccess(fenced, createRecordLate({ deliveries, retention })), onAttempt);
   const manualClaims = createManualClaims({ deliveries, owner, lease, retention });
-  const send = createSend(clients, options.attemptTimeout);
+  const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout));
   const history = createDeliveryHistory(deliveries);
 
   const jobs = createJobs({
@@ -194,8 +188,6 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     await finish?.();
   }
 
-  const ofEvent = (eventId: string) => durableCollection(deliveries).find({ eventId }).sort({ _id: 1 }).toArray();
-
   async function close(): Promise<void> {
     try {
       await worker.close();
@@ -213,8 +205,6 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     },
     fanOut,
     births,
-    ofEvent,
-    stateOfEvent: async (eventId) => eventState(await ofEvent(eventId)),
     standings: createEventStandings(deliveries),
     history,
     async surroundings({ webhookId, eventId }) {
@@ -225,12 +215,13 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
       claims: manualClaims,
       attempt: makeManualAttempt,
       history,
+      hasEnded,
       background,
       limit: createInFlightLimit(concurrencyPerAccount, 'resends'),
-      database: deps.database,
       logger,
     }),
     attempt,
+    hasEnded,
     recoverable: createFindRecoverable(deliveries, deps.events),
     again: createSendAgain({
       deliveries,

@@ -1,4 +1,5 @@
 import type { ClientSession } from 'mongoose';
+import { answered } from '../answered.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../options.ts';
 import type { OwnerDocument, OwnerModel } from './model.ts';
@@ -20,6 +21,8 @@ export interface OpenTransactions {
   /** Resolves when the session is written down; most often it is already. */
   enter(session: ClientSession): Promise<void>;
   leave(): void;
+  /** Has the server undo what a session of this process has open, by another connection. Never rejects. */
+  end(session: ClientSession): Promise<void>;
   /** Ends the sessions of processes whose lease has ended. One that lives after all runs its transaction again. */
   endAbandoned(): Promise<void>;
   /** Takes back what was written down. */
@@ -28,8 +31,12 @@ export interface OpenTransactions {
 
 type SessionId = OwnerDocument['sessions'][number];
 
+/** Milliseconds. */
+const endWithin = 1_000;
+
 export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTransactionsDeps): OpenTransactions {
   const owner = newId('wrk', Date.now());
+  const admin = owners.db.getClient().db('admin');
   const sessions = new Map<string, SessionId>();
   let written = new Set<string>();
   let open = 0;
@@ -81,8 +88,7 @@ export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTr
     isIdle = true;
   }
 
-  async function end(): Promise<void> {
-    const admin = owners.db.getClient().db('admin');
+  async function endDead(): Promise<void> {
     const dead = await owners.find({ $expr: { $lt: ['$until', '$$NOW'] } }).lean();
     for (const { _id, sessions, until } of dead) {
       await admin.command({ killSessions: sessions.map((id) => ({ id })) });
@@ -104,10 +110,13 @@ export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTr
     leave() {
       open -= 1;
     },
+    async end(session) {
+      await answered(admin.command({ killSessions: [session.id] }), endWithin).catch(() => {});
+    },
     async endAbandoned() {
       // conflicts between processes that live are common, and no reason to ask again and again
       if (!ending && performance.now() - endedAt < lease / 4) return;
-      ending ??= end()
+      ending ??= endDead()
         .catch((error) => logger.warn('abandoned transactions could not be ended', { reason: String(error) }))
         .finally(() => {
           ending = undefined;

@@ -61,8 +61,9 @@ export interface EventService {
   /**
    * Runs `fn` in a transaction (majority, journaled, snapshot), again when the database asks for it, and starts the
    * deliveries of what it published right after the commit.
+   * @param within how long it may take, in milliseconds; what is not committed by then is undone. @default 120 s of tries
    */
-  transaction<T>(fn: (session: ClientSession) => Promise<T>): Promise<T>;
+  transaction<T>(fn: (session: ClientSession) => Promise<T>, within?: number): Promise<T>;
   /** To be called when no more transactions are run. */
   close(): Promise<void>;
 }

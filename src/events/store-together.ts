@@ -27,7 +27,7 @@ export interface StoreTogetherDeps {
   readonly events: EventModel;
   readonly births: Births;
   readonly clock: DatabaseClock;
-  readonly open: Pick<OpenTransactions, 'enter' | 'leave' | 'endAbandoned'>;
+  readonly open: Pick<OpenTransactions, 'enter' | 'leave' | 'end' | 'endAbandoned'>;
 }
 
 /** Events with their deliveries. */
@@ -105,7 +105,7 @@ export function createStoreTogether({ events, births, clock, open }: StoreTogeth
   /** A transaction whose commit never arrived would lock what it has written against whoever writes it next. */
   async function undo(session: ClientSession): Promise<void> {
     if (session.inTransaction()) await session.abortTransaction();
-    else await client.db('admin').command({ killSessions: [session.id] });
+    else await open.end(session);
   }
 
   async function giveUp(session: ClientSession, error: unknown): Promise<void> {

@@ -1,4 +1,5 @@
 import type { ClientSession, Connection } from 'mongoose';
+import { answered, UnansweredError } from '../answered.ts';
 import { durableTransaction } from '../collection.ts';
 import { hasLabel, isUnavailable } from '../database-unavailable.ts';
 import { GatewayError } from '../errors.ts';
@@ -8,8 +9,11 @@ import type { StoredEvent } from './outbox.ts';
 const options = { ...durableTransaction, readConcern: { level: 'snapshot' } } as const;
 
 export interface Transactions {
-  /** Runs `fn` in a transaction and starts what was published in it right after the commit. */
-  run<T>(fn: (session: ClientSession) => Promise<T>): Promise<T>;
+  /**
+   * Runs `fn` in a transaction and starts what was published in it right after the commit.
+   * @param within how long it may take, in milliseconds; what is not committed by then is undone. @default 120 s of tries
+   */
+  run<T>(fn: (session: ClientSession) => Promise<T>, within?: number): Promise<T>;
   /** Notes an event written in a transaction. One that is not ours is left to the sweep. */
   publishedUnder(session: ClientSession, event: StoredEvent): void;
 }
@@ -26,36 +30,54 @@ function commitUnconfirmed(events: readonly StoredEvent[], cause: unknown): Gate
 /** Transactions of our own: a driver's session does not say when it commits, so only these can wake the workers at once. */
 export function createTransactions(
   connection: Connection,
-  open: Pick<OpenTransactions, 'enter' | 'leave' | 'endAbandoned'>,
+  open: Pick<OpenTransactions, 'enter' | 'leave' | 'end' | 'endAbandoned'>,
   startDeliveries: (event: StoredEvent) => Promise<void>,
 ): Transactions {
   const published = new WeakMap<ClientSession, StoredEvent[]>();
 
+  /** @param isOver whether nobody waits for it any more */
+  async function transact<T>(
+    session: ClientSession,
+    fn: (session: ClientSession) => Promise<T>,
+    isOver: () => boolean,
+  ): Promise<T> {
+    let isFirst = true;
+    try {
+      await open.enter(session);
+      return await session.withTransaction(async () => {
+        // it would hinder others that somebody waits for
+        if (isOver()) throw new UnansweredError('the transaction has taken too long');
+        // the database asks for another run where somebody else has written: who may be dead
+        if (!isFirst) await open.endAbandoned();
+        isFirst = false;
+        // what the run before published is undone with it
+        published.set(session, []);
+        return fn(session);
+      }, options);
+    } finally {
+      open.leave();
+      await session.endSession();
+    }
+  }
+
   return {
-    async run(fn) {
+    async run(fn, within) {
       // mongoose's own would wait up to 10 s for a connection that was lost
       const session = connection.getClient().startSession();
-      let isFirst = true;
+      let isOver = false;
       try {
-        await open.enter(session);
-        const result = await session.withTransaction(async () => {
-          // the database asks for another run where somebody else has written: who may be dead
-          if (!isFirst) await open.endAbandoned();
-          isFirst = false;
-          // what the run before published is undone with it
-          published.set(session, []);
-          return fn(session);
-        }, options);
+        const transacted = transact(session, fn, () => isOver);
+        const result = await (within === undefined ? transacted : answered(transacted, within));
         await Promise.all((published.get(session) ?? []).map(startDeliveries));
         return result;
       } catch (error) {
+        isOver = true;
+        // what it has written stays locked as long as the server knows of it
+        if (error instanceof UnansweredError) void open.end(session);
         const events = published.get(session) ?? [];
         const unknown = hasLabel(error, 'UnknownTransactionCommitResult');
         if (events.length > 0 && (unknown || isUnavailable(error))) throw commitUnconfirmed(events, error);
         throw error;
-      } finally {
-        open.leave();
-        await session.endSession();
       }
     },
     publishedUnder(session, event) {

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AccountTurns } from '../account-turns.ts';
 import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options.ts';
 import type { Spec } from '../spec.ts';
 import type { LimitAccount } from './account-limits.ts';
-import { AccountTurns } from './account-turns.ts';
 import { Departure } from './departure.ts';
 import { answerError, isAnswered } from './errors.ts';
 import { createMatcher, type Match } from './match.ts';

@@ -30,6 +30,8 @@ export interface PaymentServiceDeps {
     paid: { readonly userId: string; readonly credits: number; readonly paymentId: string },
     session: ClientSession | undefined,
   ) => Promise<void>;
+  /** Runs the transactions of one account one after the other. @default all of them at once */
+  readonly inTurn?: <T>(userId: string, work: () => Promise<T>) => Promise<T>;
   /** Called first in that transaction: what others write of the account meanwhile would undo it. */
   readonly reserve?: (userId: string, session: ClientSession | undefined) => Promise<void>;
   /** Told when that is committed; resolves when the credits can be spent in this process. */
@@ -96,7 +98,7 @@ function bookedBefore(stored: PaymentDocument, payment: CompletedPayment): Publi
 
 /** Payments, which the host's payment processor makes and this package tells of. */
 export function createPaymentService(deps: PaymentServiceDeps): PaymentService {
-  const { payments, publish, credit, reserve, credited, transaction } = deps;
+  const { payments, publish, credit, reserve, credited, transaction, inTurn = (_userId, work) => work() } = deps;
 
   async function book(payment: CompletedPayment, session: ClientSession | undefined): Promise<PublishedEvent> {
     const { paymentId, userId, amount, currency, creditsAdded } = payment;
@@ -118,7 +120,7 @@ export function createPaymentService(deps: PaymentServiceDeps): PaymentService {
       checkPaymentId(payment.paymentId);
       for (let left = 3; ; left -= 1) {
         try {
-          const published = await transaction((session) => book(payment, session));
+          const published = await inTurn(payment.userId, () => transaction((session) => book(payment, session)));
           await credited?.(payment.userId);
           return published;
         } catch (error) {

@@ -1,5 +1,7 @@
 import type { ClientSession, Connection } from 'mongoose';
+import { durableCollection } from '../../src/collection.ts';
 import type { Receiver } from '../../src/deliveries/attempt.ts';
+import { eventState } from '../../src/deliveries/event-state.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
 import { createCatalogue } from '../../src/events/catalogue.ts';
@@ -98,19 +100,23 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
   });
   await Promise.all([deliveryService.init(), eventService.init()]);
 
+  /** Its deliveries, by id. */
+  const ofEvent = (eventId: string) => durableCollection(deliveries).find({ eventId }).sort({ _id: 1 }).toArray();
+
   return {
     ...eventService,
     deliveries,
     events,
-    ofEvent: deliveryService.ofEvent,
-    stateOfEvent: deliveryService.stateOfEvent,
+    ofEvent,
+    /** How the event stands as a whole. */
+    stateOfEvent: async (eventId: string) => eventState(await ofEvent(eventId)),
     start: deliveryService.start,
     close: deliveryService.close,
     /** The one delivery of an event, once `holds` is true of it. */
     async delivery(eventId: string, holds: (delivery: DeliveryDocument) => boolean = () => true) {
       const until = performance.now() + 30_000;
       for (;;) {
-        const [delivery] = await deliveryService.ofEvent(eventId);
+        const [delivery] = await ofEvent(eventId);
         if (delivery && holds(delivery)) return delivery;
         if (performance.now() > until) throw new Error(`the delivery stayed ${JSON.stringify(delivery)}`);
         await new Promise((resolve) => setTimeout(resolve, 10));

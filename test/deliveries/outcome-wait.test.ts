@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { createAttemptWait } from '../../src/deliveries/attempt-wait.ts';
 import { createInFlightLimit } from '../../src/deliveries/in-flight-limit.ts';
 import { createResend, type ResendDeps } from '../../src/deliveries/resend.ts';
 import { type DeliveryRoutesDeps, deliveryOperations } from '../../src/deliveries/routes.ts';
@@ -28,6 +29,8 @@ const delivery = {
 } as const;
 
 const history = { get: async () => delivery, list: async () => ({ deliveries: [delivery], hasMore: false }) };
+const budget = () => ({ run: (work: () => Promise<unknown>) => work() });
+const { hasEnded } = createAttemptWait(never);
 const surroundings = async () => ({ url: null, body: null, userAgent: 'a', retryDelays: [] });
 
 describe('An answer that waits for the outcome of an attempt', () => {
@@ -35,6 +38,7 @@ describe('An answer that waits for the outcome of an attempt', () => {
     claims: { claim: async () => ({}) },
     attempt: never,
     history,
+    hasEnded,
     background: { add() {} },
     limit: createInFlightLimit(50, 'resends'),
     logger: { info() {}, warn() {}, error() {} },
@@ -45,10 +49,17 @@ describe('An answer that waits for the outcome of an attempt', () => {
     publishTest: async () => ({ id: delivery.eventId }),
     attempt: never,
     history,
+    hasEnded,
     limit: createInFlightLimit(50, 'test events'),
     wait: 20,
   } as unknown as SendTestDeps);
-  const operations = deliveryOperations({ history, surroundings, resend, sendTest } as unknown as DeliveryRoutesDeps);
+  const operations = deliveryOperations({
+    history,
+    surroundings,
+    budget,
+    resend,
+    sendTest,
+  } as unknown as DeliveryRoutesDeps);
 
   for (const [id, params, body] of [
     ['resendDelivery', { id: delivery._id }, undefined],
