@@ -8,18 +8,22 @@ import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import type { Direction, LinkKind } from '../support/tcp-proxy.ts';
 import { type LoadResult, payment, startLoad } from './half-open-load.ts';
 
-/** 5 s for requests and 10 s for deliveries, and more for a machine that is busy. Milliseconds. */
-const requestBar = 6_500;
+/** 5 s for requests and 10 s for deliveries, and half as much again for a machine that is busy. Milliseconds. */
+const requestBar = 7_500;
 const deliveryBar = 15_000;
 
-type Fault = readonly [name: string, direction: Direction | 'both', kind: LinkKind];
+/** Whose connection the gateway has. */
+type Owner = 'its own' | 'its host’s';
+type Fault = readonly [name: string, direction: Direction | 'both', kind: LinkKind, owner: Owner];
 const faults: readonly Fault[] = [
-  ['all of them', 'both', 'all'],
-  ['all but the monitor’s', 'both', 'pool'],
-  ['all but the monitor’s, on the way to the database', 'up', 'pool'],
-  ['all but the monitor’s, on the way back', 'down', 'pool'],
-  ['the monitor’s alone', 'both', 'monitors'],
+  ['all of them', 'both', 'all', 'its own'],
+  ['all but the monitor’s', 'both', 'pool', 'its host’s'],
+  ['all but the monitor’s, on the way to the database', 'up', 'pool', 'its own'],
+  ['all but the monitor’s, on the way back', 'down', 'pool', 'its host’s'],
+  ['the monitor’s alone', 'both', 'monitors', 'its own'],
 ];
+/** More gateways under load would wait for this process. */
+const atOnce = 3;
 
 /** Milliseconds that closing may take. */
 const closings = [
@@ -27,17 +31,17 @@ const closings = [
   ['new ones swallow too', 45_000],
 ] as const;
 
-/** What a gateway with a connection of its own, and one on its host's, made of the fault. */
-async function runFault([, direction, kind]: Fault, database: BreakableDatabase): Promise<LoadResult[]> {
+/** What a gateway under load made of the fault. */
+async function runFault([, direction, kind, owner]: Fault, database: BreakableDatabase): Promise<LoadResult> {
   const host = await mongoose.createConnection(database.uri, connectionTimes).asPromise();
-  const loads = await Promise.all([startLoad('own_', database.uri), startLoad('host_', host)]);
+  const load = await startLoad('gateway_', owner === 'its own' ? database.uri : host);
   await sleep(1_500);
   expect(database.proxy.swallowOpen(direction, kind)).to.be.above(0);
   await sleep(10_000);
-  const results = await Promise.all(loads.map(({ finish }) => finish()));
-  await Promise.all(loads.map(({ close }) => close()));
+  const result = await load.finish();
+  await load.close();
   await host.close();
-  return results;
+  return result;
 }
 
 /** How long a gateway takes to close. Milliseconds. */
@@ -64,7 +68,7 @@ async function runClosing(isHealed: boolean, database: BreakableDatabase): Promi
 describe('open connections that swallow what they carry, while new ones pass', function () {
   this.timeout(120_000);
   const databases: BreakableDatabase[] = [];
-  let faultRuns: PromiseSettledResult<LoadResult[]>[];
+  const faultRuns: PromiseSettledResult<LoadResult>[] = [];
   let closingRuns: PromiseSettledResult<number>[];
 
   /** Runs something with a database of its own. */
@@ -75,11 +79,17 @@ describe('open connections that swallow what they carry, while new ones pass', f
   }
 
   before(async () => {
-    // all at once, for each of them waits most of its time
-    [faultRuns, closingRuns] = await Promise.all([
-      Promise.allSettled(faults.map((fault) => withDatabase((database) => runFault(fault, database)))),
-      Promise.allSettled(closings.map((_, i) => withDatabase((database) => runClosing(i === 0, database)))),
-    ]);
+    // some at once, for each of them waits most of its time
+    const closing = Promise.allSettled(
+      closings.map((_, i) => withDatabase((database) => runClosing(i === 0, database))),
+    );
+    for (let i = 0; i < faults.length; i += atOnce) {
+      const some = faults.slice(i, i + atOnce);
+      faultRuns.push(
+        ...(await Promise.allSettled(some.map((fault) => withDatabase((database) => runFault(fault, database))))),
+      );
+    }
+    closingRuns = await closing;
   });
   after(() => Promise.all(databases.map((database) => database.stop())));
 
@@ -88,15 +98,13 @@ describe('open connections that swallow what they carry, while new ones pass', f
     throw run?.reason;
   }
 
-  for (const [i, [name]] of faults.entries())
-    it(`are thrown away in time: ${name}`, () => {
-      for (const { longest, failures } of resultOf(faultRuns[i])) {
-        const { first, retry, charge, ...requests } = longest;
-        expect(failures).to.deep.equal([]);
-        for (const [kind, time] of Object.entries(requests)) expect(time, kind).to.be.below(requestBar);
-        for (const [kind, time] of Object.entries({ first, retry, charge }))
-          expect(time, kind).to.be.below(deliveryBar);
-      }
+  for (const [i, [name, , , owner]] of faults.entries())
+    it(`are thrown away in time: ${name}, of ${owner} connection`, () => {
+      const { longest, failures } = resultOf(faultRuns[i]);
+      const { first, retry, charge, ...requests } = longest;
+      expect(failures).to.deep.equal([]);
+      for (const [kind, time] of Object.entries(requests)) expect(time, kind).to.be.below(requestBar);
+      for (const [kind, time] of Object.entries({ first, retry, charge })) expect(time, kind).to.be.below(deliveryBar);
     });
 
   for (const [i, [name, bar]] of closings.entries())
