@@ -41,14 +41,23 @@ function isLimit(limit: unknown): boolean {
 
 function limitsOf(given: RateLimitsFor | undefined, principal: Principal): RateLimits | undefined {
   if (typeof given !== 'function') return given;
-  const limits = given(principal);
+  const limits: unknown = given(principal);
   if (limits instanceof Promise) {
     limits.catch(describeThrown);
     throw new TypeError('the functions in the option limits must not be async');
   }
-  if (!limits) return undefined;
-  const { requestsPerMinute, tokensPerMinute } = limits;
-  if (isLimit(requestsPerMinute) && isLimit(tokensPerMinute)) return limits;
+  // what a condition leaves behind
+  if (limits === undefined || limits === null || limits === false) return undefined;
+  // a number, or a query that nobody awaits, has no limit in it, and would lift all of them
+  if (
+    typeof limits !== 'object' ||
+    Array.isArray(limits) ||
+    typeof (limits as { then?: unknown }).then === 'function'
+  ) {
+    throw new TypeError('the functions in the option limits must give numbers of 0 or more in an object');
+  }
+  const { requestsPerMinute, tokensPerMinute } = limits as RateLimits;
+  if (isLimit(requestsPerMinute) && isLimit(tokensPerMinute)) return limits as RateLimits;
   throw new TypeError('the functions in the option limits must give numbers of 0 or more');
 }
 

@@ -16,6 +16,7 @@ const functions = [
   'onRequest',
   'onResponse',
   'onUsage',
+  'limits.perKey',
   'limits.perUser',
   'quotas.perUser',
   'onDisable',
@@ -67,11 +68,14 @@ describe('a mistake in a function of the host', function () {
       mongo: database.connection,
       secretKeys: [newSecretKey()],
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
-      authenticate: () => run('authenticate', () => ({ userId: 'usr_1' })),
+      authenticate: () => run('authenticate', () => ({ userId: 'usr_1', keyId: 'key_1' })),
       onRequest: () => run('onRequest', () => undefined),
       onResponse: () => run('onResponse', () => undefined),
       onUsage: () => run('onUsage', () => undefined),
-      limits: { perUser: () => run('limits.perUser', () => undefined) },
+      limits: {
+        perKey: () => run('limits.perKey', () => undefined),
+        perUser: () => run('limits.perUser', () => undefined),
+      },
       quotas: { perUser: () => run('quotas.perUser', () => undefined) },
       disableOnGone: true,
       onDisable: () => run('onDisable', () => undefined),
@@ -186,10 +190,22 @@ describe('a mistake in a function of the host', function () {
   });
 
   it('in a limit does not lift it', async () => {
-    for (const what of [{ requestsPerMinute: Number.NaN }, { tokensPerMinute: '1' }]) {
-      mistake = { where: 'limits.perUser', how: 'gives', what: () => what };
-      expect((await ask('onRequest')).status).to.equal(500);
-      expect(lines.at(-1)).to.match(/functions in the option limits must give numbers/);
+    const nonsense = [
+      { requestsPerMinute: Number.NaN },
+      { tokensPerMinute: '1' },
+      { requestsPerMinute: -1 },
+      // biome-ignore lint/suspicious/noThenProperty: as a query has it that nobody awaits
+      { then: () => {} },
+      ...['none', '', 7, 0, true, [60]],
+    ];
+    for (const where of ['limits.perKey', 'limits.perUser'] as const) {
+      for (const what of nonsense) {
+        const before = upstream.requests.length;
+        mistake = { where, how: 'gives', what: () => what };
+        expect((await ask(where)).status, `${where} ${JSON.stringify(what)}`).to.equal(500);
+        expect(lines.at(-1)).to.match(/functions in the option limits must give numbers/);
+        expect(upstream.requests.length).to.equal(before);
+      }
     }
   });
 
