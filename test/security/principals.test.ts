@@ -2,8 +2,10 @@ import { expect } from 'chai';
 import mongoose from 'mongoose';
 import request from 'supertest';
 import { checkedAuthenticate } from '../../src/http/principal.ts';
-import type { Principal, Scope } from '../../src/index.ts';
+import type { ErrorBody, Principal, Scope } from '../../src/index.ts';
 import { recordingLogger, serve } from '../http/fake-edge.ts';
+import { startGateway } from '../support/gateway.ts';
+import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 const user = { userId: 'usr_1' };
 
@@ -61,6 +63,35 @@ describe('whoever is authenticated by the host', () => {
       await server.close();
     });
   }
+
+  it('has a userId that is a text, or no model call of it reaches the upstream', async () => {
+    const upstream = await ScriptedUpstream.start();
+    upstream.script = json(200, { choices: [] });
+    const logger = recordingLogger();
+    let given: unknown = user;
+    const live = await startGateway({
+      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
+      authenticate: async () => given as Principal,
+      logger,
+    });
+    const ask = async () => {
+      const chat = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] };
+      const { status, body } = await live.call('POST', '/v1/chat/completions', chat);
+      return [status, (body as Partial<ErrorBody>).error?.code];
+    };
+    try {
+      expect(await ask()).to.deep.equal([200, undefined]);
+      for (const userId of [undefined, 7, new mongoose.Types.ObjectId()]) {
+        given = { userId };
+        expect(await ask(), typeof userId).to.deep.equal([500, 'internal_error']);
+        expect(JSON.stringify(logger.lines.at(-1))).to.match(/the option authenticate .*userId must be a string/);
+      }
+      expect(upstream.requests).to.have.length(1);
+    } finally {
+      await live.close();
+      await upstream.close();
+    }
+  });
 
   it('is nobody for null, undefined and false', async () => {
     let given: unknown = null;
