@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { createApp } from '../../src/standalone/app.ts';
 import { listen } from '../support/gateway.ts';
@@ -7,6 +8,7 @@ import { ScriptedUpstream, stall } from '../support/upstream.ts';
 import { CommandProcess } from './command.ts';
 
 const first = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n';
+const second = 'data: {"choices":[{"delta":{"content":"b"}}]}\n\n';
 const last =
   'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}\n\ndata: [DONE]\n\n';
 
@@ -14,12 +16,14 @@ describe('a stand-alone gateway with a stream under way that is told to end', fu
   this.timeout(60_000);
   let upstream: ScriptedUpstream;
   let gateway: CommandProcess;
+  let write: (text: string) => void;
   let finish: () => void;
   let text: Promise<string>;
 
   before(async () => {
     upstream = await ScriptedUpstream.start();
     upstream.script = (res, request) => {
+      write = (piece) => void res.write(piece);
       finish = () => void res.end(last);
       return stall(first)(res, request);
     };
@@ -53,10 +57,12 @@ describe('a stand-alone gateway with a stream under way that is told to end', fu
     while ((await fetch(`${baseUrl}/models`)).status !== 503);
   }
 
-  it('lets the stream end, and then ends itself', async () => {
+  it('lets the stream end, though that takes seconds, and then ends itself', async () => {
     await terminate(await startWithStream({}));
+    await sleep(3_000);
+    write(second);
     finish();
-    expect(await text).to.match(/data: \[DONE\]\n\n$/);
+    expect(await text).to.match(/^data: .*"a".*\n\ndata: .*"b".*\n\n(data: .*\n\n)?data: \[DONE\]\n\n$/);
     expect(await gateway.exited).to.equal(0);
   });
 
