@@ -1,4 +1,5 @@
-import { deflateSync, gzipSync } from 'node:zlib';
+import { randomBytes } from 'node:crypto';
+import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib';
 import { expect } from 'chai';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 import { type MeasuredEdge, sendWithinBars, startMeasuredEdge } from './bars.ts';
@@ -74,6 +75,29 @@ describe('what a body may cost', () => {
     expect(upstream.last.headers).to.include({ 'content-length': String(asked.length) });
   });
 
+  it('is enough for an ordinary form of 32 MiB, an image edit of two images', async () => {
+    const boundary = `----formdata-undici-${randomBytes(6).toString('hex')}`;
+    const part = (head: string, content: string | Buffer) => [
+      Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; ${head}\r\n\r\n`),
+      Buffer.from(content),
+      Buffer.from('\r\n'),
+    ];
+    // as a picture is: every byte, none more often than another
+    const image = (name: string) =>
+      part(`name="image[]"; filename="${name}.png"\r\nContent-Type: image/png`, randomBytes(mebibytes(16) - 1_000));
+    const body = Buffer.concat([
+      ...[...part('name="model"', 'gpt-image-1'), ...image('day'), ...image('night')],
+      ...[...part('name="prompt"', 'Let it be night'), ...part('name="n"', '1')],
+      Buffer.from(`--${boundary}--\r\n`),
+    ]);
+    const headers = { 'content-type': `multipart/form-data; boundary=${boundary}` };
+    const outcome = await sendWithinBars(edge, '/v1/images/edits', { body, headers });
+    expect(outcome.status, outcome.text).to.equal(200);
+    expect(upstream.last.path).to.match(/\/images\/edits$/);
+    expect(upstream.last.headers).to.include(headers);
+    expect(upstream.last.body.equals(body)).to.equal(true);
+  });
+
   const bombs: [what: string, path: string, body: string, codes: string[]][] = [
     ['empty objects', chat, filled(`{${hello},"x":[`, '{},', '1]}'), ['request_too_large']],
     ['empty arrays', chat, filled(`{${hello},"x":[`, '[],', '1]}'), ['request_too_large']],
@@ -130,6 +154,7 @@ describe('what a body may cost', () => {
       for (const [encoding, body] of [
         ['gzip', gzipSync(bomb)],
         ['deflate', deflateSync(bomb)],
+        ['br', brotliCompressSync(bomb, { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } })],
       ] as const) {
         const outcome = await sendWithinBars(edge, chat, { body, headers: { 'content-encoding': encoding } }, length);
         expect([outcome.status, outcome.code]).to.deep.equal([413, 'request_too_large']);
