@@ -15,16 +15,20 @@ export interface Measures {
   readonly rssBytes: number;
 }
 
+/** What something took. */
+export interface Cost {
+  readonly cpuMs: number;
+  readonly heldMs: number;
+  readonly grownBytes: number;
+}
+
 /** One request, and what it cost. */
-export interface Outcome {
+export interface Outcome extends Cost {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
   /** The code of an error. */
   readonly code: string | undefined;
-  readonly cpuMs: number;
-  readonly heldMs: number;
-  readonly grownBytes: number;
 }
 
 export interface Sent {
@@ -39,6 +43,8 @@ export interface MeasuredEdge {
   readonly process: ChildProcess;
   /** Sends one request and nothing beside it. */
   send(path: string, sent: Sent): Promise<Outcome>;
+  /** Runs what sends it requests, and nothing beside. */
+  measure<Result>(work: () => Promise<Result>): Promise<Cost & { readonly result: Result }>;
   /** What was used since the last question. */
   measures(): Promise<Measures>;
   /** How many times as long as on the machine of the bars this one takes now, at least 1. */
@@ -63,28 +69,54 @@ const memoryFloor = 10 * 1024 * 1024;
 /** What a request may cost is a matter of its bytes, so the least that is measured tells it; other processes only add to it. */
 const measuredTimes = 3;
 
-/** An outcome with its times as they are on the machine of the bars. */
-async function onReferenceMachine(edge: MeasuredEdge, outcome: Outcome): Promise<Outcome> {
-  if (outcome.cpuMs <= cpuBar && outcome.heldMs <= heldBar) return outcome;
+/** A cost with its times as they are on the machine of the bars. */
+async function onReferenceMachine<Measured extends Cost>(edge: MeasuredEdge, cost: Measured): Promise<Measured> {
+  if (cost.cpuMs <= cpuBar && cost.heldMs <= heldBar) return cost;
   const slowness = await edge.slowness();
-  return { ...outcome, cpuMs: outcome.cpuMs / slowness, heldMs: outcome.heldMs / slowness };
+  return { ...cost, cpuMs: cost.cpuMs / slowness, heldMs: cost.heldMs / slowness };
 }
 
-function isWithin({ cpuMs, heldMs, grownBytes }: Outcome, plainBytes: number): boolean {
+function isWithin({ cpuMs, heldMs, grownBytes }: Cost, plainBytes: number): boolean {
   return cpuMs <= cpuBar && heldMs <= heldBar && grownBytes <= memoryFactor * plainBytes + memoryFloor;
+}
+
+/** Holds against the bars what the cheapest of a few tries cost. */
+async function withinBars<Measured extends Cost>(
+  edge: MeasuredEdge,
+  run: () => Promise<Measured>,
+  plainBytes: number,
+  describe: (measured: Measured) => string,
+): Promise<Measured> {
+  const measure = async () => onReferenceMachine(edge, await run());
+  let measured = await measure();
+  for (let i = 1; i < measuredTimes && !isWithin(measured, plainBytes); i += 1) measured = await measure();
+  const { cpuMs, heldMs, grownBytes } = measured;
+  const what = describe(measured);
+  expect(cpuMs, `CPU time in ms of ${what}`).to.be.at.most(cpuBar);
+  expect(heldMs, `ms that the event loop was held by ${what}`).to.be.at.most(heldBar);
+  expect(grownBytes, `memory of ${what}`).to.be.at.most(memoryFactor * plainBytes + memoryFloor);
+  return measured;
 }
 
 /** Sends a request and holds what it cost against the bars. @param plainBytes of its body, decompressed */
 export async function sendWithinBars(edge: MeasuredEdge, path: string, sent: Sent, plainBytes = sent.body.length) {
-  const measure = async () => onReferenceMachine(edge, await edge.send(path, sent));
-  let outcome = await measure();
-  for (let i = 1; i < measuredTimes && !isWithin(outcome, plainBytes); i += 1) outcome = await measure();
-  const { cpuMs, heldMs, grownBytes, status } = outcome;
-  const what = `${sent.body.length} bytes, answered ${status}`;
-  expect(cpuMs, `CPU time in ms of ${what}`).to.be.at.most(cpuBar);
-  expect(heldMs, `ms that the event loop was held by ${what}`).to.be.at.most(heldBar);
-  expect(grownBytes, `memory of ${what}`).to.be.at.most(memoryFactor * plainBytes + memoryFloor);
-  return outcome;
+  const describe = ({ status }: Outcome) => `${sent.body.length} bytes, answered ${status}`;
+  return withinBars(edge, () => edge.send(path, sent), plainBytes, describe);
+}
+
+/** Runs what sends requests, and holds what all of them cost together against the bars of one. @param bytes of all of them */
+export async function runWithinBars<Result>(
+  edge: MeasuredEdge,
+  work: () => Promise<Result>,
+  bytes: number,
+): Promise<Result> {
+  const { result } = await withinBars(
+    edge,
+    () => edge.measure(work),
+    bytes,
+    () => `${bytes} bytes`,
+  );
+  return result;
 }
 
 const script = fileURLToPath(new URL('./measured-edge-process.ts', import.meta.url));
@@ -106,7 +138,7 @@ export async function startMeasuredEdge(upstream: string): Promise<MeasuredEdge>
     return used;
   }
 
-  function exchange(path: string, { body, headers, account = 'usr_1' }: Sent): Promise<Omit<Outcome, keyof Measures>> {
+  function exchange(path: string, { body, headers, account = 'usr_1' }: Sent): Promise<Omit<Outcome, keyof Cost>> {
     return new Promise((resolve, reject) => {
       const authorization = `Bearer ${account}`;
       const length = Buffer.byteLength(body);
@@ -118,16 +150,24 @@ export async function startMeasuredEdge(upstream: string): Promise<MeasuredEdge>
         let text = '';
         for await (const chunk of res.setEncoding('utf8')) text += chunk;
         const code = /"code":"(\w+)"/.exec(text)?.[1];
-        resolve({ status: res.statusCode ?? 0, headers: res.headers, text, code, grownBytes: 0 });
+        resolve({ status: res.statusCode ?? 0, headers: res.headers, text, code });
       });
       sending.end(body);
     });
+  }
+
+  async function measure<Result>(work: () => Promise<Result>): Promise<Cost & { readonly result: Result }> {
+    const before = await measures();
+    const result = await work();
+    const { cpuMs, heldMs, peakBytes } = await measures();
+    return { result, cpuMs, heldMs, grownBytes: Math.max(0, peakBytes - before.peakBytes) };
   }
 
   return {
     port,
     process: child,
     measures,
+    measure,
     async slowness() {
       const answer = once(child, 'message') as Promise<[number]>;
       child.send('reference');
@@ -137,10 +177,8 @@ export async function startMeasuredEdge(upstream: string): Promise<MeasuredEdge>
     async send(path, sent) {
       const isLarge = sent.body.length > 100_000;
       await measures(isLarge);
-      const before = await measures();
-      const answer = await exchange(path, sent);
-      const { cpuMs, heldMs, peakBytes } = await measures();
-      return { ...answer, cpuMs, heldMs, grownBytes: Math.max(0, peakBytes - before.peakBytes) };
+      const { result, ...cost } = await measure(() => exchange(path, sent));
+      return { ...result, ...cost };
     },
     async close() {
       agent.destroy();
