@@ -26,7 +26,8 @@ function refusal(code: unknown): GatewayError {
   }
 }
 
-function asResponse(error: GatewayError): string {
+/** @param method where it is known: an answer to HEAD has no body (RFC 9110, section 9.3.2) */
+function asResponse(error: GatewayError, method: string | undefined): string {
   const body = JSON.stringify(error.toBody());
   return [
     `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`,
@@ -35,15 +36,18 @@ function asResponse(error: GatewayError): string {
     'cache-control: no-store',
     'connection: close',
     '',
-    body,
+    method === 'HEAD' ? '' : body,
   ].join('\r\n');
 }
+
+/** A connection with the answer that is under way on it. */
+type ClientSocket = Duplex & { readonly _httpMessage?: ServerResponse | null };
 
 /**
  * Whether what is written to the connection now would be read as the answer to the broken request: no answer has begun, and
  * none is owed to a whole request before it (RFC 9112, section 9.3.2). Node looks at the same property before its own answer.
  */
-function canAnswer(socket: Duplex & { readonly _httpMessage?: ServerResponse | null }): boolean {
+function canAnswer(socket: ClientSocket): boolean {
   const current = socket._httpMessage;
   return socket.writable && (!current || (!current.headersSent && !current.req.complete));
 }
@@ -52,7 +56,7 @@ function canAnswer(socket: Duplex & { readonly _httpMessage?: ServerResponse | n
 export function answerClientErrors(server: Server): void {
   const answered = new WeakSet<Duplex>();
   if (server.listenerCount('clientError') > 0) return;
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: ClientSocket) => {
     // a host may have begun to listen later; what still comes after the answer is no news
     if (server.listenerCount('clientError') > 1 || answered.has(socket)) return;
     if (!canAnswer(socket)) {
@@ -63,7 +67,7 @@ export function answerClientErrors(server: Server): void {
     // destroyed at once, a connection is reset and its answer lost (RFC 9112, section 9.6)
     const timer = setTimeout(() => socket.destroy(), lingeringTime);
     socket.once('close', () => clearTimeout(timer));
-    socket.end(asResponse(refusal(error.code)));
+    socket.end(asResponse(refusal(error.code), socket._httpMessage?.req.method));
   });
 }
 

@@ -72,6 +72,13 @@ describe('what Node refuses before the gateway sees it', () => {
     });
   }
 
+  it('is answered without a body where the request is a HEAD', async () => {
+    await start();
+    const client = connectRaw(port);
+    client.write(`${head('HEAD', '/body', { 'transfer-encoding': 'chunked' })}zz\r\n`);
+    expect(await client.ended()).to.match(/^HTTP\/1\.1 400 Bad Request\r\n[\s\S]*\r\nconnection: close\r\n\r\n$/);
+  });
+
   it('is not written into an answer that has begun', async () => {
     await start();
     const client = connectRaw(port);
