@@ -3,7 +3,7 @@ import express from 'express';
 import type { Connection } from 'mongoose';
 import type { DeliveryState } from '../../src/deliveries/model.ts';
 import { newId } from '../../src/ids.ts';
-import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import { createModelGateway, type ModelGateway, scopes } from '../../src/index.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 
@@ -21,6 +21,8 @@ function statesOf(i: number): readonly DeliveryState[] {
 
 /** What the server did for a request: commands, keys and documents that it looked at, and how it found them. */
 interface Cost {
+  /** What it answered. */
+  readonly page: { readonly data: readonly unknown[] };
   readonly commands: number;
   readonly keys: number;
   readonly documents: number;
@@ -37,6 +39,8 @@ describe('Whatever is asked for, a list', function () {
   let started: string[] = [];
   let webhook: string;
   let event: string;
+  /** One amid the others, from which a cursor goes on. */
+  const amid = { event: '', delivery: '', key: '', moment: '' };
 
   // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for
   async function get(path: string): Promise<any> {
@@ -67,6 +71,8 @@ describe('Whatever is asked for, a list', function () {
       const at = new Date(now - (count - i) * 20);
       const _id = newId('evt', at.getTime());
       event = _id;
+      const isAmid = i === count / 2;
+      if (isAmid) Object.assign(amid, { event: _id, moment: at.toISOString() });
       const type = types[i % 2];
       const body = Buffer.from(JSON.stringify({ id: _id, type, created: at.toISOString(), data: {} }));
       const common = { userId: 'usr_1', type, test: false };
@@ -74,8 +80,10 @@ describe('Whatever is asked for, a list', function () {
       events.push({ _id, ...common, ...kept, targets: [first, second] });
       for (const [k, state] of statesOf(i).entries()) {
         const own = { eventId: _id, webhookId: [first, second][k], state, attempts: [], createdAt: at, dueAt: at };
+        const delivery = newId('dlv', at.getTime());
+        if (isAmid) amid.delivery = delivery;
         deliveries.push({
-          _id: newId('dlv', at.getTime()),
+          _id: delivery,
           ...common,
           ...own,
           maxAttempts: 6,
@@ -90,12 +98,14 @@ describe('Whatever is asked for, a list', function () {
     await insert('deliveries', deliveries);
     const many = (fn: (i: number) => object) => Array.from({ length: count }, (_, i) => fn(i));
     const sums = { requests: 1, inputTokens: 1, cachedInputTokens: 0, outputTokens: 1, images: 0 };
+    const keyIds = Array.from({ length: count }, () => newId('key', now)).sort();
+    amid.key = keyIds[count / 2] ?? '';
     const day = (i: number) => new Date(now - i * 86_400_000).toISOString().slice(0, 10);
     await Promise.all([
       insert(
         'keys',
-        many(() => ({
-          _id: newId('key', now),
+        many((i) => ({
+          _id: keyIds[i],
           userId: 'usr_1',
           name: '',
           hash: '',
@@ -151,7 +161,7 @@ describe('Whatever is asked for, a list', function () {
       ...loopbackOptions,
       mongo: connection,
       secretKeys: [newSecretKey()],
-      authenticate: () => ({ userId: 'usr_1' }),
+      authenticate: () => ({ userId: 'usr_1', scopes }),
     });
     server = await listen(express().use(gateway.router));
     await store();
@@ -167,7 +177,7 @@ describe('Whatever is asked for, a list', function () {
     await db().collection('system.profile').drop();
     await db().command({ profile: 2 });
     started = [];
-    await get(path);
+    const page = await get(path);
     const commands = started.length;
     await db().command({ profile: 0 });
     const found = await db()
@@ -176,6 +186,7 @@ describe('Whatever is asked for, a list', function () {
       .toArray();
     const sum = (field: string) => found.reduce((total, one) => total + Number(one[field] ?? 0), 0);
     return {
+      page,
       commands,
       keys: sum('keysExamined'),
       documents: sum('docsExamined'),
@@ -205,15 +216,39 @@ describe('Whatever is asked for, a list', function () {
     ['/v1/deliveries?webhook_id=WEBHOOK', 2, 100],
     ['/v1/deliveries?webhook_id=WEBHOOK&state=failed&type=credits.low', 2, 100],
     ['/v1/deliveries?event_id=EVENT', 2, 10],
+    // moments are bounds of the ids, and a cursor is a place in the same index
+    ['/v1/deliveries?since=MOMENT', 2, 100],
+    ['/v1/deliveries?until=MOMENT', 2, 100],
+    ['/v1/deliveries?since=MOMENT&until=NOW&state=failed', 2, 100],
+    ['/v1/deliveries?webhook_id=WEBHOOK&until=MOMENT', 2, 100],
+    ['/v1/deliveries?after=DELIVERY', 2, 100],
+    ['/v1/deliveries?after=DELIVERY&state=pending&webhook_id=WEBHOOK', 2, 100],
+    ['/v1/events?after=AMID', 2, 100],
+    ['/v1/events?after=AMID&state=none', 2, 30],
+    ['/v1/events?after=AMID&state=failed', 11, 8_500],
     ['/v1/webhooks?', 1, 30],
     ['/v1/webhooks/WEBHOOK/recoveries?', 2, 30],
     ['/v1/api_keys?', 1, 30],
+    ['/v1/api_keys?after=KEY', 1, 30],
+    ['/v1/users/usr_1/api_keys?', 1, 30],
+    ['/v1/users/usr_1/api_keys?after=KEY', 1, 30],
+    ['/v1/users/usr_2/api_keys?', 1, 30],
   ];
-  const named = (path: string) => path.replace('WEBHOOK', webhook).replace('EVENT', event);
+  const named = (path: string) =>
+    path
+      .replace('WEBHOOK', webhook)
+      .replace('EVENT', event)
+      .replace('AMID', amid.event)
+      .replace('DELIVERY', amid.delivery)
+      .replace('KEY', amid.key)
+      .replace('MOMENT', amid.moment)
+      .replace('NOW', new Date(now).toISOString());
 
   for (const [path, commands, keys] of lists) {
     it(`GET ${path} costs ${commands} commands and ${keys} keys of an index at most`, async () => {
       const cost = await costOf(`${named(path)}&limit=20`);
+      // an empty page would be cheap in any case
+      if (/=(AMID|DELIVERY|KEY|MOMENT)/.test(path)) expect(cost.page.data).to.have.length(20);
       expect(cost.commands, 'commands').to.be.within(1, commands);
       expect(cost.keys, 'keys').to.be.at.most(keys);
       expect(cost.documents, 'documents').to.be.at.most(keys);

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { bearerToken } from '../../src/http/bearer.ts';
 import { createFakeEdge, fakeOperations, type Listening, listen } from '../http/fake-edge.ts';
+import { startGateway } from '../support/gateway.ts';
 
 /** https://owasp.org/API-Security/editions/2023/en/0xa4-unrestricted-resource-consumption/ */
 describe('a burst of reads of one account', () => {
@@ -77,5 +78,28 @@ describe('a burst of reads of one account', () => {
     const next = read('usr_1');
     await letAllGoOn([...held, next]);
     expect(begun).to.equal(9);
+  });
+});
+
+describe('the option readRateLimit', () => {
+  it('bounds what an account reads in a minute, and keeps it from nothing else', async () => {
+    const live = await startGateway({ readRateLimit: 3 });
+    try {
+      for (const path of ['/v1/events', '/v1/webhooks', '/v1/usage']) {
+        expect((await live.call('GET', path)).status, path).to.equal(200);
+      }
+      for (const path of ['/v1/events', '/v1/users/usr_2/api_keys', '/v1/models']) {
+        const { status, headers, body } = await live.call('GET', path);
+        expect([status, body.error.code], path).to.deep.equal([429, 'rate_limit_exceeded']);
+        expect(Number(headers.get('retry-after'))).to.be.within(1, 60);
+      }
+      expect((await live.call('POST', '/v1/api_keys', { name: 'laptop', scopes: ['models'] })).status).to.equal(201);
+
+      const { key } = await live.gateway.keys.create({ userId: 'usr_2', scopes: ['webhooks'] });
+      const other = await fetch(`${live.url}/v1/webhooks`, { headers: { authorization: `Bearer ${key}` } });
+      expect(other.status).to.equal(200);
+    } finally {
+      await live.close();
+    }
   });
 });
