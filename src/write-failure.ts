@@ -42,6 +42,7 @@ const refusedContents = new Set([
   66, // ImmutableField
   121, // DocumentValidationFailure
   257, // TransactionTooLarge: fewer items may fit
+  388, // TransactionTooLargeForCache: the same, of a server with little memory; the others' transactions do not count
 ]);
 
 /** From here on codes are assertions about what was sent (10334: a document too large; 16554, 28664: a value of the wrong type), */

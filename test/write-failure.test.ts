@@ -120,6 +120,13 @@ describe('A write of several items that fails', () => {
       });
     }
 
+    for (const code of [257, 388]) {
+      it(`whose transaction is too large: the server says ${code}, and fewer items may fit`, async () => {
+        const { mongo } = await import('mongoose');
+        expect(isItemFailure(new mongo.MongoServerError({ code, message: 'm' }))).to.equal(true);
+      });
+    }
+
     for (const code of [11_000, 10_107, 189, 11_600, 91, 50, 262, 13, 112, 251, 64, 14_031]) {
       it(`unless the server says ${code}`, async () => {
         const { mongo } = await import('mongoose');
