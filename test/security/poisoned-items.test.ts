@@ -1,7 +1,10 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
+import { createAccountModel, createLedgerModel } from '../../src/credits/model.ts';
+import { createCreditService } from '../../src/credits/service.ts';
 import { createClaims } from '../../src/deliveries/claims.ts';
 import { createFanOut } from '../../src/deliveries/fan-out.ts';
+import { createJobs } from '../../src/deliveries/jobs.ts';
 import { createJobsBackend } from '../../src/deliveries/jobs-backend.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createEventModel } from '../../src/events/model.ts';
@@ -186,6 +189,18 @@ describe('What cannot be written keeps nothing else from being written:', functi
     });
   });
 
+  it('an Agenda job of one attempt among others: logged once, for the sweep starts that attempt', async () => {
+    const jobs = createJobs({ connection, owner: 'wrk_1', collection: 'bell_jobs', onBell: async () => {}, logger });
+    const ref = (deliveryId: string) => ({ deliveryId, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });
+    await jobs.schedule([ref('dlv_1'), ref(huge), ref('dlv_3')], 60_000);
+    const stored = await connection.collection('bell_jobs').find().sort({ 'data.deliveryId': 1 }).toArray();
+    expect(stored.map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_1', 'dlv_3']);
+    expect(logged.map(({ message }) => message)).to.deep.equal([
+      'a job was not stored; the sweep will start the attempt',
+    ]);
+    await jobs.stop();
+  });
+
   describe('usage', () => {
     const record = (more: Partial<UsageRecord> = {}): UsageRecord => ({
       id: newId('use', Date.now()),
@@ -207,11 +222,22 @@ describe('What cannot be written keeps nothing else from being written:', functi
       ...more,
     });
 
-    async function start(prefix: string, written?: Written) {
+    async function start(prefix: string, written?: Written, isCharged = false) {
       const usage = createUsageModel(connection, prefix);
       const counters = createCounterModel(connection, prefix);
       const periods = createPeriodModel(connection, prefix);
+      const accounts = createAccountModel(connection, prefix);
+      const credits = createCreditService({
+        accounts,
+        ledger: createLedgerModel(connection, prefix),
+        publish: async () => {},
+        transaction: (fn) => connection.transaction(fn),
+        // a micro-credit for each token
+        options: { prices: { '*': { input: 1, output: 1 } } },
+        logger,
+      });
       await Promise.all([usage.createIndexes(), counters.createCollection(), periods.createCollection()]);
+      await credits.init();
       const service = createUsageService({ usage, logger, longestCall: 1_000, onWritten: (all) => written?.add(all) });
       const count = createCount({
         usage,
@@ -219,6 +245,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
         periods,
         transaction: (fn) => connection.transaction(fn),
         publish: async () => {},
+        ...(isCharged && { charge: credits.charge, chargeNew: credits.chargeNew, charged: credits.charged }),
         quotas: undefined,
         logger,
         batchSize: 100,
@@ -226,7 +253,8 @@ describe('What cannot be written keeps nothing else from being written:', functi
       });
       const requestsOf = async (userId: string) =>
         (await periods.find({ userId, period: 'daily' }).lean()).reduce((sum, { requests }) => sum + requests, 0);
-      return { usage, counters, service, count, requestsOf };
+      const spentOf = async (userId: string) => 0 - ((await accounts.findById(userId).lean())?.balance ?? 0);
+      return { usage, counters, accounts, service, count, requestsOf, spentOf };
     }
 
     it('a usage record', async () => {
@@ -279,6 +307,48 @@ describe('What cannot be written keeps nothing else from being written:', functi
         );
         expect(stored).to.deep.equal({ _id: records[1]?.id, uncountable: true });
         expect(await usage.countDocuments({ counted: true })).to.equal(2);
+      });
+    }
+
+    /** What keeps the record of an account from being written. */
+    type Break = (running: Awaited<ReturnType<typeof start>>, id: string) => Promise<unknown>;
+    const breaks: [string, Break][] = [
+      [
+        'record is malformed',
+        ({ usage }, id) => usage.collection.updateOne({ _id: id as never }, { $set: { inputTokens: 'many' } }),
+      ],
+      [
+        'balance is broken',
+        ({ accounts }) => accounts.collection.insertOne({ _id: 'usr_attacker', balance: 'none' } as never),
+      ],
+      [
+        'counter is broken',
+        ({ counters }) => {
+          const day = new Date().toISOString().slice(0, 10);
+          const _id = JSON.stringify(['usr_attacker', day, 'm', null]);
+          return counters.collection.insertOne({ _id, requests: 'none' } as never);
+        },
+      ],
+    ];
+    for (const [i, [name, breakIt]] of breaks.entries()) {
+      it(`a record of an account whose ${name}: the credits of the others are charged, each call once`, async () => {
+        const written = new Written();
+        // what this process has in its memory is not malformed by what is in the database
+        if (i > 0) written.open();
+        const running = await start(`credits${i}_`, written, true);
+        const { service, count, spentOf, usage } = running;
+        const attack = record({ userId: 'usr_attacker' });
+        for (const one of [record({ userId: 'usr_1' }), attack, record({ userId: 'usr_2' }), record()]) {
+          service.closed(one);
+        }
+        await service.close();
+        await breakIt(running, attack.id);
+        await count();
+        await count();
+        expect([await spentOf('usr_1'), await spentOf('usr_2')]).to.deep.equal([30, 15]);
+        expect(await usage.countDocuments({ counted: true })).to.equal(3);
+        expect(await usage.countDocuments({ uncountable: true })).to.equal(1);
+        expectLoggedOnce();
       });
     }
 
