@@ -140,8 +140,16 @@ async function startPython(): Promise<Judge> {
   return judge;
 }
 
+/** A judge that could not be started. */
+export interface MissingJudge {
+  /** Which, and why. */
+  readonly reason: string;
+  /** Whether the machine has not the language itself, which is nothing that the tests install. */
+  readonly hasNoLanguage: boolean;
+}
+
 /** The judges that this machine has, and why it has not the others. Those of Node are always among them. */
-export async function startJudges(): Promise<{ judges: readonly Judge[]; missing: readonly string[] }> {
+export async function startJudges(): Promise<{ judges: readonly Judge[]; missing: readonly MissingJudge[] }> {
   const ofNode = [
     { name: 'busboy', read: readByBusboy, close() {} },
     { name: 'undici', read: readByUndici, close() {} },
@@ -150,7 +158,9 @@ export async function startJudges(): Promise<{ judges: readonly Judge[]; missing
   const judges = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   const missing = ['Go', 'Python with werkzeug'].flatMap((name, i) => {
     const one = started[i];
-    return one?.status === 'rejected' ? [`${name}: ${String(one.reason).split('\n')[0]}`] : [];
+    if (one?.status !== 'rejected') return [];
+    const reason = `${name}: ${String(one.reason).split('\n')[0]}`;
+    return [{ reason, hasNoLanguage: (one.reason as NodeJS.ErrnoException).code === 'ENOENT' }];
   });
   return { judges: [...ofNode, ...judges], missing };
 }
