@@ -53,7 +53,7 @@ async function stepWorkers({ crew }: Scene, i: number): Promise<void> {
 const memberRow: Fault = {
   name: `clock of a member ${memberStep} s ahead or behind for 2 s`,
   short: 1,
-  full: 40,
+  full: 20,
   inject: (scene, times) =>
     repeat(times, (i) => scene.disturbances.during(() => stepMember(scene, i), memberStep * 1_000)),
 };
@@ -62,13 +62,13 @@ const rows: readonly Fault[] = [
   {
     name: 'names of the members gone for 6 s',
     short: 1,
-    full: 20,
+    full: 10,
     inject: (scene, times) => repeat(times, () => scene.disturbances.during(() => loseNames(scene))),
   },
   {
     name: 'clocks of running workers 5 minutes ahead and behind for 3 s',
     short: 2,
-    full: 40,
+    full: 30,
     inject: (scene, times) => repeat(times, (i) => stepWorkers(scene, i)),
   },
 ];

@@ -21,8 +21,8 @@ interface NetworkRow extends Omit<NetworkFault, 'on'> {
 const isClient = ({ from }: Route) => from === undefined;
 const concerns = ({ from, to }: Route, member: number) => from === member || to === member;
 
-/** How long the members and the workers have to find each other again before the next fault. Milliseconds. */
-const recovery = 1_000;
+/** How long the members and the workers have to find each other again: before the row ends, and before the next of many. Milliseconds. */
+const recovery: Duration = ({ long }) => (long ? 5_000 : 1_000);
 
 const inNetwork = ({ meets, lasts, ...fault }: NetworkRow): Fault['inject'] =>
   inDatabase(async (scene) => {
@@ -33,7 +33,7 @@ const inNetwork = ({ meets, lasts, ...fault }: NetworkRow): Fault['inject'] =>
     await sleep(lasts(scene));
     heal();
     await cluster.primary();
-    await sleep(recovery);
+    await sleep(recovery(scene));
   });
 
 /** Every kind of write whose answer can be lost, by the driver's command. */
@@ -67,7 +67,7 @@ export const networkFaults: readonly Fault[] = [
   {
     name: 'primary partitioned from the other members',
     short: 1,
-    full: 20,
+    full: 10,
     inject: inNetwork({
       action: 'swallow',
       meets: (route, primary) => !isClient(route) && concerns(route, primary),
@@ -77,7 +77,7 @@ export const networkFaults: readonly Fault[] = [
   {
     name: 'workers partitioned from the primary',
     short: 1,
-    full: 15,
+    full: 8,
     inject: inNetwork({
       action: 'swallow',
       meets: (route, primary) => isClient(route) && route.to === primary,
@@ -87,31 +87,31 @@ export const networkFaults: readonly Fault[] = [
   {
     name: 'everything cut',
     short: 1,
-    full: 5,
+    full: 2,
     inject: inNetwork({ action: 'cut', meets: () => true, lasts: ({ long }) => (long ? 60_000 : 10_000) }),
   },
   {
     name: 'packets held, and then let through',
     short: 1,
-    full: 15,
+    full: 8,
     inject: inNetwork({ action: 'hold', meets: () => true, lasts: between(3_000, 5_000) }),
   },
   {
     name: 'open connections swallowed for good, new ones pass',
     short: 1,
-    full: 20,
+    full: 10,
     inject: inNetwork({ action: 'swallow', openOnly: true, meets: isClient, lasts: between(7_000, 9_000) }),
   },
   {
     name: 'open connections held, new ones pass, and then let through',
     short: 1,
-    full: 20,
+    full: 10,
     inject: inNetwork({ action: 'hold', openOnly: true, meets: isClient, lasts: between(3_000, 8_000) }),
   },
   {
     name: 'open connections of the pool swallowed, those of monitors and new ones pass',
     short: 1,
-    full: 20,
+    full: 10,
     inject: inNetwork({
       action: 'swallow',
       openOnly: true,
@@ -122,19 +122,19 @@ export const networkFaults: readonly Fault[] = [
   {
     name: 'what workers send is swallowed',
     short: 1,
-    full: 15,
+    full: 8,
     inject: inNetwork({ action: 'swallow', way: 'up', meets: isClient, lasts: between(3_000, 5_000) }),
   },
   {
     name: 'what workers are answered is swallowed',
     short: 1,
-    full: 15,
+    full: 8,
     inject: inNetwork({ action: 'swallow', way: 'down', meets: isClient, lasts: between(3_000, 5_000) }),
   },
   {
     name: 'one member slow',
     short: 1,
-    full: 15,
+    full: 8,
     inject: inNetwork({
       action: 'delay',
       delay: 500,
@@ -145,7 +145,7 @@ export const networkFaults: readonly Fault[] = [
   {
     name: 'primary slow',
     short: 1,
-    full: 15,
+    full: 8,
     inject: inNetwork({
       action: 'delay',
       delay: 300,
@@ -156,7 +156,7 @@ export const networkFaults: readonly Fault[] = [
   {
     name: 'answers to writes lost',
     short: writes.length,
-    full: 10 * writes.length,
+    full: 12 * writes.length,
     async inject(scene, times) {
       for (let i = 0; i < times; i += 1) {
         const write = writes[i % writes.length];

@@ -58,6 +58,13 @@ describe('the verdict on a delivery', () => {
     expect(disagreements(ended([], 10_010), [], [])).to.deep.equal(['it ended without a recorded 2xx']);
   });
 
+  it('lets one come that was claimed anew before a late 2xx was recorded, and none much later', () => {
+    const recordedLate = ended([attempt(1, 10_000, 200)], 70_000);
+    expect(disagreements(recordedLate, [arrival(10_003), arrival(71_000)], [])).to.deep.equal([]);
+    const later = disagreements(recordedLate, [arrival(10_003), arrival(74_000)], []);
+    expect(later).to.deep.equal(['it was sent after a recorded 2xx']);
+  });
+
   it('finds a delivery recorded as failed that its receiver accepted, unless a fault explains that', () => {
     const attempts = [1, 2, 3, 4, 5, 6].map((number) => attempt(number, number * 20_000, 500));
     const came = [...attempts.map(({ startedAt }) => arrival(startedAt.getTime() + 3, 500)), arrival(50_000)];

@@ -10,6 +10,9 @@ export const clockTolerance = 50;
  */
 const recordTolerance = 1_000;
 
+/** A success that was recorded later than this may have met others who had claimed the attempt anew and were sending it. Milliseconds. */
+const recordedWithin = 3_000;
+
 const isSuccess = (status?: number) => status !== undefined && status < 300;
 
 /**
@@ -43,13 +46,22 @@ export function isLost({ state, attempts }: DeliveryDocument, came: readonly Arr
   return state === 'canceled' || (state === 'failed' && attempts.length < 6);
 }
 
+/** When the last request of a delivery that succeeded may have come. Milliseconds since 1970. Pure. */
+function lastArrival({ attempts, endedAt }: DeliveryDocument): number {
+  if (!endedAt) return Number.POSITIVE_INFINITY;
+  const last = attempts.at(-1);
+  const answeredAt = last ? last.startedAt.getTime() + last.durationMs : endedAt.getTime();
+  const isLate = endedAt.getTime() - answeredAt > recordedWithin;
+  return endedAt.getTime() + (isLate ? recordedWithin : clockTolerance);
+}
+
 /** In what the record of a delivery differs from what its receiver saw. Pure. */
 export function disagreements(
   delivery: DeliveryDocument,
   came: readonly Arrival[],
   disturbances: readonly Disturbance[],
 ): string[] {
-  const { attempts, state, endedAt } = delivery;
+  const { attempts, state } = delivery;
   const clockOff = clockOffOf(came, disturbances);
   const found: string[] = [];
   if (attempts.some(({ number }, i) => number !== i + 1) || attempts.length > 6) found.push('attempts are misnumbered');
@@ -61,8 +73,7 @@ export function disagreements(
     if (status === undefined && code !== 'worker_crashed') found.push(`attempt ${number} is recorded with ${code}`);
   }
   if (state === 'delivered' && !isSuccess(attempts.at(-1)?.status)) found.push('it ended without a recorded 2xx');
-  const lastAt = (endedAt?.getTime() ?? Number.POSITIVE_INFINITY) + clockTolerance + clockOff;
-  if (state === 'delivered' && came.some(({ at }) => at > lastAt)) {
+  if (state === 'delivered' && came.some(({ at }) => at > lastArrival(delivery) + clockOff)) {
     found.push('it was sent after a recorded 2xx');
   }
   const successes = came.filter(({ status }) => isSuccess(status));
