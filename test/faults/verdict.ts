@@ -49,8 +49,8 @@ export function isLost({ state, attempts }: DeliveryDocument, came: readonly Arr
 /** When the last request of a delivery that succeeded may have come. Milliseconds since 1970. Pure. */
 function lastArrival({ attempts, endedAt }: DeliveryDocument): number {
   if (!endedAt) return Number.POSITIVE_INFINITY;
-  const last = attempts.at(-1);
-  const answeredAt = last ? last.startedAt.getTime() + last.durationMs : endedAt.getTime();
+  const success = attempts.find(({ status }) => isSuccess(status));
+  const answeredAt = success ? success.startedAt.getTime() + success.durationMs : endedAt.getTime();
   const isLate = endedAt.getTime() - answeredAt > recordedWithin;
   return endedAt.getTime() + (isLate ? recordedWithin : clockTolerance);
 }
