@@ -60,7 +60,7 @@ export const faults: readonly Fault[] = [
   {
     name: 'worker SIGKILL while delivering',
     short: 4,
-    full: 300,
+    full: 200,
     inject: ({ crew, random }, times) =>
       repeat(times, async () => {
         await crew.untilReady(2);
@@ -73,7 +73,7 @@ export const faults: readonly Fault[] = [
   {
     name: 'worker dies at a crash point',
     short: crashPoints.length,
-    full: 30 * crashPoints.length,
+    full: 20 * crashPoints.length,
     async inject({ crew, random }, times) {
       const before = crew.deaths();
       for (let i = 0; i < times; i += 1) {
@@ -137,7 +137,7 @@ export const faults: readonly Fault[] = [
   {
     name: 'commands failing by failpoint',
     short: 5,
-    full: 100,
+    full: 290,
     inject: inDatabase(failCommands),
   },
   {
