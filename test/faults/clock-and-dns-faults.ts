@@ -69,7 +69,7 @@ const rows: readonly Fault[] = [
     name: 'clocks of running workers 5 minutes ahead and behind for 3 s',
     short: 2,
     full: 30,
-    inject: (scene, times) => repeat(times, (i) => stepWorkers(scene, i)),
+    inject: (scene, times) => repeat(times, (i) => scene.disturbances.during(() => stepWorkers(scene, i))),
   },
 ];
 
