@@ -1,6 +1,6 @@
 import type { Connection } from 'mongoose';
 import { UnansweredError } from './answered.ts';
-import { asUnavailable, databaseUnavailable } from './database-unavailable.ts';
+import { asUnavailable, databaseUnavailable, isUnavailableError } from './database-unavailable.ts';
 import { settleForgottenCommands } from './forgotten-commands.ts';
 import type { Logger } from './options.ts';
 
@@ -33,26 +33,40 @@ export interface DatabaseAccess {
 
 /** What the steps of one request may wait for the database together, where the request waits for somebody else too. */
 export interface DatabaseBudget {
-  /** Does one step. @throws GatewayError `database_unavailable` when nothing is left */
+  /** Does one step. @throws GatewayError `database_unavailable` when nothing is left; it says that nothing was done only of the first */
   run<T>(work: () => Promise<T>): Promise<T>;
+  /** The database answers again and again: what was waited for it so far counts no more. */
+  renew(): void;
 }
 
-/** With what recognising the caller may take it is less than a request may. Milliseconds. */
-const budget = 3_000;
+/** With the 1.5 s that recognising the caller may take, as much as any request may wait. Milliseconds. */
+const budgetWait = 3_000;
 /** A step that is quicker costs nothing: the database answers. Milliseconds. */
 const quick = 50;
 
 export function createDatabaseBudget(database: Pick<DatabaseAccess, 'run'>): DatabaseBudget {
   let waited = 0;
+  let hasBegun = false;
   return {
     async run(work) {
       const startedAt = performance.now();
+      const isFirst = !hasBegun;
+      const begin = () => {
+        hasBegun = true;
+        return work();
+      };
       try {
-        return await database.run(work, budget, waited);
+        return await database.run(begin, budgetWait, waited);
+      } catch (error) {
+        // of this step nothing was done, and yet of those before it
+        throw !isFirst && isUnavailableError(error) ? databaseUnavailable(error) : error;
       } finally {
         const took = performance.now() - startedAt;
         if (took > quick) waited += took;
       }
+    },
+    renew() {
+      waited = 0;
     },
   };
 }

@@ -13,8 +13,13 @@ interface DriverError {
 const connectivity =
   /^(Mongo(Network|ServerSelection|WriteConcern|PoolCle|WaitQueueTimeout|NotConnected|TopologyClosed|ServerClosed|ClientClosed|OperationTimeout|StalePrimary)|PoolClearedOnNetworkError)/;
 
-/** The server's codes for a member that is not primary, starts, or shuts down (MongoDB's specification "Server Discovery and Monitoring"). */
-const notPrimary: ReadonlySet<unknown> = new Set([91, 189, 10_058, 10_107, 11_600, 11_602, 13_388, 13_435, 13_436]);
+/**
+ * The server's codes for a member that is not primary, starts, or shuts down (MongoDB's specification "Server Discovery and
+ * Monitoring"), and for an operation that somebody has ended (11601).
+ */
+const notPrimary: ReadonlySet<unknown> = new Set([
+  91, 189, 10_058, 10_107, 11_600, 11_601, 11_602, 13_388, 13_435, 13_436,
+]);
 
 /** What Node says of a socket that the other side has closed: the driver (mongodb 7.8) passes that on when it writes to one. */
 const brokenSocket: ReadonlySet<unknown> = new Set(['EPIPE', 'ECONNRESET', 'ETIMEDOUT', 'ERR_STREAM_DESTROYED']);

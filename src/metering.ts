@@ -21,7 +21,7 @@ export type Atomically = <T>(fn: (session: ClientSession | undefined) => Promise
 
 /** For what somebody waits for: tried on when they have been told that it failed, it would only hinder their next try. */
 export function whileAwaited(transaction: Atomically): Atomically {
-  return (fn) => transaction(fn, longestWait);
+  return (fn, within = longestWait) => transaction(fn, within);
 }
 
 export interface MeteringDeps {

@@ -53,7 +53,7 @@ export function createShutdown({ parts, openRequests, drainTimeout, logger }: Sh
     }
   }
 
-  /** Both begin nothing more at once; only then is nothing sent any more. @param longest milliseconds */
+  /** Stops recoveries and deliveries together, waits for what is under way, then closes what sends it. @param longest milliseconds */
   async function endDeliveries(longest: number): Promise<void> {
     const ended = Promise.allSettled([recoveries.close(), deliveries.stop()]);
     await answered(ended, longest).catch(() => {});

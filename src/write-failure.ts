@@ -54,6 +54,7 @@ const serverStates = new Set([
   10_107, // NotWritablePrimary
   11_000, // DuplicateKey: its writer judges it
   11_600, // InterruptedAtShutdown
+  11_601, // Interrupted: somebody has ended the operation or its session
   11_602, // InterruptedDueToReplStateChange
   13_388, // StaleConfig
   13_435, // NotPrimaryNoSecondaryOk

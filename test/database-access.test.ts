@@ -1,5 +1,6 @@
 import { expect } from 'chai';
-import { createDatabaseAccess } from '../src/database-access.ts';
+import { createDatabaseAccess, createDatabaseBudget } from '../src/database-access.ts';
+import { databaseUnavailable } from '../src/database-unavailable.ts';
 import { freshDatabase } from './support/mongo.ts';
 
 describe('what needs the database', () => {
@@ -20,5 +21,54 @@ describe('what needs the database', () => {
       access.close();
       await drop();
     }
+  });
+});
+
+describe('the steps of a request that share what they may wait for the database', () => {
+  /** A database that is gone when so many steps were done. */
+  function goneAfter(steps: number) {
+    let done = 0;
+    return {
+      async run<T>(work: () => Promise<T>): Promise<T> {
+        if (done === steps) throw databaseUnavailable();
+        done += 1;
+        return work();
+      },
+    };
+  }
+  const step = async () => {};
+
+  it('say that nothing was done when the first one was not begun', async () => {
+    const error = await createDatabaseBudget(goneAfter(0))
+      .run(step)
+      .catch((thrown) => thrown);
+    expect(error.message).to.include('nothing was done');
+  });
+
+  it('do not say so of a later one', async () => {
+    const budget = createDatabaseBudget(goneAfter(1));
+    await budget.run(step);
+    const error = await budget.run(step).catch((thrown) => thrown);
+    expect(error).to.include({ code: 'database_unavailable' });
+    expect(error.message).to.include('may or may not have been made');
+  });
+
+  it('may wait in all as long as one, and again when the database answers', async () => {
+    const left: number[] = [];
+    const slow = {
+      async run<T>(work: () => Promise<T>, most = 0, waited = 0): Promise<T> {
+        left.push(Math.round((most - waited) / 100));
+        return work();
+      },
+    };
+    const budget = createDatabaseBudget(slow);
+    const wait = () => new Promise((resolve) => setTimeout(resolve, 200));
+    await budget.run(wait);
+    await budget.run(step);
+    budget.renew();
+    await budget.run(step);
+    expect(left[0]).to.equal(30);
+    expect(left[1]).to.be.below(29);
+    expect(left[2]).to.equal(30);
   });
 });

@@ -127,7 +127,7 @@ describe('A write of several items that fails', () => {
       });
     }
 
-    for (const code of [11_000, 10_107, 189, 11_600, 91, 50, 262, 13, 112, 251, 64, 14_031]) {
+    for (const code of [11_000, 10_107, 189, 11_600, 11_601, 91, 50, 262, 13, 112, 251, 64, 14_031]) {
       it(`unless the server says ${code}`, async () => {
         const { mongo } = await import('mongoose');
         expect(isItemFailure(new mongo.MongoServerError({ code, message: 'm' }))).to.equal(false);

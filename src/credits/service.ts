@@ -18,8 +18,8 @@ export interface CreditServiceDeps {
   readonly accounts: AccountModel;
   readonly ledger: LedgerModel;
   readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
-  /** Runs what it is given as one transaction. */
-  readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
+  /** Runs what it is given as one transaction, within so many milliseconds. */
+  readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>, within?: number) => Promise<T>;
   readonly inTurn?: InTurn;
   /** While it is unavailable nothing can be set aside. @default it is always there */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
@@ -118,7 +118,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   async function atomically(userId: string, write: (session: ClientSession | undefined) => Promise<void>) {
     for (let left = 3; ; left -= 1) {
       try {
-        return await inTurn(userId, () => deps.transaction(write));
+        return await inTurn(userId, (within) => deps.transaction(write, within));
       } catch (error) {
         if (!isDuplicateKey(error) || left === 0) throw error;
       }

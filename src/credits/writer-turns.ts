@@ -1,19 +1,25 @@
 import { AccountTurns } from '../account-turns.ts';
 import { UnansweredError } from '../answered.ts';
+import { longestWait } from '../database-access.ts';
 
-/** Who has waited longer for its turn has been answered meanwhile. Milliseconds. */
-const longestTurn = 4_000;
+/** With less than this left, a transaction would only hinder the caller's next try. Milliseconds. */
+const leastLeft = 500;
 
-/** Has those who write an account's balance in this process do so one after the other: at once they undo each other's transactions. */
-export type InTurn = <T>(userId: string, work: () => Promise<T>) => Promise<T>;
+/**
+ * Has top-ups, payments and the opening of one account's balance follow one after the other in this process: at once they undo
+ * each other's transactions.
+ * @param work told how many milliseconds its caller will still wait
+ */
+export type InTurn = <T>(userId: string, work: (within?: number) => Promise<T>) => Promise<T>;
 
 export function createInTurn(): InTurn {
   const turns = new AccountTurns(1);
   return (userId, work) => {
     const askedAt = performance.now();
     return turns.run(userId, async () => {
-      if (performance.now() - askedAt > longestTurn) throw new UnansweredError('others wrote the balance for too long');
-      return work();
+      const left = longestWait - (performance.now() - askedAt);
+      if (left < leastLeft) throw new UnansweredError('others wrote the balance for too long');
+      return work(left);
     });
   };
 }

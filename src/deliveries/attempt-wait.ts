@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DatabaseBudget } from '../database-access.ts';
+import { asUnavailable } from '../database-unavailable.ts';
 import type { Send } from './send.ts';
 
 /** How often it is looked whether a receiver is being waited for. Milliseconds. */
@@ -9,8 +10,8 @@ export interface AttemptWait {
   /** The same `send`, which is known to be under way. */
   readonly send: Send;
   /**
-   * Whether the attempt of a delivery has ended after so many milliseconds; it goes on. Until it is sent and from then on, it
-   * waits for the database.
+   * Whether the attempt of a delivery has ended after so many milliseconds; if not, it goes on. The time in which its
+   * receiver is waited for is not taken from the budget.
    */
   hasEnded(made: Promise<unknown>, deliveryId: string, wait: number, budget: DatabaseBudget): Promise<boolean>;
 }
@@ -30,7 +31,12 @@ export function createAttemptWait(send: Send): AttemptWait {
       }
     },
     async hasEnded(made, deliveryId, wait, budget) {
-      const ended = made.then(() => true);
+      const ended = made.then(
+        () => true,
+        (error: unknown) => {
+          throw asUnavailable(error);
+        },
+      );
       ended.catch(() => {});
       const until = performance.now() + wait;
       const look = () => Promise.race([ended, sleep(lookInterval, false, { ref: false })]);

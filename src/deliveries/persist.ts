@@ -21,15 +21,19 @@ export async function persist<T>(
   write: () => Promise<T>,
   { logger, closed, waits = usualWaits }: PersistDeps,
 ): Promise<T> {
-  for (let tries = 0; ; tries += 1) {
+  const failures = { unavailable: 0, other: 0 };
+  for (;;) {
     try {
       return await write();
     } catch (error) {
-      const isLast = tries >= waits.length && !isUnavailable(error);
+      const kind = isUnavailable(error) ? 'unavailable' : 'other';
+      const wait = waits[failures[kind]];
+      failures[kind] += 1;
+      const isLast = kind === 'other' && wait === undefined;
       if (isLast || closed?.aborted) throw error;
       // an outage would fill the log
-      if (tries < waits.length) logger.warn('a write is tried again', { reason: String(error) });
-      await sleep(waits[tries] ?? waits.at(-1), undefined, closed && { signal: closed }).catch(() => {});
+      if (wait !== undefined) logger.warn('a write is tried again', { reason: String(error) });
+      await sleep(wait ?? waits.at(-1), undefined, closed && { signal: closed }).catch(() => {});
       if (closed?.aborted) throw error;
     }
   }

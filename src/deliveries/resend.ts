@@ -45,14 +45,16 @@ export function createResend(deps: ResendDeps): Resend {
   const { claims, attempt, history, background, limit, logger, wait = outcomeWait } = deps;
 
   async function claimFor(userId: string, deliveryId: string, budget: DatabaseBudget): Promise<Claim> {
-    const claiming = claims.claim(userId, deliveryId);
-    const claim = await budget
-      .run(() => claiming)
-      .catch((error: unknown) => {
-        // one that comes late is nobody's
-        background.add(claiming.then((late) => late && claims.release(late)).then(noop, noop));
-        throw error;
-      });
+    let claiming: Promise<Claim | null> | undefined;
+    const begin = () => {
+      claiming = claims.claim(userId, deliveryId);
+      return claiming;
+    };
+    const claim = await budget.run(begin).catch((error: unknown) => {
+      // one that comes late is nobody's
+      if (claiming) background.add(claiming.then((late) => late && claims.release(late)).then(noop, noop));
+      throw error;
+    });
     if (claim) return claim;
     await budget.run(() => history.get(userId, deliveryId));
     throw attemptInFlight();
@@ -69,13 +71,10 @@ export function createResend(deps: ResendDeps): Resend {
     const made = attempt(claim).finally(leave);
     // it goes on when nobody waits for it any more
     background.add(
-      made.then(
-        () => {},
-        (error: unknown) => {
-          if (error instanceof GatewayError) return;
-          logger.error('a manual attempt could not be made', { deliveryId, reason: String(error) });
-        },
-      ),
+      made.then(noop, (error: unknown) => {
+        if (error instanceof GatewayError) return;
+        logger.error('a manual attempt could not be made', { deliveryId, reason: String(error) });
+      }),
     );
     const ended = await deps.hasEnded(made, deliveryId, wait, budget);
     return { delivery: await budget.run(() => history.get(userId, deliveryId)), ended };

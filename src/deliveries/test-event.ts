@@ -77,6 +77,8 @@ export function createSendTest(deps: SendTestDeps): SendTest {
     const isMade = await deps.hasEnded(made, delivery._id, until - performance.now(), budget);
     for (;;) {
       delivery = await budget.run(() => history.get(userId, delivery._id));
+      // the receiver may take long
+      budget.renew();
       if (delivery.state !== 'pending') return { delivery, ended: true };
       if (!isMade || performance.now() > until) return { delivery, ended: false };
       await sleep(lookInterval);

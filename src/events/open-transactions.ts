@@ -1,5 +1,4 @@
 import type { ClientSession } from 'mongoose';
-import { answered } from '../answered.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../options.ts';
 import type { OwnerDocument, OwnerModel } from './model.ts';
@@ -21,7 +20,7 @@ export interface OpenTransactions {
   /** Resolves when the session is written down; most often it is already. */
   enter(session: ClientSession): Promise<void>;
   leave(): void;
-  /** Has the server undo what a session of this process has open, by another connection. Never rejects. */
+  /** Has the server undo what a session of this process has open, by another connection. Until then the session is not to be ended, or its next user is met. Never rejects. */
   end(session: ClientSession): Promise<void>;
   /** Ends the sessions of processes whose lease has ended. One that lives after all runs its transaction again. */
   endAbandoned(): Promise<void>;
@@ -30,9 +29,6 @@ export interface OpenTransactions {
 }
 
 type SessionId = OwnerDocument['sessions'][number];
-
-/** Milliseconds. */
-const endWithin = 1_000;
 
 export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTransactionsDeps): OpenTransactions {
   const owner = newId('wrk', Date.now());
@@ -111,7 +107,7 @@ export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTr
       open -= 1;
     },
     async end(session) {
-      await answered(admin.command({ killSessions: [session.id] }), endWithin).catch(() => {});
+      await admin.command({ killSessions: [session.id] }).catch(() => {});
     },
     async endAbandoned() {
       // conflicts between processes that live are common, and no reason to ask again and again

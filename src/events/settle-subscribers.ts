@@ -26,15 +26,16 @@ export function createSettleSubscribers(
       targets: targets.filter((id) => !event.targets.includes(id)),
       skipped: skipped.filter((id) => !event.targets.includes(id) && !event.skipped.includes(id)),
     };
-    if (more.targets.length + more.skipped.length === 0) return settled;
+    // those that the replaced primary still had as inactive
+    const back = event.skipped.filter((id) => targets.includes(id));
+    if (more.targets.length + more.skipped.length + back.length === 0) return settled;
     const $addToSet = { targets: { $each: more.targets }, skipped: { $each: more.skipped } };
     await collection.updateOne({ _id: event._id }, { $addToSet, $set: { fanOut: 'pending' } });
-    // those that the replaced primary still had as inactive
-    await collection.updateOne({ _id: event._id }, { $pull: { skipped: { $in: more.targets } } });
+    if (back.length > 0) await collection.updateOne({ _id: event._id }, { $pull: { skipped: { $in: back } } });
     return {
       ...settled,
       targets: [...event.targets, ...more.targets],
-      skipped: [...event.skipped, ...more.skipped].filter((id) => !more.targets.includes(id)),
+      skipped: [...event.skipped, ...more.skipped].filter((id) => !back.includes(id)),
     };
   };
 }

@@ -109,8 +109,9 @@ export function createStoreTogether({ events, births, clock, open }: StoreTogeth
   }
 
   async function giveUp(session: ClientSession, error: unknown): Promise<void> {
-    await answered(undo(session), undoWithin).catch(() => {});
-    session.endSession().catch(() => {});
+    const undone = undo(session).catch(() => {});
+    void undone.then(() => session.endSession()).catch(() => {});
+    await answered(undone, undoWithin).catch(() => {});
     // another write would wait as long as this one did
     if (isUnreachable(error)) throw error;
     // somebody else has written: who may be dead

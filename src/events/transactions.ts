@@ -35,18 +35,18 @@ export function createTransactions(
 ): Transactions {
   const published = new WeakMap<ClientSession, StoredEvent[]>();
 
-  /** @param isOver whether nobody waits for it any more */
+  /** @param undoing set when nobody waits for it any more */
   async function transact<T>(
     session: ClientSession,
     fn: (session: ClientSession) => Promise<T>,
-    isOver: () => boolean,
+    undoing: () => Promise<void> | undefined,
   ): Promise<T> {
     let isFirst = true;
     try {
       await open.enter(session);
       return await session.withTransaction(async () => {
         // it would hinder others that somebody waits for
-        if (isOver()) throw new UnansweredError('the transaction has taken too long');
+        if (undoing()) throw new UnansweredError('the transaction has taken too long');
         // the database asks for another run where somebody else has written: who may be dead
         if (!isFirst) await open.endAbandoned();
         isFirst = false;
@@ -56,6 +56,7 @@ export function createTransactions(
       }, options);
     } finally {
       open.leave();
+      await undoing();
       await session.endSession();
     }
   }
@@ -64,16 +65,18 @@ export function createTransactions(
     async run(fn, within) {
       // mongoose's own would wait up to 10 s for a connection that was lost
       const session = connection.getClient().startSession();
-      let isOver = false;
+      let isEnded = false;
+      let undoing: Promise<void> | undefined;
+      const transacted = transact(session, fn, () => undoing).finally(() => {
+        isEnded = true;
+      });
       try {
-        const transacted = transact(session, fn, () => isOver);
         const result = await (within === undefined ? transacted : answered(transacted, within));
         await Promise.all((published.get(session) ?? []).map(startDeliveries));
         return result;
       } catch (error) {
-        isOver = true;
         // what it has written stays locked as long as the server knows of it
-        if (error instanceof UnansweredError) void open.end(session);
+        if (!isEnded) undoing = open.end(session);
         const events = published.get(session) ?? [];
         const unknown = hasLabel(error, 'UnknownTransactionCommitResult');
         if (events.length > 0 && (unknown || isUnavailable(error))) throw commitUnconfirmed(events, error);

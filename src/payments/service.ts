@@ -30,14 +30,14 @@ export interface PaymentServiceDeps {
     paid: { readonly userId: string; readonly credits: number; readonly paymentId: string },
     session: ClientSession | undefined,
   ) => Promise<void>;
-  /** Runs the transactions of one account one after the other. @default all of them at once */
-  readonly inTurn?: <T>(userId: string, work: () => Promise<T>) => Promise<T>;
+  /** Runs the transactions of one account one after the other, each within so many milliseconds. @default all of them at once */
+  readonly inTurn?: <T>(userId: string, work: (within?: number) => Promise<T>) => Promise<T>;
   /** Called first in that transaction: what others write of the account meanwhile would undo it. */
   readonly reserve?: (userId: string, session: ClientSession | undefined) => Promise<void>;
   /** Told when that is committed; resolves when the credits can be spent in this process. */
   readonly credited?: (userId: string) => Promise<void>;
-  /** Runs what it is given as one transaction. */
-  readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
+  /** Runs what it is given as one transaction, within so many milliseconds. */
+  readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>, within?: number) => Promise<T>;
 }
 
 export interface PaymentService {
@@ -120,7 +120,9 @@ export function createPaymentService(deps: PaymentServiceDeps): PaymentService {
       checkPaymentId(payment.paymentId);
       for (let left = 3; ; left -= 1) {
         try {
-          const published = await inTurn(payment.userId, () => transaction((session) => book(payment, session)));
+          const published = await inTurn(payment.userId, (within) =>
+            transaction((session) => book(payment, session), within),
+          );
           await credited?.(payment.userId);
           return published;
         } catch (error) {

@@ -29,7 +29,7 @@ const delivery = {
 } as const;
 
 const history = { get: async () => delivery, list: async () => ({ deliveries: [delivery], hasMore: false }) };
-const budget = () => ({ run: (work: () => Promise<unknown>) => work() });
+const budget = () => ({ run: (work: () => Promise<unknown>) => work(), renew: () => {} });
 const { hasEnded } = createAttemptWait(never);
 const surroundings = async () => ({ url: null, body: null, userAgent: 'a', retryDelays: [] });
 

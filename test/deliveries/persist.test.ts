@@ -25,6 +25,13 @@ describe('The outcome of an attempt', () => {
     expect(error).to.have.property('message', 'a bug');
   });
 
+  it('is tried again as often for another reason after an outage as without one', async () => {
+    const outage = failing(unavailable, 20);
+    const other = failing(new Error('interrupted'), 2);
+    const logger = quiet;
+    expect(await persist(() => outage().then(other), { logger, waits })).to.equal(3);
+  });
+
   it('is given up when the gateway has closed', async () => {
     const closed = AbortSignal.timeout(50);
     const never = failing(unavailable, Number.POSITIVE_INFINITY);

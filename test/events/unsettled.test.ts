@@ -50,6 +50,17 @@ describe('Who is subscribed to an event', () => {
     expect(await events().countDocuments({ fanOut: 'done' })).to.equal(3);
   });
 
+  it('is put right also where it was put right in part before', async () => {
+    const webhook = await register();
+    const { id, idempotencyKey } = await gateway.publish(payment);
+    while ((await events().countDocuments({ fanOut: 'done' })) === 0);
+    await leaveUnsettled(id);
+    await events().updateOne({ _id: id }, { $set: { skipped: [webhook.id] } });
+    await gateway.publish(payment, { idempotencyKey });
+
+    expect(await events().findOne({ _id: id })).to.deep.include({ targets: [webhook.id], skipped: [] });
+  });
+
   it('is asked for again when the event is published again before that was proved', async () => {
     const { id, idempotencyKey } = await gateway.publish(payment);
     while ((await events().countDocuments({ fanOut: 'done' })) === 0);
