@@ -35,7 +35,8 @@ describe('the command line as a process, beside a gateway', function () {
   });
 
   it('tail ends with 0 at Ctrl-C, which npm may pass on a second time', async () => {
-    const tail = new CommandProcess(['deliveries', 'tail', '--interval', '200ms'], live.env);
+    const env = { ...live.env, npm_lifecycle_event: 'npx' };
+    const tail = new CommandProcess(['deliveries', 'tail', '--interval', '200ms'], env);
     const { json: webhook } = await live.run(
       'webhooks',
       'create',
