@@ -88,7 +88,7 @@ export const networkFaults: readonly Fault[] = [
     name: 'everything cut',
     short: 1,
     full: 2,
-    inject: inNetwork({ action: 'cut', meets: () => true, lasts: ({ long }) => (long ? 60_000 : 10_000) }),
+    inject: inNetwork({ action: 'cut', meets: () => true, lasts: ({ long }) => (long ? 60_000 : 5_000) }),
   },
   {
     name: 'packets held, and then let through',
