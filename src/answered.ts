@@ -14,14 +14,16 @@ export class UnansweredError extends Error {
  * whose connection is closed while the command waits to be written: it listens for `drain` and `error`, and a destroyed
  * socket may emit neither. For what would stand still for good behind such a command, and may be done again.
  * @param within milliseconds
+ * @param keepsAlive whether waiting for it keeps the process alive
  */
-export async function answered<T>(answer: Promise<T>, within = patience): Promise<T> {
+export async function answered<T>(answer: Promise<T>, within = patience, keepsAlive = true): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const silence = new Promise<never>((_, reject) => {
     timer = setTimeout(
       () => reject(new UnansweredError(`the database has not answered within ${within / 1_000} s`)),
       within,
     );
+    if (!keepsAlive) timer.unref();
   });
   try {
     return await Promise.race([answer, silence]);

@@ -1,8 +1,9 @@
 import type { Connection } from 'mongoose';
 import { UnansweredError } from './answered.ts';
 import { asUnavailable, databaseUnavailable, isUnavailableError } from './database-unavailable.ts';
-import { settleForgottenCommands } from './forgotten-commands.ts';
+import { createForgottenCommands } from './forgotten-commands.ts';
 import type { Logger } from './options.ts';
+import { createPeriodic } from './periodic.ts';
 
 /** How long the database is waited for once it is known to be unavailable: many elections are over by then. Milliseconds. */
 const grace = 1_000;
@@ -10,6 +11,8 @@ const grace = 1_000;
 export const longestWait = 4_500;
 /** How soon the driver is asked again for a server while there is none. Milliseconds. */
 const probeInterval = 500;
+/** The longest that its answer is waited for: more than any driver looks for a server. Milliseconds. */
+const longestProbe = 60_000;
 
 /** Bounds every wait for the database by what a caller can bear. */
 export interface DatabaseAccess {
@@ -95,19 +98,23 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
   let timer: NodeJS.Timeout | undefined;
 
   /** The driver looks for a server at once as long as somebody waits for one, and every `heartbeatFrequencyMS` otherwise. */
-  async function probe(): Promise<void> {
-    await client
-      .db('admin')
-      .command({ ping: 1 })
-      .catch(() => {});
-    if (isLong) timer = setTimeout(probe, probeInterval).unref();
-  }
+  const probing = createPeriodic({
+    name: 'looking for the database',
+    task: () =>
+      client
+        .db('admin')
+        .command({ ping: 1 })
+        .catch(() => {}),
+    interval: probeInterval,
+    longestRun: longestProbe,
+    logger,
+  });
 
   function giveUp(): void {
     isLong = true;
     logger.warn('the database is unavailable; requests that need it are answered 503');
     for (const reject of giveUps) reject();
-    void probe();
+    probing.start();
   }
 
   function onChange({ newDescription }: TopologyChange): void {
@@ -119,6 +126,7 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
         logger.info('the database is available again', { afterMs: Math.round(performance.now() - Number(lostAt)) });
       lostAt = undefined;
       isLong = false;
+      void probing.stop();
     } else {
       lostAt = performance.now();
       timer = setTimeout(giveUp, grace).unref();
@@ -126,7 +134,8 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
   }
 
   client.on('topologyDescriptionChanged', onChange);
-  const stopSettling = settleForgottenCommands(client);
+  const forgotten = createForgottenCommands(client, logger);
+  forgotten.start();
 
   async function bound<T>(work: Promise<T>, maxWait = longestWait): Promise<T> {
     let stop = () => {};
@@ -170,7 +179,8 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
       clearTimeout(timer);
       isLong = false;
       client.off('topologyDescriptionChanged', onChange);
-      stopSettling();
+      void probing.stop();
+      void forgotten.stop();
     },
   };
 }

@@ -1,4 +1,6 @@
 import type { Connection } from 'mongoose';
+import type { Logger } from './options.ts';
+import { createPeriodic, type Periodic } from './periodic.ts';
 
 type Client = ReturnType<Connection['getClient']>;
 
@@ -31,9 +33,9 @@ function* checkedOut(client: Client): Iterable<DriverConnection> {
  * listens for `drain` and `error`, and the destroyed socket emits neither. The command holds its place in the pool for good,
  * and with the last place every other command hangs. There is no public way to those connections, so the driver's own
  * objects are looked at; where they look otherwise, nothing is done.
- * @returns what ends it
+ * @returns what does so again and again, once it is started
  */
-export function settleForgottenCommands(client: Client): () => void {
+export function createForgottenCommands(client: Client, logger: Pick<Logger, 'warn'>): Periodic {
   function settle(): void {
     for (const { closed, socket } of [...checkedOut(client)]) {
       const isForgotten = closed === true && socket?.destroyed === true && socket.listenerCount('drain') > 0;
@@ -41,6 +43,5 @@ export function settleForgottenCommands(client: Client): () => void {
         socket.emit('error', Object.assign(new Error('the connection was closed'), { code: 'ERR_STREAM_DESTROYED' }));
     }
   }
-  const timer = setInterval(settle, interval).unref();
-  return () => clearInterval(timer);
+  return createPeriodic({ name: 'settling forgotten commands', task: settle, interval, logger });
 }

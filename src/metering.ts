@@ -146,7 +146,7 @@ export function createMetering({ models, publish, transaction, database, options
       limits.start();
     },
     async close() {
-      await Promise.all([usage.close(), counting.close(), limits.close(), credits?.close()]);
+      await Promise.all([usage.close(), counting.stop(), limits.close(), credits?.close()]);
     },
   };
 }

@@ -1,5 +1,6 @@
 import { answered } from '../answered.ts';
 import type { Logger } from '../options.ts';
+import { createPeriodic } from '../periodic.ts';
 import { CreditAllowance } from './credit-allowance.ts';
 import type { Ledger } from './ledger.ts';
 import type { SetAsideOf } from './slices.ts';
@@ -87,7 +88,6 @@ export function createAllowances({ ledger, setAside, slice, interval, lease, log
   const gap = Math.min(shortestGap, interval);
   let closed = false;
   let isFailing = false;
-  let timer: NodeJS.Timeout | undefined;
 
   async function agree(userId: string, entry: Entry): Promise<void> {
     const { allowance, isScarce, startedAt } = entry;
@@ -167,12 +167,20 @@ export function createAllowances({ ledger, setAside, slice, interval, lease, log
     }
   }
 
+  const ticks = createPeriodic({
+    name: 'agreeing on what accounts may spend',
+    task: tick,
+    interval,
+    initialDelay: interval,
+    logger,
+  });
+
   function entryOf(userId: string): Entry {
     const present = entries.get(userId);
     if (present) return present;
     const entry = newEntry();
     entries.set(userId, entry);
-    timer ??= setInterval(tick, interval).unref();
+    if (!closed) ticks.start();
     return entry;
   }
 
@@ -206,7 +214,7 @@ export function createAllowances({ ledger, setAside, slice, interval, lease, log
     },
     async close() {
       closed = true;
-      clearInterval(timer);
+      await ticks.stop();
       await Promise.all([...entries].map(([userId, entry]) => giveBack(userId, entry)));
     },
   };

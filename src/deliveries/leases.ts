@@ -1,4 +1,5 @@
 import type { Logger } from '../options.ts';
+import { createPeriodic } from '../periodic.ts';
 import type { Claim } from './claims.ts';
 
 /** The claims of this worker, kept alive while their attempts are made. */
@@ -26,37 +27,35 @@ const margin = 500;
 export function createLeases({ renew, lease, interval, logger }: LeasesDeps): Leases {
   /** Until when each is held for certain, by `performance.now()`. */
   const held = new Map<Claim, number>();
-  let timer: NodeJS.Timeout | null = null;
-
-  /** Whether the last renewal failed: the next ones are not logged, or an outage would fill the log. */
-  let isFailing = false;
 
   async function renewAll(): Promise<void> {
     // the database's clock starts the new lease later than this
     const asked = performance.now();
-    try {
-      for (const claim of await renew([...held.keys()])) {
-        const until = held.get(claim);
-        if (until !== undefined) held.set(claim, Math.max(until, asked + lease));
-      }
-      isFailing = false;
-    } catch (error) {
-      if (!isFailing) logger.warn('leases were not renewed', { leases: held.size, reason: String(error) });
-      isFailing = true;
+    for (const claim of await renew([...held.keys()])) {
+      const until = held.get(claim);
+      if (until !== undefined) held.set(claim, Math.max(until, asked + lease));
     }
   }
+
+  const renewal = createPeriodic({
+    name: 'renewing leases',
+    task: renewAll,
+    interval,
+    initialDelay: interval,
+    // a renewal without an answer delays none that may still be in time
+    longestRun: interval,
+    logger,
+  });
 
   return {
     hold(claim) {
       held.set(claim, claim.heldUntil);
-      timer ??= setInterval(() => void renewAll(), interval);
+      renewal.start();
     },
     isSure: (claim) => performance.now() < (held.get(claim) ?? 0) - margin,
     drop(claim) {
       held.delete(claim);
-      if (held.size > 0 || timer === null) return;
-      clearInterval(timer);
-      timer = null;
+      if (held.size === 0) void renewal.stop();
     },
   };
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Outbox, StoredEvent } from '../events/outbox.ts';
 import type { SettleSubscribers } from '../events/settle-subscribers.ts';
 import type { Logger } from '../options.ts';
+import { createPeriodic } from '../periodic.ts';
 import type { Attempts, BornClaim } from './attempt.ts';
 import type { AttemptRef, ScheduledRef, WebhookRef } from './attempt-ref.ts';
 import { createBacklog } from './backlog.ts';
@@ -10,7 +11,6 @@ import type { Due } from './due.ts';
 import { createFanOutSweep } from './fan-out-sweep.ts';
 import type { Jobs } from './jobs.ts';
 import { createPasses } from './passes.ts';
-import { createPeriodic } from './periodic.ts';
 import type { Watch } from './watch.ts';
 
 /** How long a claimed attempt may wait for a place. Milliseconds. */
@@ -19,6 +19,8 @@ const maxWait = 1_000;
 const lookBatch = 1_000;
 /** How often it is looked for events that have outlived the retention. Milliseconds. */
 const retentionInterval = 3_600_000;
+/** The longest that this may take. Milliseconds. */
+const longestRetention = 600_000;
 /** The longest that closing waits for attempts in flight: their deadline, and the time to record them. Milliseconds. */
 const closeDeadline = 33_000;
 
@@ -98,8 +100,14 @@ export function createWorker(deps: WorkerDeps): Worker {
     if (next || hasMoreEvents) sweep.hurry();
   }
 
-  const sweep = createPeriodic('the sweep', deps.sweepInterval, lookAround, logger);
-  const retention = createPeriodic('expiring events', retentionInterval, deps.expireEvents, logger);
+  const sweep = createPeriodic({ name: 'the sweep', task: lookAround, interval: deps.sweepInterval, logger });
+  const retention = createPeriodic({
+    name: 'expiring events',
+    task: deps.expireEvents,
+    interval: retentionInterval,
+    longestRun: longestRetention,
+    logger,
+  });
   const periodics = [sweep, retention];
 
   async function close(): Promise<void> {

@@ -2,6 +2,7 @@ import { GatewayError } from '../errors.ts';
 import type { EventInput } from '../events/publication.ts';
 import { checkUserId, newId } from '../ids.ts';
 import type { LimitOptions, Logger } from '../options.ts';
+import { createPeriodic } from '../periodic.ts';
 import { createClosing } from './closing.ts';
 import { type Admit, createLimiter } from './limiter.ts';
 import type { ExceededModel, RateModel } from './model.ts';
@@ -13,6 +14,8 @@ import { Tallies } from './tallies.ts';
 const attentive = { interval: 1_000, until: 15_000 } as const;
 /** How often in between: for what a process left behind that died, or whose clock is wrong. Milliseconds. */
 const seldom = 5_000;
+/** The longest that one look is waited for: more than a transaction is tried again for. Milliseconds. */
+const longestLook = 150_000;
 
 /** Calls that a limiter of the host's has refused. */
 export interface ExceededReport {
@@ -84,30 +87,22 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
   const refusals = createRefusals({ exceeded, owner, window: eventWindow, flushInterval, logger });
   const closeWindows = createClosing({ exceeded, publish, grace: Math.min(2_000, eventWindow), logger });
   const limits = options.perKey !== undefined || options.perUser !== undefined;
-  let timer: NodeJS.Timeout | undefined;
-  let closing: Promise<void> | undefined;
   let isClosed = false;
 
-  function tryClose(): void {
-    closing ??= closeWindows()
-      .catch((error) => logger.warn('refused calls could not be published yet', { reason: String(error) }))
-      .finally(() => {
-        closing = undefined;
-      });
-  }
-
   /** Windows end all at the same time, and for minutes nothing can be over. */
-  function schedule(): void {
+  function untilNextLook(): number {
     const sinceEnd = Date.now() % eventWindow;
     const wait = sinceEnd < attentive.until ? attentive.interval : seldom;
-    timer = setTimeout(
-      () => {
-        tryClose();
-        schedule();
-      },
-      Math.min(wait, eventWindow - sinceEnd),
-    ).unref();
+    return Math.min(wait, eventWindow - sinceEnd);
   }
+
+  const closing = createPeriodic({
+    name: 'publishing refused calls',
+    task: closeWindows,
+    interval: untilNextLook,
+    longestRun: longestLook,
+    logger,
+  });
 
   const limit = createLimiter({
     options,
@@ -129,13 +124,10 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
       await refusals.flush();
     },
     closeWindows,
-    start() {
-      if (timer === undefined) schedule();
-    },
+    start: closing.start,
     async close() {
       isClosed = true;
-      clearTimeout(timer);
-      await Promise.all([closing, sharing?.stop(), refusals.close()]);
+      await Promise.all([closing.stop(), sharing?.stop(), refusals.close()]);
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { Logger } from '../options.ts';
+import { createPeriodic } from '../periodic.ts';
 import { createSetAsideLog, isItemFailure, writeIsolated } from '../write-failure.ts';
 import type { RateModel } from './model.ts';
 import type { Tallies, Tally } from './tallies.ts';
@@ -32,9 +33,6 @@ function idOf({ subject, minute }: Tally): string {
 /** Only what calls have asked for since the last exchange is written and read: two commands, however many those are. */
 export function createSharing({ rates, tallies, owner, interval, logger }: SharingDeps): Sharing {
   const logSetAside = createSetAsideLog(logger, 'rate limits cannot be shared and count in this process alone');
-  let timer: NodeJS.Timeout | undefined;
-  let running: Promise<void> = Promise.resolve();
-  let failing = false;
 
   async function exchangePart(touched: readonly Tally[]): Promise<void> {
     const expiresAt = new Date(Date.now() + lifetime);
@@ -78,34 +76,7 @@ export function createSharing({ rates, tallies, owner, interval, logger }: Shari
     }
   }
 
-  async function attempt(): Promise<void> {
-    try {
-      await exchange();
-      failing = false;
-    } catch (error) {
-      // each process goes on with what it knows; a count that was not told is told with the next
-      if (!failing) logger.warn('rate limits could not be shared and will be tried again', { reason: String(error) });
-      failing = true;
-    }
-  }
-
-  function schedule(): void {
-    timer = setTimeout(() => {
-      running = attempt().then(() => {
-        if (timer) schedule();
-      });
-    }, interval).unref();
-  }
-
-  return {
-    start() {
-      if (timer === undefined) schedule();
-    },
-    exchange,
-    async stop() {
-      clearTimeout(timer);
-      timer = undefined;
-      await running;
-    },
-  };
+  // where it fails, each process goes on with what it knows; a count that was not told is told with the next
+  const sharing = createPeriodic({ name: 'sharing rate limits', task: exchange, interval, logger });
+  return { start: sharing.start, exchange, stop: sharing.stop };
 }

@@ -1,5 +1,6 @@
 import type { FindRecoverable } from '../deliveries/recoverable.ts';
 import type { Logger } from '../options.ts';
+import { createPeriodic } from '../periodic.ts';
 import type { RecoveryLedger } from './ledger.ts';
 import type { RecoveryDocument } from './model.ts';
 import { createPace, type Pace } from './pace.ts';
@@ -77,18 +78,24 @@ export function createCarryOn(deps: CarryOnDeps): CarryOn {
     const lost = new AbortController();
     const stop = AbortSignal.any([signal, lost.signal]);
     const pace = createPace(deps.rate, stop);
-    const renewal = setInterval(() => {
-      ledger.advance(recovery, {}).then(
-        (kept) => kept || lost.abort(),
-        (error: unknown) => logger.warn('the lease of a recovery was not renewed', { reason: String(error) }),
-      );
-    }, deps.renewInterval);
+    const renewal = createPeriodic({
+      name: 'renewing the lease of a recovery',
+      async task() {
+        if (!(await ledger.advance(recovery, {}))) lost.abort();
+      },
+      interval: deps.renewInterval,
+      initialDelay: deps.renewInterval,
+      // a renewal without an answer delays none that may still be in time
+      longestRun: deps.renewInterval,
+      logger,
+    });
+    renewal.start();
     try {
       let goesOn = true;
       while (goesOn && !stop.aborted) goesOn = await step(recovery, pace, stop);
       if (stop.aborted) await ledger.release(recovery);
     } finally {
-      clearInterval(renewal);
+      await renewal.stop();
     }
   };
 }

@@ -1,11 +1,11 @@
 import { durableCollection } from '../collection.ts';
 import { findOneConfirmed } from '../confirmed-reads.ts';
-import { createPeriodic } from '../deliveries/periodic.ts';
 import type { FindRecoverable } from '../deliveries/recoverable.ts';
 import type { SendAgain } from '../deliveries/send-again.ts';
 import { GatewayError } from '../errors.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import type { Logger } from '../options.ts';
+import { createPeriodic } from '../periodic.ts';
 import { createCarryOn, mostRecovered } from './carry-on.ts';
 import { createRecoveryLedger } from './ledger.ts';
 import type { RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
@@ -132,7 +132,7 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
     }
   }
 
-  const look = createPeriodic('looking for recoveries', deps.interval, takeOver, logger);
+  const look = createPeriodic({ name: 'looking for recoveries', task: takeOver, interval: deps.interval, logger });
 
   return {
     async init() {

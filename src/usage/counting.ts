@@ -1,6 +1,6 @@
-import { answered } from '../answered.ts';
 import { isDuplicateKey } from '../duplicate-key.ts';
 import type { Logger } from '../options.ts';
+import { createPeriodic, type Periodic } from '../periodic.ts';
 import { type Count, longestCount } from './count.ts';
 
 export interface CountingDeps {
@@ -12,43 +12,17 @@ export interface CountingDeps {
   readonly logger: Logger;
 }
 
-/** Counts again and again, never twice at once. */
-export interface Counting {
-  start(): void;
-  /** Counts no more; resolves when a run under way has ended. */
-  close(): Promise<void>;
-}
-
-export function createCounting({ count, batchSize, interval, logger }: CountingDeps): Counting {
-  let timer: NodeJS.Timeout | undefined;
-  let running: Promise<void> | undefined;
-  let closed = false;
-  let failing = false;
-
-  async function run(): Promise<void> {
+/** Counts again and again, and at once where there is more than one count can add. */
+export function createCounting({ count, batchSize, interval, logger }: CountingDeps): Periodic {
+  async function task(): Promise<void> {
     try {
-      while (!closed && (await answered(count(), longestCount)) >= batchSize);
-      failing = false;
+      if ((await count()) >= batchSize) counting.hurry();
     } catch (error) {
       // another process has made the same counter at the same moment: next time it is there
-      if (isDuplicateKey(error)) return;
-      if (!failing) logger.warn('usage could not be counted and will be tried again', { reason: String(error) });
-      failing = true;
+      if (!isDuplicateKey(error)) throw error;
     }
   }
 
-  return {
-    start() {
-      timer ??= setInterval(() => {
-        running ??= run().finally(() => {
-          running = undefined;
-        });
-      }, interval).unref();
-    },
-    async close() {
-      closed = true;
-      clearInterval(timer);
-      await running;
-    },
-  };
+  const counting = createPeriodic({ name: 'counting usage', task, interval, longestRun: longestCount, logger });
+  return counting;
 }

@@ -1,4 +1,5 @@
 import type { Logger, OpenUsage, UsageRecord } from '../options.ts';
+import { createPeriodic } from '../periodic.ts';
 import { createSetAsideLog } from '../write-failure.ts';
 import { createBacklogLog } from './backlog-log.ts';
 import { UsageJournal } from './journal.ts';
@@ -51,8 +52,6 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
   const { usage, logger, longestCall, flushInterval = 50, waitingLimit = 100_000 } = deps;
   const { clockMargin = 60_000, sweepInterval = 60_000, onWritten = () => {}, onLost = () => {} } = deps;
   const logSetAside = createSetAsideLog(logger, 'usage records cannot be written and are not counted');
-  let sweeper: NodeJS.Timeout | undefined;
-  let sweeping: Promise<unknown> = Promise.resolve();
 
   const backlog = createBacklogLog(logger);
   const journal = new UsageJournal({
@@ -91,21 +90,21 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
     return modifiedCount;
   }
 
-  function trySweep(): void {
-    sweeping = sweep().catch((error) => logger.warn('the sweep for orphaned calls failed', { reason: String(error) }));
-  }
+  const sweeping = createPeriodic({
+    name: 'the sweep for orphaned calls',
+    task: sweep,
+    interval: sweepInterval,
+    logger,
+  });
 
   return {
     opened: (record) => journal.open(bounded(record)),
     closed: (record) => journal.close(bounded(record)),
     dropped: (id) => journal.drop(id),
     sweep,
-    start() {
-      sweeper ??= setInterval(trySweep, sweepInterval).unref();
-    },
+    start: sweeping.start,
     async close() {
-      clearInterval(sweeper);
-      await sweeping;
+      await sweeping.stop();
       await journal.end();
     },
   };
