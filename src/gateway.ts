@@ -20,6 +20,7 @@ import { bearerToken } from './http/bearer.ts';
 import { createEdge } from './http/edge.ts';
 import { OpenRequests } from './http/open-requests.ts';
 import { checkedAuthenticate } from './http/principal.ts';
+import { createRouter } from './http/router.ts';
 import { createRecognise } from './keys/recognise.ts';
 import { createKeyService } from './keys/service.ts';
 import { type Atomically, createMetering, whileAwaited } from './metering.ts';
@@ -224,7 +225,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
   });
 
   return {
-    router: dashboard ? createDashboard({ dashboard, signIn, api, openRequests, logger }) : api,
+    router: createRouter(dashboard ? createDashboard({ dashboard, signIn, api, openRequests, logger }) : api, logger),
     keys: { authenticate, ...withDatabase(access, { create: keys.create, revoke, list: keys.list, get: keys.get }) },
     // resealing takes as long as there are webhooks
     webhooks: { ...withDatabase(access, { create, list, get, update, rotateSecret, remove }), reseal },

@@ -1,7 +1,7 @@
 import type { ClientSession } from 'mongoose';
 import type { CreditService } from './credits/service.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
-import type { Edge } from './http/edge.ts';
+import type { Router } from './http/router.ts';
 import type { KeyService } from './keys/service.ts';
 import type { LimitService } from './limits/service.ts';
 import type { PaymentService } from './payments/service.ts';
@@ -9,8 +9,13 @@ import type { WebhookService } from './webhooks/service.ts';
 
 /** A gateway, ready to be mounted. */
 export interface ModelGateway {
-  /** Express middleware with everything under `/v1`; mount it at the root or under any prefix. */
-  readonly router: Edge;
+  /**
+   * Everything under `/v1`, and the dashboard. Mount it in Express, at the root or under any prefix: `app.use(gateway.router)`.
+   * Or put it in front of Express, at the root, where a call costs less:
+   * `http.createServer((req, res) => gateway.router(req, res, () => app(req, res)))`. It needs nothing of Express, and gives
+   * `next` what is not its own; without `next` that is answered 404 `not_found`.
+   */
+  readonly router: Router;
   /** API keys: create, revoke, list; and `authenticate`, for a host that takes them beside its own. */
   readonly keys: Pick<KeyService, 'create' | 'authenticate' | 'revoke' | 'list' | 'get'>;
   /** Any account's webhooks, as its owner sees them over HTTP; and `reseal`, for all of them at once. */

@@ -1,0 +1,72 @@
+import { expect } from 'chai';
+import express from 'express';
+import express4 from 'express4';
+import { createRouter, type Router } from '../../src/http/router.ts';
+import { createFakeEdge, goodKey, type Listening, listen, recordingLogger } from './fake-edge.ts';
+
+describe('a router with nobody behind it', () => {
+  const logger = recordingLogger();
+  let router: Router;
+  let server: Listening;
+
+  before(async () => {
+    router = createRouter(await createFakeEdge({ logger }), logger);
+    server = await listen(router);
+  });
+  after(() => server.close());
+
+  it('answers what is its own', async () => {
+    const response = await fetch(`${server.url}/v1/webhooks`, { headers: { authorization: `Bearer ${goodKey}` } });
+    expect(response.status).to.equal(200);
+  });
+
+  for (const [method, path] of [
+    ['GET', '/'],
+    ['GET', '/v1/nothing'],
+    ['OPTIONS', '/v1/webhooks'],
+  ] as const) {
+    it(`answers ${method} ${path} with 404 in the error shape`, async () => {
+      const response = await fetch(`${server.url}${path}?a=b`, { method });
+      expect(response.status).to.equal(404);
+      expect(response.headers.get('x-request-id')).to.match(/^req_/);
+      expect(response.headers.get('cache-control')).to.equal('no-store');
+      expect(await response.json()).to.deep.equal({
+        error: {
+          message: `There is no ${method} ${path} here; everything is under /v1`,
+          type: 'not_found_error',
+          param: null,
+          code: 'not_found',
+        },
+      });
+    });
+  }
+
+  it('keeps the connection after an unwanted body', async () => {
+    const response = await fetch(`${server.url}/v1/nothing`, { method: 'POST', body: 'x'.repeat(100_000) });
+    expect([response.status, response.headers.get('connection')]).to.deep.equal([404, 'keep-alive']);
+  });
+
+  it('leaves an answer alone that has been given before it is asked', async () => {
+    const host = await listen((req, res) => {
+      res.end('of the host');
+      router(req, res);
+    });
+    const response = await fetch(`${host.url}/v1/nothing`);
+    expect([response.status, await response.text()]).to.deep.equal([200, 'of the host']);
+    expect(logger.lines.map(({ level }) => level)).to.deep.equal(['error']);
+    await host.close();
+  });
+
+  for (const [version, framework] of [
+    ['Express 4', express4],
+    ['Express 5', express],
+  ] as const) {
+    it(`leaves it to ${version} where that is behind it`, async () => {
+      const app = framework().use(router);
+      app.use((_req, res) => void res.status(299).send('of the host'));
+      const host = await listen(app);
+      expect((await fetch(`${host.url}/v1/nothing`)).status).to.equal(299);
+      await host.close();
+    });
+  }
+});
