@@ -81,8 +81,10 @@ export function createDashboard({ dashboard, signIn, api, openRequests, logger }
   }
 
   /** Hands a request on to the API; what that does not know is the host's, as it came. */
-  function passOn(req: IncomingMessage, res: ServerResponse, next: () => void): void {
+  function passOn(req: IncomingMessage & { originalUrl?: string }, res: ServerResponse, next: () => void): void {
     const { url = '' } = req;
+    // as Express does, so that whoever looks at the request knows where it came
+    req.originalUrl ??= url;
     req.url = originForm(url).slice(path.length);
     signIn.cameByDashboard.add(req);
     api(req, res, () => {
