@@ -1,0 +1,170 @@
+import { gzipSync } from 'node:zlib';
+import type { Conversation } from './conversation.ts';
+
+const messages = [{ role: 'user', content: 'Hé' }];
+const day = '?from=2026-01-01&to=2026-01-02';
+
+/** A form with these fields and a picture. */
+function form(fields: Readonly<Record<string, string>>): { headers: Record<string, string>; body: string } {
+  const texts = Object.entries(fields).map(
+    ([name, value]) => `--b\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
+  );
+  const picture =
+    '--b\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\ncontent-type: image/png\r\n\r\nPNG\r\n--b--\r\n';
+  return { headers: { 'content-type': 'multipart/form-data; boundary=b' }, body: texts.join('') + picture };
+}
+
+/** What an account has before it has done anything, and its money. */
+async function accounting(on: Conversation): Promise<void> {
+  const { userId } = on.talker;
+  const money = { user_id: userId, amount: 25, currency: 'usd' };
+  await on.operation(200, 'retrieveCredits');
+  await on.operation(201, 'topUpCredits', [], {
+    headers: { 'idempotency-key': 'welcome' },
+    body: { user_id: userId, credits: 500 },
+  });
+  await on.operation(201, 'reportPayment', [], {
+    headers: { 'idempotency-key': 'late' },
+    body: { ...money, status: 'failed', payment_id: `pay_${userId}`, reason: 'card_declined' },
+  });
+  await on.operation(200, 'retrieveUsage', [], { query: day });
+  await on.operation(201, 'createUserApiKey', [userId], { body: { name: 'theirs', scopes: ['models'] } });
+  const made = await on.operation(201, 'createApiKey', [], { body: { name: 'ours', scopes: ['models'] } });
+  await on.operation(200, 'listApiKeys');
+  const { data } = await on.operation(200, 'listUserApiKeys', [userId], { query: '?limit=2' });
+  await on.operation(200, 'deleteApiKey', [made.id]);
+  const other = data.find(({ name }: { name: string }) => name === 'theirs');
+  await on.operation(200, 'deleteUserApiKey', [userId, other.id]);
+}
+
+/** A webhook from its making to its end, and what it was sent. */
+async function webhooks(on: Conversation, receiver: string): Promise<void> {
+  const { userId } = on.talker;
+  const subscribed = { url: receiver, events: ['credits.low'], secret: 'a-long-enough-secret' };
+  const { id } = await on.operation(201, 'createWebhook', [], { body: subscribed });
+  await on.operation(200, 'listWebhooks', [], { query: '?limit=5' });
+  await on.operation(200, 'retrieveWebhook', [id]);
+  await on.operation(200, 'retrieveWebhookStats', [id]);
+  await on.operation(200, 'updateWebhook', [id], { body: { events: ['credits.low', 'payment.failed'] } });
+  await on.operation(200, 'rotateWebhookSecret', [id], { body: { overlap_seconds: 60 } });
+
+  const delivery = await on.operation(200, 'testWebhook', [id], { body: { type: 'credits.low' } });
+  await on.operation(200, 'resendDelivery', [delivery.id]);
+  await on.operation(200, 'retrieveDelivery', [delivery.id]);
+  await on.operation(200, 'listDeliveries', [], { query: `?webhook_id=${id}` });
+  const event = { type: 'usage.threshold', user_id: userId };
+  const data = { user_id: userId, threshold: 80, current_usage: 81, period: 'daily' };
+  const published = await on.operation(201, 'publishEvent', [], {
+    headers: { 'idempotency-key': 'one' },
+    body: { ...event, data },
+  });
+  await on.operation(200, 'retrieveEvent', [published.id]);
+  await on.operation(200, 'listEvents', [], { query: '?type=usage.threshold' });
+  await on.operation(200, 'listEventTypes');
+
+  const since = new Date(Date.now() - 3_600_000).toISOString();
+  const recovery = await on.operation(202, 'recoverWebhook', [id], { body: { since } });
+  await on.ended(id, recovery.id);
+  await on.operation(200, 'retrieveRecovery', [id, recovery.id]);
+  await on.operation(200, 'listRecoveries', [id]);
+  await on.operation(200, 'deleteWebhook', [id]);
+  await on.operation(404, 'retrieveWebhook', [id]);
+}
+
+async function models(on: Conversation): Promise<void> {
+  const chat = { model: 'm', messages };
+  await on.operation(200, 'createChatCompletion', [], { body: chat });
+  await on.operation(200, 'createChatCompletion', [], { body: { ...chat, stream: true } });
+  const gzipped = gzipSync(JSON.stringify(chat));
+  await on.operation(200, 'createChatCompletion', [], { headers: { 'content-encoding': 'gzip' }, body: gzipped });
+  await on.operation(500, 'createChatCompletion', [], { body: { ...chat, model: 'broken' } });
+  await on.operation(200, 'createChatCompletion', [], { body: { ...chat, model: 'dying', stream: true } });
+  await on.operation(200, 'createCompletion', [], { body: { model: 'm', prompt: 'Hé' } });
+  await on.operation(200, 'createEmbedding', [], { body: { model: 'm', input: 'Hé' } });
+  await on.operation(200, 'createImage', [], { body: { model: 'm', prompt: 'Hé' } });
+  await on.operation(200, 'createImageEdit', [], form({ model: 'm', prompt: 'Hé' }));
+  await on.operation(200, 'createImageVariation', [], form({ model: 'm' }));
+  await on.operation(200, 'listModels');
+  await on.operation(200, 'retrieveModel', ['meta/llama-3']);
+}
+
+async function refusals(on: Conversation): Promise<void> {
+  const authorization = `Bearer ${on.talker.key}`;
+  const chat = JSON.stringify({ model: 'm', messages });
+  const post = (name: string, status: number, body: unknown, headers = {}) =>
+    on.ask(name, status, 'POST', '/v1/chat/completions', { headers: { authorization, ...headers }, body });
+  await on.ask('no key', 401, 'GET', '/v1/webhooks');
+  await on.ask('a key that nobody has', 401, 'GET', '/v1/models', { headers: { authorization: 'Bearer emg_wrong' } });
+  await on.ask('another method', 405, 'PUT', '/v1/webhooks', { headers: { authorization } });
+  await on.ask('HEAD of a list', 200, 'HEAD', '/v1/webhooks', { headers: { authorization } });
+  await on.ask('HEAD of models', 200, 'HEAD', '/v1/models', { headers: { authorization } });
+  await on.ask('an encoded nothing', 400, 'GET', '/v1/webhooks/%zz', { headers: { authorization } });
+  await on.ask('a slash at the end', 200, 'GET', '/v1/webhooks/', { headers: { authorization } });
+  await on.ask('an unknown parameter', 400, 'GET', '/v1/webhooks?x=1', { headers: { authorization } });
+  await on.ask('a path in other letters', 404, 'GET', '/V1/webhooks', { headers: { authorization } });
+  await post('broken JSON', 400, '{"model":');
+  await post('no messages', 400, '{"model":"m"}');
+  await post('no body', 400, undefined);
+  await post('another media type', 415, chat, { 'content-type': 'text/plain' });
+  await post('an unknown compression', 415, chat, { 'content-encoding': 'rot13' });
+  await post('a wrong id', 200, chat, { 'x-request-id': 'not an id!' });
+  const wait = { expect: '100-continue' };
+  await post('a body that is asked for', 200, chat, wait);
+  await post('a body too large to be asked for', 413, chat, { ...wait, 'content-length': 40_000_000 });
+  await post('a body of nobody', 401, chat, { ...wait, authorization: 'Bearer emg_wrong' });
+  const tooMuch = Buffer.alloc(300_000, 0x20);
+  await on.ask('a body too large', 413, 'POST', '/v1/webhooks', { headers: { authorization }, body: tooMuch });
+
+  const { port, prefix } = on.talker;
+  const key = ['authorization', authorization, 'x-request-id', 'asked-by-a-test'];
+  const own = ['host', `127.0.0.1:${port}`];
+  if (!prefix) {
+    const target = `http://127.0.0.1:${port}/v1/models`;
+    await on.wire('an absolute target', 200, { method: 'GET', target, headers: [...own, ...key] });
+  }
+  const twice = [...own, 'host', 'evil.example', ...key];
+  await on.wire('two hosts', 400, { method: 'GET', target: `${prefix}/v1/models`, headers: twice });
+}
+
+async function dashboard(on: Conversation): Promise<void> {
+  const authorization = `Bearer ${on.talker.key}`;
+  const session = { cookie: `host=${on.talker.userId}` };
+  const page = { ...session, 'sec-fetch-site': 'same-origin' };
+  await on.ask('the page without its slash', 308, 'GET', '/dashboard?x=1');
+  const html: string = await on.ask('the page', 200, 'GET', '/dashboard/');
+  const [, script = ''] = /src="(assets\/[^"]+)"/.exec(html) ?? [];
+  await on.ask('its script', 200, 'GET', `/dashboard/${script}`);
+  await on.ask('HEAD of the page, gzipped', 200, 'HEAD', '/dashboard/', { headers: { 'accept-encoding': 'gzip' } });
+  await on.ask('POST to the page', 405, 'POST', '/dashboard/');
+  await on.ask('who is signed in by a key', 200, 'GET', '/dashboard/session', { headers: { authorization } });
+  await on.ask('who is signed in by a session', 200, 'GET', '/dashboard/session', { headers: page });
+  await on.ask('nobody is signed in', 401, 'GET', '/dashboard/session');
+  await on.ask("the page's webhooks", 200, 'GET', '/dashboard/v1/webhooks', { headers: page });
+  const elsewhere = { ...session, 'sec-fetch-site': 'cross-site' };
+  await on.ask("another site's webhooks", 403, 'GET', '/dashboard/v1/webhooks', { headers: elsewhere });
+  await on.ask('a session without the page', 401, 'GET', '/v1/webhooks', { headers: page });
+}
+
+async function host(on: Conversation): Promise<void> {
+  await on.ask('a route of the host', 404, 'GET', '/health?a=b');
+  await on.ask('a body for the host', 404, 'POST', '/v1/other', { body: { a: 1 } });
+  await on.ask('a body that the host asks for', 404, 'POST', '/v1/other', {
+    headers: { expect: '100-continue' },
+    body: { a: 1 },
+  });
+  await on.ask('an unknown path below the dashboard', 404, 'GET', '/dashboard/nothing');
+  await on.ask("an unknown path below the dashboard's API", 404, 'GET', '/dashboard/v1/nothing');
+  await on.ask('OPTIONS', 204, 'OPTIONS', '/v1/webhooks', { headers: { origin: 'https://app.example' } });
+  await on.ask('OPTIONS of the page', 204, 'OPTIONS', '/dashboard/');
+  await on.ask('a route of the host that fails', 500, 'GET', '/boom');
+}
+
+/** Asks for everything there is: each operation, the dashboard, what is refused, what is the host's. */
+export async function converse(on: Conversation, receiver: string): Promise<void> {
+  await accounting(on);
+  await webhooks(on, receiver);
+  await models(on);
+  await refusals(on);
+  await dashboard(on);
+  await host(on);
+}
