@@ -1,10 +1,10 @@
 import { createModelGateway, type Logger, type ModelGateway, scopes } from '../index.ts';
 import { namingVariable } from './account-options.ts';
-import { createApp } from './app.ts';
 import type { Configuration } from './config.ts';
 import { startDemoUpstream } from './demo-upstream.ts';
 import { startEmbeddedMongo } from './embedded-mongo.ts';
 import { writeSettings } from './place.ts';
+import { createRequestListener } from './request-listener.ts';
 import { loadSecretKeys } from './secret-key.ts';
 import { checkAddress, startServer } from './server.ts';
 
@@ -76,7 +76,8 @@ export async function startStandalone(
     undo.push(gateway.close);
     await gateway.start();
     const firstKey = await firstKeyOf(gateway);
-    const server = await startServer(createApp(gateway.router, config.hstsMaxAge), config.host, config.port);
+    const listener = createRequestListener(gateway.router, config.hstsMaxAge);
+    const server = await startServer(listener, config.host, config.port);
     // until the gateway has closed the server answers: what runs may end, and what comes is told to go elsewhere
     undo.push(server.close, gateway.close);
     const origin = `http://${hostInUrl(config.host)}:${server.port}`;

@@ -1,8 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createApp } from '../../src/standalone/app.ts';
-import { listen } from '../support/gateway.ts';
 import { freshUri } from '../support/mongo.ts';
 import { ScriptedUpstream, stall } from '../support/upstream.ts';
 import { CommandProcess } from './command.ts';
@@ -77,19 +75,4 @@ describe('a stand-alone gateway with a stream under way that is told to end', fu
     await terminate(await startWithStream({}));
     expect(await gateway.end('SIGINT')).to.equal(130);
   });
-});
-
-describe('Strict-Transport-Security of a stand-alone gateway', () => {
-  for (const [maxAge, sent] of [
-    [undefined, null],
-    [365 * 86_400_000, 'max-age=31536000'],
-    [0, 'max-age=0'],
-  ] as const) {
-    it(`is ${sent ?? 'not sent'} with HSTS_MAX_AGE ${maxAge === undefined ? 'left out' : `of ${maxAge} ms`}`, async () => {
-      const server = await listen(createApp((_req, _res, next) => next(), maxAge));
-      const { headers } = await fetch(server.url);
-      expect(headers.get('strict-transport-security')).to.equal(sent);
-      await server.close();
-    });
-  }
 });
