@@ -7,14 +7,14 @@ import { chatRequest, readStreams, saturate, type Target } from './load.ts';
 import { BenchUpstream } from './upstream.ts';
 
 /**
- * What the relay costs, beside Node's floor and beside what a careful hand writes with Express and undici. The servers take
- * turns on one core, load and provider share the other. Needs the built package: `npm run bench:relay`.
+ * What the relay costs, mounted in Express and in front of it, beside Node's floor and beside what a careful hand writes with
+ * Express and undici. The servers take turns on one core, load and provider share the other. Needs the built package: `npm run bench:relay`.
  */
 
 const quick = process.argv.includes('--quick');
 const rounds = quick ? 3 : 5;
 const seconds = quick ? 2 : 5;
-const names = ['pipe', 'express', 'gateway', 'accounting'] as const;
+const names = ['pipe', 'express', 'gateway', 'in_front', 'accounting'] as const;
 type Name = (typeof names)[number];
 
 interface Server extends Target {
@@ -90,7 +90,9 @@ async function measureRequests(servers: Record<Name, Server>, direct: Target): P
     note(`relay_${name}_requests`, '1/s', rates[name]);
     note(`relay_${name}_cpu_per_request`, 'µs', cpu / result.count);
   }
-  note('relay_gateway_share_of_express', 'ratio', rates.gateway / rates.express);
+  for (const name of ['gateway', 'in_front'] as const) {
+    note(`relay_${name}_share_of_express`, 'ratio', rates[name] / rates.express);
+  }
 
   const alone = async (target: Target) =>
     median((await saturate(target, chatRequest(target, question), 1, 500)).firstBytes);
@@ -159,7 +161,7 @@ async function main(): Promise<void> {
     await measureLongPrompts(servers);
   }
   // what is left to be counted would be counted on the same core
-  await stop(servers.pipe, servers.express, servers.accounting);
+  await stop(servers.pipe, servers.express, servers.in_front, servers.accounting);
   for (let round = 0; round < 3; round += 1) await measureStreams(servers.gateway, direct, upstream);
   note('relay_gateway_peak_memory', 'MB', (await usageOf(servers.gateway)).peak / 1e6);
 

@@ -75,8 +75,16 @@ const accounting = {
   },
 };
 
-/** The product, as a host mounts it: keys in MongoDB, validation, routing over two upstreams, metering. */
-async function gateway(options) {
+const mounted = (router) => http.createServer(express().use(router));
+
+/** Express is left with what the router does not know. */
+function inFront(router) {
+  const app = express();
+  return http.createServer((req, res) => router(req, res, () => app(req, res)));
+}
+
+/** The product, as a host serves it: keys in MongoDB, validation, routing over two upstreams, metering. */
+async function gateway(serve, options) {
   const { createModelGateway } = await import('../../../dist/index.js');
   const secretKeys = [`k1:${Buffer.alloc(32, 7).toString('base64')}`];
   const upstreams = [
@@ -93,10 +101,14 @@ async function gateway(options) {
   // what a process that counts does beside its calls belongs to their cost
   if (options) await product.start();
   const { key } = await product.keys.create({ userId: 'usr_bench', name: 'bench' });
-  return { server: http.createServer(express().use(product.router)), key, close: () => product.close() };
+  return { server: serve(product.router), key, close: () => product.close() };
 }
 
-const variants = { gateway: () => gateway(), accounting: () => gateway(accounting) };
+const variants = {
+  gateway: () => gateway(mounted),
+  in_front: () => gateway(inFront),
+  accounting: () => gateway(mounted, accounting),
+};
 const started = variants[variant]
   ? await variants[variant]()
   : { server: variant === 'pipe' ? barePipe() : bareExpress(), key: 'none' };
