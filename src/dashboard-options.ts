@@ -9,7 +9,8 @@ export interface DashboardOptions {
   /**
    * Says who is signed in at the host, by its own session; `null` is nobody. Asked on the dashboard's paths alone, and
    * only for requests that a page of the same origin makes, so that a cookie cannot be used from another site. A principal
-   * without `scopes` sees webhooks, API keys, usage and credits; `scopes: ['webhooks']` leaves it at webhooks.
+   * without `scopes` sees webhooks, API keys, usage and credits; `scopes: ['webhooks']` leaves it at webhooks. In front of
+   * Express there is no session of Express's in the request: read the cookie from its headers.
    * @default API keys alone
    */
   readonly authenticate?: (req: IncomingMessage) => Principal | null | Promise<Principal | null>;

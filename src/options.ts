@@ -70,7 +70,8 @@ export interface ModelGatewayOptions
   readonly abortOnDisconnect?: boolean;
   /**
    * Says whose request it is, before any body is read; `null` answers 401. A principal without `scopes` may do what an
-   * account's owner may: `models`, `webhooks` and `keys`.
+   * account's owner may: `models`, `webhooks` and `keys`. The request is Express's, with what your middleware has added, where
+   * the router is mounted in Express; in front of Express it is Node's alone.
    * @default the gateway's own API keys, sent as `Authorization: Bearer …`
    */
   readonly authenticate?: (req: IncomingMessage) => Principal | null | Promise<Principal | null>;
