@@ -2,7 +2,7 @@ import type { Logger } from '../options.ts';
 import type { AttemptRef } from './attempt-ref.ts';
 import type { AttemptResult, Claim, Claims, Next } from './claims.ts';
 import type { Prepare } from './dispatcher.ts';
-import { deliveryHeaders } from './headers.ts';
+import { shownHeaders, signatureHeaders } from './headers.ts';
 import type { Leases } from './leases.ts';
 import type { CancelReason, DeliveryDocument } from './model.ts';
 import { failureOf, type SendResult } from './outcome.ts';
@@ -135,9 +135,10 @@ export function createAttempts(deps: AttemptDeps): Attempts {
 
     async function post(): Promise<AttemptResult> {
       const secrets = secretsInUse(receiver, startedAt);
-      const headers = deliveryHeaders({ eventId, body, secrets, startedAt, test, userAgent: deps.userAgent });
+      const headers = shownHeaders({ eventId, startedAt, test, userAgent: deps.userAgent });
+      const sign = (bytes: Buffer) => signatureHeaders({ eventId, startedAt, secrets }, bytes);
       const maySend = () => leases.isSure(claim);
-      return toResult(await deps.send({ deliveryId, url: receiver.url, headers, body, maySend }));
+      return toResult(await deps.send({ deliveryId, url: receiver.url, headers, body, sign, maySend }));
     }
 
     return {

@@ -1,4 +1,4 @@
-import { signBody, standardWebhookSignature } from './signature.ts';
+import { type RawBody, signBody, standardWebhookSignature } from './signature.ts';
 import type { SecretsInUse } from './signing-secrets.ts';
 
 /** What the headers that anybody may see are made from. */
@@ -10,9 +10,8 @@ export interface ShownHeaderInput {
   readonly userAgent: string;
 }
 
-/** What the headers of one POST are made from. */
-export interface DeliveryHeaderInput extends ShownHeaderInput {
-  readonly body: Buffer;
+/** What the signatures of one POST are made from, beside its body. */
+export interface SignatureInput extends Pick<ShownHeaderInput, 'eventId' | 'startedAt'> {
   readonly secrets: SecretsInUse;
 }
 
@@ -30,17 +29,15 @@ export function shownHeaders({ eventId, startedAt, test, userAgent }: ShownHeade
 }
 
 /**
- * The headers of a delivery: interface.md's signature, and beside it the Standard Webhooks headers
+ * The signatures of a delivery: interface.md's, and beside it that of Standard Webhooks
  * (https://github.com/standard-webhooks/standard-webhooks, spec 1.0.0) for receivers that want replay protection.
  */
-export function deliveryHeaders(input: DeliveryHeaderInput): Record<string, string> {
-  const { eventId, body, secrets, startedAt } = input;
+export function signatureHeaders(
+  { eventId, startedAt, secrets }: SignatureInput,
+  body: RawBody,
+): Record<string, string> {
   const signatures = secrets.standard.map((secret) =>
     standardWebhookSignature(eventId, seconds(startedAt), body, secret),
   );
-  return {
-    ...shownHeaders(input),
-    'x-service-signature': signBody(body, secrets.service),
-    'webhook-signature': signatures.join(' '),
-  };
+  return { 'x-service-signature': signBody(body, secrets.service), 'webhook-signature': signatures.join(' ') };
 }

@@ -2,7 +2,7 @@ import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options.ts';
 import type { ReceiverLookUp } from './attempt.ts';
 import type { AttemptResult, Claim } from './claims.ts';
-import { deliveryHeaders } from './headers.ts';
+import { shownHeaders, signatureHeaders } from './headers.ts';
 import type { Leases } from './leases.ts';
 import type { ManualClaims } from './manual-claims.ts';
 import { type OnAttempt, recorded } from './observed.ts';
@@ -61,8 +61,9 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
     return {
       deliveryId: delivery._id,
       url: receiver.url,
-      headers: deliveryHeaders({ eventId, body, secrets, startedAt, test, userAgent }),
+      headers: shownHeaders({ eventId, startedAt, test, userAgent }),
       body,
+      sign: (bytes: Buffer) => signatureHeaders({ eventId, startedAt, secrets }, bytes),
     };
   }
 

@@ -1,10 +1,10 @@
 import type { HttpClient } from '../outbound/client.ts';
-import type { OutboundRequest, OutboundResponse } from '../outbound/exchange.ts';
+import type { OutboundResponse } from '../outbound/exchange.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { splitUrl } from '../outbound/url.ts';
 import { readAnswer } from './answer.ts';
 import { Deadline } from './deadline.ts';
 import type { SendResult } from './outcome.ts';
+import type { SignedRequest, SignRequest } from './sign-request.ts';
 
 /** The HTTP clients of deliveries. Both guard the address they connect to. */
 export interface DeliveryClients {
@@ -19,8 +19,10 @@ export interface Outgoing {
   /** Whose attempt it is, for those who wait for it. */
   readonly deliveryId?: string;
   readonly url: string;
+  /** Without its signatures. */
   readonly headers: Record<string, string>;
   readonly body: Buffer;
+  readonly sign: SignRequest;
   /** Asked right before the first byte is written, when there is a connection. @default it may */
   readonly maySend?: () => boolean;
 }
@@ -48,29 +50,22 @@ function wasStale(error: unknown): boolean {
   return error instanceof OutboundError && error.code === 'reset' && error.reusedSocket && error.isUnsent;
 }
 
-function toRequest({ url, headers, body }: Outgoing, signal: Deadline, onSend: () => void): OutboundRequest {
-  const lines: string[] = [];
-  for (const name in headers) lines.push(name, headers[name] as string);
-  const { origin, path } = splitUrl(url);
-  return { method: 'POST', origin, path, headers: lines, body, signal, onSend };
-}
-
 /**
  * Sends deliveries. One deadline covers connecting, the answer's head and the part of its body that is read.
  * @param timeout milliseconds for the whole attempt
  */
 export function createSend(clients: DeliveryClients, timeout: number): Send {
-  async function post(request: OutboundRequest): Promise<OutboundResponse> {
+  async function post(request: SignedRequest): Promise<OutboundResponse> {
     try {
-      return await clients.pooled.send(request);
+      return await clients.pooled.request(request);
     } catch (error) {
       if (!wasStale(error)) throw error;
-      return clients.fresh.send(request);
+      return clients.fresh.request(request);
     }
   }
 
   return async function send(outgoing) {
-    const { maySend = () => true } = outgoing;
+    const { url, headers, body: data, sign, maySend = () => true } = outgoing;
     const started = performance.now();
     let isWritten = false;
     const onSend = () => {
@@ -80,9 +75,9 @@ export function createSend(clients: DeliveryClients, timeout: number): Send {
     const elapsed = () => Math.round(performance.now() - started);
     const deadline = new Deadline(timeout);
     try {
-      const { status, data } = await post(toRequest(outgoing, deadline, onSend));
-      const answer = await readAnswer(data);
-      return { status, ...answer, durationMs: elapsed() };
+      const response = await post({ method: 'POST', url, headers, data, sign, signal: deadline, onSend });
+      const answer = await readAnswer(response.data);
+      return { status: response.status, ...answer, durationMs: elapsed() };
     } catch (error) {
       // whoever has the attempt now makes it: this one does not count, even if no connection could be made
       if (!isWritten && !maySend()) throw new NotSentError();

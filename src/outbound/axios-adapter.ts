@@ -1,37 +1,62 @@
-import {
-  type AxiosAdapter,
-  AxiosHeaders,
-  type AxiosResponse,
-  CanceledError,
-  type InternalAxiosRequestConfig,
-} from 'axios';
+import { type AxiosAdapter, AxiosHeaders, type AxiosHeaderValue, type AxiosResponse, CanceledError } from 'axios';
 import type { Dispatcher } from 'undici';
-import { type Abortable, exchange, type OutboundRequest } from './exchange.ts';
+import { type Abortable, exchange, type OutboundRequest, type OutboundResponse } from './exchange.ts';
 import { splitUrl } from './url.ts';
 
-function headersOf(config: InternalAxiosRequestConfig): string[] {
+/**
+ * Headers as undici has parsed them, names in lower case. Axios would normalise them once more, in a time that grows with the
+ * square of their number: a receiver that sends thousands would hold up everything else.
+ */
+class ReceivedHeaders extends AxiosHeaders {
+  constructor(headers: OutboundResponse['headers']) {
+    super();
+    for (const name in headers) {
+      // a header that has the name of a method would take its place
+      if (!(name in this)) this[name] = headers[name] as AxiosHeaderValue;
+    }
+  }
+
+  override normalize(): this {
+    return this;
+  }
+}
+
+/** What is read of a request's configuration: five of axios' options and one of ours. */
+interface TransportConfig {
+  readonly url?: string | undefined;
+  readonly method?: string | undefined;
+  readonly headers?: Readonly<Record<string, AxiosHeaderValue | undefined>>;
+  readonly data?: OutboundRequest['body'];
+  readonly signal?: unknown;
+  readonly onSend?: OutboundRequest['onSend'];
+}
+
+function linesOf(headers: TransportConfig['headers'] = {}): string[] {
   const lines: string[] = [];
-  for (const [name, value] of Object.entries(config.headers)) {
+  for (const name in headers) {
+    const value = headers[name];
     if (value === null || value === undefined || value === false) continue;
     for (const one of Array.isArray(value) ? value : [value]) lines.push(name, String(one));
   }
   return lines;
 }
 
-/** What axios' options and the one of ours ask for. */
-function requestOf(config: InternalAxiosRequestConfig & Pick<OutboundRequest, 'onSend'>): OutboundRequest {
-  return {
-    ...splitUrl(config.url ?? ''),
+/** Sends a request. Rejects with an `OutboundError`. */
+export function transport(dispatcher: Dispatcher, config: TransportConfig): Promise<OutboundResponse> {
+  const { origin, path } = splitUrl(config.url ?? '');
+  return exchange(dispatcher, {
+    origin,
+    path,
     method: (config.method ?? 'get').toUpperCase() as Dispatcher.HttpMethod,
-    headers: headersOf(config),
+    headers: linesOf(config.headers),
     body: config.data ?? null,
     signal: config.signal as Abortable | undefined,
     onSend: config.onSend,
-  };
+  });
 }
 
 /**
- * An axios adapter over {@link exchange}. The response's `data` is a `ResponseBody`. `url` is absolute, `signal` covers
+ * An axios adapter over {@link transport}. The response's `data` is a `ResponseBody`. `url` is absolute, `signal` covers
  * the whole call, body included; axios' `timeout` is not read.
  *
  * Rejects with an `OutboundError`, or with axios' `CanceledError` around one.
@@ -39,10 +64,8 @@ function requestOf(config: InternalAxiosRequestConfig & Pick<OutboundRequest, 'o
 export function createAxiosAdapter(dispatcher: Dispatcher): AxiosAdapter {
   return async (config) => {
     try {
-      const { data, status, statusText, headers } = await exchange(dispatcher, requestOf(config));
-      // as axios would make them, but with names and values as they came
-      const axiosHeaders = Object.assign(new AxiosHeaders(), headers);
-      return { data, status, statusText, headers: axiosHeaders, config } as AxiosResponse;
+      const { data, status, statusText, headers } = await transport(dispatcher, config);
+      return { data, status, statusText, headers: new ReceivedHeaders(headers), config } as AxiosResponse;
     } catch (cause) {
       // once a signal has aborted, axios puts a CanceledError in the place of everything else
       throw config.signal?.aborted ? Object.assign(new CanceledError(), { cause }) : cause;

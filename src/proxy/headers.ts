@@ -23,8 +23,8 @@ const sentDown = [
 export interface HeaderPlan {
   /** Names of the caller's that pass. */
   readonly passed: readonly string[];
-  /** Names and values in turn that are the same for every request. */
-  readonly fixed: readonly string[];
+  /** Those that are the same for every request. */
+  readonly fixed: Readonly<Record<string, string>>;
   /** Whether it is told the id of the request. */
   readonly requestId: boolean;
 }
@@ -40,21 +40,21 @@ export function planHeaders(own: Readonly<Record<string, string>>, forwarded: re
   const passed = [...new Set([...sentUp, ...forwarded])].filter(
     (name) => !Object.hasOwn(fixed, name) && name !== requestIdName,
   );
-  return { passed, fixed: Object.entries(fixed).flat(), requestId: !Object.hasOwn(own, requestIdName) };
+  return { passed, fixed, requestId: !Object.hasOwn(own, requestIdName) };
 }
 
 /**
- * The headers a request goes up with, names and values in turn. Pure.
+ * The headers a request goes up with. Pure.
  * @param given the caller's
  */
-export function headersUp(given: IncomingHttpHeaders, plan: HeaderPlan, requestId: string): string[] {
-  const lines = [...plan.fixed];
+export function headersUp(given: IncomingHttpHeaders, plan: HeaderPlan, requestId: string): Record<string, string> {
+  const headers = { ...plan.fixed };
   for (const name of plan.passed) {
     const value = given[name];
-    if (value !== undefined) lines.push(name, String(value));
+    if (value !== undefined) headers[name] = String(value);
   }
-  if (plan.requestId) lines.push(requestIdName, requestId);
-  return lines;
+  if (plan.requestId) headers[requestIdName] = requestId;
+  return headers;
 }
 
 /** Sets the headers an answer comes down with, but for its length. */

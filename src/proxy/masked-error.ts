@@ -5,7 +5,7 @@ import type { Answer } from './attempts.ts';
 import { collect } from './collect.ts';
 import type { Cutoff } from './cutoff.ts';
 import { failure } from './failure.ts';
-import { isEncoded } from './headers.ts';
+import { type HeaderPlan, isEncoded } from './headers.ts';
 import type { Upstream } from './upstream.ts';
 
 /** Bytes of an upstream's error that are read. */
@@ -35,8 +35,8 @@ export function isMasked(
 }
 
 /** What of the headers that the operator set for an upstream is secret, the longest first. */
-function secretsOf(fixedHeaders: readonly string[]): string[] {
-  const values = fixedHeaders.filter((_, i) => i % 2 === 1).flatMap((value) => [value, ...value.split(/\s+/)]);
+function secretsOf(fixedHeaders: HeaderPlan['fixed']): string[] {
+  const values = Object.values(fixedHeaders).flatMap((value) => [value, ...value.split(/\s+/)]);
   return values.filter(({ length }) => length >= 8).sort((a, b) => b.length - a.length);
 }
 
@@ -52,7 +52,7 @@ function withoutCutOff(text: string, secret: string): string {
  * What a log may hold of an upstream's error: bounded, and without keys. Pure.
  * @param whole whether that is all of it; otherwise a key may be cut off at its end
  */
-export function loggableError(text: string, whole: boolean, fixedHeaders: readonly string[]): string {
+export function loggableError(text: string, whole: boolean, fixedHeaders: HeaderPlan['fixed']): string {
   const secrets = secretsOf(fixedHeaders);
   const redacted = secrets.reduce((left, secret) => left.replaceAll(secret, '[redacted]'), text);
   const known = whole ? redacted : secrets.reduce(withoutCutOff, redacted);

@@ -32,12 +32,9 @@ function readList(bytes: Buffer): Model[] {
 
 /** An upstream's own list; empty where it has none to give. Rejects with an OutboundError. */
 async function fetchList(upstream: Upstream): Promise<Model[]> {
-  const response = await upstream.http.send({
-    method: 'GET',
-    origin: upstream.origin,
-    path: `${upstream.basePath}/models`,
+  const response = await upstream.http.request({
+    url: `${upstream.baseUrl}/models`,
     headers: headersUp({ accept: 'application/json' }, upstream.headers, 'req_models'),
-    body: null,
     signal: AbortSignal.timeout(listTimeout),
   });
   const { status } = response;

@@ -130,12 +130,11 @@ class RelayedCall {
     const { call, endpoint, body, cutoff, model } = this;
     const upstreamModel = model === undefined ? undefined : nameAt(upstream, model);
     try {
-      const response = await upstream.http.send({
+      const response = await upstream.http.relay({
         method: 'POST',
-        origin: upstream.origin,
-        path: upstream.basePath + endpoint.path,
+        url: upstream.baseUrl + endpoint.path,
         headers: headersUp(this.#headers, upstream.headers, call.requestId),
-        body: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
+        data: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
         signal: cutoff,
         // until then the connection has a limit of its own
         onSend: () => {

@@ -10,10 +10,8 @@ import { UpstreamCalls } from './upstream-calls.ts';
 /** One provider, as the relay needs it. */
 export interface Upstream {
   readonly name: string;
-  /** `https://api.example.com` */
-  readonly origin: string;
-  /** Where its API starts there, without a slash at the end: `/v1`. */
-  readonly basePath: string;
+  /** Where its API starts, without a slash at the end: `https://api.example.com/v1`. */
+  readonly baseUrl: string;
   /** Its key is among them. */
   readonly headers: HeaderPlan;
   /** The models it serves, as they were configured. */
@@ -62,8 +60,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const forwarded = (options.forwardHeaders ?? []).map((name) => name.toLowerCase());
   return {
     name: options.name,
-    origin,
-    basePath: path.slice(0, -1),
+    baseUrl: (origin + path).slice(0, -1),
     headers: planHeaders(own, forwarded),
     models,
     aliases,

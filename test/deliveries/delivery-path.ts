@@ -34,7 +34,13 @@ export function openDeliveryPath(choices: PathChoices = {}) {
   const send = createSend(clients, deadline);
   return {
     async post(url: string, body = Buffer.from('{"id":"evt_1"}'), maySend = () => true): Promise<Outcome> {
-      const result = await send({ url, headers: { 'content-type': 'application/json' }, body, maySend });
+      const result = await send({
+        url,
+        headers: { 'content-type': 'application/json' },
+        body,
+        sign: () => ({}),
+        maySend,
+      });
       return { ...result, code: failureOf(result) ?? 'delivered' };
     },
     close: () => clients.close(),

@@ -121,7 +121,7 @@ describe('an error of an upstream whose errors are masked', () => {
 
 describe('what the log gets of an upstream error', () => {
   it('has no key in it, neither ours nor any other', () => {
-    const fixed = ['authorization', `Bearer ${apiKey}`, 'x-operator', 'operators-other-secret'];
+    const fixed = { authorization: `Bearer ${apiKey}`, 'x-operator': 'operators-other-secret' };
     for (const secret of [
       apiKey,
       'operators-other-secret',
@@ -139,7 +139,7 @@ describe('what the log gets of an upstream error', () => {
 
   it('has 2,000 characters at most, and no part of a key that was cut off', () => {
     const secret = 'x'.repeat(300);
-    const fixed = ['authorization', `Bearer ${secret}`];
+    const fixed = { authorization: `Bearer ${secret}` };
     expect(loggableError('a'.repeat(9_000), true, fixed)).to.have.lengthOf(2_000);
     for (const length of [1, 150, 299]) {
       const text = loggableError(`${secret.repeat(20)} and ${secret.slice(0, length)}`, false, fixed);

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { expect } from 'chai';
 import express from 'express';
-import { deliveryHeaders } from '../../src/deliveries/headers.ts';
+import { shownHeaders, signatureHeaders } from '../../src/deliveries/headers.ts';
 import { type WebhookEvent, type WebhookReceiverOptions, webhookReceiver } from '../../src/receiver/index.ts';
 import { listen } from '../support/gateway.ts';
 
@@ -11,14 +11,12 @@ type Headers = Record<string, string>;
 
 /** The headers of a delivery that was made some seconds ago. */
 function headersFrom(secondsAgo: number, by = secret): Headers {
-  return deliveryHeaders({
-    eventId: 'evt_1',
-    startedAt: new Date(Date.now() - secondsAgo * 1_000),
-    test: false,
-    userAgent: 'test',
-    body,
-    secrets: { service: secret, standard: [by] },
-  });
+  const attempt = { eventId: 'evt_1', startedAt: new Date(Date.now() - secondsAgo * 1_000) };
+  const secrets = { service: secret, standard: [by] };
+  return {
+    ...shownHeaders({ ...attempt, test: false, userAgent: 'test' }),
+    ...signatureHeaders({ ...attempt, secrets }, body),
+  };
 }
 
 /** `webhook-signature` as the specification says, by code of the test's own. */
