@@ -61,8 +61,4 @@ export class CheckedCall implements Call {
     this.form = undefined;
     this.#reservation.release();
   }
-
-  get signal(): AbortSignal {
-    return this.departure.signal;
-  }
 }

@@ -56,9 +56,6 @@ export interface Call<Body = unknown> {
   readonly form: Form | undefined;
   /** Lets go of the bytes, which other requests may then take the room of. It happens by itself when the answer has ended. */
   releaseBody(): void;
-  /** Aborts when the client has left. Made when it is first asked for. */
-  readonly signal: AbortSignal;
-  /** The same for a relay, which does without a signal. */
   readonly departure: Departure;
 }
 

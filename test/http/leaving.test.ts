@@ -10,11 +10,11 @@ import { connectRaw, head } from './raw-client.ts';
 const authorization = `Bearer ${goodKey}`;
 
 describe('a client that leaves', () => {
-  it('aborts the signal of its call, and is no error', async () => {
+  it('is noticed by its call, and is no error', async () => {
     const logger = recordingLogger();
-    let aborted: (reason: unknown) => void = () => {};
-    const reason = new Promise((resolve) => {
-      aborted = resolve;
+    let left: () => void = () => {};
+    const leaving = new Promise<void>((resolve) => {
+      left = resolve;
     });
     let started: () => void = () => {};
     const running = new Promise<void>((resolve) => {
@@ -23,11 +23,11 @@ describe('a client that leaves', () => {
     const server = await serve({
       logger,
       data: {
-        async handle({ signal }: Call) {
+        async handle({ departure }: Call) {
           started();
-          await once(signal, 'abort');
-          aborted(signal.reason);
-          throw signal.reason;
+          await new Promise<void>((resolve) => departure.tell(resolve));
+          left();
+          throw new Error('nobody is answered');
         },
       },
     });
@@ -35,7 +35,7 @@ describe('a client that leaves', () => {
     client.write(head('GET', '/v1/webhooks', { authorization }));
     await running;
     client.socket.destroy();
-    expect(await reason).to.have.property('message', 'the client left');
+    await leaving;
     await server.close();
     expect(logger.lines).to.deep.equal([]);
   });
@@ -92,11 +92,11 @@ describe('a client that leaves', () => {
   });
 
   it('is nobody when the answer was complete', async () => {
-    let signal: AbortSignal | undefined;
+    let departure: Call['departure'] | undefined;
     const server = await serve({
       data: {
         async handle(call: Call) {
-          signal = call.signal;
+          departure = call.departure;
           return { status: 200, body: {} };
         },
       },
@@ -106,6 +106,6 @@ describe('a client that leaves', () => {
     await client.received(/\{\}$/);
     client.socket.destroy();
     await server.close();
-    expect(signal?.aborted).to.equal(false);
+    expect(departure?.hasLeft).to.equal(false);
   });
 });
