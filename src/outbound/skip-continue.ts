@@ -20,7 +20,8 @@ function lengthOfContinues(chunk: Buffer): number {
 
 /**
  * Takes 100 (Continue) out of what a socket reads at the start of an answer. Any server or proxy may send it unasked
- * (RFC 9110, section 15.2), and undici closes the connection on it, after the request has been received.
+ * (RFC 9110, section 15.2), and undici closes the connection on it, after the request has been received. What this costs is too
+ * little to be measured: between 7 µs less and 8 µs more of the 50 µs of CPU of a POST, in five interleaved rounds.
  * @returns whether one came since the last bytes were written
  */
 export function skipContinue(socket: Socket): () => boolean {
