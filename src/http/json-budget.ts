@@ -9,7 +9,8 @@ export function tooLarge(message: string): GatewayError {
 /** Counts what a JSON text has and weighs what a tree of it takes, before that exists. */
 export class JsonBudget {
   #partsLeft = maxParts;
-  #numbersLeft = maxNumbers;
+  /** How many there were. */
+  numbers = 0;
   #weightLeft: number;
 
   /** @param length of the text. Bytes. */
@@ -25,8 +26,8 @@ export class JsonBudget {
 
   /** @throws GatewayError `request_too_large` */
   countNumber(): void {
-    this.#numbersLeft -= 1;
-    if (this.#numbersLeft < 0) throw tooLarge(`The body has more than ${maxNumbers} numbers`);
+    this.numbers += 1;
+    if (this.numbers > maxNumbers) throw tooLarge(`The body has more than ${maxNumbers} numbers`);
   }
 
   /** Something that the tree has. @param weight bytes @throws GatewayError `request_too_large` */

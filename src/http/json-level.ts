@@ -2,20 +2,39 @@ import { GatewayError } from '../errors.ts';
 import { type BodyShape, foldCase } from './body-shape.ts';
 import { type JsonBudget, tooLarge } from './json-budget.ts';
 import { keptIntegers, maxKeys, weights } from './json-limits.ts';
-import type { Span } from './operation.ts';
+import type { FieldSpan } from './operation.ts';
 
 /** An object or array that is open. */
-export interface Level {
-  isArray: boolean;
+export class Level {
+  isArray = false;
   shape: BodyShape | undefined;
   /** What of it is kept; `undefined` when nothing is. */
   kept: Record<string, unknown> | unknown[] | undefined;
-  start: number;
+  start = 0;
+  /** How many numbers of the text stand before it. */
+  numbersBefore = 0;
   /** The key of an object whose value comes next. */
-  key: string;
-  keys: number;
+  key = '';
+  /** The index of the item of an array that comes next. */
+  index = 0;
+  /** How many keys an object has that is acted on. */
+  keys = 0;
+  /** The keys of an object so far, where none may be there twice. */
+  seen: Set<string> | undefined;
   /** The items of an array as long as all are whole numbers; then -1. */
-  integers: number;
+  integers = 0;
+
+  open(isArray: boolean, shape: BodyShape | undefined, start: number, numbersBefore: number): void {
+    this.isArray = isArray;
+    this.shape = shape;
+    this.kept = shape && (isArray ? [] : {});
+    this.start = start;
+    this.numbersBefore = numbersBefore;
+    this.index = 0;
+    this.keys = 0;
+    this.seen = undefined;
+    this.integers = 0;
+  }
 }
 
 /**
@@ -23,7 +42,7 @@ export interface Level {
  * @param fields of the described keys that came before
  * @throws GatewayError `request_too_large`, `duplicate_parameter`, `unknown_parameter`
  */
-export function describedKey(level: Level, key: string, fields: ReadonlyMap<string, Span>): BodyShape | undefined {
+export function describedKey(level: Level, key: string, fields: ReadonlyMap<string, FieldSpan>): BodyShape | undefined {
   const { path, properties, folded } = level.shape as BodyShape;
   const shape = properties.get(key);
   level.key = key;
@@ -58,4 +77,12 @@ export function keepItem(level: Level, value: unknown, budget: JsonBudget): void
   }
   budget.spendItem(value);
   kept.push(value);
+}
+
+/** Where a value stands that is within these levels: `data.items[0]`. */
+export function pathOf(levels: readonly Level[]): string {
+  return levels.reduce((path, { isArray, index, key }) => {
+    if (isArray) return `${path}[${index}]`;
+    return path === '' ? key : `${path}.${key}`;
+  }, '');
 }

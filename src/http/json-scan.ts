@@ -1,10 +1,19 @@
 import { GatewayError } from '../errors.ts';
 import type { BodyShape } from './body-shape.ts';
 import { JsonBudget } from './json-budget.ts';
-import { describedKey, keepItem, type Level } from './json-level.ts';
+import { describedKey, keepItem, Level, pathOf } from './json-level.ts';
 import { keptIntegers, keptString, maxDepth, weights } from './json-limits.ts';
-import { endOfNumber, endOfShortString, isShortInteger, literalAt, NotJson, throughLongString } from './json-tokens.ts';
-import type { Span } from './operation.ts';
+import {
+  endOfNumber,
+  endOfShortString,
+  isShortInteger,
+  isSpace,
+  literalAt,
+  NotJson,
+  textAt,
+  throughLongString,
+} from './json-tokens.ts';
+import type { FieldSpan } from './operation.ts';
 
 const quote = 0x22;
 const comma = 0x2c;
@@ -28,16 +37,6 @@ const next = {
   nothing: 8,
 } as const;
 
-function isSpace(byte: number): boolean {
-  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
-}
-
-/** The text of a key or a string whose quotes are at `start` and before `end`. */
-function textAt(bytes: Buffer, start: number, end: number): string {
-  const text = bytes.toString('utf8', start + 1, end - 1);
-  return text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text;
-}
-
 /**
  * One pass over the bytes of a JSON text that checks all of it and makes a tree of what a shape describes alone: keys and
  * values that nobody looks at, long strings and long lists of whole numbers cost no memory. What the tree takes is
@@ -45,11 +44,16 @@ function textAt(bytes: Buffer, start: number, end: number): string {
  */
 export class JsonScan {
   /** Where the values of an object's described keys stand, by path, as in `stream_options.include_usage`. */
-  readonly fields = new Map<string, Span>();
+  readonly fields = new Map<string, FieldSpan>();
   /** What the shape describes of the text. */
   value: unknown;
+  /**
+   * Without a shape, the path of the first key that one object has twice, however it is escaped: `data.items[0]`.
+   * `JSON.parse` keeps the last of two and says nothing; another reader may keep the first.
+   */
+  duplicateKey: string | undefined;
   readonly #bytes: Buffer;
-  /** Without a shape all is weighed as what `JSON.parse` would make of it, and nothing kept. */
+  /** Without a shape all is weighed as what `JSON.parse` would make of it, keys are compared, and nothing is kept. */
   readonly #weighsAll: boolean;
   readonly #levels: Level[] = [];
   #depth = 0;
@@ -99,9 +103,13 @@ export class JsonScan {
     else this.#goOnWithString(until);
   }
 
-  #goOnWithLevel(byte: number, { isArray }: Level): void {
-    if (byte === (isArray ? closeBracket : closeBrace)) this.#close();
-    else this.#pass(byte === comma, isArray ? next.value : next.key);
+  #goOnWithLevel(byte: number, level: Level): void {
+    if (byte === comma) {
+      level.index += 1;
+      this.#at += 1;
+      this.#next = level.isArray ? next.value : next.key;
+    } else if (byte === (level.isArray ? closeBracket : closeBrace)) this.#close();
+    else throw new NotJson(this.#at);
   }
 
   #pass(isRight: boolean, then: number): void {
@@ -127,9 +135,19 @@ export class JsonScan {
 
   #endKey(start: number, end: number): void {
     this.#count(weights.key, this.#weighsAll);
-    if (this.#weighsAll) this.#budget.spend(end - start);
+    if (this.#weighsAll) {
+      this.#budget.spend(end - start);
+      this.#noteKey(this.#level as Level, textAt(this.#bytes, start, end));
+    }
     this.#at = end;
     this.#next = next.colon;
+  }
+
+  #noteKey(level: Level, key: string): void {
+    level.key = key;
+    level.seen ??= new Set();
+    if (level.seen.has(key)) this.duplicateKey ??= pathOf(this.#levels.slice(0, this.#depth));
+    level.seen.add(key);
   }
 
   #readValue(byte: number): void {
@@ -160,7 +178,7 @@ export class JsonScan {
       level.integers += 1;
       this.#shape = undefined;
     }
-    this.#finish(this.#shape && Number(this.#bytes.toString('latin1', start, end)), end, start);
+    this.#finish(this.#shape && Number(this.#bytes.toString('latin1', start, end)), end, start, 1);
   }
 
   #startLongString(start: number, then: number): void {
@@ -188,14 +206,9 @@ export class JsonScan {
     }
     this.#count(weights.container, isKept);
     // levels are used again: most bodies have few, a hostile one has a million
-    this.#levels[this.#depth] ??= { key: '' } as Level;
+    this.#levels[this.#depth] ??= new Level();
     const level = this.#levels[this.#depth] as Level;
-    level.isArray = isArray;
-    level.shape = this.#shape;
-    level.kept = this.#shape && (isArray ? [] : {});
-    level.start = this.#at;
-    level.keys = 0;
-    level.integers = 0;
+    level.open(isArray, this.#shape, this.#at, this.#budget.numbers);
     this.#depth += 1;
     this.#level = level;
     this.#shape = undefined;
@@ -204,15 +217,15 @@ export class JsonScan {
   }
 
   #close(): void {
-    const { shape, kept, start } = this.#level as Level;
+    const { shape, kept, start, numbersBefore } = this.#level as Level;
     this.#depth -= 1;
     this.#level = this.#depth === 0 ? undefined : this.#levels[this.#depth - 1];
     this.#shape = shape;
-    this.#finish(kept, this.#at + 1, start);
+    this.#finish(kept, this.#at + 1, start, this.#budget.numbers - numbersBefore);
   }
 
-  /** A value of the open level has ended, or the text with it. */
-  #finish(value: unknown, end: number, start: number): void {
+  /** A value of the open level has ended, or the text with it. @param numbers how many it has */
+  #finish(value: unknown, end: number, start: number, numbers = 0): void {
     const level = this.#level;
     const shape = this.#shape;
     this.#at = end;
@@ -222,7 +235,7 @@ export class JsonScan {
     if (!level) this.value = value;
     else if (level.isArray) keepItem(level, value, this.#budget);
     else {
-      if (shape.path !== undefined) this.fields.set(shape.path, { start, end });
+      if (shape.path !== undefined) this.fields.set(shape.path, { start, end, numbers });
       (level.kept as Record<string, unknown>)[level.key] = value;
     }
   }

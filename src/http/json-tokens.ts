@@ -1,3 +1,4 @@
+// not exported: V8 reads an exported constant as a variable, which makes a loop over bytes half as fast again
 const quote = 0x22;
 const backslash = 0x5c;
 const letterU = 0x75;
@@ -8,6 +9,11 @@ const nine = 0x39;
 export class NotJson {
   /** @param at the index of the byte that JSON cannot have there */
   constructor(readonly at: number) {}
+}
+
+/** White space between tokens (RFC 8259, section 2). */
+export function isSpace(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 
 /** A string of more bytes is a long one. */
@@ -40,15 +46,21 @@ function endOfEscape(bytes: Buffer, at: number): number {
 
 /** The index after the string that starts at `start`; -1 when it is a long one. @throws NotJson */
 export function endOfShortString(bytes: Buffer, start: number): number {
-  const limit = start + longString;
+  const limit = Math.min(start + longString, bytes.length);
   for (let i = start + 1; i < limit; i += 1) {
     const byte = bytes[i] as number;
     if (byte === quote) return i + 1;
     if (byte === backslash) i = endOfEscape(bytes, i);
-    // beyond the last byte is `undefined`, which is not at least a space either
-    else if (!(byte >= 0x20)) throw new NotJson(i);
+    else if (byte < 0x20) throw new NotJson(i);
   }
+  if (limit < start + longString) throw new NotJson(limit);
   return -1;
+}
+
+/** The text of a key or a string whose quotes are at `start` and before `end`. */
+export function textAt(bytes: Buffer, start: number, end: number): string {
+  const text = bytes.toString('utf8', start + 1, end - 1);
+  return text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text;
 }
 
 /**

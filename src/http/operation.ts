@@ -35,6 +35,12 @@ export interface Span {
   readonly end: number;
 }
 
+/** Where a field of a JSON body stands, and what is in it. */
+export interface FieldSpan extends Span {
+  /** How many numbers its value has: 1 for a number itself, and otherwise those within it. */
+  readonly numbers: number;
+}
+
 /** One checked request, as an operation sees it: authenticated, parsed once, valid against openapi.yaml. */
 export interface Call<Body = unknown> {
   readonly requestId: string;
@@ -51,7 +57,7 @@ export interface Call<Body = unknown> {
   /** The body exactly as it came; empty where there is none, and once it has been released. */
   readonly rawBody: Buffer;
   /** Where in it the values of described fields stand, by path, for JSON that is relayed: `stream_options.include_usage`. */
-  readonly fields: ReadonlyMap<string, Span>;
+  readonly fields: ReadonlyMap<string, FieldSpan>;
   /** The body as a form; `undefined` where it is none, and once it has been released. */
   readonly form: Form | undefined;
   /** Lets go of the bytes, which other requests may then take the room of. It happens by itself when the answer has ended. */

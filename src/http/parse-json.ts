@@ -5,7 +5,7 @@ import type { BodyShape } from './body-shape.ts';
 import { maxDepth, maxParts } from './json-limits.ts';
 import { JsonScan } from './json-scan.ts';
 import { NotJson } from './json-tokens.ts';
-import type { Span } from './operation.ts';
+import type { FieldSpan } from './operation.ts';
 
 /** So many bytes are looked at in one go, then others have their turn: some milliseconds. */
 const sliceLength = 256 * 1024;
@@ -15,7 +15,7 @@ export interface Outline {
   /** What it parses to, of that which a shape describes; strings of more than 64 bytes are `…`. */
   readonly value: unknown;
   /** Where the values of described keys stand, by path, as in `stream_options.include_usage`. */
-  readonly fields: ReadonlyMap<string, Span>;
+  readonly fields: ReadonlyMap<string, FieldSpan>;
 }
 
 function checkUtf8(bytes: Buffer): void {
@@ -49,19 +49,26 @@ function scanOn(scan: JsonScan, bytes: Buffer, until: number): boolean {
 /**
  * Decodes and parses a JSON body.
  * @throws GatewayError `invalid_encoding` when the bytes are not UTF-8; `invalid_json` when they are not JSON (RFC 8259)
- * or nest deeper than 100 levels; `request_too_large` when what they parse to is out of proportion to them
+ * or nest deeper than 100 levels; `request_too_large` when what they parse to is out of proportion to them;
+ * `duplicate_parameter` when one object has a key twice
  */
-export function parseJson(bytes: Buffer): { text: string; value: unknown } {
+export function parseJson(bytes: Buffer): unknown {
   checkUtf8(bytes);
-  scanOn(new JsonScan(bytes), bytes, bytes.length);
-  const text = bytes.toString('utf8');
-  return { text, value: JSON.parse(text) };
+  const scan = new JsonScan(bytes);
+  scanOn(scan, bytes, bytes.length);
+  const { duplicateKey } = scan;
+  if (duplicateKey !== undefined) {
+    throw new GatewayError('duplicate_parameter', `${duplicateKey}: appears twice in the body`, {
+      param: duplicateKey,
+    });
+  }
+  return JSON.parse(bytes.toString('utf8'));
 }
 
 /**
  * Does for a body that is only looked at and goes on as it came what {@link parseJson} does for others. Long ones are
  * looked at in turns.
- * @throws GatewayError the same; `duplicate_parameter` for a described key of an object that is there twice and
+ * @throws GatewayError the same, but `duplicate_parameter` for a described key of an object alone that is there twice, and
  * `unknown_parameter` for one that differs from it in case, lists aside: another reader might take that value
  */
 export async function outline(bytes: Buffer, shape: BodyShape): Promise<Outline> {

@@ -98,7 +98,7 @@ export async function createCallReader(deps: CallReaderDependencies): Promise<Re
     const reservation = memory.open(caller.principal.userId);
     res.once('close', () => reservation.release());
     const body = await take(req, route, reservation);
-    const { raw, text, value } = body;
+    const { raw, value } = body;
     const { params } = caller;
     const { headers } = req;
     const query = parseQuery(req.url ?? '');
@@ -107,7 +107,7 @@ export async function createCallReader(deps: CallReaderDependencies): Promise<Re
       relayed && value === undefined && raw.length > 0 ? await readForm(raw, headers['content-type'] ?? '') : undefined;
 
     if (!relayed) {
-      if (text !== undefined) checkStorable(text, value);
+      checkStorable(value);
       checkKnown(query, route.query);
       if (!isPlainlyValid(route, headers, value)) await validateOthers(route, { params, headers, body: value, query });
     } else if (form) {

@@ -3,7 +3,7 @@ import { GatewayError } from '../errors.ts';
 import type { BodyShape } from './body-shape.ts';
 import { keptBody } from './kept-body.ts';
 import { bodyMediaType } from './media-type.ts';
-import type { Span } from './operation.ts';
+import type { FieldSpan } from './operation.ts';
 import { checkTree, outline, parseJson } from './parse-json.ts';
 import { type BodyBounds, checkSize, readBody } from './read-body.ts';
 import type { Route } from './routes.ts';
@@ -13,12 +13,10 @@ import { announcesBody } from './unread-body.ts';
 export interface RequestBody {
   /** The bytes, decompressed; empty where there is no body. */
   readonly raw: Buffer;
-  /** The same as text, for JSON that is not relayed. */
-  readonly text?: string;
   /** What it parses to, for JSON; of what is relayed only that which openapi.yaml describes. */
   readonly value?: unknown;
   /** Where the described fields of a relayed body stand, by path. */
-  readonly fields?: ReadonlyMap<string, Span>;
+  readonly fields?: ReadonlyMap<string, FieldSpan>;
 }
 
 const noBody: RequestBody = Object.freeze({ raw: Buffer.alloc(0) });
@@ -85,6 +83,5 @@ export async function takeBody(req: IncomingMessage, plan: BodyPlan): Promise<Re
     const { value, fields } = await outline(raw, shape);
     return { raw, value, fields };
   }
-  const { text, value } = parseJson(raw);
-  return { raw, text, value };
+  return { raw, value: parseJson(raw) };
 }

@@ -1,5 +1,4 @@
 import { GatewayError } from '../errors.ts';
-import { findDuplicateKey } from './duplicate-key.ts';
 
 /** Half of a UTF-16 pair without its other half: it has no UTF-8 form, so it would be stored as another character. */
 const loneSurrogate = /\p{Surrogate}/u;
@@ -39,15 +38,10 @@ function checkValue(value: unknown, path: string): void {
 
 /**
  * Refuses what could not be stored, or not be read back as it was sent. Relayed bodies do not need it: nothing of them is stored.
- * @param text valid JSON, nested 100 levels at most
- * @param value what it parses to
- * @throws GatewayError naming the field: `duplicate_parameter` for a key that is there twice, `unknown_parameter` for
- * `__proto__` and its like, `invalid_value` for a NUL, `invalid_encoding` for half a surrogate pair
+ * @param value what JSON has parsed to, nested 100 levels at most; `undefined` where there is none
+ * @throws GatewayError naming the field: `unknown_parameter` for `__proto__` and its like, `invalid_value` for a NUL,
+ * `invalid_encoding` for half a surrogate pair
  */
-export function checkStorable(text: string, value: unknown): void {
-  const twice = findDuplicateKey(text);
-  if (twice !== undefined) {
-    throw new GatewayError('duplicate_parameter', `${twice}: appears twice in the body`, { param: twice });
-  }
+export function checkStorable(value: unknown): void {
   checkValue(value, '');
 }

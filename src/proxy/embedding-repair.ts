@@ -1,33 +1,27 @@
+import { JsonSearch, searchedKey } from '../http/json-search.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
+import { HeldBytes } from './held-bytes.ts';
 
-const key = Buffer.from('"embedding"');
-const openBracket = 0x5b;
-const closeBracket = 0x5d;
 /** The largest vector that is held until it is whole. Bytes; 1 MiB is some 50,000 dimensions. */
 const vectorLimit = 1024 * 1024;
+const bytesOfFloat = 4;
+const vectors = searchedKey('embedding', '[');
 
 /** A vector, written as JSON, as a JSON string with the base64 of its little-endian 32-bit floats. */
-function toBase64(vector: string): string {
+function toBase64(vector: Buffer): string {
   try {
-    const numbers = JSON.parse(vector) as number[];
-    const bytes = Buffer.alloc(numbers.length * 4);
-    for (const [i, number] of numbers.entries()) bytes.writeFloatLE(number, i * 4);
+    const numbers = JSON.parse(vector.toString('latin1')) as unknown[];
+    const bytes = Buffer.allocUnsafe(numbers.length * bytesOfFloat);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    for (let i = 0; i < numbers.length; i += 1) {
+      const number = numbers[i];
+      if (typeof number !== 'number') throw new TypeError(`number ${i} is a ${typeof number}`);
+      view.setFloat32(i * bytesOfFloat, number, true);
+    }
     return `"${bytes.toString('base64')}"`;
   } catch (cause) {
     throw new OutboundError('invalid_response', 'an embedding is no list of numbers', false, { cause });
   }
-}
-
-/** The index of the value after the key at `at`; -1 when more bytes are needed, -2 when it is no key. */
-function valueIndex(bytes: Buffer, at: number): number {
-  let i = at + key.length;
-  let colons = 0;
-  for (; i < bytes.length; i += 1) {
-    const byte = bytes[i];
-    if (byte === 0x3a && colons === 0) colons = 1;
-    else if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return colons === 1 ? i : -2;
-  }
-  return -1;
 }
 
 /**
@@ -36,37 +30,31 @@ function valueIndex(bytes: Buffer, at: number): number {
  * answer numbers all the same.
  */
 export class EmbeddingRepair {
-  #kept: Buffer = Buffer.alloc(0);
+  readonly #search = new JsonSearch(vectors);
+  readonly #held = new HeldBytes(vectorLimit);
 
   /** @throws OutboundError when a vector is no list of numbers or larger than 1 MiB */
   push(chunk: Buffer): Buffer[] {
-    const bytes = this.#kept.length === 0 ? chunk : Buffer.concat([this.#kept, chunk]);
+    const search = this.#search;
     const out: Buffer[] = [];
-    let from = 0;
-    let at = bytes.indexOf(key);
-    while (at !== -1) {
-      const value = valueIndex(bytes, at);
-      if (value === -1) return this.#keep(bytes, from, at, out);
-      if (value >= 0 && bytes[value] === openBracket) {
-        const end = bytes.indexOf(closeBracket, value);
-        if (end === -1) return this.#keep(bytes, from, at, out);
-        out.push(bytes.subarray(from, value), Buffer.from(toBase64(bytes.toString('latin1', value, end + 1))));
-        from = end + 1;
+    for (let at = 0; at < chunk.length; ) {
+      const wasInside = search.isInside;
+      const end = search.next(chunk, at);
+      const part = chunk.subarray(at, end);
+      if (!wasInside) {
+        if (part.length > 0) out.push(part);
+      } else if (!search.isInside) out.push(Buffer.from(toBase64(this.#held.take(part))));
+      else if (!this.#held.add(part)) {
+        throw new OutboundError('invalid_response', 'an embedding is too large to be repaired');
       }
-      at = bytes.indexOf(key, Math.max(from, at + key.length));
+      at = end;
     }
-    return this.#keep(bytes, from, Math.max(from, bytes.length - key.length), out);
-  }
-
-  end(): Buffer[] {
-    return this.#kept.length === 0 ? [] : [this.#kept];
-  }
-
-  #keep(bytes: Buffer, from: number, at: number, out: Buffer[]): Buffer[] {
-    if (bytes.length - at > vectorLimit)
-      throw new OutboundError('invalid_response', 'an embedding is too large to be repaired');
-    if (at > from) out.push(bytes.subarray(from, at));
-    this.#kept = bytes.subarray(at);
     return out;
+  }
+
+  /** A vector that breaks off is passed on as it came. */
+  end(): Buffer[] {
+    const rest = this.#held.take();
+    return rest.length === 0 ? [] : [rest];
   }
 }

@@ -9,7 +9,7 @@ export interface Endpoint {
   /** Reads what the relay needs to know of a body. @throws GatewayError */
   readonly readBody: (call: Call) => ModelBody;
   /** The key that the text of its streams stands under. */
-  readonly textKey?: string;
+  readonly textKey?: 'delta' | 'text';
   /** Whether its streams can be asked for their usage. */
   readonly streamsUsage: boolean;
   /** Whether its answers hold vectors that may have to be repaired. */

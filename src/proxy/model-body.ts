@@ -1,4 +1,4 @@
-import type { Span } from '../http/operation.ts';
+import type { FieldSpan, Span } from '../http/operation.ts';
 import type { RequestedOutput } from '../options.ts';
 import { modelNameTooLong } from './model-name.ts';
 import { listedTokens, requestedOutput } from './requested-output.ts';
@@ -64,7 +64,7 @@ function usageEdits(bytes: Buffer, options: Span | undefined, usage: Span | unde
  * @param prompt what is known of the prompt of a text completion
  * @throws GatewayError `invalid_value` for a model's name that is longer than any
  */
-export function readModelBody(bytes: Buffer, fields: ReadonlyMap<string, Span>, prompt?: unknown): ModelBody {
+export function readModelBody(bytes: Buffer, fields: ReadonlyMap<string, FieldSpan>, prompt?: unknown): ModelBody {
   const modelSpan = fields.get('model');
   const usage = fields.get('stream_options.include_usage');
   const model = modelOf(bytes, modelSpan);

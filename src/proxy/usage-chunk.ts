@@ -1,12 +1,12 @@
-const usageKey = Buffer.from('"usage"');
-const usageObject = /^"usage"\s*:\s*\{/;
+import { JsonSearch, searchedKey } from '../http/json-search.ts';
+
+const usageObjects = searchedKey('usage', '{');
 
 /** Whether a usage object begins somewhere in these bytes; cheap enough for every chunk of a stream. Pure. */
 export function holdsUsage(bytes: Buffer): boolean {
-  for (let at = bytes.indexOf(usageKey); at !== -1; at = bytes.indexOf(usageKey, at + 1)) {
-    if (usageObject.test(bytes.toString('latin1', at, at + 32))) return true;
-  }
-  return false;
+  const search = new JsonSearch(usageObjects);
+  search.next(bytes, 0);
+  return search.isInside;
 }
 
 /** The `data` of an event: its lines joined (WHATWG HTML, 9.2.6). */

@@ -1,3 +1,4 @@
+import { searchedKey } from '../http/json-search.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { ModelBody } from './model-body.ts';
 import type { ReportedUsage } from './reported-usage.ts';
@@ -25,7 +26,7 @@ class Occurrences {
 /** What an answer is made of, for who measures it. */
 export interface MeteredOutput {
   /** The key that the text of a stream stands under: `delta` in chats, `text` in completions. */
-  readonly textKey?: string;
+  readonly textKey?: NonNullable<Endpoint['textKey']>;
   /** Bytes of which an image of the answer has one of each kind at most. Without them images are not counted. */
   readonly imageMarks?: readonly string[];
   /** Answers or images asked for. */
@@ -35,6 +36,8 @@ export interface MeteredOutput {
 /** What may be kept while a piece of text is not complete. Bytes. */
 const textLimit = 64 * 1024;
 const reasonLimit = 1024;
+const finishKey = searchedKey('finish_reason', '"');
+const textKeys = { delta: searchedKey('delta', '{"'), text: searchedKey('text', '{"') };
 /** A shorter time without output says nothing about what a model does in it. Milliseconds. */
 const shortSilence = 1_000;
 /** What stands in a delta beside its text. */
@@ -67,10 +70,11 @@ export class UsageMeter implements Tap {
   constructor({ textKey, imageMarks = [], choices }: MeteredOutput) {
     this.#choices = choices;
     this.#images = imageMarks.map((mark) => new Occurrences(mark));
-    this.#finished = new ValueReader('finish_reason', reasonLimit, (value) => {
+    this.#finished = new ValueReader(finishKey, reasonLimit, (value) => {
       if (typeof value === 'string') this.#finishedChoices += 1;
     });
-    this.#text = textKey === undefined ? undefined : new ValueReader(textKey, textLimit, (value) => this.#wrote(value));
+    this.#text =
+      textKey === undefined ? undefined : new ValueReader(textKeys[textKey], textLimit, (value) => this.#wrote(value));
   }
 
   /** The request has been sent to an upstream, which is at work from now on. */

@@ -1,8 +1,11 @@
+import { searchedKey } from '../http/json-search.ts';
 import { type ReportedUsage, usageFrom } from './reported-usage.ts';
 import { ValueReader } from './value-reader.ts';
 
 /** What may be kept while a usage object is not complete. Bytes. */
 const keepLimit = 16 * 1024;
+
+const usageKey = searchedKey('usage', '{');
 
 const tokensOf = ({ inputTokens, outputTokens }: ReportedUsage): number => inputTokens + outputTokens;
 
@@ -13,7 +16,7 @@ const tokensOf = ({ inputTokens, outputTokens }: ReportedUsage): number => input
 export class UsageReader {
   /** The usage read; `undefined` until there is one that can be believed. */
   usage: ReportedUsage | undefined;
-  readonly #reader = new ValueReader('usage', keepLimit, (value) => {
+  readonly #reader = new ValueReader(usageKey, keepLimit, (value) => {
     const usage = usageFrom(value);
     if (usage && (!this.usage || tokensOf(usage) >= tokensOf(this.usage))) this.usage = usage;
   });

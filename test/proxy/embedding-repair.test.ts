@@ -24,12 +24,23 @@ describe('the repair of embeddings', () => {
       expect(repair(floats, size), `pieces of ${size}`).to.equal(repaired);
   });
 
+  it('costs no more for each byte of a long vector than of a short one, however it is cut', () => {
+    const long = `{"embedding":[${'0.25,'.repeat(60_000)}0.25]}`;
+    const began = process.cpuUsage();
+    const inPieces = repair(long, 1);
+    const { user, system } = process.cpuUsage(began);
+    expect(inPieces).to.equal(repair(long));
+    expect((user + system) / 1e6, 'CPU seconds').to.be.below(2);
+  });
+
   it('leaves base64 alone', () => {
     for (const size of [1, 5, 1000]) expect(repair(repaired, size)).to.equal(repaired);
   });
 
   it('fails on a vector that is none', () => {
-    expect(() => repair('{"embedding":[1,}]')).to.throw();
+    for (const vector of ['[1,}]', '[1,null]', '["1"]', '[[1],[2]]']) {
+      expect(() => repair(`{"embedding":${vector}}`), vector).to.throw(/no list of numbers/);
+    }
     expect(() => repair(`{"embedding":[${'1,'.repeat(1_000_000)}`)).to.throw(/too large/);
   });
 });

@@ -1,13 +1,15 @@
 import { expect } from 'chai';
+import { searchedKey } from '../../src/http/json-search.ts';
 import { ValueReader } from '../../src/proxy/value-reader.ts';
 
 const keepLimit = 64 * 1024;
+const content = searchedKey('content', '{"');
 
 /** The values under `content`, read from pieces of the text that end where `cuts` says. */
 function read(text: string | Buffer, cuts: readonly number[] = []): unknown[] {
   const bytes = Buffer.from(text);
   const values: unknown[] = [];
-  const reader = new ValueReader('content', keepLimit, (value) => values.push(value));
+  const reader = new ValueReader(content, keepLimit, (value) => values.push(value));
   let start = 0;
   for (const end of [...cuts, bytes.length]) {
     reader.read(bytes.subarray(start, end));
@@ -65,7 +67,7 @@ describe('the reading of values as they pass by', () => {
   it('keeps no more of a value than its limit, and finds the next one', () => {
     for (const size of [1, 1_000, keepLimit - 1]) {
       const values: unknown[] = [];
-      const reader = new ValueReader('content', keepLimit, (value) => values.push(value));
+      const reader = new ValueReader(content, keepLimit, (value) => values.push(value));
       const bytes = Buffer.from(`{"content":"${'x'.repeat(2 * keepLimit)}","content":"next"}`);
       for (let at = 0; at < bytes.length; at += size) reader.read(bytes.subarray(at, at + size));
       expect([reader.hasLost, values], `pieces of ${size}`).to.deep.equal([true, ['next']]);

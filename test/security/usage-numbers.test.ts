@@ -126,6 +126,7 @@ describe('what a request asks for is reserved', () => {
     ],
     [{ input: [1, 2, 3, 4, 5] }, 1, undefined, 5],
     [{ input: ['1, 2', '3'] }, 1, undefined, 0],
+    [{ input: '1, 2', dimensions: 3 }, 1, undefined, 0],
   ] as const) {
     it(JSON.stringify(body), () => {
       const { output, listedTokens } = readText(JSON.stringify({ model: 'm', ...body }));
