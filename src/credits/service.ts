@@ -67,7 +67,7 @@ export interface CreditService {
    * it is new in this process, was idle for longer than the lease of what is set aside, or had nothing left.
    * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` where there are some that cannot be spent yet
    */
-  admit(call: ModelCall, estimatedTokens: number, output?: RequestedOutput): Reservation | Promise<Reservation>;
+  admit(call: ModelCall, estimatedTokens: number, output?: RequestedOutput): Promise<Reservation>;
   /** Credits were given to the account, and that is committed: they can be spent here when this resolves. */
   credited(userId: string): Promise<void>;
   /** Charges for usage records, each once, in the transaction that they are counted in. */
@@ -153,15 +153,6 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
     return isEmpty ? insufficient() : tooFast();
   }
 
-  async function reserveWhenAgreed(userId: string, amount: number, agreed: Promise<void>): Promise<Reservation> {
-    try {
-      await agreed;
-    } catch (error) {
-      throw asUnavailable(error);
-    }
-    return reserve(userId, amount);
-  }
-
   /** @throws GatewayError `insufficient_credits`, `rate_limit_exceeded`, `database_unavailable` */
   function reserve(userId: string, amount: number): Reservation {
     const allowance = allowances.of(userId);
@@ -195,11 +186,15 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
       await Promise.all([accounts.createCollection(), deps.ledger.createIndexes()]);
     },
 
-    admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
+    async admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
       const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
-      // what costs nothing needs no credits; while nobody can be asked, only what was set aside before may be spent
-      const agreed = amount > 0 && !database?.isUnavailable ? allowances.agreed(userId) : undefined;
-      return agreed ? reserveWhenAgreed(userId, amount, agreed) : reserve(userId, amount);
+      try {
+        // what costs nothing needs no credits; while nobody can be asked, only what was set aside before may be spent
+        if (amount > 0 && !database?.isUnavailable) await allowances.agreed(userId);
+      } catch (error) {
+        throw asUnavailable(error);
+      }
+      return reserve(userId, amount);
     },
 
     credited: allowances.refresh,

@@ -9,7 +9,6 @@ import { answerError, isAnswered } from './errors.ts';
 import { createMatcher, type Match } from './match.ts';
 import { OpenRequests } from './open-requests.ts';
 import type { Call, DataOperation, OperationTable, Reply } from './operation.ts';
-import { isPending } from './pending.ts';
 import type { Authenticate } from './principal.ts';
 import { createCallReader } from './read-call.ts';
 import { sendReply } from './reply.ts';
@@ -118,9 +117,7 @@ export async function createEdge(deps: EdgeDependencies): Promise<Edge> {
       requireOneHost(req);
       const { route, params } = requireRoute(found);
       const askedAt = performance.now();
-      const recognised = authenticate(req, isOfModels(route));
-      // a body is cheapest to read when listening to it begins in the turn that its request came in
-      const principal = isPending(recognised) ? await recognised : recognised;
+      const principal = await authenticate(req, isOfModels(route));
       const waited = Math.min(performance.now() - askedAt, longestRecognition);
       if (!principal)
         throw new GatewayError('invalid_api_key', 'This API key is not known, has expired or has been revoked');

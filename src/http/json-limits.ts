@@ -12,7 +12,10 @@ export const smallTree = 4 * 1024 * 1024;
 /** And so many, however large it is, for a tree is validated in one go. */
 export const largestTree = 8 * 1024 * 1024;
 
-/** A string of more bytes is `…` in what is kept. */
+/**
+ * A string of more bytes is `…` in what is kept. Without that, 2,048 texts to embed (900 KB) take 1.25 times the CPU of a whole
+ * call (1.22 to 1.35 in five rounds), and a text of 32 MiB holds the event loop for 162 ms instead of 7, in 91 MB instead of 14.
+ */
 export const keptString = 64;
 /** So many keys may stand in an object whose keys are acted on. */
 export const maxKeys = 1_000;

@@ -14,8 +14,9 @@ export type PlainlyValid = (route: Route, headers: IncomingHttpHeaders, body: un
 const isOptionalHeader = ({ in: place, required }: SpecSchema) => place === 'header' && required !== true;
 
 /**
- * Makes the look that frequent calls get first: the schemas of openapi.yaml alone, which takes a twentieth of the
- * validator's time. What has parameters to be looked at too is never plain.
+ * Makes the look that frequent calls get first: the schemas of openapi.yaml alone. Without it a published event takes 1.11 times
+ * the CPU of the whole request (1.06 to 1.21 in five rounds), a small chat 1.02 to 1.11 times. What has parameters to be
+ * looked at too is never plain.
  */
 export function createPlainlyValid({ components }: Spec, routes: readonly Route[]): PlainlyValid {
   // the document is our own: what checks schemas would stay in memory

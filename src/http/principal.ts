@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { isStorableId } from '../ids.ts';
 import { type Principal, scopes } from './operation.ts';
-import { isPending } from './pending.ts';
 
 /** Says whose request it is; `null` is nobody's. */
 export type Authenticate = (
@@ -62,10 +61,5 @@ function toPrincipal(given: unknown, option: string): Principal | null {
 
 /** A host's function that says whose request it is, with its result checked as a whole, once. */
 export function checkedAuthenticate(option: string, authenticate: Authenticate): Authenticate {
-  return (req) => {
-    const given = authenticate(req);
-    return isPending(given)
-      ? Promise.resolve(given).then((one) => toPrincipal(one, option))
-      : toPrincipal(given, option);
-  };
+  return async (req) => toPrincipal(await authenticate(req), option);
 }

@@ -52,7 +52,7 @@ function takeFromHost(req: ParsedByHost, kept: Buffer | undefined, { reservation
 }
 
 /** Takes the body from wherever it is: kept by the host, parsed by it, or still to be read. */
-function takeBytes(req: IncomingMessage, plan: BodyPlan): Buffer | Promise<Buffer> {
+async function takeBytes(req: IncomingMessage, plan: BodyPlan): Promise<Buffer> {
   const kept = keptBody(req);
   return kept || req.readableDidRead ? takeFromHost(req, kept, plan) : readBody(req, plan);
 }

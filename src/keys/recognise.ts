@@ -14,7 +14,7 @@ export interface RecogniseDeps {
 }
 
 /** Says whose key it is; `null` where it is nobody's, or not good. */
-export type Recognise = (token: string, isModelCall: boolean) => Principal | null | Promise<Principal | null>;
+export type Recognise = (token: string, isModelCall: boolean) => Promise<Principal | null>;
 
 /**
  * Recognises keys however the database is: model calls go on with keys that were checked within the grace period,
@@ -30,7 +30,7 @@ export function createRecognise({ keys, database }: RecogniseDeps): Recognise {
     }
   }
 
-  return function recognise(token, isModelCall) {
+  return async function recognise(token, isModelCall) {
     const known = isModelCall ? keys.recall(token) : undefined;
     if (known === null || (known && database.isUnavailable)) return known;
     const cached = keys.recogniseCached(token);

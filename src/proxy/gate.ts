@@ -12,8 +12,7 @@ export interface Pass {
 }
 
 /**
- * Asked before a call is routed. Answers at once wherever it can, so that calls seldom wait. `undefined` lets it through and
- * wants to hear no more.
+ * Asked before a call is routed. `undefined` lets it through and wants to hear no more.
  * @param estimatedTokens what the request is likely to use before its answer
  * @param output what it asks for
  * @throws GatewayError to refuse the call
@@ -40,8 +39,7 @@ export async function openGates(
   const passes: Pass[] = [];
   try {
     for (const gate of gates) {
-      const answer = gate(info, estimatedTokens, output);
-      const pass = answer instanceof Promise ? await answer : answer;
+      const pass = await gate(info, estimatedTokens, output);
       if (!pass) continue;
       passes.push(pass);
       for (const name in pass.headers) res.setHeader(name, pass.headers[name] as string);

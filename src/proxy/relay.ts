@@ -112,8 +112,7 @@ class RelayedCall {
       this.deps.hooks?.onResponse(this.requested.info, upstream.name, response.status, this.#firstByteMs);
       refuse(answer, this.call);
       answered = response.status < 300;
-      const sent = this.#send(answer, res);
-      const ending = sent instanceof Promise ? await sent : sent;
+      const ending = await this.#send(answer, res);
       if (answered) this.#closeUsage(usage, upstream, ending);
       else this.#dropUsage(usage);
     } catch (error) {
@@ -153,7 +152,7 @@ class RelayedCall {
     }
   };
 
-  #send({ upstream, response }: Answer, res: ServerResponse): CallEnding | Promise<CallEnding> {
+  #send({ upstream, response }: Answer, res: ServerResponse): Promise<CallEnding> {
     const { call, cutoff, deps } = this;
     const shownUpstream = deps.exposeUpstream ? upstream.name : undefined;
     if (isMasked(upstream, response))

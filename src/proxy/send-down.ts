@@ -134,7 +134,7 @@ function beginsAsJson(bytes: Buffer): boolean {
 }
 
 /** Sends down what can be held, or begins to send what turned out too large for that. */
-function sendHeld(descent: Descent, bytes: Buffer, whole: boolean): CallEnding | Promise<CallEnding> {
+async function sendHeld(descent: Descent, bytes: Buffer, whole: boolean): Promise<CallEnding> {
   const { response } = descent;
   if (whole) {
     const text = bytes.toString('latin1');
@@ -149,10 +149,10 @@ function sendHeld(descent: Descent, bytes: Buffer, whole: boolean): CallEnding |
 }
 
 /**
- * Sends an answer down; what comes of it is how that ended. Throws or rejects with a GatewayError or OutboundError as long
- * as nothing has been sent.
+ * Sends an answer down; resolves to how that ended. Rejects with a GatewayError or OutboundError as long as nothing has been
+ * sent.
  */
-export function sendDown(descent: Descent): CallEnding | Promise<CallEnding> {
+export async function sendDown(descent: Descent): Promise<CallEnding> {
   const { response, cutoff, betweenChunks } = descent;
   if (isEncoded(response.headers)) return sendLarge({ ...descent, repairsVectors: false }, Buffer.alloc(0));
   if (isEventStream(response.headers) && response.status < 300) return sendEvents(descent);
@@ -160,6 +160,6 @@ export function sendDown(descent: Descent): CallEnding | Promise<CallEnding> {
   const bytes = response.data.takeWhole();
   if (bytes) return sendHeld(descent, bytes, true);
   cutoff.expect(betweenChunks);
-  const held = collect(response.data, holdLimit, () => cutoff.progress());
-  return held.then((collected) => sendHeld(descent, collected.bytes, collected.whole));
+  const held = await collect(response.data, holdLimit, () => cutoff.progress());
+  return sendHeld(descent, held.bytes, held.whole);
 }
