@@ -6,6 +6,7 @@ import { createAlarms } from './alarms.ts';
 import type { AttemptRef, ScheduledRef } from './attempt-ref.ts';
 import { createJobsBackend } from './jobs-backend.ts';
 import { toStoredJob } from './jobs-store.ts';
+import { createPeriodic } from './periodic.ts';
 import { createWaitingJobs } from './waiting-jobs.ts';
 
 const jobName = 'delivery attempt';
@@ -25,6 +26,8 @@ const processEvery = 5_000;
 const alarmHorizon = 30_000;
 /** When a job rings whose attempt is due and waits for a place: only if it was forgotten. Milliseconds. */
 const forgottenAfter = 600_000;
+/** How often it is looked whether the indexes are still there. Milliseconds. */
+const usualIndexInterval = 10_000;
 /** Jobs of one fan-out that are inserted at the same time. */
 const insertsAtOnce = 500;
 
@@ -37,6 +40,8 @@ export interface JobsDeps {
   /** Rings when a job is due by this process's clock. Never throws: Agenda would not run the job again. */
   readonly onBell: (bell: ScheduledRef) => void;
   readonly logger: Logger;
+  /** How often indexes are built that somebody has dropped. Milliseconds. @default 10_000 */
+  readonly indexInterval?: number;
 }
 
 /**
@@ -61,7 +66,14 @@ export interface Jobs {
 }
 
 /** Jobs kept by Agenda in the same database, on the same connection. */
-export function createJobs({ connection, owner, collection, onBell, logger }: JobsDeps): Jobs {
+export function createJobs({
+  connection,
+  owner,
+  collection,
+  onBell,
+  logger,
+  indexInterval = usualIndexInterval,
+}: JobsDeps): Jobs {
   // bells need not survive anything, so they do not wait for a majority
   const owned = { name: jobName, lastModifiedBy: owner } as const;
   const db = connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
@@ -87,6 +99,9 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
       await oneBell();
     });
   }
+
+  /** Who drops the collection takes the indexes along; without them, each job that is removed reads all others. */
+  const upkeep = createPeriodic('building the indexes of jobs', indexInterval, buildIndexes, logger);
 
   function createAgenda(): Agenda {
     const made = new Agenda({
@@ -152,9 +167,10 @@ export function createJobs({ connection, owner, collection, onBell, logger }: Jo
     },
     async start() {
       await agenda?.start();
+      upkeep.start();
     },
     async stop() {
-      await waiting.flush();
+      await Promise.all([waiting.flush(), upkeep.stop()]);
       stopped = true;
       alarms.clear();
       await agenda?.stop(false);
