@@ -1,3 +1,4 @@
+import { UnansweredError } from './answered.ts';
 import { type ItemOutcome, writeIsolated } from './write-failure.ts';
 
 /**
@@ -9,6 +10,12 @@ import { type ItemOutcome, writeIsolated } from './write-failure.ts';
 export interface Group<Item, Result> {
   /** Resolves with what the write made of this item; rejects when the item cannot be written, or nothing can. */
   add(item: Item): Promise<Result>;
+  /**
+   * The same for what is of no use later: what has not had its turn by then is not written, and rejects with an
+   * UnansweredError. A database that is too slow would else be kept busy with what nobody waits for any more.
+   * @param until by `performance.now()`, milliseconds
+   */
+  addUntil(item: Item, until: number): Promise<Result>;
 }
 
 export interface GroupOptions<Item, Result> {
@@ -29,6 +36,7 @@ export interface GroupOptions<Item, Result> {
 
 interface Waiting<Item, Result> {
   readonly item: Item;
+  readonly until: number;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -58,9 +66,27 @@ export function createGroup<Item, Result>(options: GroupOptions<Item, Result>): 
 
   const lingers = () => linger > 0 && hadCompany;
 
+  /** The next of those that somebody waits for. */
+  function take(): Waiting<Item, Result>[] {
+    const now = performance.now();
+    const group: Waiting<Item, Result>[] = [];
+    let taken = 0;
+    while (taken < waiting.length && group.length < most) {
+      const next = waiting[taken] as Waiting<Item, Result>;
+      taken += 1;
+      if (next.until > now) group.push(next);
+      else next.reject(new UnansweredError('the database was too slow for this to be written in time'));
+    }
+    waiting.splice(0, taken);
+    return group;
+  }
+
   function writeNext(): void {
     scheduled = false;
-    while (waiting.length > 0 && writing < atOnce) void writeGroup(waiting.splice(0, most));
+    while (waiting.length > 0 && writing < atOnce) {
+      const group = take();
+      if (group.length > 0) void writeGroup(group);
+    }
   }
 
   function schedule(): void {
@@ -70,12 +96,12 @@ export function createGroup<Item, Result>(options: GroupOptions<Item, Result>): 
     else setImmediate(writeNext);
   }
 
-  return {
-    add(item) {
-      return new Promise((resolve, reject) => {
-        waiting.push({ item, resolve, reject });
-        schedule();
-      });
-    },
-  };
+  function addUntil(item: Item, until: number): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      waiting.push({ item, until, resolve, reject });
+      schedule();
+    });
+  }
+
+  return { add: (item) => addUntil(item, Number.POSITIVE_INFINITY), addUntil };
 }

@@ -106,4 +106,38 @@ describe('A group commit', () => {
     writes[1]?.end();
     expect(await next).to.equal('result 2');
   });
+
+  it('writes nothing that nobody waits for any more when its turn comes', async () => {
+    const { group, writes, groups } = start({ most: 2 });
+    const first = group.add(1);
+    await turn();
+    const late = performance.now() + 20;
+    const calls = [group.addUntil(2, late), group.add(3), group.addUntil(4, late), group.addUntil(5, late + 60_000)];
+    const settled = Promise.allSettled(calls);
+    while (performance.now() < late) await turn();
+    writes[0]?.end();
+    await first;
+    await turn();
+    writes[1]?.end();
+
+    const outcomes = await settled;
+    expect(groups()).to.deep.equal([[1], [3, 5]]);
+    expect(outcomes.map(({ status }) => status)).to.deep.equal(['rejected', 'fulfilled', 'rejected', 'fulfilled']);
+    expect((outcomes[0] as PromiseRejectedResult).reason)
+      .to.be.an('error')
+      .with.property('name', 'UnansweredError');
+  });
+
+  it('goes on after a moment in which all that waited were late', async () => {
+    const { group, writes } = start();
+    const late = group.addUntil(1, performance.now());
+    await late.then(
+      () => expect.fail('it was late'),
+      () => {},
+    );
+    const next = group.add(2);
+    await turn();
+    writes[0]?.end();
+    expect(await next).to.equal('result 2');
+  });
 });

@@ -29,12 +29,13 @@ function proven(event: StoredEvent, writtenIn: string): StoredEvent {
 
 /**
  * Inserts events; those published at the same moment become one write, majority and journal.
- * Rejects with code 11000 where the user has an event with that idempotency key.
+ * Rejects with code 11000 where the user has an event with that idempotency key. Nobody waits for it any more after `until`,
+ * by `performance.now()`.
  */
 export function createInsertEvent(
   { insertEach }: Pick<BareWrites, 'insertEach'>,
   clock: DatabaseClock,
-): (event: NewEvent) => Promise<StoredEvent> {
+): (event: NewEvent, until: number) => Promise<StoredEvent> {
   /** The driver tries no bare command again. What the first try has stored is met by the second under its own id. */
   async function insertTwice(events: readonly StoredEvent[]): Promise<Inserted> {
     try {
@@ -59,8 +60,8 @@ export function createInsertEvent(
     },
   });
 
-  return async function insertEvent(event) {
-    const outcome = await inserts.add(event);
+  return async function insertEvent(event, until) {
+    const outcome = await inserts.addUntil(event, until);
     if ('stored' in outcome) return outcome.stored;
     throw outcome.error;
   };

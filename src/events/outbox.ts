@@ -1,6 +1,7 @@
 import type { ClientSession } from 'mongoose';
+import { UnansweredError } from '../answered.ts';
 import { bareWrites, durableCollection } from '../collection.ts';
-import { findAllConfirmed } from '../confirmed-reads.ts';
+import { findAllConfirmed, findConfirmed } from '../confirmed-reads.ts';
 import { createDatabaseClock, type DatabaseClock } from '../database-clock.ts';
 import { isDuplicateKey } from '../duplicate-key.ts';
 import { createGroup } from '../group-commit.ts';
@@ -35,8 +36,13 @@ export interface UnfinishedPage {
 /** The durable record of events, and of whose fan-out is still to be done. */
 export interface Outbox {
   init(): Promise<void>;
-  /** Writes the event, or finds the one that already has its user and idempotency key. Majority and journal. */
-  store(event: NewEvent, session?: ClientSession): Promise<StoredEvent>;
+  /**
+   * Writes the event, or finds the one that already has its user and idempotency key. Majority and journal.
+   * @param until when nobody waits for it any more, by `performance.now()`. @default never
+   */
+  store(event: NewEvent, until?: number): Promise<StoredEvent>;
+  /** The same in a transaction. */
+  storeIn(session: ClientSession, event: NewEvent): Promise<StoredEvent>;
   /** The bytes to send; `null` when the event is gone, which is confirmed. */
   body(id: string): Promise<Buffer | null>;
   markFannedOut(id: string): Promise<void>;
@@ -51,6 +57,9 @@ const withoutBody = { body: 0 } as const;
 const beginning: EventPlace = { acceptedAt: new Date(0), _id: '' };
 /** Events read or marked at once. */
 const groupSize = 500;
+
+const keyOf = ({ userId, idempotencyKey }: Pick<EventDocument, 'userId' | 'idempotencyKey'>) =>
+  JSON.stringify([userId, idempotencyKey]);
 
 /** Inserts `event` stamped with the server's time unless the filter found one: the stage must not change what is there. */
 function insertOnly(event: NewEvent) {
@@ -84,31 +93,44 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
     },
   });
 
-  async function upsert(event: NewEvent, session?: ClientSession): Promise<StoredEvent> {
-    const { userId, idempotencyKey } = event;
-    const stored = await collection.findOneAndUpdate({ userId, idempotencyKey }, insertOnly(event), {
-      upsert: true,
-      returnDocument: 'after',
-      projection: withoutBody,
-      ...(session && { session }),
-    });
-    return stored as StoredEvent;
-  }
+  /** The events that have the keys of these; found by a majority, or not there at all. */
+  const sameKeys = createGroup<NewEvent, StoredEvent | null>({
+    most: groupSize,
+    async write(group) {
+      const keys = group.map(({ userId, idempotencyKey }) => ({ userId, idempotencyKey }));
+      const found = await findConfirmed(collection, { $or: keys }, { projection: withoutBody, hint: 'idempotency' });
+      const byKey = new Map(found.map((event) => [keyOf(event), event as StoredEvent]));
+      return group.map((event) => byKey.get(keyOf(event)) ?? null);
+    },
+  });
 
   return {
     async init() {
       await events.createIndexes();
     },
-    async store(event, session) {
-      // a duplicate key would abort the caller's whole transaction
-      if (session?.inTransaction()) return upsert(event, session);
-      try {
-        return await insertEvent(event);
-      } catch (error) {
-        // the upsert that changes nothing also waits until a majority has the event that was there
-        if (isDuplicateKey(error)) return upsert(event);
-        throw error;
+    async store(event, until = Number.POSITIVE_INFINITY) {
+      for (let triesLeft = 2; triesLeft > 0; triesLeft -= 1) {
+        try {
+          return await insertEvent(event, until);
+        } catch (error) {
+          if (!isDuplicateKey(error)) throw error;
+        }
+        const stored = await sameKeys.addUntil(event, until);
+        if (stored) return stored;
+        // it was rolled back in between: the key is free
       }
+      throw new UnansweredError('the database has an event with this idempotency key, and then has none');
+    },
+    // a duplicate key would abort the caller's whole transaction
+    async storeIn(session, event) {
+      const { userId, idempotencyKey } = event;
+      const stored = await collection.findOneAndUpdate({ userId, idempotencyKey }, insertOnly(event), {
+        upsert: true,
+        returnDocument: 'after',
+        projection: withoutBody,
+        session,
+      });
+      return stored as StoredEvent;
     },
     body: bodies.add,
     markFannedOut: marks.add,

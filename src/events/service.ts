@@ -70,6 +70,8 @@ export interface EventService {
 
 /** The event that is being stored, once it is; and whether its publisher has been told that it will not be. */
 interface Storing {
+  /** When its publisher waits no more, by `performance.now()`. */
+  readonly until: number;
   event: NewEvent | undefined;
   isGivenUp: boolean;
 }
@@ -111,7 +113,8 @@ export function createEventService(deps: EventServiceDeps): EventService {
    */
   async function bounded(publish: (storing: Storing) => Promise<PublishedEvent>): Promise<PublishedEvent> {
     database?.require();
-    const storing: Storing = { event: undefined, isGivenUp: false };
+    const until = database ? performance.now() + longestWait : Number.POSITIVE_INFINITY;
+    const storing: Storing = { until, event: undefined, isGivenUp: false };
     const published = publish(storing);
     try {
       return await (database?.bound(published, longestWait) ?? published);
@@ -123,8 +126,8 @@ export function createEventService(deps: EventServiceDeps): EventService {
     }
   }
 
-  async function store(event: NewEvent): Promise<StoredEvent> {
-    return (await storeTogether?.(event)) ?? outbox.store(event);
+  async function store(event: NewEvent, until: number): Promise<StoredEvent> {
+    return (await storeTogether?.(event, until)) ?? outbox.store(event, until);
   }
 
   /** `storing` is the event, or the one that has its idempotency key. */
@@ -166,24 +169,24 @@ export function createEventService(deps: EventServiceDeps): EventService {
       if (session?.inTransaction()) {
         const event = toEvent(await subscribers(userId, type, session));
         // in a transaction it is the caller's driver that retries, by the error's labels
-        return record(event, data, outbox.store(event, session), session);
+        return record(event, data, outbox.storeIn(session, event), session);
       }
       return bounded(async (storing) => {
         if (session) {
           const lookupElection = latestElection(deps.connection);
           const audience = { ...(await subscribers(userId, type, session)), lookupElection };
           const event = beginToStore(storing, toEvent(audience));
-          return record(event, data, store(event));
+          return record(event, data, store(event, storing.until));
         }
         const { actual, expected, isAsExpected } = ask(userId, type);
         if (expected && storeTogether) {
           const event = beginToStore(storing, toEvent(expected));
-          const together = await storeTogether(event, isAsExpected);
+          const together = await storeTogether(event, storing.until, isAsExpected);
           if (together) return record(event, data, Promise.resolve(together));
-          if (await isAsExpected) return record(event, data, outbox.store(event));
+          if (await isAsExpected) return record(event, data, outbox.store(event, storing.until));
         }
         const event = beginToStore(storing, toEvent(await actual));
-        return record(event, data, store(event));
+        return record(event, data, store(event, storing.until));
       });
     },
     async publishTest({ userId, type, webhookId }) {
@@ -194,7 +197,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
       const event = toNewEvent(createEnvelope(type, data, Date.now()), userId, audience, choices);
       return bounded((storing) => {
         beginToStore(storing, event);
-        return record(event, data, store(event));
+        return record(event, data, store(event, storing.until));
       });
     },
     transaction: transactions.run,

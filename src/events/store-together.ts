@@ -34,9 +34,10 @@ export interface StoreTogetherDeps {
 export interface StoreTogether {
   /**
    * Resolves to `null` when the event is to be stored in another way, or not at all.
+   * @param until when nobody waits for it any more, by `performance.now()`
    * @param condition without which nothing is to be stored; by default there is none
    */
-  (event: NewEvent, condition?: Promise<boolean>): Promise<StoredEvent | null>;
+  (event: NewEvent, until: number, condition?: Promise<boolean>): Promise<StoredEvent | null>;
   /** To be called when nothing more is stored. */
   close(): Promise<void>;
 }
@@ -154,10 +155,14 @@ export function createStoreTogether({ events, births, clock, open }: StoreTogeth
     },
   });
 
-  async function storeTogether(event: NewEvent, condition?: Promise<boolean>): Promise<StoredEvent | null> {
+  async function storeTogether(
+    event: NewEvent,
+    until: number,
+    condition?: Promise<boolean>,
+  ): Promise<StoredEvent | null> {
     const count = event.targets.length;
     const isSuitable = count > 0 && count <= targetsLimit && event.lookupElection !== 'unknown';
-    return isSuitable ? group.add({ event, condition }) : null;
+    return isSuitable ? group.addUntil({ event, condition }, until) : null;
   }
 
   return Object.assign(storeTogether, {

@@ -42,7 +42,12 @@ describe('Jobs', () => {
     const data = { deliveryId: 'dlv_1', webhookId: 'wh_1', attempt: 1 };
     const nextRunAt = new Date(Date.now() + 3_600_000);
     await kept.drop();
-    await kept.insertMany([{ data, nextRunAt }, { data, nextRunAt }]).catch(() => {});
+    await kept
+      .insertMany([
+        { data, nextRunAt },
+        { data, nextRunAt },
+      ])
+      .catch(() => {});
     await areBack();
     expect(await kept.countDocuments({ 'data.deliveryId': 'dlv_1' })).to.be.below(2);
   });

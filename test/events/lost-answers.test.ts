@@ -95,7 +95,7 @@ describe('A publication whose answers are lost', () => {
     ['insert', 'gateway_events'],
     ['insert', 'gateway_deliveries'],
     ['commitTransaction', undefined],
-    ['findAndModify', 'gateway_events'],
+    ['find', 'gateway_events'],
     ['update', 'gateway_events'],
   ];
   for (const [name, collection] of kinds) {
@@ -110,7 +110,7 @@ describe('A publication whose answers are lost', () => {
         );
         const results = await publishAll(idempotencyKey);
         // a repetition is what meets the event that is there
-        if (name === 'findAndModify') await publishAll(idempotencyKey);
+        if (name === 'find' && collection === 'gateway_events') await publishAll(idempotencyKey);
         lost.stop();
 
         if (name !== 'update') expect(lost.left(), 'answers that were not lost').to.be.below(times);
