@@ -29,7 +29,7 @@ function proven(event: StoredEvent, writtenIn: string): StoredEvent {
 
 /**
  * Inserts events; those published at the same moment become one write, majority and journal.
- * Rejects with code 11000 where the user has an event with that idempotency key. Nobody waits for it any more after `until`,
+ * Rejects with code 11000 where the user has an event with that idempotency key. Its turn must come before `until`,
  * by `performance.now()`.
  */
 export function createInsertEvent(

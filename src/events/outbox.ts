@@ -38,7 +38,7 @@ export interface Outbox {
   init(): Promise<void>;
   /**
    * Writes the event, or finds the one that already has its user and idempotency key. Majority and journal.
-   * @param until when nobody waits for it any more, by `performance.now()`. @default never
+   * @param until when its turn to be written must have come, by `performance.now()`. @default never
    */
   store(event: NewEvent, until?: number): Promise<StoredEvent>;
   /** The same in a transaction. */

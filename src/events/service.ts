@@ -70,7 +70,7 @@ export interface EventService {
 
 /** The event that is being stored, once it is; and whether its publisher has been told that it will not be. */
 interface Storing {
-  /** When its publisher waits no more, by `performance.now()`. */
+  /** Until when each of its writes may begin, by `performance.now()`. */
   readonly until: number;
   event: NewEvent | undefined;
   isGivenUp: boolean;
@@ -85,6 +85,11 @@ function beginToStore(storing: Storing, event: NewEvent): NewEvent {
 
 /** How long a publication waits for the database: less than a request that publishes, which tells what became of it. Milliseconds. */
 const longestWait = 3_500;
+/**
+ * How long it may wait for its turn to be written: whoever has one still has as long to be answered. Where writes begin with those
+ * whose time is nearly over, a database that is too slow for a moment answers everybody too late from then on. Milliseconds.
+ */
+const longestTurn = longestWait / 2;
 
 /** What this package can do with events: publish them, alone or with a caller's own writes. */
 export function createEventService(deps: EventServiceDeps): EventService {
@@ -113,7 +118,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
    */
   async function bounded(publish: (storing: Storing) => Promise<PublishedEvent>): Promise<PublishedEvent> {
     database?.require();
-    const until = database ? performance.now() + longestWait : Number.POSITIVE_INFINITY;
+    const until = database ? performance.now() + longestTurn : Number.POSITIVE_INFINITY;
     const storing: Storing = { until, event: undefined, isGivenUp: false };
     const published = publish(storing);
     try {

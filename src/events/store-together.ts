@@ -34,7 +34,7 @@ export interface StoreTogetherDeps {
 export interface StoreTogether {
   /**
    * Resolves to `null` when the event is to be stored in another way, or not at all.
-   * @param until when nobody waits for it any more, by `performance.now()`
+   * @param until when its turn must have come, by `performance.now()`
    * @param condition without which nothing is to be stored; by default there is none
    */
   (event: NewEvent, until: number, condition?: Promise<boolean>): Promise<StoredEvent | null>;
