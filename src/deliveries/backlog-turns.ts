@@ -14,6 +14,8 @@ export interface BacklogTurns {
   /** Whether something waits of the account, or of a webhook whose account is not known. */
   has(webhook: WebhookRef): boolean;
   readonly size: number;
+  /** Whether the last look found all that was asked of it: there may be more that is due longest. */
+  isBehind(webhookId: string): boolean;
   /** How many attempts of which webhooks are claimed next, of so many in all; and how many of those are left over. */
   next(limit: number): { readonly shares: Map<string, number>; readonly left: number };
   /** For each webhook a number that tells later whether it was added again. */
@@ -63,6 +65,7 @@ export function createBacklogTurns({ wanted, wantedOf }: Pick<BacklogDeps, 'want
   /** By account and webhook, each in the order in which they were served, the one served longest ago first. */
   const accounts = new Map<string, Map<string, number>>();
   const owners = new Map<string, string>();
+  const behind = new Set<string>();
   let added = 0;
 
   function put(webhookId: string, userId: string, serial: number): void {
@@ -109,6 +112,7 @@ export function createBacklogTurns({ wanted, wantedOf }: Pick<BacklogDeps, 'want
     get size() {
       return owners.size;
     },
+    isBehind: (webhookId) => behind.has(webhookId),
     /** What is wanted in all is divided evenly, and so is what is wanted of an account. */
     next(limit) {
       const shares = new Map<string, number>();
@@ -140,12 +144,14 @@ export function createBacklogTurns({ wanted, wantedOf }: Pick<BacklogDeps, 'want
       }
       const accountsServed = new Set<string>();
       for (const [webhookId, share] of shares) {
+        const hasMore = (counts.get(webhookId) ?? 0) >= share;
+        if (hasMore) behind.add(webhookId);
+        else behind.delete(webhookId);
         const serial = serialOf(webhookId);
         const owner = learned.get(webhookId) ?? owners.get(webhookId);
         if (serial === undefined || owner === undefined) continue;
         remove(webhookId);
-        const isDone = (counts.get(webhookId) ?? 0) < share && serial === before.get(webhookId);
-        if (!isDone) put(webhookId, owner, serial);
+        if (hasMore || serial !== before.get(webhookId)) put(webhookId, owner, serial);
         accountsServed.add(owner);
       }
       for (const userId of accountsServed) {

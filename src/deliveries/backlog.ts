@@ -31,6 +31,11 @@ export interface Backlog {
   draw(webhook: WebhookRef): void;
   /** More may be wanted in all now. */
   drawOthers(): void;
+  /**
+   * Whether more is due of a webhook than could be claimed when it was last looked for. Deliveries that are made now have to wait
+   * then: they would take all room, look after look, and what is due longest would never begin.
+   */
+  isBehind(webhookId: string): boolean;
   /** Tries again what was left to others. */
   resume(): void;
   /** Claims nothing more; resolves when a look under way has ended. */
@@ -93,6 +98,7 @@ export function createBacklog({ due, wanted, wantedOf, wantedInAll, claim, onErr
     drawOthers() {
       if (isFull && turns.size > 0 && wantedInAll() > 0) start();
     },
+    isBehind: turns.isBehind,
     resume() {
       if (turns.size > 0) start();
     },

@@ -2,11 +2,11 @@ import { Agenda, InMemoryNotificationChannel, type Job, type JobId } from 'agend
 import type { Connection } from 'mongoose';
 import { isDuplicateKey } from '../duplicate-key.ts';
 import type { Logger } from '../options.ts';
+import { createPeriodic } from '../periodic.ts';
 import { createAlarms } from './alarms.ts';
 import type { AttemptRef, ScheduledRef } from './attempt-ref.ts';
 import { createJobsBackend } from './jobs-backend.ts';
 import { toStoredJob } from './jobs-store.ts';
-import { createPeriodic } from './periodic.ts';
 import { createWaitingJobs } from './waiting-jobs.ts';
 
 const jobName = 'delivery attempt';
@@ -101,7 +101,12 @@ export function createJobs({
   }
 
   /** Who drops the collection takes the indexes along; without them, each job that is removed reads all others. */
-  const upkeep = createPeriodic('building the indexes of jobs', indexInterval, buildIndexes, logger);
+  const upkeep = createPeriodic({
+    name: 'building the indexes of jobs',
+    task: buildIndexes,
+    interval: indexInterval,
+    logger,
+  });
 
   function createAgenda(): Agenda {
     const made = new Agenda({

@@ -48,7 +48,7 @@ export interface Worker {
   onBell(bell: ScheduledRef): void;
   /** Something of this webhook is due. */
   onDue(webhook: WebhookRef): void;
-  /** Whether a delivery to this webhook would be made at once, if it were claimed from its birth. */
+  /** Whether a delivery to this webhook would be made at once, if it were claimed from its birth: there is room, and nothing is due longer. */
   hasRoom(webhook: WebhookRef): boolean;
   /** These are due, and there was no room for them here: they begin as soon as there is. Never rejects. */
   wait(bells: readonly AttemptRef[]): Promise<void>;
@@ -132,7 +132,7 @@ export function createWorker(deps: WorkerDeps): Worker {
     onDue({ webhookId, userId }) {
       if (started) backlog.add(webhookId, userId);
     },
-    hasRoom: (webhook) => started && dispatcher.room(webhook) > 0,
+    hasRoom: (webhook) => started && !backlog.isBehind(webhook.webhookId) && dispatcher.room(webhook) > 0,
     async wait(bells) {
       if (!started) return jobs.schedule(bells, 0);
       for (const { webhookId, userId } of bells) backlog.add(webhookId, userId);
