@@ -105,6 +105,8 @@ export function createJobs({
     name: 'building the indexes of jobs',
     task: buildIndexes,
     interval: indexInterval,
+    // they were built right before
+    initialDelay: indexInterval,
     logger,
   });
 
