@@ -36,6 +36,8 @@ export interface Backlog {
    * then: they would take all room, look after look, and what is due longest would never begin.
    */
   isBehind(webhookId: string): boolean;
+  /** Whether nothing is known to be due that is not claimed. */
+  isEmpty(): boolean;
   /** Tries again what was left to others. */
   resume(): void;
   /** Claims nothing more; resolves when a look under way has ended. */
@@ -99,6 +101,7 @@ export function createBacklog({ due, wanted, wantedOf, wantedInAll, claim, onErr
       if (isFull && turns.size > 0 && wantedInAll() > 0) start();
     },
     isBehind: turns.isBehind,
+    isEmpty: () => turns.size === 0,
     resume() {
       if (turns.size > 0) start();
     },

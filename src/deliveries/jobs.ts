@@ -174,7 +174,7 @@ export function createJobs({
     },
     async start() {
       await agenda?.start();
-      upkeep.start();
+      if (!stopped) upkeep.start();
     },
     async stop() {
       await Promise.all([waiting.flush(), upkeep.stop()]);

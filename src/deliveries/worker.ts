@@ -90,6 +90,18 @@ export function createWorker(deps: WorkerDeps): Worker {
     onError: (error) => logger.warn('what is due was not claimed; the next sweep will', { reason: String(error) }),
   });
 
+  /**
+   * Whether what is due already comes before a new delivery. It is looked for when less than half of what may be claimed ahead is
+   * held, so new deliveries may not hold more than that as long as anything waits.
+   */
+  function dueComesFirst(webhook: WebhookRef): boolean {
+    if (backlog.isEmpty()) return false;
+    if (backlog.isBehind(webhook.webhookId)) return true;
+    return (
+      dispatcher.wanted(webhook) === 0 || dispatcher.wantedOf(webhook.userId) === 0 || dispatcher.wantedInAll() === 0
+    );
+  }
+
   /** All that is due, if it is not too much; else page after page, so that no look costs more for a long backlog. */
   async function lookAround(): Promise<void> {
     const { webhookIds, next, events } = await due.look(passes.begin(), lookBatch, fanOuts.page());
@@ -132,7 +144,7 @@ export function createWorker(deps: WorkerDeps): Worker {
     onDue({ webhookId, userId }) {
       if (started) backlog.add(webhookId, userId);
     },
-    hasRoom: (webhook) => started && !backlog.isBehind(webhook.webhookId) && dispatcher.room(webhook) > 0,
+    hasRoom: (webhook) => started && !dueComesFirst(webhook) && dispatcher.room(webhook) > 0,
     async wait(bells) {
       if (!started) return jobs.schedule(bells, 0);
       for (const { webhookId, userId } of bells) backlog.add(webhookId, userId);

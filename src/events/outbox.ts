@@ -115,7 +115,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
         } catch (error) {
           if (!isDuplicateKey(error)) throw error;
         }
-        const stored = await sameKeys.addUntil(event, until);
+        const stored = await sameKeys.add(event);
         if (stored) return stored;
         // it was rolled back in between: the key is free
       }

@@ -90,6 +90,8 @@ const longestWait = 3_500;
  * whose time is nearly over, a database that is too slow for a moment answers everybody too late from then on. Milliseconds.
  */
 const longestTurn = longestWait / 2;
+/** How much longer it may wait for a second turn, where the first has stored nothing. Milliseconds. */
+const secondTurn = 1_000;
 
 /** What this package can do with events: publish them, alone or with a caller's own writes. */
 export function createEventService(deps: EventServiceDeps): EventService {
@@ -132,7 +134,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
   }
 
   async function store(event: NewEvent, until: number): Promise<StoredEvent> {
-    return (await storeTogether?.(event, until)) ?? outbox.store(event, until);
+    return (await storeTogether?.(event, until)) ?? outbox.store(event, until + secondTurn);
   }
 
   /** `storing` is the event, or the one that has its idempotency key. */
@@ -188,7 +190,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
           const event = beginToStore(storing, toEvent(expected));
           const together = await storeTogether(event, storing.until, isAsExpected);
           if (together) return record(event, data, Promise.resolve(together));
-          if (await isAsExpected) return record(event, data, outbox.store(event, storing.until));
+          if (await isAsExpected) return record(event, data, outbox.store(event, storing.until + secondTurn));
         }
         const event = beginToStore(storing, toEvent(await actual));
         return record(event, data, store(event, storing.until));

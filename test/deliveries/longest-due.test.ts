@@ -88,4 +88,23 @@ describe('What is due longest', () => {
     }
     await worker.close();
   });
+
+  it('is looked for although new deliveries hold most of what may be held when it becomes due', async () => {
+    const { worker, waiting, publish, endLook } = await start(0);
+    publish(1_000);
+    waiting.push('old');
+    worker.onDue(webhook);
+    for (let round = 0; round < 200 && waiting.length > 0; round += 1) {
+      publish(1_000);
+      await turn();
+      publish(1_000);
+      endLook();
+    }
+    expect(waiting).to.deep.equal([]);
+    for (let i = 0; i < 10; i += 1) {
+      endLook();
+      await turn();
+    }
+    await worker.close();
+  });
 });
