@@ -27,6 +27,8 @@ export interface Allowances {
    * nothing left. Rejects when the database cannot be asked and the account is not known to have anything left.
    */
   agreed(userId: string): Promise<void> | undefined;
+  /** Whether more would have been set aside by now if the database had answered. */
+  isOverdue(userId: string): boolean;
   /** Agrees on it soon, and does not make anybody wait. */
   touch(userId: string): void;
   /**
@@ -53,6 +55,8 @@ interface Entry {
   /** Until when what was set aside may be spent. */
   expiresAt: number;
   agreeing: Promise<void> | undefined;
+  /** Whether the database could not be asked when it was last begun to agree on it. */
+  hasFailed: boolean;
   /** Until it may be agreed on again. */
   waiting: NodeJS.Timeout | undefined;
 }
@@ -66,8 +70,13 @@ const shortestGap = 50;
 const lateAfter = 2_000;
 /** How long an allowance that nobody touches is kept. Milliseconds. */
 const idleTime = 600_000;
-/** The longest that a call waits for the database. Milliseconds. */
+/** The longest that a call waits for the database, and an agreement for each of its answers. Milliseconds. */
 const longestWait = 2_000;
+/** An agreement is overdue when it has taken so long. Milliseconds. */
+const usualWait = 1_000;
+
+/** One that is given up is begun again, on another connection; until then nothing more could be spent here. */
+const inTime = <T>(answer: Promise<T>) => answered(answer, longestWait);
 
 function newEntry(): Entry {
   return {
@@ -79,6 +88,7 @@ function newEntry(): Entry {
     agreedAt: Number.NEGATIVE_INFINITY,
     expiresAt: Number.NEGATIVE_INFINITY,
     agreeing: undefined,
+    hasFailed: false,
     waiting: undefined,
   };
 }
@@ -96,12 +106,12 @@ export function createAllowances({ ledger, setAside, slice, interval, lease, log
     const ended = isScarce ? allowance.unbooked : allowance.unbookedBefore(performance.now() - lateAfter);
     const asked = ended.filter((id) => !known.has(id));
     // first what shows in the balance, then the balance: nothing is counted twice to the account's favour
-    const booked = [...known, ...(asked.length > 0 ? await ledger.booked(asked) : [])];
+    const booked = [...known, ...(asked.length > 0 ? await inTime(ledger.booked(asked)) : [])];
     const reserved = allowance.reserved - allowance.costOf(booked);
     const wanted = reserved + Math.max(slice, reserved);
-    const own = await setAside(userId, wanted);
+    const own = await inTime(setAside(userId, wanted));
     // where it is about to be used up, nobody may be told so because a charge was seen on both sides
-    const later = own.amount < wanted ? await ledger.booked(allowance.unbooked) : [];
+    const later = own.amount < wanted ? await inTime(ledger.booked(allowance.unbooked)) : [];
     allowance.allow(own, booked, later);
     for (const id of known) entry.booked.delete(id);
     entry.isScarce = own.amount < wanted;
@@ -115,14 +125,16 @@ export function createAllowances({ ledger, setAside, slice, interval, lease, log
     entry.waiting = undefined;
     if (entry.agreeing) return entry.agreeing;
     entry.startedAt = performance.now();
-    entry.agreeing = answered(agree(userId, entry)).finally(() => {
+    entry.agreeing = agree(userId, entry).finally(() => {
       entry.agreeing = undefined;
     });
     entry.agreeing.then(
       () => {
         isFailing = false;
+        entry.hasFailed = false;
       },
       (error) => {
+        entry.hasFailed = true;
         if (!isFailing) logger.warn('what accounts may spend could not be agreed on', { reason: String(error) });
         isFailing = true;
       },
@@ -153,7 +165,7 @@ export function createAllowances({ ledger, setAside, slice, interval, lease, log
   async function giveBack(userId: string, { allowance, agreeing, waiting }: Entry): Promise<void> {
     clearTimeout(waiting);
     await agreeing?.catch(() => {});
-    await setAside(userId, allowance.reserved).catch((error) =>
+    await inTime(setAside(userId, allowance.reserved)).catch((error) =>
       logger.warn('what was set aside of an account is kept until its lease ends', { reason: String(error) }),
     );
   }
@@ -191,6 +203,10 @@ export function createAllowances({ ledger, setAside, slice, interval, lease, log
       const now = performance.now();
       const isCurrent = now < entry.expiresAt && !(entry.allowance.isEmpty && now - entry.agreedAt >= interval);
       return isCurrent || closed ? undefined : waitFor(userId, entry);
+    },
+    isOverdue(userId) {
+      const { agreeing, startedAt, hasFailed } = entryOf(userId);
+      return hasFailed || (agreeing !== undefined && performance.now() - startedAt > usualWait);
     },
     touch(userId) {
       const entry = entryOf(userId);

@@ -148,9 +148,11 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
     return costOf(prices, { ...input, outputTokens, images });
   }
 
-  function refusal(isEmpty: boolean): GatewayError {
+  function refusal(userId: string, isEmpty: boolean): GatewayError {
     if (database?.isUnavailable) return databaseUnavailable();
-    return isEmpty ? insufficient() : tooFast();
+    if (isEmpty) return insufficient();
+    // what it has left is there, and this process could not be told
+    return allowances.isOverdue(userId) ? databaseUnavailable() : tooFast();
   }
 
   /** @throws GatewayError `insufficient_credits`, `rate_limit_exceeded`, `database_unavailable` */
@@ -160,7 +162,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
     const { isEmpty } = allowance;
     // one that has nothing left is asked about again by a call that comes later
     if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.touch(userId);
-    if (!isReserved) throw refusal(isEmpty);
+    if (!isReserved) throw refusal(userId, isEmpty);
     return {
       closed(record) {
         allowance.spend(amount, record.id, costOf(prices, record));

@@ -6,12 +6,14 @@ describe('what processes agree on of an account', () => {
   let wanted: number[];
   let asked: (readonly string[])[];
   let free: number;
+  let silence: Promise<{ amount: number; balance: number }> | undefined;
   let allowances: Allowances;
 
   beforeEach(() => {
     wanted = [];
     asked = [];
     free = Number.POSITIVE_INFINITY;
+    silence = undefined;
     allowances = createAllowances({
       ledger: {
         async booked(ids) {
@@ -21,6 +23,7 @@ describe('what processes agree on of an account', () => {
       },
       setAside: async (_userId, amount) => {
         wanted.push(amount);
+        if (silence) return silence;
         return { amount: Math.min(amount, free), balance: 1_000 };
       },
       slice: 10,
@@ -69,6 +72,34 @@ describe('what processes agree on of an account', () => {
     await allowances.refresh('usr_1');
     await allowances.refresh('usr_1');
     expect(asked).to.deep.equal([['use_1'], ['use_1'], ['use_1']]);
+  });
+
+  it('is agreed on anew within 2 s when the database leaves it unanswered, whatever comes of it later', async () => {
+    await allowances.agreed('usr_1');
+    const allowance = allowances.of('usr_1');
+    allowance.reserve(10);
+    let answerLate = (_own: { amount: number; balance: number }) => {};
+    silence = new Promise((resolve) => {
+      answerLate = resolve;
+    });
+    const started = performance.now();
+    allowances.touch('usr_1');
+    while (wanted.length < 2) await sleep(1);
+    expect(allowances.isOverdue('usr_1'), 'at once').to.equal(false);
+    while (!allowances.isOverdue('usr_1')) await sleep(1);
+    expect(allowance.reserve(1), 'without an answer').to.equal(false);
+    silence = undefined;
+    while (wanted.length < 3) {
+      allowances.touch('usr_1');
+      await sleep(1);
+    }
+    expect(performance.now() - started).to.be.within(1_900, 4_000);
+    await allowances.refresh('usr_1');
+    expect(allowances.isOverdue('usr_1'), 'answered').to.equal(false);
+    answerLate({ amount: 0, balance: 0 });
+    await sleep(1);
+    expect(allowance.reserve(1)).to.equal(true);
+    expect(allowance.isEmpty).to.equal(false);
   });
 
   it('is given back when a process closes, but for what it has spent and nobody has charged yet', async () => {
