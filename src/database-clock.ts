@@ -10,9 +10,12 @@ export interface DatabaseClock {
 }
 
 /** A reading is carried on for so long. Milliseconds. */
-const validFor = 10_000;
-/** One that is older is replaced while it still serves. Milliseconds. */
-const freshFor = 5_000;
+const validFor = 5_000;
+/**
+ * One that is older is replaced while it still serves: when the database's clock is set ahead, what is inserted as claimed by an old
+ * reading is free at once, and made twice. Milliseconds.
+ */
+const freshFor = 500;
 /** A reading whose answer took longer may be older than a lease: it is asked for once more. Milliseconds. */
 const quickAnswer = 250;
 /** By so much the clocks of this machine may drift apart until a reading counts as void: it was suspended, or set. Milliseconds. */

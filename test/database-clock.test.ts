@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import { createDatabaseClock } from '../src/database-clock.ts';
@@ -10,7 +11,7 @@ function serverWith(offset: number, late = 0) {
     async command() {
       asked += 1;
       const localTime = new Date(Date.now() + offset);
-      if (asked === 1) await new Promise((resolve) => setTimeout(resolve, late));
+      if (asked === 1) await setTimeout(late);
       return { localTime };
     },
   };
@@ -51,6 +52,17 @@ describe('The database’s clock', () => {
     }
 
     expect(asked()).to.equal(2);
+  });
+
+  it('is followed within a second when it is set, without anybody waiting', async () => {
+    let offset = -20_000;
+    const admin = { command: async () => ({ localTime: new Date(Date.now() + offset) }) };
+    const clock = createDatabaseClock({ getClient: () => ({ db: () => admin }) } as unknown as Connection);
+    await clock.now();
+    offset = 0;
+    const set = performance.now();
+    while (Date.now() - (await clock.now()).getTime() > 1_000) await setTimeout(10);
+    expect(performance.now() - set).to.be.below(1_000);
   });
 
   it('is never ahead of what the database itself says', async () => {

@@ -16,6 +16,8 @@ export interface SeenCall {
   readonly status: number;
   /** Of an error's body. */
   readonly code?: string;
+  /** Of an error's body. */
+  readonly message?: string;
   /** Whether the answer came to its end. */
   readonly isWhole: boolean;
 }
@@ -34,6 +36,7 @@ export interface CallsDeps {
 interface Answer {
   readonly status: number;
   readonly code?: string;
+  readonly message?: string;
   readonly isWhole: boolean;
 }
 
@@ -42,7 +45,8 @@ async function readAnswer(response: Response, isStream: boolean): Promise<Answer
   try {
     const text = await response.text();
     if (status === 200) return { status, isWhole: !isStream || text.trimEnd().endsWith('data: [DONE]') };
-    return { status, code: JSON.parse(text).error.code, isWhole: true };
+    const { code, message } = JSON.parse(text).error;
+    return { status, code, message, isWhole: true };
   } catch {
     return { status, isWhole: false };
   }

@@ -155,11 +155,11 @@ export const faults: readonly Fault[] = [
     name: 'worker clocks 15 minutes ahead and 1 hour behind',
     short: 1,
     full: 5,
-    inject: ({ crew }, times) =>
+    inject: ({ crew, long }, times) =>
       repeat(times, async () => {
         crew.becomes({ skew: 15 * 60_000 }, { skew: -3_600_000 });
         await crew.replaceAll('SIGTERM');
-        await sleep(4_000);
+        await sleep(long ? 4_000 : 2_000);
         crew.becomes();
         await crew.replaceAll('SIGTERM');
       }),

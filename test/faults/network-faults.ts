@@ -18,6 +18,9 @@ interface NetworkRow extends Omit<NetworkFault, 'on'> {
   readonly meets: (route: Route, primary: number, other: number) => boolean;
 }
 
+/** As long as it takes until everybody has noticed, or so long in the short form that all but the slowest have. */
+const untilNoticed: Duration = ({ long, random }) => (long ? 7_000 : 5_000) + random.below(long ? 2_000 : 500);
+
 const isClient = ({ from }: Route) => from === undefined;
 const concerns = ({ from, to }: Route, member: number) => from === member || to === member;
 
@@ -71,7 +74,7 @@ export const networkFaults: readonly Fault[] = [
     inject: inNetwork({
       action: 'swallow',
       meets: (route, primary) => !isClient(route) && concerns(route, primary),
-      lasts: between(7_000, 9_000),
+      lasts: untilNoticed,
     }),
   },
   {
@@ -100,7 +103,7 @@ export const networkFaults: readonly Fault[] = [
     name: 'open connections swallowed for good, new ones pass',
     short: 1,
     full: 10,
-    inject: inNetwork({ action: 'swallow', openOnly: true, meets: isClient, lasts: between(7_000, 9_000) }),
+    inject: inNetwork({ action: 'swallow', openOnly: true, meets: isClient, lasts: untilNoticed }),
   },
   {
     name: 'open connections held, new ones pass, and then let through',
@@ -116,7 +119,7 @@ export const networkFaults: readonly Fault[] = [
       action: 'swallow',
       openOnly: true,
       meets: (route) => isClient(route) && route.kind === 'pool',
-      lasts: between(7_000, 9_000),
+      lasts: untilNoticed,
     }),
   },
   {
