@@ -73,6 +73,8 @@ export async function startCluster() {
     primary,
     async stop() {
       await connection.close();
+      // nothing of it is kept, and a primary that is asked to end first waits for a successor
+      await Promise.all(nodes.map((node) => node.kill()));
       await embedded.stop();
       await network.close();
     },
