@@ -12,12 +12,16 @@ export class CommandProcess {
   stdout = '';
   stderr = '';
 
-  constructor(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  constructor(
+    args: readonly string[],
+    env: Readonly<Record<string, string>> = {},
+    nodeOptions: readonly string[] = [],
+  ) {
     // an environment of its own: what the developer has set must not decide the test
     const inherited = Object.fromEntries(
       ['PATH', 'HOME', 'XDG_CACHE_HOME', 'PIP_FIND_LINKS'].map((name) => [name, process.env[name]]),
     );
-    this.child = spawn(process.execPath, [cli, ...args], {
+    this.child = spawn(process.execPath, [...nodeOptions, cli, ...args], {
       env: { ...inherited, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -1,20 +1,22 @@
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import mongoose, { type Connection } from 'mongoose';
 import { startEmbeddedMongo } from '../../../src/standalone/embedded-mongo.ts';
 import { forkConfigured } from '../../support/configured-process.ts';
 import { newSecretKey } from '../../support/gateway.ts';
+import { mongodUsage, type Usage } from './usage.ts';
 
 const secret = 'the-secret-of-the-bench';
+/** More options of Node, for a profile: `BENCH_NODE_OPTIONS=--cpu-prof`. */
+export const nodeOptionsForProfile = process.env.BENCH_NODE_OPTIONS?.split(' ') ?? [];
 /**
  * Node lets garbage pile up to some 300 MB where nobody says otherwise, whatever is in use; this is what is said, to each
- * process alike. More can be added for a profile: `BENCH_NODE_OPTIONS=--cpu-prof`.
+ * of the scripts beside this file alike.
  */
-const nodeOptions = ['--max-old-space-size=192', ...(process.env.BENCH_NODE_OPTIONS?.split(' ') ?? [])];
+const nodeOptions = ['--max-old-space-size=192', ...nodeOptionsForProfile];
 /** How long a delivery is waited for: stock Agenda takes minutes. Milliseconds. */
 const patience = 600_000;
 
@@ -97,10 +99,8 @@ export interface Bed {
    * @throws when a signature is wrong, when one does not come, or comes twice
    */
   arrivals(count: number): Promise<Arrival[]>;
-  /** CPU time that mongod has used. Milliseconds. */
-  mongodCpu(): Promise<number>;
-  /** Operations that mongod has done for its clients. */
-  operations(): Promise<number>;
+  /** What a sender and mongod have used so far. */
+  usage(sender: Process): Promise<Usage>;
   /** Ends the gateway of a process, and then the process. */
   closed(sender: Process): Promise<void>;
   close(): Promise<void>;
@@ -111,15 +111,6 @@ export const now = (): number => Number(process.hrtime.bigint()) / 1e6;
 /** What came of a kill: twice is allowed, never lost. */
 export function countDoubles(arrivals: readonly Arrival[]): number {
   return arrivals.length - new Set(arrivals.map(({ id, path }) => `${id} ${path}`)).size;
-}
-
-/** Clock ticks, of which Linux counts 100 in a second whatever the machine. Milliseconds. */
-const tick = 10;
-
-async function cpuOf(pid: number): Promise<number> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return (Number(fields[11]) + Number(fields[12])) * tick;
 }
 
 export async function openBed(): Promise<Bed> {
@@ -161,22 +152,9 @@ export async function openBed(): Promise<Bed> {
       if (doubles > 0) throw new Error(`${doubles} deliveries came twice`);
       return taken;
     },
-    async mongodCpu() {
-      const used = await Promise.all(mongo.nodes.map(({ pid }) => cpuOf(pid)));
-      return used.reduce((a, b) => a + b, 0);
-    },
-    async operations() {
-      const status = await connection.db?.admin().serverStatus();
-      // an insert of many counts as many, and so does a bulk of updates; only the commands are round trips
-      const {
-        insert = 0,
-        query = 0,
-        update = 0,
-        delete: removed = 0,
-        command = 0,
-        getmore = 0,
-      } = status?.opcounters ?? {};
-      return insert + query + update + removed + command + getmore;
+    async usage(sender) {
+      const { cpu } = await sender.call<{ cpu: number }>('usage');
+      return { cpu, ...(await mongodUsage(connection)) };
     },
     async closed(sender) {
       await sender.call('close');

@@ -27,7 +27,7 @@ export async function nineOthers(
   async function turn(tenth: 'hangs' | 'answers', count: number): Promise<Nine> {
     const hangs = tenth === 'hangs';
     if (hangs) await bed.receiver.call('hang');
-    const cost = await meter(bed, sender);
+    const cost = await meter(() => bed.usage(sender));
     const published = await bed.load.call<Published[]>('steadily', target, userId, count, perSecond);
     const arrived = await bed.arrivals(count * (hangs ? 9 : 10));
     const { cpu, mongod, operations } = await cost(count);

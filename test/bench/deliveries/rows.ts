@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { percentile } from '../report.ts';
 import { type Arrival, type Bed, now, type Process, type Published, type Target } from './bed.ts';
+import type { Usage } from './usage.ts';
 
 const publishers = 16;
 
@@ -9,16 +10,11 @@ export async function subscribe(bed: Bed, sender: Process, userId: string, count
   await sender.call('subscribe', userId, bed.urls(userId, count), bed.secret);
 }
 
-/** What each of `count` things cost: milliseconds of CPU of sender and mongod, and operations on the database. */
-export type Cost = (count: number) => Promise<{ cpu: number; mongod: number; operations: number }>;
+/** What each of `count` things used. */
+export type Cost = (count: number) => Promise<Usage>;
 
 /** Measures from now until it is asked. */
-export async function meter(bed: Bed, sender: Process): Promise<Cost> {
-  const read = async () => ({
-    ...(await sender.call<{ cpu: number }>('usage')),
-    mongod: await bed.mongodCpu(),
-    operations: await bed.operations(),
-  });
+export async function meter(read: () => Promise<Usage>): Promise<Cost> {
   const before = await read();
   return async (count) => {
     // what is still being recorded belongs to it
@@ -32,17 +28,17 @@ export async function meter(bed: Bed, sender: Process): Promise<Cost> {
   };
 }
 
-/** Deliveries a second from the first publish to the last arrival, and what they cost. */
+/** Deliveries a second from the first publish to the last arrival, and what each used. */
 export async function rate(
   bed: Bed,
-  sender: Process,
+  usage: () => Promise<Usage>,
   target: Target,
   userId: string,
   events: number,
   webhooks: number,
 ) {
   const count = events * webhooks;
-  const cost = await meter(bed, sender);
+  const cost = await meter(usage);
   const flood = bed.load.call<Published[]>('flood', target, userId, events, publishers);
   const [published, arrivals] = await Promise.all([flood, bed.arrivals(count)]);
   const first = Math.min(...published.map(({ sent }) => sent));

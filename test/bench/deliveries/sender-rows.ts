@@ -1,13 +1,18 @@
 import type { Process, Target } from './bed.ts';
+import { startCommand } from './command.ts';
 import { besideCrowd } from './crowding.ts';
 import { nineOthers } from './hanging.ts';
 import * as rows from './rows.ts';
 import type { Groups, Run } from './run.ts';
+import type { Usage } from './usage.ts';
 
 /** In each of three rounds. */
 const crowdPairs = 3;
 
 const stockName = (row: string) => `stock Agenda: ${row}`;
+const coldName = (row: string) => `stand-alone command, just started: ${row}`;
+/** The first that a command makes, which include what Node compiles and the pools open meanwhile. */
+const coldDeliveries = 10_000;
 /** As many for stock Agenda, which is the slower the more jobs wait. */
 const rateRows = [
   { row: 'one webhook', short: 'one webhook', events: 5_000, quickly: 3_000, webhooks: 1 },
@@ -20,7 +25,14 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
   async function warmUp(sender: Process, target: Target, events: number): Promise<void> {
     const userId = newUser();
     await rows.subscribe(bed, sender, userId, 1);
-    await rows.rate(bed, sender, target, userId, events, 1);
+    await rows.rate(bed, () => bed.usage(sender), target, userId, events, 1);
+  }
+
+  function addRate(named: (row: string) => string, row: string, found: Usage & { rate: number }): void {
+    notes.add(named(rateName(row)), 'deliveries/s', found.rate);
+    notes.add(named(`${row}: CPU of the sender, a delivery`), 'ms', found.cpu);
+    notes.add(named(`${row}: CPU of sender and mongod, a delivery`), 'ms', found.cpu + found.mongod);
+    notes.add(named(`${row}: operations on the database, a delivery`), '', found.operations);
   }
 
   async function rates(sender: Process, named: (row: string) => string): Promise<void> {
@@ -31,15 +43,28 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
     for (const { row, events, quickly, webhooks } of rateRows) {
       const userId = newUser();
       await rows.subscribe(bed, sender, userId, webhooks);
-      const found = await rows.rate(bed, sender, target, userId, quick ? quickly : events, webhooks);
-      notes.add(named(rateName(row)), 'deliveries/s', found.rate);
-      notes.add(named(`${row}: CPU of the sender, a delivery`), 'ms', found.cpu);
-      notes.add(named(`${row}: CPU of sender and mongod, a delivery`), 'ms', found.cpu + found.mongod);
-      notes.add(named(`${row}: operations on the database, a delivery`), '', found.operations);
+      const found = await rows.rate(bed, () => bed.usage(sender), target, userId, quick ? quickly : events, webhooks);
+      addRate(named, row, found);
     }
     const { peak } = await sender.call<{ peak: number }>('usage');
     notes.add(named('peak memory of the sender'), 'MB', peak);
     await bed.closed(sender);
+  }
+
+  /** The stand-alone command as its users start it, a new one for each row, with nothing warmed up. */
+  async function cold(): Promise<void> {
+    for (const { row, webhooks } of rateRows) {
+      const command = await startCommand();
+      try {
+        await bed.load.call('retarget');
+        await command.subscribe(bed.urls(newUser(), webhooks), bed.secret);
+        const events = some(coldDeliveries) / webhooks;
+        const found = await rows.rate(bed, command.usage, command.target, command.userId, events, webhooks);
+        addRate(coldName, row, found);
+      } finally {
+        await command.end();
+      }
+    }
   }
 
   async function stock(): Promise<void> {
@@ -109,5 +134,5 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
     await bed.closed(sender);
   }
 
-  return { rates: async () => rates(await bed.sender(), (row) => row), stock, latency, hang, crowd };
+  return { rates: async () => rates(await bed.sender(), (row) => row), cold, stock, latency, hang, crowd };
 }

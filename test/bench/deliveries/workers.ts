@@ -72,13 +72,12 @@ export async function wakeUp(
 export async function idle(bed: Bed, worker: Process, seconds: number, settling: number) {
   // what starting it has caused is over, such as compiling what is now and then called
   await sleep(settling * 1_000);
-  const operations = await bed.operations();
-  const { cpu } = await worker.call<{ cpu: number }>('usage');
+  const before = await bed.usage(worker);
   await sleep(seconds * 1_000);
-  const after = await worker.call<{ cpu: number }>('usage');
+  const after = await bed.usage(worker);
   // the question for the operations is one itself
-  const asked = (await bed.operations()) - operations - 1;
-  return { cpu: (after.cpu - cpu) / (seconds * 10), operations: asked / seconds };
+  const operations = after.operations - before.operations - 1;
+  return { cpu: (after.cpu - before.cpu) / (seconds * 10), operations: operations / seconds };
 }
 
 /** Deliveries a second to receivers that take 100 ms to answer, and the peak of the worker's memory in MB. */

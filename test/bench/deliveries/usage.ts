@@ -1,0 +1,33 @@
+import { readFile } from 'node:fs/promises';
+import type { Connection } from 'mongoose';
+
+/** What a sender and its database have used so far. */
+export interface Usage {
+  /** CPU time of the sender. Milliseconds. */
+  readonly cpu: number;
+  /** CPU time of mongod. Milliseconds. */
+  readonly mongod: number;
+  /** Operations that mongod has done for its clients. */
+  readonly operations: number;
+}
+
+/** Clock ticks, of which Linux counts 100 in a second whatever the machine. Milliseconds. */
+const tick = 10;
+
+/** CPU time that a process has used. Milliseconds. */
+export async function cpuOf(pid: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * tick;
+}
+
+/** What the mongod on this machine that a connection leads to has used; asking is an operation itself. */
+export async function mongodUsage(connection: Connection): Promise<Pick<Usage, 'mongod' | 'operations'>> {
+  const status = await connection.db?.admin().serverStatus();
+  // an insert of many counts as many, and so does a bulk of updates; only the commands are round trips
+  const { insert = 0, query = 0, update = 0, delete: removed = 0, command = 0, getmore = 0 } = status?.opcounters ?? {};
+  return {
+    mongod: await cpuOf(Number(status?.pid)),
+    operations: insert + query + update + removed + command + getmore,
+  };
+}
