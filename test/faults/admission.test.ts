@@ -28,7 +28,7 @@ const added = (confirmedAt: number, amount: number) => ({
 
 function evidence(changed: Partial<AdmissionEvidence>): AdmissionEvidence {
   const costOf = ({ status }: SeenCall) => (status === 200 ? cost : 0);
-  return { calls: [], added: [], costOf, ends: [], disturbances: [], ...changed };
+  return { calls: [], added: [], costOf, ends: [], disturbances: [], skews: [], ...changed };
 }
 
 const away = { from: 10_000, to: 12_000, once: false };
@@ -75,6 +75,12 @@ describe('the answers to calls of the fault suite', () => {
     const before = [1_000, 2_000, 3_000].map((sentAt) => callAt(sentAt, { account: 'limited' }));
     expect(faultsOf(refused, { calls: before })).to.deep.equal([]);
     expect(faultsOf(refused, { calls: before.slice(1) })).to.have.length(1);
+    const skewed = (from: number, off: number) => ({
+      calls: before.slice(1),
+      skews: [{ from, to: from + 3_000, by: [off, -off] }],
+    });
+    expect(faultsOf(refused, skewed(-300_000, 300_000)), 'counted in advance').to.deep.equal([]);
+    expect(faultsOf(refused, skewed(-300_000, 240_000)), 'counted in another').to.have.length(1);
   });
 });
 

@@ -1,6 +1,6 @@
 import type { SeenCall } from './calls.ts';
 import type { WorkerEnd } from './crew.ts';
-import type { Disturbance } from './disturbances.ts';
+import type { Disturbance, Skew } from './disturbances.ts';
 import type { AddedCredits } from './funding.ts';
 import { wasBroken } from './money-ledger.ts';
 
@@ -13,6 +13,7 @@ export interface AdmissionEvidence {
   readonly costOf: (call: SeenCall) => number;
   readonly ends: readonly WorkerEnd[];
   readonly disturbances: readonly Disturbance[];
+  readonly skews: readonly Skew[];
 }
 
 /** What gateways set aside. Micro-credits. */
@@ -66,11 +67,18 @@ function isBurst(call: SeenCall, calls: readonly SeenCall[], { largestReservatio
   return atOnce.length * largestReservation > slice;
 }
 
+/** Whether a worker whose clock was wrong took some other time for this minute: what it let through then counts in it. */
+function wasTakenForPresent(present: number, skews: readonly Skew[]): boolean {
+  return skews.some(({ from, to, by }) =>
+    by.some((off) => present >= minuteOf(from + off) && present <= minuteOf(to + off)),
+  );
+}
+
 /** Whether a call of the limited account was refused in a minute in which it had calls left for certain. */
-function hadCallsLeft(call: SeenCall, calls: readonly SeenCall[], limit: number): boolean {
+function hadCallsLeft(call: SeenCall, { calls, skews }: AdmissionEvidence, limit: number): boolean {
   const present = minuteOf(call.sentAt);
   // which minute it fell into is known to the gateway alone where it ran across the end of one
-  if (minuteOf(call.endedAt) !== present) return false;
+  if (minuteOf(call.endedAt) !== present || wasTakenForPresent(present, skews)) return false;
   const before = calls.filter(
     (one) =>
       one.account === call.account && one.sentAt < call.endedAt && minuteOf(one.endedAt) >= present && one !== call,
@@ -96,7 +104,7 @@ export function answerFaults(call: SeenCall, evidence: AdmissionEvidence, bounds
     found.push(`nothing was broken, and it was answered ${status} ${code ?? ''}`);
   if (status === 429 && account === 'rich' && !isBurst(call, evidence.calls, bounds))
     found.push('it was told 429 although the account has plenty');
-  if (status === 429 && account === 'limited' && hadCallsLeft(call, evidence.calls, bounds.limit)) {
+  if (status === 429 && account === 'limited' && hadCallsLeft(call, evidence, bounds.limit)) {
     found.push('it was told 429 although the account had calls left');
   }
   const left = status === 402 && account === 'poor' ? surelyLeft(call, evidence) : 0;

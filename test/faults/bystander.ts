@@ -1,4 +1,4 @@
-import type { Disturbance } from './disturbances.ts';
+import type { Disturbances } from './disturbances.ts';
 
 /** What came of what a bystander did in a row. */
 export interface BystanderVerdict {
@@ -14,5 +14,5 @@ export interface Bystander {
   /** Resolves when everything that was begun has ended. */
   end(): Promise<void>;
   /** Waits for the database to have it all, and judges. @param disturbances of the whole run so far */
-  verdict(disturbances: readonly Disturbance[]): Promise<BystanderVerdict>;
+  verdict(disturbances: Pick<Disturbances, 'all' | 'skews'>): Promise<BystanderVerdict>;
 }

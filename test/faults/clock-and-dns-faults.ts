@@ -40,14 +40,16 @@ async function stepMember({ cluster, memberClocks }: Scene, i: number): Promise<
   await sleep(1_000);
 }
 
-async function stepWorkers({ crew }: Scene, i: number): Promise<void> {
+async function stepWorkers({ crew, disturbances }: Scene, i: number): Promise<void> {
   const ahead = i % 2 === 0 ? 1 : -1;
   const [first, second] = crew.workers();
-  if (first) crew.tell({ clockSkew: ahead * workerStep }, first);
-  if (second) crew.tell({ clockSkew: -ahead * workerStep }, second);
-  await sleep(3_000);
-  crew.tell({ clockSkew: 0 });
-  await sleep(1_000);
+  await disturbances.skewed([workerStep, -workerStep], async () => {
+    if (first) crew.tell({ clockSkew: ahead * workerStep }, first);
+    if (second) crew.tell({ clockSkew: -ahead * workerStep }, second);
+    await sleep(3_000);
+    crew.tell({ clockSkew: 0 });
+    await sleep(1_000);
+  });
 }
 
 const memberRow: Fault = {

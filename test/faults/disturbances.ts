@@ -10,6 +10,13 @@ export interface Disturbance {
   readonly clockOff?: number;
 }
 
+/** When the clocks of workers were wrong, and by which milliseconds. Milliseconds since 1970 by the suite's own clock. */
+export interface Skew {
+  readonly from: number;
+  readonly to: number;
+  readonly by: readonly number[];
+}
+
 /** How late the suite may hear of a worker's death. Milliseconds. */
 const reaction = 1_000;
 /** An attempt may arrive so long after its worker died: the bytes were on their way. Milliseconds. */
@@ -23,8 +30,10 @@ const election = 10_000;
 /** What was broken in one row, and when. */
 export function createDisturbances() {
   const all: Disturbance[] = [];
+  const skews: Skew[] = [];
   return {
     all,
+    skews,
     /** A worker has just died without a chance to record anything. */
     died(): void {
       const now = Date.now();
@@ -34,6 +43,15 @@ export function createDisturbances() {
     elected(): void {
       const now = Date.now();
       all.push({ from: now - election, to: now, once: false });
+    },
+    /** The clocks of workers are wrong by so many ms while this runs. */
+    async skewed(by: readonly number[], run: () => Promise<void>): Promise<void> {
+      const from = Date.now();
+      try {
+        await run();
+      } finally {
+        skews.push({ from, to: Date.now(), by });
+      }
     },
     /** The database is not itself while this runs. */
     async during(breaking: () => Promise<void>, clockOff = 0): Promise<void> {

@@ -55,6 +55,9 @@ export const inDatabase =
   (scene, times) =>
     repeat(times, () => scene.disturbances.during(() => breakOnce(scene)));
 
+/** By how much the clocks of workers are wrong from their start. Milliseconds. */
+const clockSkews = [15 * 60_000, -3_600_000];
+
 /** Everything that is made to go wrong. */
 export const faults: readonly Fault[] = [
   {
@@ -155,14 +158,16 @@ export const faults: readonly Fault[] = [
     name: 'worker clocks 15 minutes ahead and 1 hour behind',
     short: 1,
     full: 5,
-    inject: ({ crew, long }, times) =>
-      repeat(times, async () => {
-        crew.becomes({ skew: 15 * 60_000 }, { skew: -3_600_000 });
-        await crew.replaceAll('SIGTERM');
-        await sleep(long ? 4_000 : 2_000);
-        crew.becomes();
-        await crew.replaceAll('SIGTERM');
-      }),
+    inject: ({ crew, disturbances, long }, times) =>
+      repeat(times, () =>
+        disturbances.skewed(clockSkews, async () => {
+          crew.becomes(...clockSkews.map((skew) => ({ skew })));
+          await crew.replaceAll('SIGTERM');
+          await sleep(long ? 4_000 : 2_000);
+          crew.becomes();
+          await crew.replaceAll('SIGTERM');
+        }),
+      ),
   },
   {
     name: 'SIGTERM under load',

@@ -13,12 +13,13 @@ export interface Reading {
   readonly warnings: number;
 }
 
-/** The line through points that is closest to them, by least squares; its slope. Pure. */
+/**
+ * The slope of points that goes up as steadily as they do: the median of the slopes between any two, which a few peaks do not move
+ * (Theil and Sen). Pure.
+ */
 export function slopeOf(points: readonly (readonly [x: number, y: number])[]): number {
-  const mean = (values: readonly number[]) => values.reduce((sum, one) => sum + one, 0) / values.length;
-  const [meanX, meanY] = [mean(points.map(([x]) => x)), mean(points.map(([, y]) => y))];
-  const spread = points.reduce((sum, [x]) => sum + (x - meanX) ** 2, 0);
-  return spread === 0 ? 0 : points.reduce((sum, [x, y]) => sum + (x - meanX) * (y - meanY), 0) / spread;
+  const slopes = points.flatMap(([x1, y1], i) => points.slice(i + 1).map(([x2, y2]) => (y2 - y1) / (x2 - x1)));
+  return slopes.sort((a, b) => a - b)[Math.floor(slopes.length / 2)] ?? 0;
 }
 
 const megabyte = 1024 * 1024;
@@ -36,7 +37,8 @@ const measures: readonly (readonly [name: string, (reading: Reading) => number, 
   ['rss, MB', ({ rss }) => rss / megabyte, 0.1, 20],
   ['heap after gc, MB', ({ heapUsed }) => heapUsed / megabyte, 0.1, 5],
   ['handles', handlesOf, 0.1, 20],
-  ['timers', timersOf, 0.1, 20],
+  // some hundred stand for what is under way; one kept of each event would be thousands in a minute
+  ['timers', timersOf, 0.1, 60],
 ];
 /** Fewer in the second half tell nothing of a slope. */
 const fewest = 4;

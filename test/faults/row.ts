@@ -73,7 +73,7 @@ export async function runRow(fault: Fault, times: number, scene: Scene, around: 
   await load.stop();
   await money.end();
   await settle(cluster, receivers);
-  const { line, wrong } = await money.verdict(disturbances.all);
+  const { line, wrong } = await money.verdict(disturbances);
   console.log(`  ${line}`);
 
   const { stored, notes } = await around.followUp(load.abandoned);

@@ -56,6 +56,15 @@ describe('the verdict on a delivery', () => {
     const late = disagreements(ended([attempt(1, 10_000, 200)], 10_010), [arrival(10_003), arrival(10_400)], []);
     expect(late).to.deep.equal(['it was sent after a recorded 2xx']);
     expect(disagreements(ended([], 10_010), [], [])).to.deep.equal(['it ended without a recorded 2xx']);
+    const failed = [attempt(1, 10_000, 500)];
+    expect(disagreements(ended(failed, 10_010), [arrival(10_003, 500)], [])).to.deep.equal([
+      'it ended without a recorded 2xx',
+    ]);
+  });
+
+  it('lets one that was made again be recorded behind the late 2xx of its first', () => {
+    const attempts = [attempt(1, 10_000, 200), attempt(2, 15_000, 500)];
+    expect(disagreements(ended(attempts, 15_010), [arrival(10_003), arrival(15_003, 500)], [])).to.deep.equal([]);
   });
 
   it('lets one come that was claimed anew before a late 2xx was recorded, and none much later', () => {
