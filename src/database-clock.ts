@@ -1,4 +1,5 @@
 import type { Connection } from 'mongoose';
+import { answered } from './answered.ts';
 
 /**
  * The database's clock, which decides what is due, for documents that are inserted: an insert cannot say `$$NOW`. Read
@@ -9,13 +10,15 @@ export interface DatabaseClock {
   now(): Promise<Date>;
 }
 
-/** A reading is carried on for so long. Milliseconds. */
-const validFor = 5_000;
+/** A reading is carried on for so long: while a server is silent, its clock is read again before the last reading is void. Milliseconds. */
+const validFor = 10_000;
 /**
  * One that is older is replaced while it still serves: when the database's clock is set ahead, what is inserted as claimed by an old
- * reading is free at once, and made twice. Milliseconds.
+ * reading is free at once, and made twice. Who inserts something now and then uses an old one first. Milliseconds.
  */
 const freshFor = 500;
+/** How long the answer is waited for: a connection may be dead, and the next one is not. Milliseconds. */
+const longestRead = 2_000;
 /** A reading whose answer took longer may be older than a lease: it is asked for once more. Milliseconds. */
 const quickAnswer = 250;
 /** By so much the clocks of this machine may drift apart until a reading counts as void: it was suspended, or set. Milliseconds. */
@@ -36,7 +39,7 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
 
   async function readAsQuickly(): Promise<Reading & { readonly took: number }> {
     const asked = performance.now();
-    const { localTime } = (await admin.command({ hello: 1 })) as { localTime: Date };
+    const { localTime } = (await answered(admin.command({ hello: 1 }), longestRead, false)) as { localTime: Date };
     const monotonic = performance.now();
     return { time: localTime.getTime(), monotonic, wall: Date.now(), took: monotonic - asked };
   }

@@ -65,6 +65,27 @@ describe('The database’s clock', () => {
     expect(performance.now() - set).to.be.below(1_000);
   });
 
+  it('is told, and asked for again, while an answer does not come', async () => {
+    let asked = 0;
+    const admin = {
+      async command() {
+        asked += 1;
+        if (asked > 1) await new Promise(() => {});
+        return { localTime: new Date() };
+      },
+    };
+    const clock = createDatabaseClock({ getClient: () => ({ db: () => admin }) } as unknown as Connection);
+    await clock.now();
+    const longest = { wait: 0 };
+    while (asked < 3) {
+      const started = performance.now();
+      await clock.now();
+      longest.wait = Math.max(longest.wait, performance.now() - started);
+      await setTimeout(10);
+    }
+    expect(longest.wait).to.be.below(500);
+  });
+
   it('is never ahead of what the database itself says', async () => {
     const database = await freshDatabase();
     const clock = createDatabaseClock(database.connection);

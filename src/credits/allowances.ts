@@ -1,4 +1,5 @@
 import { answered } from '../answered.ts';
+import { isUnavailable } from '../database-unavailable.ts';
 import type { Logger } from '../options.ts';
 import { createPeriodic } from '../periodic.ts';
 import { CreditAllowance } from './credit-allowance.ts';
@@ -27,7 +28,7 @@ export interface Allowances {
    * nothing left. Rejects when the database cannot be asked and the account is not known to have anything left.
    */
   agreed(userId: string): Promise<void> | undefined;
-  /** Whether more would have been set aside by now if the database had answered. */
+  /** Whether the database is late in setting more aside. */
   isOverdue(userId: string): boolean;
   /** Agrees on it soon, and does not make anybody wait. */
   touch(userId: string): void;
@@ -55,7 +56,7 @@ interface Entry {
   /** Until when what was set aside may be spent. */
   expiresAt: number;
   agreeing: Promise<void> | undefined;
-  /** Whether the database could not be asked when it was last begun to agree on it. */
+  /** Whether the database did not answer when it was last begun to agree on it. */
   hasFailed: boolean;
   /** Until it may be agreed on again. */
   waiting: NodeJS.Timeout | undefined;
@@ -70,13 +71,14 @@ const shortestGap = 50;
 const lateAfter = 2_000;
 /** How long an allowance that nobody touches is kept. Milliseconds. */
 const idleTime = 600_000;
-/** The longest that a call waits for the database, and an agreement for each of its answers. Milliseconds. */
+/** The longest that a call waits for an agreement. Milliseconds. */
 const longestWait = 2_000;
-/** An agreement is overdue when it has taken so long. Milliseconds. */
-const usualWait = 1_000;
+/** The longest that each step of an agreement waits for the database: nothing more can be spent here until the next one. Milliseconds. */
+const longestStep = 2_000;
+/** How long an agreement takes at most while the database is well. Milliseconds. */
+const overdueAfter = 1_000;
 
-/** One that is given up is begun again, on another connection; until then nothing more could be spent here. */
-const inTime = <T>(answer: Promise<T>) => answered(answer, longestWait);
+const inTime = <T>(answer: Promise<T>) => answered(answer, longestStep);
 
 function newEntry(): Entry {
   return {
@@ -134,7 +136,7 @@ export function createAllowances({ ledger, setAside, slice, interval, lease, log
         entry.hasFailed = false;
       },
       (error) => {
-        entry.hasFailed = true;
+        entry.hasFailed = isUnavailable(error);
         if (!isFailing) logger.warn('what accounts may spend could not be agreed on', { reason: String(error) });
         isFailing = true;
       },
@@ -205,8 +207,10 @@ export function createAllowances({ ledger, setAside, slice, interval, lease, log
       return isCurrent || closed ? undefined : waitFor(userId, entry);
     },
     isOverdue(userId) {
-      const { agreeing, startedAt, hasFailed } = entryOf(userId);
-      return hasFailed || (agreeing !== undefined && performance.now() - startedAt > usualWait);
+      const entry = entries.get(userId);
+      if (!entry) return false;
+      const { agreeing, startedAt, hasFailed } = entry;
+      return hasFailed || (agreeing !== undefined && performance.now() - startedAt > overdueAfter);
     },
     touch(userId) {
       const entry = entryOf(userId);

@@ -8,6 +8,8 @@ export interface StoredSlice {
   readonly amount: number;
   /** By the database's clock; it counts no longer than that. */
   readonly until: Date;
+  /** Which of the holder's it is: a later one takes its place, and no earlier one. */
+  readonly turn: number;
 }
 
 /** The balance of one account. */
@@ -40,7 +42,7 @@ export type AccountModel = Model<AccountDocument>;
 export type LedgerModel = Model<LedgerDocument>;
 
 const slice = new Schema<StoredSlice>(
-  { holder: { type: String, required: true }, amount: { type: Number, required: true }, until: Date },
+  { holder: { type: String, required: true }, amount: { type: Number, required: true }, until: Date, turn: Number },
   { _id: false },
 );
 

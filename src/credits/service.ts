@@ -65,7 +65,8 @@ export interface CreditService {
   /**
    * Reserves what a call is likely to cost. Waits for the database only where it is not known what the account has left: when
    * it is new in this process, was idle for longer than the lease of what is set aside, or had nothing left.
-   * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` where there are some that cannot be spent yet
+   * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` where there are some that cannot be spent yet,
+   * `database_unavailable` where the database leaves it open
    */
   admit(call: ModelCall, estimatedTokens: number, output?: RequestedOutput): Promise<Reservation>;
   /** Credits were given to the account, and that is committed: they can be spent here when this resolves. */
@@ -111,6 +112,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   // even if it died in the midst of that (transactions of the dead are ended after 5 s)
   const lease = Math.max(5 * interval, 10_000);
   const setAsideOf = createSetAside(accounts, newId('wrk', Date.now()), lease);
+  let turns = 0;
   const slice = toMicro('slice', options.slice ?? 10);
   const allowances = createAllowances({ ledger, setAside, slice, interval, lease, logger });
 
@@ -127,10 +129,12 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
 
   /** An account that is met for the first time is opened where it begins with something. */
   async function setAside(userId: string, wanted: number): Promise<SetAsideOf> {
-    const known = await setAsideOf(userId, wanted);
+    turns += 1;
+    const turn = turns;
+    const known = await setAsideOf(userId, wanted, turn);
     if (known !== null || initial === 0) return known ?? nothing;
     await atomically(userId, (session) => ledger.book(new Map([[userId, []]]), session));
-    return (await setAsideOf(userId, wanted)) ?? nothing;
+    return (await setAsideOf(userId, wanted, turn)) ?? nothing;
   }
 
   async function balance(userId: string): Promise<CreditBalance> {

@@ -93,7 +93,7 @@ describe('what processes agree on of an account', () => {
       allowances.touch('usr_1');
       await sleep(1);
     }
-    expect(performance.now() - started).to.be.within(1_900, 4_000);
+    expect(performance.now() - started).to.be.at.least(1_900);
     await allowances.refresh('usr_1');
     expect(allowances.isOverdue('usr_1'), 'answered').to.equal(false);
     answerLate({ amount: 0, balance: 0 });

@@ -67,10 +67,10 @@ function isBurst(call: SeenCall, calls: readonly SeenCall[], { largestReservatio
   return atOnce.length * largestReservation > slice;
 }
 
-/** Whether a worker whose clock was wrong took some other time for this minute: what it let through then counts in it. */
-function wasTakenForPresent(present: number, skews: readonly Skew[]): boolean {
-  return skews.some(({ from, to, by }) =>
-    by.some((off) => present >= minuteOf(from + off) && present <= minuteOf(to + off)),
+/** Whether a worker whose clock was wrong may have counted the call in this minute. */
+function isCountedIn(present: number, { sentAt }: SeenCall, skews: readonly Skew[]): boolean {
+  return skews.some(
+    ({ from, to, by }) => sentAt >= from && sentAt <= to && by.some((off) => minuteOf(sentAt + off) === present),
   );
 }
 
@@ -78,10 +78,12 @@ function wasTakenForPresent(present: number, skews: readonly Skew[]): boolean {
 function hadCallsLeft(call: SeenCall, { calls, skews }: AdmissionEvidence, limit: number): boolean {
   const present = minuteOf(call.sentAt);
   // which minute it fell into is known to the gateway alone where it ran across the end of one
-  if (minuteOf(call.endedAt) !== present || wasTakenForPresent(present, skews)) return false;
+  if (minuteOf(call.endedAt) !== present) return false;
   const before = calls.filter(
     (one) =>
-      one.account === call.account && one.sentAt < call.endedAt && minuteOf(one.endedAt) >= present && one !== call,
+      one.account === call.account &&
+      one !== call &&
+      ((one.sentAt < call.endedAt && minuteOf(one.endedAt) >= present) || isCountedIn(present, one, skews)),
   );
   return before.length < limit;
 }

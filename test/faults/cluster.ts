@@ -52,16 +52,13 @@ export async function startCluster() {
     }
   }
 
-  /** Calls back whenever a member has become primary, be it the same again. */
+  /** Calls back whenever a member has been elected, be it the same again. */
   function onElection(tell: () => void): void {
     let last: string | undefined;
-    let isFirst = true;
     connection.getClient().on('topologyDescriptionChanged', ({ newDescription: { servers } }) => {
-      const now = [...servers.values()].find(({ type }) => type === 'RSPrimary')?.address;
-      if (now !== undefined && now !== last) {
-        if (!isFirst) tell();
-        isFirst = false;
-      }
+      const now = [...servers.values()].find(({ type }) => type === 'RSPrimary')?.electionId?.toHexString();
+      if (now === undefined || now === last) return;
+      if (last !== undefined) tell();
       last = now;
     });
   }

@@ -18,9 +18,12 @@ const recovery = 10_000;
 /** What a process had not yet written when it was killed: its last 50 ms, and one write on a machine that is busy. Milliseconds. */
 const lastMoments = 1_500;
 
-/** Whether the database was broken at some time of these, or shortly before. Pure. */
+/**
+ * Whether the database was broken at some time of these, or shortly before. One whose clock was set waits by as much longer for what
+ * it waits for until a time of day, its journal among it. Pure.
+ */
 export function wasBroken({ from, to }: Times, disturbances: readonly Disturbance[]): boolean {
-  return disturbances.some((one) => !one.once && one.from <= to && one.to + recovery >= from);
+  return disturbances.some((one) => !one.once && one.from <= to && one.to + recovery + (one.clockOff ?? 0) >= from);
 }
 
 /**
