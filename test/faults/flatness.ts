@@ -37,8 +37,7 @@ const measures: readonly (readonly [name: string, (reading: Reading) => number, 
   ['rss, MB', ({ rss }) => rss / megabyte, 0.1, 20],
   ['heap after gc, MB', ({ heapUsed }) => heapUsed / megabyte, 0.1, 5],
   ['handles', handlesOf, 0.1, 20],
-  // some hundred stand for what is under way; one kept of each event would be thousands in a minute
-  ['timers', timersOf, 0.1, 60],
+  ['timers', timersOf, 0.1, 20],
 ];
 /** Fewer in the second half tell nothing of a slope. */
 const fewest = 4;
