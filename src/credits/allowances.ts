@@ -111,6 +111,7 @@ export function createAllowances({ ledger, setAside, slice, interval, lease, log
     const booked = [...known, ...(asked.length > 0 ? await inTime(ledger.booked(asked)) : [])];
     const reserved = allowance.reserved - allowance.costOf(booked);
     const wanted = reserved + Math.max(slice, reserved);
+    allowance.lower(wanted, booked);
     const own = await inTime(setAside(userId, wanted));
     // where it is about to be used up, nobody may be told so because a charge was seen on both sides
     const later = own.amount < wanted ? await inTime(ledger.booked(allowance.unbooked)) : [];

@@ -83,6 +83,17 @@ export class CreditAllowance {
   }
 
   /**
+   * Less is about to be set aside than was before: from now on another process may have the rest, whether or not this one
+   * hears of it.
+   * @param amount what is asked for
+   * @param booked ended calls that are left out of it
+   */
+  lower(amount: number, booked: readonly string[]): void {
+    this.#limit = Math.min(this.#limit, amount + this.costOf(booked));
+    this.#mark = Math.min(this.#mark, (this.reserved + this.#limit) / 2);
+  }
+
+  /**
    * @param own what was set aside for this process, and of what balance
    * @param booked ended calls that show in that balance
    * @param later those that may, for they were booked at the same time

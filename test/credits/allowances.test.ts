@@ -102,6 +102,23 @@ describe('what processes agree on of an account', () => {
     expect(allowance.isEmpty).to.equal(false);
   });
 
+  it('is no more than was asked for last, though the answer is lost', async () => {
+    await allowances.agreed('usr_1');
+    const allowance = allowances.of('usr_1');
+    allowance.reserve(30);
+    await allowances.refresh('usr_1');
+    allowance.spend(30, 'use_1', 2);
+    allowances.booked([{ _id: 'use_1', userId: 'usr_1' }]);
+    silence = Promise.reject(new Error('the connection is gone'));
+    await allowances.refresh('usr_1');
+
+    expect(wanted).to.deep.equal([10, 60, 10]);
+    // the database has set 10 aside of what is left after the 2 were charged
+    let calls = 0;
+    while (allowance.reserve(1)) calls += 1;
+    expect(calls).to.equal(10);
+  });
+
   it('is given back when a process closes, but for what it has spent and nobody has charged yet', async () => {
     await allowances.agreed('usr_1');
     const allowance = allowances.of('usr_1');

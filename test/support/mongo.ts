@@ -16,6 +16,21 @@ const dropping = new Map<Connection, Promise<unknown>>();
  */
 const patience = () => (process.env.TEST_MONGODB_URI ? 100_000 : 5_000);
 
+/** How long after the last test something may still keep the process from ending. Milliseconds. */
+const longestEnd = 60_000;
+
+/** Ends a run that a test keeps from ending, as one that failed: by what it has left open, it would never be over. */
+function endEventually(): void {
+  setTimeout(() => {
+    console.error('After the tests, still open:', process.getActiveResourcesInfo().join(', '));
+    // mocha says how many tests failed when the process ends; this listener comes after its
+    process.on('exit', (code) => {
+      process.exitCode = code || 1;
+    });
+    process.exit();
+  }, longestEnd).unref();
+}
+
 export const mochaHooks = {
   async beforeAll(this: Mocha.Context): Promise<void> {
     this.timeout(180_000);
@@ -38,6 +53,7 @@ export const mochaHooks = {
     await Promise.race([Promise.all(dropping.values()), sleep(patience(), undefined, { ref: false })]);
     await stop();
     await Promise.all([...dropping.keys()].map((connection) => connection.close(true)));
+    endEventually();
   },
 };
 

@@ -17,25 +17,28 @@ export interface StalePrimary {
 export async function makeStale({ primary, nodes, network, uri }: Cluster): Promise<StalePrimary> {
   const { index, node } = await primary();
   const other = nodes.findIndex((_, i) => i !== index);
-  const [connection, candidate] = await Promise.all(
-    [node, nodes[other]].map((one) => mongoose.createConnection(memberUri(uri, String(one?.host))).asPromise()),
-  );
+  const connect = (host = '') => mongoose.createConnection(memberUri(uri, host)).asPromise();
+  const connection = await connect(node.host);
+  const candidate = await connect(nodes[other]?.host).catch(async (error) => {
+    await connection.close();
+    throw error;
+  });
   const join = network.inject({
     action: 'cut',
     on: ({ from, to }) => from !== undefined && (from === index || to === index),
   });
-  const admin = candidate?.getClient().db('admin');
+  const admin = candidate.getClient().db('admin');
   do {
     // it fails where the other one has more
-    await admin?.command({ replSetStepUp: 1 }).catch(() => sleep(100));
+    await admin.command({ replSetStepUp: 1 }).catch(() => sleep(100));
   } while ((await primary()).index !== other);
-  await candidate?.close();
+  await candidate.close();
 
   return {
-    connection: connection as Connection,
+    connection,
     async end() {
       join();
-      await connection?.close();
+      await connection.close();
     },
   };
 }

@@ -36,10 +36,17 @@ export function memberClient(host: string, { asMember }: MongoAccess, options: M
   return new MongoClient(`mongodb://${host}/`, { ...asMember, ...options, directConnection: true });
 }
 
-/** Makes the user, or gives the user that is there the password that follows from the key. */
+/** How long the last member may take to have the user. Milliseconds. */
+const patience = 10_000;
+
+/**
+ * Makes the user, or gives the user that is there the password that follows from the key; resolves when every member has it.
+ * A member that has not is one on which nobody can authenticate.
+ */
 export async function ensureUser(hosts: readonly string[], replicaSet: string, access: MongoAccess): Promise<void> {
   const { user, asMember } = access;
-  const settings = { pwd: user.password, roles: ['root'], mechanisms: ['SCRAM-SHA-256'] };
+  const writeConcern = { w: hosts.length, wtimeout: patience };
+  const settings = { pwd: user.password, roles: ['root'], mechanisms: ['SCRAM-SHA-256'], writeConcern };
   const client = new MongoClient(`mongodb://${hosts.join(',')}/`, { ...asMember, replicaSet });
   try {
     const admin = client.db('admin');
