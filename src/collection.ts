@@ -56,6 +56,8 @@ const most = 1_000;
 interface WriteAnswer {
   readonly n: number;
   readonly writeErrors?: readonly mongo.ErrorDescription[];
+  /** Of the statements that inserted their document. */
+  readonly upserted?: readonly { readonly index: number }[];
   /** Absent from a standalone mongod and a mongos. */
   readonly electionId?: mongo.ObjectId;
 }
@@ -68,10 +70,22 @@ export interface Inserted {
   readonly electionId?: string;
 }
 
+/** What an `update` has done. */
+export interface Updated {
+  /** Documents that were met. */
+  readonly met: number;
+  /** Statements that inserted their document, by place. */
+  readonly inserted: ReadonlySet<number>;
+  /** As in {@link Inserted}. */
+  readonly electionId?: string;
+}
+
 /** A statement of the command `update` (MongoDB's manual, "update", "updates"). */
 export interface UpdateStatement {
   readonly q: object;
   readonly u: object;
+  /** Whether a document is inserted where none is met. @default false */
+  readonly upsert?: boolean;
   /** Whether it is for every document that is met. @default false */
   readonly multi?: boolean;
 }
@@ -87,6 +101,8 @@ export interface BareWrites {
   insertEach(documents: readonly object[]): Promise<Inserted>;
   /** Resolves to how many documents were met. @throws MongoServerError of the first statement that was refused */
   update(statements: readonly UpdateStatement[], session?: ClientSession): Promise<number>;
+  /** The same of as many as fit into one command, and what came of them. @throws MongoServerError of the first statement that was refused */
+  updateEach(statements: readonly UpdateStatement[]): Promise<Updated>;
 }
 
 export function bareWrites<T>(model: Model<T>): BareWrites {
@@ -128,6 +144,12 @@ export function bareWrites<T>(model: Model<T>): BareWrites {
     async update(all, session) {
       const answers = await inCommands(all, (updates) => ({ update: name, updates }), session);
       return answers.reduce((met, { n }) => met + n, 0);
+    },
+    async updateEach(updates) {
+      const { n, upserted = [], writeErrors, electionId } = await run({ update: name, updates });
+      if (writeErrors?.[0]) throw new mongo.MongoServerError(writeErrors[0]);
+      const inserted = new Set(upserted.map(({ index }) => index));
+      return { met: n - inserted.size, inserted, ...(electionId && { electionId: electionId.toHexString() }) };
     },
   };
 }

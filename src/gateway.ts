@@ -115,8 +115,6 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     subscribers: webhooks.subscribers,
     settleSubscribers,
     fanOut: deliveries.fanOut,
-    // in transactions, which a standalone mongod has none of
-    ...(hasTransactions && { births: deliveries.births }),
     database: access,
     logger,
   });
@@ -160,7 +158,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     interval: 5_000,
     logger,
   });
-  const { history, surroundings, resend, attempt, hasEnded } = deliveries;
+  const { history, surroundings, resend, attemptTest, hasEnded } = deliveries;
   const deliveryRoutes = {
     history,
     surroundings,
@@ -168,8 +166,8 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     resend,
     sendTest: createSendTest({
       webhook: webhooks.getConfirmed,
-      publishTest: events.publishTest,
-      attempt,
+      publishTest: (target) => events.publishTest({ ...target, lease: deliveries.lease }),
+      attempt: attemptTest,
       history,
       hasEnded,
       limit: createInFlightLimit(options.concurrencyPerAccount, 'test events'),

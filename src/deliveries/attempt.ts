@@ -50,30 +50,38 @@ export interface AttemptDeps {
   readonly closed?: AbortSignal;
 }
 
-/** A claim that its delivery is being stored with. */
-export interface BornClaim {
+/** A first attempt, which is made before its delivery is stored. */
+export interface FirstAttempt {
   readonly claim: Claim;
   /** The event's bytes. */
   readonly body: Buffer;
-  /** Resolves with whether it was stored so; rejects when nobody knows. */
-  readonly stored: Promise<boolean>;
+  /** Whom it goes to, where that is being read. @default it is read */
+  readonly receiver?: Promise<Receiver | null>;
 }
-
-/** Makes one attempt if it is due and free, beside the shares of the webhooks. */
-export type MakeAttempt = (deliveryId: string, attempt: number) => Promise<void>;
 
 /** Attempts on their way to being sent. Nothing here rejects: what goes wrong is left to a later claim. */
 export interface Attempts {
-  readonly make: MakeAttempt;
+  /** Makes it if it is due and free, beside the shares of the webhooks. */
+  make(ref: AttemptRef): Promise<void>;
   /** Claims the attempt if it is due and free. */
   readonly prepare: Prepare;
-  /** The same for a delivery that is claimed from its birth. */
-  prepareBorn(born: BornClaim): Promise<ReadyAttempt | null>;
+  /** The same for one that is claimed by the lease of its event. */
+  prepareFirst(first: FirstAttempt): Promise<ReadyAttempt | null>;
+  /** Makes it, beside the shares of the webhooks. */
+  makeFirst(first: FirstAttempt): Promise<void>;
 }
 
-function reasonToCancel({ test, type }: DeliveryDocument, receiver: Receiver): CancelReason | null {
+/** What tells whether an event is still sent to a webhook. */
+type Judged = Pick<DeliveryDocument, 'test' | 'type'>;
+
+function reasonToCancel({ test, type }: Judged, receiver: Receiver): CancelReason | null {
   if (!receiver.active) return 'webhook_inactive';
   return test || receiver.events.includes(type) ? null : 'unsubscribed';
+}
+
+/** Whom an attempt goes to. Where nothing is to be sent to it any more, that is confirmed: it ends the delivery. */
+export function readReceiver(forDelivery: ReceiverLookUp, webhookId: string, judged: Judged): Promise<Receiver | null> {
+  return forDelivery(webhookId, (receiver) => reasonToCancel(judged, receiver) === null);
 }
 
 function toResult(sent: SendResult): AttemptResult {
@@ -120,14 +128,12 @@ export function createAttempts(deps: AttemptDeps): Attempts {
       logger.warn('an attempt was left to the next sweep', { ...bellOf(claim.delivery), reason: String(error) });
     } finally {
       leases.drop(claim);
+      claims.forget(claim);
     }
     return null;
   }
 
-  /** Where nothing is to be sent to it any more, that is confirmed: it ends the delivery. */
-  function receiverOf({ delivery }: Claim): Promise<Receiver | null> {
-    return deps.forDelivery(delivery.webhookId, (receiver) => reasonToCancel(delivery, receiver) === null);
-  }
+  const receiverOf = ({ delivery }: Claim) => readReceiver(deps.forDelivery, delivery.webhookId, delivery);
 
   function ready(claim: Claim, receiver: Receiver, body: Buffer): ReadyAttempt {
     const { _id: deliveryId, eventId, test } = claim.delivery;
@@ -181,37 +187,34 @@ export function createAttempts(deps: AttemptDeps): Attempts {
     return judged(claim, Promise.all([receiverOf(claim), deps.body(claim.delivery.eventId)]));
   }
 
+  async function prepare(ref: AttemptRef): Promise<ReadyAttempt | null> {
+    try {
+      const made = await claimed(ref.deliveryId, ref.attempt);
+      if (made !== 'unclaimed') return made;
+      // a job that rang early, by a clock that runs ahead, rings again when the attempt is due
+      const wait = await claims.dueIn(ref.deliveryId, ref.attempt);
+      if (wait !== null) ring(ref, wait);
+    } catch (error) {
+      logger.warn('an attempt was left to the next sweep', { ...ref, reason: String(error) });
+    }
+    return null;
+  }
+
+  async function prepareFirst({ claim, body, receiver = receiverOf(claim) }: FirstAttempt) {
+    leases.track(claim);
+    return judged(claim, Promise.all([receiver, body]));
+  }
+
+  async function sendNow(preparing: Promise<ReadyAttempt | null>): Promise<void> {
+    const ready = await preparing;
+    const finish = await ready?.send();
+    await finish?.();
+  }
+
   return {
-    async make(deliveryId, attempt) {
-      const made = await claimed(deliveryId, attempt);
-      if (made === null || made === 'unclaimed') return;
-      const finish = await made.send();
-      await finish();
-    },
-    async prepare(bell) {
-      try {
-        const made = await claimed(bell.deliveryId, bell.attempt);
-        if (made !== 'unclaimed') return made;
-        // a job that rang early, by a clock that runs ahead, rings again when the attempt is due
-        const wait = await claims.dueIn(bell.deliveryId, bell.attempt);
-        if (wait !== null) ring(bell, wait);
-      } catch (error) {
-        logger.warn('an attempt was left to the next sweep', { ...bell, reason: String(error) });
-      }
-      return null;
-    },
-    async prepareBorn({ claim, body, stored }) {
-      const reading = receiverOf(claim);
-      // awaited below, if at all
-      reading.catch(() => {});
-      try {
-        if (!(await stored)) return null;
-      } catch {
-        // whoever stores it says what went wrong; if it was stored after all, the lease lapses
-        return null;
-      }
-      leases.hold(claim);
-      return judged(claim, Promise.all([reading, body]));
-    },
+    prepare,
+    prepareFirst,
+    make: (ref) => sendNow(prepare(ref)),
+    makeFirst: (first) => sendNow(prepareFirst(first)),
   };
 }

@@ -31,8 +31,6 @@ export type AttemptResult = Omit<AttemptRecord, 'number' | 'startedAt'>;
 export interface Claims {
   /** Takes the attempt if it is due and nobody has it, else `null`. */
   claim(deliveryId: string, attempt: number): Promise<Claim | null>;
-  /** A delivery that is about to be stored, as claimed from its birth: the right holds if storing it succeeds. */
-  born(delivery: DeliveryDocument, now: Date): Claim;
   /** Milliseconds until the attempt is due; `null` when somebody has it or it was made. */
   dueIn(deliveryId: string, attempt: number): Promise<number | null>;
   /** Extends the leases that are still held, and tells which they are. */
@@ -43,6 +41,8 @@ export interface Claims {
   cancel(claim: Claim, reason: CancelReason): Promise<boolean>;
   /** Gives the attempt back unmade, to be claimed again in `wait` ms. */
   release(claim: Claim, wait: number): Promise<void>;
+  /** Nothing more is done with the claim: what it has not written is left to a sweep. */
+  forget(claim: Claim): void;
 }
 
 /** Durations are milliseconds. */
@@ -207,16 +207,6 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
 
   return {
     claim: (deliveryId, attempt) => taking.add({ deliveryId, attempt }),
-    born(delivery, now) {
-      const token = randomUUID();
-      const claimableAt = new Date(now.getTime() + lease);
-      return {
-        delivery: { ...delivery, lease: { owner, token, startedAt: now }, claimableAt, starts: 1 },
-        token,
-        startedAt: now,
-        heldUntil: performance.now() + lease,
-      };
-    },
     dueIn: (deliveryId, attempt) => waits.add({ deliveryId, attempt }),
     renew: (claims) => renewHeld(claims, { claimableAt: inMs(lease) }),
     finish(claim, result, next) {
@@ -245,5 +235,6 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
       const set = { lease: null, starts, claimableAt: inMs(wait) };
       await changing.add({ claim, name: `released for ${wait}`, set, isMade: () => true });
     },
+    forget() {},
   };
 }

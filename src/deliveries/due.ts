@@ -1,5 +1,5 @@
 import { durableCollection, inOneBatch } from '../collection.ts';
-import type { PartOfQuery, StoredEvent } from '../events/outbox.ts';
+import type { PartOfQuery } from '../events/outbox.ts';
 import type { AttemptRef } from './attempt-ref.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
 
@@ -9,12 +9,12 @@ export interface DuePlace {
   readonly webhookId: string;
 }
 
-/** Webhooks that have something due, the place after which there may be more, and events that wait for their fan-out. */
+/** Webhooks that have something due, the place after which there may be more, and the ids of events that wait for their fan-out. */
 export interface DuePage {
   readonly webhookIds: readonly string[];
   /** `null` when this was the end. */
   readonly next: DuePlace | null;
-  readonly events: readonly StoredEvent[];
+  readonly eventIds: readonly string[];
 }
 
 /**
@@ -24,10 +24,11 @@ export interface DuePage {
  */
 export interface Due {
   /**
-   * Which webhooks have something due, longest due first, and in the same round trip which events have no deliveries
-   * yet. One page looks at no more than so many deliveries.
+   * Which webhooks have something due, longest due first, and in the same round trip the ids of events that wait for their
+   * fan-out. One page looks at no more than so many deliveries.
+   * @param events which ones; `null` for none
    */
-  look(after: DuePlace | null, limit: number, events: PartOfQuery): Promise<DuePage>;
+  look(after: DuePlace | null, limit: number, events: PartOfQuery | null): Promise<DuePage>;
   /** So many attempts of each webhook, longest due first. */
   ofWebhooks(shares: ReadonlyMap<string, number>): Promise<AttemptRef[]>;
 }
@@ -79,10 +80,14 @@ export function createDue(deliveries: DeliveryModel): Due {
   const coll = collection.collectionName;
 
   return {
-    async look(after, limit, { coll, pipeline }) {
-      const beside = { $unionWith: { coll, pipeline: [...pipeline, { $project: { _id: 0, event: '$$ROOT' } }] } };
+    async look(after, limit, events) {
+      const ids = events && [...events.pipeline, { $project: { _id: 0, eventId: '$_id' } }];
+      const beside = events ? [{ $unionWith: { coll: events.coll, pipeline: ids } }] : [];
       const found = await collection
-        .aggregate<Group | { event: StoredEvent }>([...dueWebhooksPipeline(after ?? beginning, limit), beside])
+        .aggregate<Group | { eventId: string }>(
+          [...dueWebhooksPipeline(after ?? beginning, limit), ...beside],
+          inOneBatch,
+        )
         .toArray();
       const groups = found.filter((one) => 'count' in one);
       const seen = groups.reduce((sum, { count }) => sum + count, 0);
@@ -91,7 +96,7 @@ export function createDue(deliveries: DeliveryModel): Due {
       return {
         webhookIds: groups.map(({ _id }) => _id),
         next: seen === limit ? last : null,
-        events: found.flatMap((one) => ('event' in one ? [one.event] : [])),
+        eventIds: found.flatMap((one) => ('eventId' in one ? [one.eventId] : [])),
       };
     },
     async ofWebhooks(shares) {

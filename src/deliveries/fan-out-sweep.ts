@@ -1,51 +1,52 @@
-import type { EventPlace, Outbox, PartOfQuery, StoredEvent } from '../events/outbox.ts';
+import type { LeasedEvent, Outbox, PartOfQuery } from '../events/outbox.ts';
 import type { SettleSubscribers } from '../events/settle-subscribers.ts';
+import type { TakeEvents } from '../events/take-events.ts';
 import type { Logger } from '../options.ts';
+import type { FanOut } from './fan-out.ts';
 
-/** A publisher may still be fanning out an event of this age. Milliseconds. */
-const grace = 50;
 /** Events in one page. */
-const pageSize = 100;
+const pageSize = 200;
 /** Events whose failure is remembered, so that it is logged once. */
 const rememberedLimit = 1_000;
 
 export interface FanOutSweepDeps {
   readonly outbox: Pick<Outbox, 'unfinished'>;
+  readonly take: TakeEvents;
+  /** How long what is taken is held. Milliseconds. */
+  readonly lease: number;
   /** Makes sure that the event misses no webhook. @default it does not */
   readonly settleSubscribers?: SettleSubscribers;
-  readonly fanOut: (event: StoredEvent) => Promise<void>;
+  readonly fanOut: FanOut['fanOut'];
+  /** How many more attempts this process wants: it takes no more events at a time. */
+  readonly wanted: () => number;
   readonly logger: Logger;
-  /** Milliseconds. @default performance.now */
-  readonly now?: () => number;
 }
 
-/** Finishes the fan-outs that their publishers did not finish. */
+/** Fans out the events that nobody holds: those of processes without workers, of transactions, and those that somebody left. */
 export interface FanOutSweep {
-  /** The page of events that is next, as part of a query. */
-  page(): PartOfQuery;
-  /** Fans out the events of that page; resolves with whether there may be more. Never rejects. */
-  finish(events: readonly StoredEvent[]): Promise<boolean>;
+  /** The events that are next, as part of a query; `null` as long as there is no room for any. */
+  page(): PartOfQuery | null;
+  /** Takes the events of that page that are still free, and begins their fan-outs; resolves with whether there may be more. */
+  take(ids: readonly string[]): Promise<boolean>;
+  /** Whether there may be some that wait for room. */
+  readonly isWaiting: boolean;
 }
 
-/**
- * Goes page by page through all events that were pending when the pass began, and then begins again. A fan-out that fails
- * holds up no other: the pass goes on after it, and the next pass tries it again.
- */
+/** A fan-out that fails holds up no other: its event is next again when its lease has lapsed. */
 export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
-  const {
-    outbox,
-    settleSubscribers = async (event) => event,
-    fanOut,
-    logger,
-    now = performance.now.bind(performance),
-  } = deps;
-  let after: EventPlace | undefined;
-  let startedAt = 0;
-  let hasFailed = false;
+  const { outbox, settleSubscribers = async (event) => event, fanOut, logger } = deps;
   const failed = new Set<string>();
+  let limit = 0;
+  /** Of those taken last. */
+  let targetsEach = 1;
+  let isWaiting = false;
+
+  async function begin({ event, lease }: LeasedEvent): Promise<void> {
+    if (lease) await fanOut({ event: await settleSubscribers(event), lease });
+    failed.delete(event._id);
+  }
 
   function logFailures(failures: readonly { id: string; reason: string }[]): void {
-    hasFailed ||= failures.length > 0;
     const added = failures.filter(({ id }) => !failed.has(id)).slice(0, rememberedLimit - failed.size);
     const [first] = added;
     if (!first) return;
@@ -54,30 +55,27 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
     logger.error(message, { count: added.length, event: first.id, reason: first.reason });
   }
 
-  function endPass(): void {
-    after = undefined;
-    if (!hasFailed) failed.clear();
-    hasFailed = false;
-  }
-
   return {
     page() {
-      if (!after) startedAt = now();
-      // the pass has an end, whatever is accepted meanwhile
-      const olderThan = grace + Math.ceil(now() - startedAt);
-      return outbox.unfinished({ limit: pageSize, olderThan, ...(after && { after }) });
+      limit = Math.min(pageSize, Math.ceil(deps.wanted() / targetsEach));
+      isWaiting = limit === 0;
+      return limit > 0 ? outbox.unfinished(limit) : null;
     },
-    async finish(events) {
-      const results = await Promise.allSettled(events.map(async (event) => fanOut(await settleSubscribers(event))));
+    async take(ids) {
+      if (ids.length === 0) return false;
+      const taken = await deps.take(ids, deps.lease);
+      const targets = taken.reduce((sum, { event }) => sum + Number(event.targets?.length ?? 0), 0);
+      targetsEach = Math.max(1, targets / taken.length || 1);
+      const results = await Promise.allSettled(taken.map(begin));
       logFailures(
         results.flatMap((result, i) =>
-          result.status === 'rejected' ? [{ id: String(events[i]?._id), reason: String(result.reason) }] : [],
+          result.status === 'rejected' ? [{ id: String(taken[i]?.event._id), reason: String(result.reason) }] : [],
         ),
       );
-      const hasMore = events.length === pageSize;
-      if (hasMore) after = events.at(-1);
-      else endPass();
-      return hasMore;
+      return ids.length === limit;
+    },
+    get isWaiting() {
+      return isWaiting;
     },
   };
 }

@@ -1,35 +1,45 @@
-import { bareWrites, durableCollection } from '../collection.ts';
-import type { DatabaseClock } from '../database-clock.ts';
-import { failuresIn, isDuplicateKey } from '../duplicate-key.ts';
-import type { Outbox, StoredEvent } from '../events/outbox.ts';
-import type { Birth, Births } from '../events/store-together.ts';
-import { createGroup } from '../group-commit.ts';
+import type { FanOutLease, LeasedEvent, Outbox, StoredEvent } from '../events/outbox.ts';
+import type { FanOuts } from '../events/service.ts';
 import { derivedId } from '../ids.ts';
-import type { BornClaim } from './attempt.ts';
+import type { Logger } from '../options.ts';
+import type { FirstAttempt, Receiver } from './attempt.ts';
 import type { AttemptRef, WebhookRef } from './attempt-ref.ts';
-import type { Claims } from './claims.ts';
-import type { DeliveryDocument, DeliveryModel } from './model.ts';
+import type { FirstWrites } from './first-writes.ts';
+import { margin } from './leases.ts';
+import type { DeliveryDocument } from './model.ts';
 import { attemptsAllowed } from './schedule.ts';
 
 /** Deliveries of one event made at once: a fan-out of any size stays small in memory. */
 const batchSize = 500;
-/** Deliveries in one write. */
-const most = 500;
+/** What events that are being fanned out here may weigh together; the next ones are left to the sweep. Bytes. */
+const weightLimit = 32 * 1024 * 1024;
+/** What an event weighs beside its body, and each of its targets. Bytes. */
+const eventWeight = 4_096;
+const targetWeight = 512;
+/** Receivers that are read before an event is stored. */
+const mostPrepared = 50;
 
 export interface FanOutDeps {
-  readonly deliveries: DeliveryModel;
   readonly outbox: Pick<Outbox, 'markFannedOut'>;
-  readonly claims: Pick<Claims, 'born'>;
-  readonly clock: DatabaseClock;
+  readonly firstWrites: Pick<FirstWrites, 'begin' | 'store' | 'claims'>;
   readonly retryDelays: readonly number[];
-  /** Whether this process could make a first attempt of this webhook at once. */
+  /** How long an event is held. Milliseconds. */
+  readonly lease: number;
+  /** Whether attempts are made in this process. */
+  readonly isWorking: () => boolean;
+  /** Whether a first attempt of this webhook could be made here at once. */
   readonly hasRoom: (webhook: WebhookRef) => boolean;
-  /** Makes it, as soon as it is stored. */
-  readonly handOver: (born: BornClaim) => void;
-  /** Rings for the first attempts of the others. Nobody waits for it: a bell that is lost is made up for by the sweep. */
+  /** Makes it; `false` where there is no room for it after all. */
+  readonly handOver: (first: FirstAttempt) => boolean;
+  /** Reads whom an event of this type goes to. */
+  readonly receiver: (webhookId: string, event: Pick<StoredEvent, 'type' | 'test'>) => Promise<Receiver | null>;
+  /** These are stored and due, and there was no room for them: they begin as soon as there is. */
   readonly ring: (bells: readonly AttemptRef[]) => void;
-  /** Takes what is still to be done when the deliveries are there. */
+  /** Some worker has to look for events. */
+  readonly wake: () => void;
+  /** Takes what is still to be done when the first attempts have begun. */
   readonly later: (work: Promise<void>) => void;
+  readonly logger: Logger;
 }
 
 /** The delivery of an event to one of its webhooks, due at once. The same every time it is made. */
@@ -59,130 +69,148 @@ function hasValidTargets({ targets }: StoredEvent): boolean {
   return Array.isArray(targets) && targets.every((target) => typeof target === 'string');
 }
 
-/** Makes one delivery for each target of an event. */
-export interface FanOut {
-  /** Of an event that is stored. Doing it again, or in two processes at once, adds nothing. */
-  fanOut(event: StoredEvent): Promise<void>;
-  /** Of an event that is to be stored together with them. */
-  readonly births: Births;
+function weightOf({ body, targets }: StoredEvent): number {
+  return eventWeight + (body?.length ?? 0) + targets.length * targetWeight;
 }
 
-/** How a delivery is stored; resolves with whether it is. */
-type Store = (delivery: DeliveryDocument) => Promise<boolean>;
+/** By webhook. */
+type Receivers = ReadonlyMap<string, Promise<Receiver | null>>;
+/** An event that this process holds. */
+type Held = LeasedEvent & { readonly lease: FanOutLease };
+
+/** Who makes first attempts. */
+type Makers = Pick<FanOutDeps, 'hasRoom' | 'handOver'>;
+
+/** Makes one delivery for each target of an event. */
+export interface FanOut extends FanOuts {
+  /**
+   * Begins the fan-out of an event that this process holds: resolves when the first attempts have been handed over and the
+   * other deliveries are stored. Doing it again, or in two processes at once, adds nothing.
+   */
+  fanOut(leased: Held): Promise<void>;
+  /** The same with the attempts made by the caller. */
+  handTo(leased: Held, make: (first: FirstAttempt) => void): Promise<void>;
+}
 
 /**
- * Where this process has room for a first attempt, the delivery is stored as claimed already, and the attempt is made from
- * what is in memory as soon as it is stored: that saves a claim, and the time that it takes.
+ * Where this process has room for a first attempt, it is made from what is in memory, under the lease of its event, and its
+ * outcome is the first write of its delivery. What it has no room for is stored at once. So is everything of an event that
+ * somebody had before, whose attempts may have been made or have ended a process: there the claim counts the starts.
  */
 export function createFanOut(deps: FanOutDeps): FanOut {
-  const { outbox, claims, clock, retryDelays } = deps;
-  const collection = durableCollection(deps.deliveries);
-  const { insert } = bareWrites(deps.deliveries);
+  const { outbox, firstWrites, retryDelays } = deps;
   /** Those that this process is at, which a sweep of its own finds too. */
   const under = new Map<string, Promise<void>>();
+  let weight = 0;
 
-  /** Resolves with what went wrong, if anything did. */
-  const inserts = createGroup<DeliveryDocument, unknown>({
-    most,
-    atOnce: 2,
-    async write(documents) {
-      try {
-        await collection.insertMany([...documents], { ordered: false });
-        return [];
-      } catch (error) {
-        const failures = failuresIn(error);
-        return documents.map((_, i) => failures.get(i));
-      }
-    },
-  });
-
-  /** Resolves with whether the delivery is new. */
-  async function insertNew(delivery: DeliveryDocument): Promise<boolean> {
-    const failure = await inserts.add(delivery);
-    if (failure === undefined) return true;
-    if (isDuplicateKey(failure)) return false;
-    throw failure;
+  /** Hands a first attempt over; resolves when its delivery is stored, and is `null` where it could not be handed over. */
+  function handOver(delivery: DeliveryDocument, held: Held, receivers: Receivers, makers: Makers) {
+    const { event, lease } = held;
+    const isOurs = lease.isFirst && performance.now() < lease.heldUntil - margin;
+    if (!event.body || !isOurs || !makers.hasRoom(delivery)) return null;
+    const { claim, written } = firstWrites.begin(delivery, lease);
+    // awaited below, unless something else goes wrong before
+    written.catch(() => {});
+    const receiver = receivers.get(delivery.webhookId);
+    if (makers.handOver({ claim, body: event.body, ...(receiver && { receiver }) })) return written;
+    firstWrites.claims.forget(claim);
+    return null;
   }
 
-  /** Resolves with a bell, when the delivery waits for somebody to claim it. */
-  async function place(
-    delivery: DeliveryDocument,
-    body: Buffer | undefined,
-    now: Date,
-    store: Store,
-  ): Promise<AttemptRef[]> {
-    const { _id: deliveryId, webhookId, userId, attempt } = delivery;
-    if (!body || !deps.hasRoom({ webhookId, userId })) {
-      await store(delivery);
-      return [{ deliveryId, webhookId, userId, attempt }];
-    }
-    const claim = claims.born(delivery, now);
-    const stored = store(claim.delivery);
-    deps.handOver({ claim, body, stored });
-    await stored;
-    return [];
+  async function storeAll(deliveries: readonly DeliveryDocument[], isFirst: boolean): Promise<void> {
+    await Promise.all(deliveries.map((one) => firstWrites.store(isFirst ? one : { ...one, starts: 1 })));
+    const bells = deliveries.map(({ _id: deliveryId, webhookId, userId, attempt }) => {
+      return { deliveryId, webhookId, userId, attempt };
+    });
+    if (bells.length > 0) deps.ring(bells);
   }
 
-  async function placeAll(
-    event: StoredEvent,
-    targets: readonly string[],
-    now: Date,
-    store: Store,
-  ): Promise<AttemptRef[]> {
+  /** Resolves, when all is handed over or stored, with what is still to be stored. */
+  async function place(held: Held, receivers: Receivers, makers: Makers): Promise<Promise<void>[]> {
+    const { event, lease } = held;
     const maxAttempts = attemptsAllowed(retryDelays, event.test);
-    const deliveries = targets.map((target) => firstDelivery(event, target, maxAttempts));
-    const bells = await Promise.all(deliveries.map((delivery) => place(delivery, event.body, now, store)));
-    return bells.flat();
-  }
-
-  async function make(event: StoredEvent): Promise<void> {
-    if (!hasValidTargets(event)) throw new TypeError('The stored event has targets that are not ids of webhooks');
+    const written: Promise<void>[] = [];
     for (let i = 0; i < event.targets.length; i += batchSize) {
-      const batch = event.targets.slice(i, i + batchSize);
-      deps.ring(await placeAll(event, batch, await clock.now(), insertNew));
+      const rest: DeliveryDocument[] = [];
+      for (const target of event.targets.slice(i, i + batchSize)) {
+        const delivery = firstDelivery(event, target, maxAttempts);
+        const handed = handOver(delivery, held, receivers, makers);
+        if (handed) written.push(handed);
+        else rest.push(delivery);
+      }
+      await storeAll(rest, lease.isFirst);
     }
+    return written;
   }
 
   /** A mark that fails is made up for by another fan-out, which adds nothing. */
-  function mark(id: string): void {
-    const marked = outbox
-      .markFannedOut(id)
-      .catch(() => {})
-      .then(() => void under.delete(id));
-    deps.later(marked);
+  async function mark(written: readonly Promise<void>[], id: string): Promise<void> {
+    try {
+      await Promise.all(written);
+      await outbox.markFannedOut(id);
+    } catch {
+      // the sweep finds it when its lease has lapsed
+    }
   }
 
-  function birthOf(event: StoredEvent): Birth {
-    const documents: DeliveryDocument[] = [];
-    let settle = (_stored: boolean) => {};
-    const settled = new Promise<boolean>((resolve) => {
-      settle = resolve;
-    });
-    const store: Store = (delivery) => {
-      documents.push(delivery);
-      return settled;
+  async function start(held: Held, receivers: Receivers, makers: Makers = deps): Promise<void> {
+    const { event } = held;
+    if (!hasValidTargets(event)) throw new TypeError('The stored event has targets that are not ids of webhooks');
+    const { _id: id } = event;
+    const begun = under.get(id);
+    if (begun) return begun;
+    const own = weightOf(event);
+    weight += own;
+    const free = () => {
+      under.delete(id);
+      weight -= own;
     };
-    void placeAll(event, event.targets, event.acceptedAt, store).then(async (bells) => {
-      if (await settled) deps.ring(bells);
-    });
-    return { documents, settle };
+    const placed = place(held, receivers, makers).then(
+      (written) => deps.later(mark(written, id).finally(free)),
+      (error) => {
+        free();
+        throw error;
+      },
+    );
+    under.set(id, placed);
+    return placed;
+  }
+
+  const none: Receivers = new Map();
+
+  /** The event is safe: when its lease has lapsed, a worker's sweep takes over. */
+  function putOff({ _id: eventId }: StoredEvent, error: unknown): void {
+    deps.logger.warn('fan-out put off to the next sweep', { eventId, reason: String(error) });
+  }
+
+  function read(event: Parameters<FanOuts['prepare']>[0]): Receivers {
+    const { userId, targets } = event;
+    const near = targets.slice(0, mostPrepared).filter((webhookId) => deps.hasRoom({ webhookId, userId }));
+    const receivers = new Map(near.map((webhookId) => [webhookId, deps.receiver(webhookId, event)]));
+    // awaited by the attempt, if there is one
+    for (const receiver of receivers.values()) receiver.catch(() => {});
+    return receivers;
   }
 
   return {
-    fanOut(event) {
-      const id = event._id;
-      const begun = under.get(id);
-      if (begun) return begun;
-      const made = make(event).then(
-        () => mark(id),
-        (error) => {
-          under.delete(id);
-          throw error;
+    prepare(event) {
+      if (!deps.isWorking() || weight > weightLimit) return { lease: 0, begin: deps.wake };
+      const receivers = read(event);
+      return {
+        lease: deps.lease,
+        begin({ event, lease }) {
+          if (lease) start({ event, lease }, receivers).catch((error) => putOff(event, error));
         },
-      );
-      under.set(id, made);
-      return made;
+      };
     },
-    births: { of: birthOf, insert },
+    wake: deps.wake,
+    fanOut: (held) => start(held, none),
+    handTo(held, make) {
+      const handOver = (first: FirstAttempt) => {
+        make(first);
+        return true;
+      };
+      return start(held, none, { hasRoom: () => true, handOver });
+    },
   };
 }

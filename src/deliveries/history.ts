@@ -4,6 +4,7 @@ import { GatewayError } from '../errors.ts';
 import { checkUserId, firstId, isId } from '../ids.ts';
 import type { AttemptRecord, DeliveryDocument, DeliveryModel, DeliveryState } from './model.ts';
 import { createPresentTypes, mostRanges, type PresentTypes } from './present-types.ts';
+import type { Unstored } from './unstored.ts';
 
 /** Which deliveries, and which page of them. */
 export interface DeliveryPage {
@@ -144,7 +145,10 @@ export async function queriesFor(
   return groups.map((group) => ({ filter: { ...common, type: { $in: types }, state: { $in: [...group] } }, hint }));
 }
 
-export function createDeliveryHistory(model: DeliveryModel): DeliveryHistory {
+export function createDeliveryHistory(
+  model: DeliveryModel,
+  unstored: Pick<Unstored, 'find' | 'findConfirmed' | 'list'>,
+): DeliveryHistory {
   const collection = durableCollection(model);
   const readConfirmed = createReadConfirmed(collection);
   const presentTypes = createPresentTypes(model);
@@ -154,7 +158,11 @@ export function createDeliveryHistory(model: DeliveryModel): DeliveryHistory {
       checkUserId(userId);
       checkPage(page);
       const { limit = pageLimit } = page;
-      const queries = await queriesFor(userId, page, presentTypes);
+      // before the others: what is stored in between is found by them
+      const [waiting, queries] = await Promise.all([
+        unstored.list(userId, page, idRange(page), limit + 1),
+        queriesFor(userId, page, presentTypes),
+      ]);
       const answers = await Promise.all(
         queries.map(({ filter, hint }) =>
           collection
@@ -164,15 +172,21 @@ export function createDeliveryHistory(model: DeliveryModel): DeliveryHistory {
             .toArray(),
         ),
       );
-      const found = answers.length === 1 ? answers.flat() : answers.flat().sort((a, b) => (a._id < b._id ? 1 : -1));
+      const stored = answers.flat();
+      const known = new Set(stored.map(({ _id }) => _id));
+      const found = [...stored, ...waiting.filter(({ _id }) => !known.has(_id))];
+      if (answers.length > 1 || waiting.length > 0) found.sort((a, b) => (a._id < b._id ? 1 : -1));
       return { deliveries: found.slice(0, limit), hasMore: found.length > limit };
     },
 
     async get(userId, id) {
       checkUserId(userId);
       const projection = { ...shownFields, attempts: 1 };
-      const read = () => collection.findOne<ShownDelivery>({ _id: id, userId }, { projection });
-      const found = isId('dlv', id) ? await readConfirmed(id, read) : null;
+      const readStored = () => collection.findOne<ShownDelivery>({ _id: id, userId }, { projection });
+      // stored in between, it is found by a second look
+      const read = async () => (await readStored()) ?? (await unstored.find(userId, id)) ?? readStored();
+      if (!isId('dlv', id)) throw deliveryNotFound(id);
+      const found = (await readConfirmed(id, read)) ?? (await unstored.findConfirmed(userId, id));
       if (!found) throw deliveryNotFound(id);
       return found;
     },

@@ -4,7 +4,10 @@ import type { Claim } from './claims.ts';
 
 /** The claims of this worker, kept alive while their attempts are made. */
 export interface Leases {
-  hold(claim: Claim): void;
+  /** Renews the lease from now on. @param until when it ends otherwise, by `performance.now()`. @default as the claim says */
+  hold(claim: Claim, until?: number): void;
+  /** A claim whose delivery is not stored: it lasts as long as the lease of its event, unless it is held later. */
+  track(claim: Claim): void;
   /** Whether a request that is written now is surely this worker's to send: judged by the monotonic clock, without the database. */
   isSure(claim: Claim): boolean;
   drop(claim: Claim): void;
@@ -21,19 +24,21 @@ export interface LeasesDeps {
 }
 
 /** So much of a lease must be left when a request is written, which takes its time to the receiver. Milliseconds. */
-const margin = 500;
+export const margin = 500;
 
 /** Renews every held lease in one write, as long as there are any. */
 export function createLeases({ renew, lease, interval, logger }: LeasesDeps): Leases {
   /** Until when each is held for certain, by `performance.now()`. */
-  const held = new Map<Claim, number>();
+  const known = new Map<Claim, number>();
+  /** Those whose leases are renewed. */
+  const held = new Set<Claim>();
 
   async function renewAll(): Promise<void> {
     // the database's clock starts the new lease later than this
     const asked = performance.now();
-    for (const claim of await renew([...held.keys()])) {
-      const until = held.get(claim);
-      if (until !== undefined) held.set(claim, Math.max(until, asked + lease));
+    for (const claim of await renew([...held])) {
+      const until = known.get(claim);
+      if (until !== undefined) known.set(claim, Math.max(until, asked + lease));
     }
   }
 
@@ -48,12 +53,17 @@ export function createLeases({ renew, lease, interval, logger }: LeasesDeps): Le
   });
 
   return {
-    hold(claim) {
-      held.set(claim, claim.heldUntil);
+    hold(claim, until = claim.heldUntil) {
+      known.set(claim, until);
+      held.add(claim);
       renewal.start();
     },
-    isSure: (claim) => performance.now() < (held.get(claim) ?? 0) - margin,
+    track(claim) {
+      known.set(claim, claim.heldUntil);
+    },
+    isSure: (claim) => performance.now() < (known.get(claim) ?? 0) - margin,
     drop(claim) {
+      known.delete(claim);
       held.delete(claim);
       if (held.size === 0) void renewal.stop();
     },

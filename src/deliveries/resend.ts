@@ -9,6 +9,7 @@ import { type DeliveryHistory, deliveryNotFound, type ShownDelivery } from './hi
 import type { InFlightLimit } from './in-flight-limit.ts';
 import { attemptInFlight, type MakeManualAttempt } from './manual-attempt.ts';
 import type { ManualClaims } from './manual-claims.ts';
+import type { StoreDelivery } from './unstored.ts';
 
 /** How long an answer waits for the outcome of an attempt: longer than any attempt takes. Milliseconds. */
 export const outcomeWait = 35_000;
@@ -22,6 +23,7 @@ export interface Outcome {
 export interface ResendDeps {
   readonly claims: ManualClaims;
   readonly attempt: MakeManualAttempt;
+  readonly store: StoreDelivery;
   readonly history: Pick<DeliveryHistory, 'get'>;
   readonly hasEnded: AttemptWait['hasEnded'];
   readonly background: Background;
@@ -56,6 +58,8 @@ export function createResend(deps: ResendDeps): Resend {
       throw error;
     });
     if (claim) return claim;
+    const isStored = await budget.run(() => deps.store(userId, deliveryId));
+    if (isStored) return claimFor(userId, deliveryId, budget);
     await budget.run(() => history.get(userId, deliveryId));
     throw attemptInFlight();
   }

@@ -90,7 +90,8 @@ export function createSendAgain(deps: SendAgainDeps): SendAgain {
       // only now that it cannot be missed any more
       await events.updateOne(
         { _id: eventId, skipped: webhookId },
-        { $pull: { skipped: webhookId }, $addToSet: { targets: webhookId } },
+        // whoever takes the event now finds that one of its deliveries has been made
+        { $pull: { skipped: webhookId }, $addToSet: { targets: webhookId }, $max: { fanOutLeases: 1 } },
       );
       await deps.attemptScheduled({ deliveryId: delivery._id, webhookId, userId: event.userId, attempt: 1 });
       const [stored = null] = await findConfirmed(deliveries, { _id: delivery._id });

@@ -5,12 +5,12 @@ import { createDatabaseClock } from '../database-clock.ts';
 import type { EventStandings } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
 import { createOutbox, type StoredEvent } from '../events/outbox.ts';
+import type { FanOuts } from '../events/service.ts';
 import type { SettleSubscribers } from '../events/settle-subscribers.ts';
-import type { Births } from '../events/store-together.ts';
+import { createTakeEvents } from '../events/take-events.ts';
 import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options.ts';
-import { createAttempts, type ReceiverLookUp } from './attempt.ts';
-import type { AttemptRef } from './attempt-ref.ts';
+import { createAttempts, type ReceiverLookUp, readReceiver } from './attempt.ts';
 import { type AttemptWait, createAttemptWait } from './attempt-wait.ts';
 import { createBackground } from './background.ts';
 import type { DeliverySurroundings } from './body.ts';
@@ -18,6 +18,7 @@ import { createClaims } from './claims.ts';
 import { type ClientOptions, createDeliveryClients } from './clients.ts';
 import { createDue } from './due.ts';
 import { createFanOut } from './fan-out.ts';
+import { createFirstWrites } from './first-writes.ts';
 import { createDeliveryHistory, type DeliveryHistory, type ShownDelivery } from './history.ts';
 import { createInFlightLimit } from './in-flight-limit.ts';
 import { createJobs } from './jobs.ts';
@@ -33,7 +34,9 @@ import { createRetention } from './retention.ts';
 import { createSend } from './send.ts';
 import { createSendAgain, type SendAgain } from './send-again.ts';
 import { createEventStandings } from './standings.ts';
-import { createWatch } from './watch.ts';
+import { type AttemptTest, createAttemptTest } from './test-event.ts';
+import { createStoreDelivery, createUnstored } from './unstored.ts';
+import { createWatches } from './watch.ts';
 import { createWorker } from './worker.ts';
 
 /** A dead worker's attempts are free after this long. Milliseconds. */
@@ -74,10 +77,10 @@ export interface DeliveryServiceDeps {
 export interface DeliveryService {
   /** Builds the indexes. To be awaited before anything else. */
   init(): Promise<void>;
-  /** Makes the deliveries of an event and rings for their first attempts. Doing it twice does nothing the second time. */
-  fanOut(event: StoredEvent): Promise<void>;
-  /** Makes them for an event that is to be stored together with them. */
-  readonly births: Births;
+  /** Makes the deliveries of events. */
+  readonly fanOut: FanOuts;
+  /** How long this process holds an event that it fans out. Milliseconds. */
+  readonly lease: number;
   /** How events stand, as their deliveries tell. */
   readonly standings: EventStandings;
   readonly history: DeliveryHistory;
@@ -85,8 +88,8 @@ export interface DeliveryService {
   surroundings(delivery: ShownDelivery): Promise<DeliverySurroundings>;
   /** Makes one more attempt now. */
   readonly resend: Resend;
-  /** Makes a scheduled attempt in this process if it is due and free. Never rejects. */
-  attempt(bell: AttemptRef): Promise<void>;
+  /** Makes the one attempt of a test event that this process holds. */
+  readonly attemptTest: AttemptTest;
   readonly hasEnded: AttemptWait['hasEnded'];
   /** What can be sent again for a recovery … */
   readonly recoverable: FindRecoverable;
@@ -103,6 +106,7 @@ export interface DeliveryService {
 /** Everything about deliveries, joined. */
 export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryService {
   const { connection, deliveries, forDelivery, userAgent, options, onAttempt = () => {} } = deps;
+  const { settleSubscribers = async (event: StoredEvent) => event } = deps;
   const { retryDelays, concurrency, concurrencyPerAccount, concurrencyPerWebhook, logger } = options;
   const owner = newId('wrk', Date.now());
   const clock = createDatabaseClock(connection);
@@ -113,11 +117,17 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   // each write that is being tried again listens
   setMaxListeners(0, closed.signal);
   const retention = options.retentionDays * day;
-  const fenced = createClaims({ deliveries, owner, lease, retention });
-  const claims = observed(withLateSuccess(fenced, createRecordLate({ deliveries, retention })), onAttempt);
-  const manualClaims = createManualClaims({ deliveries, owner, lease, retention });
+  const claiming = { deliveries, owner, lease, retention };
+  const ending = { logger, closed: closed.signal };
+  const fenced = createClaims(claiming);
+  const leases = createLeases({ renew: fenced.renew, lease, interval: renewInterval, logger });
+  const firstWrites = createFirstWrites({ ...claiming, ...ending, claims: fenced, leases, clock });
+  const claims = observed(withLateSuccess(firstWrites.claims, createRecordLate(claiming)), onAttempt);
+  const manualClaims = createManualClaims(claiming);
   const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout));
-  const history = createDeliveryHistory(deliveries);
+  const unstored = createUnstored(deliveries, deps.events, retryDelays);
+  const history = createDeliveryHistory(deliveries, unstored);
+  const take = createTakeEvents(deps.events, clock);
 
   const jobs = createJobs({
     connection,
@@ -126,30 +136,37 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     onBell: (bell) => worker.onBell(bell),
     logger,
   });
-  const { fanOut, births } = createFanOut({
-    deliveries,
+  const fanOut = createFanOut({
     outbox,
-    claims,
-    clock,
+    firstWrites,
     retryDelays,
+    lease,
+    isWorking: () => worker.isWorking,
     hasRoom: (webhook) => worker.hasRoom(webhook),
-    handOver: (born) => worker.handOver(born),
-    ring(bells) {
-      if (bells.length > 0) background.add(worker.wait(bells));
-    },
+    handOver: (first) => worker.handOver(first),
+    receiver: (webhookId, event) => readReceiver(forDelivery, webhookId, event),
+    ring: (bells) => background.add(worker.wait(bells)),
+    wake: () => worker.onEvent(),
     later: background.add,
+    logger,
   });
   const attempts = createAttempts({
     claims,
-    leases: createLeases({ renew: claims.renew, lease, interval: renewInterval, logger }),
+    leases,
     send,
     forDelivery,
     body: outbox.body,
     retryDelays,
     ring: (bell, wait) => background.add(jobs.schedule([bell], wait)),
     userAgent,
+    ...ending,
+  });
+  const watches = createWatches({
+    deliveries,
+    events: deps.events,
+    onDue: (webhook) => worker.onDue(webhook),
+    onEvent: () => worker.onEvent(),
     logger,
-    closed: closed.signal,
   });
   const worker = createWorker({
     concurrency,
@@ -158,12 +175,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     sweepInterval: options.sweepInterval,
     attempts,
     due: createDue(deliveries),
-    ...(options.changeStreams && {
-      watch: createWatch({ deliveries, onDue: (webhook) => worker.onDue(webhook), logger }),
-    }),
-    fanOut,
-    ...(deps.settleSubscribers && { settleSubscribers: deps.settleSubscribers }),
-    outbox,
+    watches: options.changeStreams ? watches : [],
+    fanOuts: { outbox, take, lease, settleSubscribers, fanOut: fanOut.fanOut },
     expireEvents: createRetention(deliveries, outbox, retention),
     jobs,
     logger,
@@ -177,16 +190,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     body: outbox.body,
     onAttempt,
     userAgent,
-    logger,
-    closed: closed.signal,
+    ...ending,
   });
-
-  /** Outside the dispatcher: it is asked for, and bounded by who asks. */
-  async function attempt(bell: AttemptRef): Promise<void> {
-    const ready = await attempts.prepare(bell);
-    const finish = await ready?.send();
-    await finish?.();
-  }
 
   async function close(): Promise<void> {
     try {
@@ -204,8 +209,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
       await Promise.all([deliveries.createIndexes(), jobs.init()]);
     },
     fanOut,
-    births,
-    standings: createEventStandings(deliveries),
+    lease,
+    standings: createEventStandings(deliveries, deps.events),
     history,
     async surroundings({ webhookId, eventId }) {
       const [webhook, bytes] = await Promise.all([forDelivery(webhookId), outbox.body(eventId)]);
@@ -214,13 +219,14 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     resend: createResend({
       claims: manualClaims,
       attempt: makeManualAttempt,
+      store: createStoreDelivery({ unstored, take, settleSubscribers, fanOut, lease }),
       history,
       hasEnded,
       background,
       limit: createInFlightLimit(concurrencyPerAccount, 'resends'),
       logger,
     }),
-    attempt,
+    attemptTest: createAttemptTest({ fanOut, attempts }),
     hasEnded,
     recoverable: createFindRecoverable(deliveries, deps.events),
     again: createSendAgain({
@@ -228,7 +234,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
       events: deps.events,
       claims: manualClaims,
       attempt: makeManualAttempt,
-      attemptScheduled: attempt,
+      attemptScheduled: attempts.make,
       retryDelays,
     }),
     start: worker.start,

@@ -1,5 +1,6 @@
 import { durableCollection, inOneBatch } from '../collection.ts';
-import type { EventStanding, EventStandings } from '../events/history.ts';
+import type { EventStanding, EventStandings, FannedOut } from '../events/history.ts';
+import type { EventModel } from '../events/model.ts';
 import { eventState } from './event-state.ts';
 import type { DeliveryModel, DeliveryState } from './model.ts';
 import { createPresentTypes } from './present-types.ts';
@@ -23,27 +24,57 @@ interface Look {
   readonly time: string | undefined;
 }
 
-/** How events stand, told from their deliveries. */
-export function createEventStandings(model: DeliveryModel): EventStandings {
+/** An event, and whether each of its targets has its delivery. */
+const fannedOutFields = { targets: 1, fanOut: 1 } as const;
+
+/** How events stand, told from their deliveries; a target whose delivery is not stored yet waits for its first attempt. */
+export function createEventStandings(model: DeliveryModel, eventModel: EventModel): EventStandings {
   const collection = durableCollection(model);
+  const events = durableCollection(eventModel);
   const presentTypes = createPresentTypes(model);
 
-  async function of(eventIds: readonly string[]): Promise<Map<string, EventStanding>> {
+  async function of(asked: readonly FannedOut[]): Promise<Map<string, EventStanding>> {
     const groups = await collection
       .aggregate<{ _id: { eventId: string; state: DeliveryState }; count: number }>(
         [
-          { $match: { eventId: { $in: [...eventIds] } } },
+          { $match: { eventId: { $in: asked.map(({ _id }) => _id) } } },
           { $group: { _id: { eventId: '$eventId', state: '$state' }, count: { $sum: 1 } } },
         ],
         { hint: 'eventDeliveries', ...inOneBatch },
       )
       .toArray();
     const counts = new Map<string, Record<DeliveryState, number>>();
+    const none = { pending: 0, delivered: 0, failed: 0, canceled: 0 };
     for (const { _id, count } of groups) {
-      const known = counts.get(_id.eventId) ?? { pending: 0, delivered: 0, failed: 0, canceled: 0 };
-      counts.set(_id.eventId, { ...known, [_id.state]: count });
+      counts.set(_id.eventId, { ...none, ...counts.get(_id.eventId), [_id.state]: count });
+    }
+    for (const { _id, fanOut, targets } of asked) {
+      if (fanOut === 'done') continue;
+      const known = counts.get(_id) ?? none;
+      const stored = Object.values(known).reduce((sum, count) => sum + count, 0);
+      const unstored = Math.max(0, (targets?.length ?? 0) - stored);
+      if (unstored > 0) counts.set(_id, { ...known, pending: known.pending + unstored });
     }
     return new Map([...counts].map(([id, deliveries]) => [id, toStanding(deliveries)]));
+  }
+
+  /** The newest events whose fan-out is not done, and the millisecond that all of them are found down to; '' when there are no more. */
+  async function lookForUnfinished(userId: string, type: string | undefined, after: string | undefined) {
+    const filter = {
+      userId,
+      fanOut: 'pending' as const,
+      ...(type !== undefined && { type: { $eq: type } }),
+      ...(after !== undefined && { _id: { $lt: after } }),
+    };
+    const found = await events
+      .find<FannedOut>(filter, { projection: fannedOutFields, hint: 'userPending', ...inOneBatch })
+      .sort({ _id: -1 })
+      .limit(mostSeen)
+      .toArray();
+    if (found.length < mostSeen) return { found, time: '' };
+    const last = timeOf(found.at(-1)?._id ?? '');
+    const whole = found.filter(({ _id }) => timeOf(_id) !== last);
+    return { found: whole, time: timeOf(whole.at(-1)?._id ?? '') };
   }
 
   /** Reads so many deliveries below an id, newest first, as whole milliseconds: ids within one are in no order. */
@@ -70,20 +101,32 @@ export function createEventStandings(model: DeliveryModel): EventStandings {
     async list(userId, { state, type, after, limit }) {
       const types = type === undefined ? await presentTypes({ userId }) : [type];
       const filter = { userId, type: { $in: types }, state: { $eq: state } };
+      // first: what is stored in between is found below
+      const unfinished = await lookForUnfinished(userId, type, after);
+      const known = new Map(unfinished.found.map((event) => [event._id, event]));
+      const rest = new Set(state === 'pending' ? known.keys() : []);
       const listed: string[] = [];
       let below = after && `dlv_${timeOf(after)}~`;
       let time: string | undefined;
       for (let seen = 0, count = Math.max(limit, fewest); seen < mostSeen; seen += count, count *= 4) {
         const part = await look(filter, below, Math.min(count, mostSeen - seen));
-        const ids = [...new Set(part.found.map(({ eventId }) => eventId))];
-        const standings = await of(ids.filter((id) => after === undefined || id < after));
-        const standing = ids.filter((id) => standings.get(id)?.state === state);
-        listed.push(...standing.sort().reverse());
         time = part.time;
-        if (time === undefined || listed.length >= limit) return { ids: listed.slice(0, limit) };
+        const reached = time ?? '';
+        const waiting = [...rest].filter((id) => timeOf(id) >= reached);
+        for (const id of waiting) rest.delete(id);
+        const ids = [...new Set([...part.found.map(({ eventId }) => eventId), ...waiting])];
+        const asked = ids.filter((id) => after === undefined || id < after);
+        const standings = await of(asked.map((_id) => known.get(_id) ?? { _id, targets: [], fanOut: 'done' }));
+        const standing = ids.filter((id) => standings.get(id)?.state === state && !listed.includes(id));
+        listed.push(...standing.sort().reverse());
+        if (time === undefined || listed.length >= limit) break;
         below = `dlv_${time}`;
       }
-      return { ids: listed, lookedTo: `evt_${time}${'0'.repeat(16)}` };
+      // what lies below either look is not known yet
+      const lookedTo = [time ?? '', unfinished.time].sort().at(-1) as string;
+      const ids = listed.filter((id) => timeOf(id) >= lookedTo).slice(0, limit);
+      if (lookedTo === '' || ids.length >= limit) return { ids };
+      return { ids, lookedTo: `evt_${lookedTo}${'0'.repeat(16)}` };
     },
   };
 }

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DatabaseBudget } from '../database-access.ts';
 import { GatewayError } from '../errors.ts';
-import type { PublishedEvent } from '../events/publication.ts';
-import type { AttemptRef } from './attempt-ref.ts';
+import type { LeasedEvent } from '../events/outbox.ts';
+import type { Attempts, FirstAttempt } from './attempt.ts';
 import type { AttemptWait } from './attempt-wait.ts';
-import type { DeliveryHistory, ShownDelivery } from './history.ts';
+import { type FanOut, firstDelivery } from './fan-out.ts';
+import type { DeliveryHistory } from './history.ts';
 import type { InFlightLimit } from './in-flight-limit.ts';
 import { webhookInactive } from './manual-attempt.ts';
 import { type Outcome, outcomeWait } from './resend.ts';
@@ -18,15 +19,44 @@ interface Target {
   readonly events: readonly string[];
 }
 
+/** Makes the one attempt of a test event that this process holds; `made` never rejects. */
+export type AttemptTest = (event: LeasedEvent) => { readonly deliveryId: string; readonly made: Promise<void> };
+
+/** Outside the dispatcher: it is asked for, and bounded by who asks. */
+export function createAttemptTest(deps: {
+  readonly fanOut: Pick<FanOut, 'handTo'>;
+  readonly attempts: Pick<Attempts, 'make' | 'makeFirst'>;
+}): AttemptTest {
+  const { fanOut, attempts } = deps;
+
+  return function attemptTest({ event, lease }) {
+    const [webhookId = ''] = event.targets;
+    const { _id: deliveryId, userId } = firstDelivery(event, webhookId, 1);
+
+    async function make(): Promise<void> {
+      let first: FirstAttempt | undefined;
+      if (lease) {
+        await fanOut.handTo({ event, lease }, (handed) => {
+          first = handed;
+        });
+      }
+      if (first) return attempts.makeFirst(first);
+      // stored for whoever claims it where the lease had lapsed
+      return attempts.make({ deliveryId, webhookId, userId, attempt: 1 });
+    }
+
+    return { deliveryId, made: make().catch(() => {}) };
+  };
+}
+
 export interface SendTestDeps {
   /**
    * What a usual read finds is read again, confirmed, unless `suffices` is true of it.
    * @throws GatewayError `webhook_not_found`
    */
   readonly webhook: (userId: string, id: string, suffices: (webhook: Target) => boolean) => Promise<Target>;
-  readonly publishTest: (target: { userId: string; type: string; webhookId: string }) => Promise<PublishedEvent>;
-  /** Makes a scheduled attempt in this process if it is due and free. Never rejects. */
-  readonly attempt: (bell: AttemptRef) => Promise<void>;
+  readonly publishTest: (target: { userId: string; type: string; webhookId: string }) => Promise<LeasedEvent>;
+  readonly attempt: AttemptTest;
   readonly history: DeliveryHistory;
   readonly hasEnded: AttemptWait['hasEnded'];
   /** Bounds what an account tests at once. */
@@ -44,23 +74,6 @@ export type SendTest = (userId: string, webhookId: string, type: string, budget:
 export function createSendTest(deps: SendTestDeps): SendTest {
   const { webhook, publishTest, attempt, history, limit, wait = outcomeWait } = deps;
 
-  async function deliveryOf(
-    userId: string,
-    eventId: string,
-    until: number,
-    budget: DatabaseBudget,
-  ): Promise<ShownDelivery> {
-    for (;;) {
-      const [found] = (await budget.run(() => history.list(userId, { eventId }))).deliveries;
-      if (found) return budget.run(() => history.get(userId, found._id));
-      // the fan-out was put off to a worker
-      if (performance.now() > until) {
-        throw new GatewayError('internal_error', `The test event ${eventId} is stored, but no delivery was made of it`);
-      }
-      await sleep(lookInterval);
-    }
-  }
-
   async function send(...[userId, webhookId, type, budget]: Parameters<SendTest>): Promise<Outcome> {
     const until = performance.now() + wait;
     const takes = ({ active, events }: Target) => active && events.includes(type);
@@ -71,12 +84,10 @@ export function createSendTest(deps: SendTestDeps): SendTest {
     }
     if (!active) throw webhookInactive(webhookId);
     const event = await budget.run(() => publishTest({ userId, type, webhookId }));
-    let delivery = await deliveryOf(userId, event.id, until, budget);
-    // a worker here or elsewhere may be quicker: the claim lets one of them make it
-    const made = attempt({ deliveryId: delivery._id, webhookId, userId, attempt: 1 });
-    const isMade = await deps.hasEnded(made, delivery._id, until - performance.now(), budget);
+    const { deliveryId, made } = attempt(event);
+    const isMade = await deps.hasEnded(made, deliveryId, until - performance.now(), budget);
     for (;;) {
-      delivery = await budget.run(() => history.get(userId, delivery._id));
+      const delivery = await budget.run(() => history.get(userId, deliveryId));
       // the receiver may take long
       budget.renew();
       if (delivery.state !== 'pending') return { delivery, ended: true };

@@ -1,18 +1,25 @@
 import { durableCollection } from '../collection.ts';
+import type { EventDocument, EventModel } from '../events/model.ts';
 import type { Logger } from '../options.ts';
 import type { WebhookRef } from './attempt-ref.ts';
-import type { DeliveryModel } from './model.ts';
+import type { DeliveryDocument, DeliveryModel } from './model.ts';
 
-/** Hears by a change stream of deliveries that any process has stored for whoever claims them. */
+/** Hears by a change stream of what any process has stored for whoever takes it. */
 export interface Watch {
   start(): void;
   close(): Promise<void>;
 }
 
-export interface WatchDeps {
-  readonly deliveries: DeliveryModel;
-  /** Something of this webhook is due. */
-  readonly onDue: (webhook: WebhookRef) => void;
+/** A collection of the driver's. */
+type Collection = ReturnType<typeof durableCollection>;
+
+export interface WatchDeps<T> {
+  readonly collection: Pick<Collection, 'watch'>;
+  /** Which new documents: conditions on `fullDocument.…`. */
+  readonly which: Readonly<Record<string, unknown>>;
+  /** What of them is told. */
+  readonly fields: readonly (keyof T & string)[];
+  readonly onStored: (document: T) => void;
   readonly logger: Logger;
 }
 
@@ -23,28 +30,22 @@ const quietAnswer = 2_000;
 /** The server's answers where there can be no change streams: a standalone mongod, or a user who may not. */
 const hopeless: ReadonlySet<unknown> = new Set([40_573, 13]);
 
-/** Only deliveries that nobody has claimed; of them only whose they are. */
-const waiting = [
-  { $match: { operationType: 'insert', 'fullDocument.lease': null } },
-  { $project: { 'fullDocument.webhookId': 1, 'fullDocument.userId': 1 } },
-];
-
-interface Stored {
-  readonly fullDocument?: WebhookRef;
-}
-
 /** Sweeps find all of it too; this finds it sooner. */
-export function createWatch({ deliveries, onDue, logger }: WatchDeps): Watch {
-  const collection = durableCollection(deliveries);
+export function createWatch<T extends object>(deps: WatchDeps<T>): Watch {
+  const { collection, which, fields, onStored, logger } = deps;
+  const told = [
+    { $match: { operationType: 'insert', ...which } },
+    { $project: Object.fromEntries(fields.map((field) => [`fullDocument.${field}`, 1])) },
+  ];
   let closed = false;
   let close = async () => {};
   let timer: NodeJS.Timeout | undefined;
 
   function open(): void {
-    const stream = collection.watch<never, Stored>(waiting, { maxAwaitTimeMS: quietAnswer });
+    const stream = collection.watch<never, { readonly fullDocument?: T }>(told, { maxAwaitTimeMS: quietAnswer });
     close = () => stream.close();
-    stream.on('change', ({ fullDocument }: Stored) => {
-      if (fullDocument) onDue(fullDocument);
+    stream.on('change', ({ fullDocument }: { readonly fullDocument?: T }) => {
+      if (fullDocument) onStored(fullDocument);
     });
     stream.on('error', (error: Error & { code?: unknown }) => {
       stream.close().catch(() => {});
@@ -67,4 +68,31 @@ export function createWatch({ deliveries, onDue, logger }: WatchDeps): Watch {
       await close().catch(() => {});
     },
   };
+}
+
+/** What is watched for workers: deliveries that nobody has claimed, and events that nobody holds. */
+export function createWatches(deps: {
+  readonly deliveries: DeliveryModel;
+  readonly events: EventModel;
+  readonly onDue: (webhook: WebhookRef) => void;
+  readonly onEvent: () => void;
+  readonly logger: Logger;
+}): Watch[] {
+  const { deliveries, events, onDue, onEvent, logger } = deps;
+  return [
+    createWatch<DeliveryDocument>({
+      collection: durableCollection(deliveries),
+      which: { 'fullDocument.state': 'pending', 'fullDocument.attempt': 1, 'fullDocument.lease': null },
+      fields: ['webhookId', 'userId'],
+      onStored: onDue,
+      logger,
+    }),
+    createWatch<EventDocument>({
+      collection: durableCollection(events),
+      which: { 'fullDocument.fanOut': 'pending', 'fullDocument.fanOutLeases': 0 },
+      fields: ['_id'],
+      onStored: onEvent,
+      logger,
+    }),
+  ];
 }

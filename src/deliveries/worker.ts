@@ -1,14 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Outbox, StoredEvent } from '../events/outbox.ts';
-import type { SettleSubscribers } from '../events/settle-subscribers.ts';
 import type { Logger } from '../options.ts';
 import { createPeriodic } from '../periodic.ts';
-import type { Attempts, BornClaim } from './attempt.ts';
+import type { Attempts, FirstAttempt } from './attempt.ts';
 import type { AttemptRef, ScheduledRef, WebhookRef } from './attempt-ref.ts';
 import { createBacklog } from './backlog.ts';
 import { createDispatcher } from './dispatcher.ts';
 import type { Due } from './due.ts';
-import { createFanOutSweep } from './fan-out-sweep.ts';
+import { createFanOutSweep, type FanOutSweepDeps } from './fan-out-sweep.ts';
 import type { Jobs } from './jobs.ts';
 import { createPasses } from './passes.ts';
 import type { Watch } from './watch.ts';
@@ -32,11 +30,9 @@ export interface WorkerDeps {
   readonly sweepInterval: number;
   readonly attempts: Attempts;
   readonly due: Due;
-  /** Hears of deliveries sooner than a sweep finds them. */
-  readonly watch?: Watch;
-  readonly settleSubscribers?: SettleSubscribers;
-  readonly fanOut: (event: StoredEvent) => Promise<void>;
-  readonly outbox: Pick<Outbox, 'unfinished'>;
+  /** Hear of deliveries and events sooner than a sweep finds them. */
+  readonly watches: readonly Watch[];
+  readonly fanOuts: Omit<FanOutSweepDeps, 'wanted' | 'logger'>;
   readonly expireEvents: () => Promise<void>;
   readonly jobs: Jobs;
   readonly logger: Logger;
@@ -48,12 +44,16 @@ export interface Worker {
   onBell(bell: ScheduledRef): void;
   /** Something of this webhook is due. */
   onDue(webhook: WebhookRef): void;
-  /** Whether a delivery to this webhook would be made at once, if it were claimed from its birth: there is room, and nothing is due longer. */
+  /** Somebody has to fan out an event. */
+  onEvent(): void;
+  /** Whether attempts are made here. */
+  readonly isWorking: boolean;
+  /** Whether a first attempt of this webhook would be made at once: there is room, and nothing is due longer. */
   hasRoom(webhook: WebhookRef): boolean;
   /** These are due, and there was no room for them here: they begin as soon as there is. Never rejects. */
   wait(bells: readonly AttemptRef[]): Promise<void>;
-  /** Makes it, to be called where there was room. */
-  handOver(born: BornClaim): void;
+  /** Makes it, to be called where there was room; `false` where there is none. */
+  handOver(first: FirstAttempt): boolean;
   start(): Promise<void>;
   /** May be called again. */
   close(): Promise<void>;
@@ -64,7 +64,6 @@ export function createWorker(deps: WorkerDeps): Worker {
   const { attempts, due, jobs, logger } = deps;
   let started = false;
   const passes = createPasses();
-  const fanOuts = createFanOutSweep(deps);
 
   /** The job of an attempt that was found before it rang would ring in vain. */
   async function claim(bell: AttemptRef): Promise<boolean> {
@@ -79,8 +78,12 @@ export function createWorker(deps: WorkerDeps): Worker {
     perWebhook: deps.concurrencyPerWebhook,
     maxWait,
     onRoom: (webhook) => backlog.draw(webhook),
-    onRoomInAll: () => backlog.drawOthers(),
+    onRoomInAll() {
+      backlog.drawOthers();
+      if (fanOuts.isWaiting && dispatcher.wantedInAll() > 0) sweep.hurry();
+    },
   });
+  const fanOuts = createFanOutSweep({ ...deps.fanOuts, wanted: dispatcher.wantedInAll, logger });
   const backlog = createBacklog({
     due,
     wanted: dispatcher.wanted,
@@ -104,11 +107,11 @@ export function createWorker(deps: WorkerDeps): Worker {
 
   /** All that is due, if it is not too much; else page after page, so that no look costs more for a long backlog. */
   async function lookAround(): Promise<void> {
-    const { webhookIds, next, events } = await due.look(passes.begin(), lookBatch, fanOuts.page());
+    const { webhookIds, next, eventIds } = await due.look(passes.begin(), lookBatch, fanOuts.page());
     passes.reached(next);
     for (const webhookId of webhookIds) backlog.add(webhookId);
     backlog.resume();
-    const hasMoreEvents = await fanOuts.finish(events);
+    const hasMoreEvents = await fanOuts.take(eventIds);
     if (next || hasMoreEvents) sweep.hurry();
   }
 
@@ -127,7 +130,7 @@ export function createWorker(deps: WorkerDeps): Worker {
     await Promise.all([
       jobs.stop(),
       backlog.close(),
-      deps.watch?.close(),
+      ...deps.watches.map((watch) => watch.close()),
       ...periodics.map((periodic) => periodic.stop()),
     ]);
     await Promise.race([dispatcher.close(), sleep(closeDeadline, undefined, { ref: false })]);
@@ -144,20 +147,31 @@ export function createWorker(deps: WorkerDeps): Worker {
     onDue({ webhookId, userId }) {
       if (started) backlog.add(webhookId, userId);
     },
+    onEvent() {
+      if (started) sweep.hurry();
+    },
+    get isWorking() {
+      return started;
+    },
     hasRoom: (webhook) => started && !dueComesFirst(webhook) && dispatcher.room(webhook) > 0,
     async wait(bells) {
       if (!started) return jobs.schedule(bells, 0);
       for (const { webhookId, userId } of bells) backlog.add(webhookId, userId);
       jobs.keep(bells);
     },
-    handOver(born) {
-      const { _id: deliveryId, webhookId, userId, attempt } = born.claim.delivery;
-      void dispatcher.offer({ deliveryId, webhookId, userId, attempt }, () => attempts.prepareBorn(born));
+    handOver(first) {
+      const { _id: deliveryId, webhookId, userId, attempt } = first.claim.delivery;
+      let isTaken = false;
+      void dispatcher.offer({ deliveryId, webhookId, userId, attempt }, () => {
+        isTaken = true;
+        return attempts.prepareFirst(first);
+      });
+      return isTaken;
     },
     async start() {
       started = true;
       for (const periodic of periodics) periodic.start();
-      deps.watch?.start();
+      for (const watch of deps.watches) watch.start();
       await jobs.start();
     },
     close() {

@@ -44,10 +44,13 @@ export interface StandingList {
   readonly lookedTo?: string;
 }
 
+/** What of an event tells whom it goes to, and whether each of them has its delivery. */
+export type FannedOut = Pick<EventDocument, '_id' | 'targets' | 'fanOut'>;
+
 /** How events stand, asked of those who deliver them. */
 export interface EventStandings {
-  /** By id; an event without a delivery is not among them. */
-  of(eventIds: readonly string[]): Promise<ReadonlyMap<string, EventStanding>>;
+  /** By id; an event that goes to nobody is not among them. */
+  of(events: readonly FannedOut[]): Promise<ReadonlyMap<string, EventStanding>>;
   /** An account's events that stand so, newest first. Looks at a bounded number of deliveries. */
   list(userId: string, page: StandingPage): Promise<StandingList>;
 }
@@ -96,14 +99,10 @@ type Stored = Pick<EventDocument, '_id' | 'body' | 'test' | 'targets' | 'skipped
 
 const shownFields = { body: 1, test: 1, targets: 1, skipped: 1, fanOut: 1 } as const;
 
-/** Without a delivery an event waits for its fan-out, or had nowhere to go. */
-function unsent({ targets, fanOut }: Stored): EventStanding {
-  const pending = fanOut === 'pending' ? targets.length : 0;
-  return { state: pending > 0 ? 'pending' : 'none', deliveries: { pending, delivered: 0, failed: 0, canceled: 0 } };
-}
+const unsent: EventStanding = { state: 'none', deliveries: { pending: 0, delivered: 0, failed: 0, canceled: 0 } };
 
 /** What was sent is what is shown. */
-function toPastEvent(event: Stored, standing = unsent(event)): PastEvent {
+function toPastEvent(event: Stored, standing = unsent): PastEvent {
   const { body, test, skipped } = event;
   return { ...JSON.parse(body.toString('utf8')), test, ...standing, skipped: skipped.length };
 }
@@ -113,7 +112,7 @@ export function createEventHistory(model: EventModel, standings: EventStandings)
   const readConfirmed = createReadConfirmed(collection);
 
   async function show(events: readonly Stored[]): Promise<PastEvent[]> {
-    const known = await standings.of(events.map(({ _id }) => _id));
+    const known = await standings.of(events);
     return events.map((event) => toPastEvent(event, known.get(event._id)));
   }
 

@@ -4,9 +4,16 @@ import { isUnavailable } from '../database-unavailable.ts';
 import { isDuplicateKey } from '../duplicate-key.ts';
 import { createGroup } from '../group-commit.ts';
 import { isProven } from './elections.ts';
-import type { NewEvent, StoredEvent } from './outbox.ts';
+import type { LeasedEvent, NewEvent, StoredEvent } from './outbox.ts';
 
-type Outcome = { readonly stored: StoredEvent } | { readonly error: unknown };
+type Outcome = LeasedEvent | { readonly error: unknown };
+
+/** An event to be inserted. */
+interface Insertion {
+  readonly event: NewEvent;
+  /** How long others are to leave its fan-out to this process; 0 where it leaves it to them. Milliseconds. */
+  readonly lease: number;
+}
 
 /** Events in one write; at 256 KiB each they still fit into a message of the protocol. */
 const most = 150;
@@ -21,21 +28,21 @@ export function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElect
   return { ...event, fanOut: isDone ? 'done' : 'pending' };
 }
 
-/** Without the mark that its subscribers are unproven, where the write has proved them. */
-function proven(event: StoredEvent, writtenIn: string): StoredEvent {
+/** Without the mark that its subscribers are unproven, where a write by the primary of this election has proved them. */
+export function proven(event: StoredEvent, writtenIn: string): StoredEvent {
   const { lookupElection, ...rest } = event;
   return lookupElection !== undefined && isProven(lookupElection, writtenIn) ? rest : event;
 }
 
 /**
- * Inserts events; those published at the same moment become one write, majority and journal.
- * Rejects with code 11000 where the user has an event with that idempotency key. Its turn must come before `until`,
- * by `performance.now()`.
+ * Inserts events, each under the lease of the process that fans it out; those published at the same moment become one
+ * write, majority and journal. Rejects with code 11000 where the user has an event with that idempotency key. The turn of
+ * each must come before `until`, by `performance.now()`.
  */
 export function createInsertEvent(
   { insertEach }: Pick<BareWrites, 'insertEach'>,
   clock: DatabaseClock,
-): (event: NewEvent, until: number) => Promise<StoredEvent> {
+): (insertion: Insertion, until: number) => Promise<LeasedEvent> {
   /** The driver tries no bare command again. What the first try has stored is met by the second under its own id. */
   async function insertTwice(events: readonly StoredEvent[]): Promise<Inserted> {
     try {
@@ -46,23 +53,31 @@ export function createInsertEvent(
     }
   }
 
-  const inserts = createGroup<NewEvent, Outcome>({
+  const inserts = createGroup<Insertion, Outcome>({
     most,
     atOnce,
     async write(group) {
+      // before the clock is read: a process that stands still in between holds its leases for less, not for more
+      const asked = performance.now();
       const acceptedAt = await clock.now();
-      const events = group.map((event): StoredEvent => withFanOut({ ...event, acceptedAt }));
+      const events = group.map(({ event, lease }): StoredEvent => {
+        const fanOutAt = new Date(acceptedAt.getTime() + lease);
+        return withFanOut({ ...event, acceptedAt, fanOutAt, fanOutLeases: lease > 0 ? 1 : 0 });
+      });
       const { failures, electionId = 'standalone' } = await insertTwice(events);
-      return events.map((event, i) => {
+      return events.map((event, i): Outcome => {
         const error = failures.get(i);
-        return error && !isDuplicateKey(error, '_id') ? { error } : { stored: proven(event, electionId) };
+        if (error && !isDuplicateKey(error, '_id')) return { error };
+        const lease = group[i]?.lease ?? 0;
+        const held = lease > 0 ? { heldUntil: asked + lease, startedAt: acceptedAt, isFirst: true } : null;
+        return { event: proven(event, electionId), lease: held };
       });
     },
   });
 
-  return async function insertEvent(event, until) {
-    const outcome = await inserts.addUntil(event, until);
-    if ('stored' in outcome) return outcome.stored;
-    throw outcome.error;
+  return async function insertEvent(insertion, until) {
+    const outcome = await inserts.addUntil(insertion, until);
+    if ('error' in outcome) throw outcome.error;
+    return outcome;
   };
 }

@@ -19,6 +19,12 @@ export interface EventDocument {
   skipped: string[];
   /** `pending` until every target has its delivery. */
   fanOut: 'pending' | 'done';
+  /** The end of the lease of the process that makes its deliveries, by the database's clock: in the past means whoever asks may take it. */
+  fanOutAt: Date;
+  /** How many leases there have been: after the first one, deliveries may have been made. */
+  fanOutLeases: number;
+  /** Random, new with every lease that a sweep takes. */
+  fanOutToken?: string;
   /**
    * Set while `targets` may miss a webhook: the election of the primary that was asked for them, or an earlier one. See
    * {@link SettleSubscribers}.
@@ -49,6 +55,9 @@ const schema = new Schema<EventDocument>(
     targets: [String],
     skipped: [String],
     fanOut: { type: String, enum: ['pending', 'done'], required: true },
+    fanOutAt: { type: Date, required: true },
+    fanOutLeases: { type: Number, required: true },
+    fanOutToken: String,
     lookupElection: String,
     test: { type: Boolean, required: true },
     idempotencyKey: { type: String, required: true },
@@ -67,7 +76,8 @@ const schema = new Schema<EventDocument>(
     { name: 'userTypeUnheard', partialFilterExpression: { targets: { $eq: [] } } },
   )
   .index({ skipped: 1, _id: 1 }, { name: 'skipped', partialFilterExpression: { 'skipped.0': { $exists: true } } })
-  .index({ acceptedAt: 1, _id: 1 }, { name: 'pendingFanOut', partialFilterExpression: { fanOut: 'pending' } })
+  .index({ fanOutAt: 1, _id: 1 }, { name: 'pendingFanOut', partialFilterExpression: { fanOut: 'pending' } })
+  .index({ userId: 1, _id: -1 }, { name: 'userPending', partialFilterExpression: { fanOut: 'pending' } })
   .index(
     { expiresAt: 1 },
     { name: 'expiryOfOld', expireAfterSeconds: 0, partialFilterExpression: { expiresAt: { $exists: true } } },

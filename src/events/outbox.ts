@@ -13,7 +13,23 @@ import type { EventDocument, EventModel } from './model.ts';
 export type StoredEvent = Omit<EventDocument, 'body'> & Partial<Pick<EventDocument, 'body'>>;
 
 /** An event about to be written; the database adds the time it was accepted. */
-export type NewEvent = Omit<EventDocument, 'acceptedAt' | 'fanOut' | 'expiresAt'>;
+export type NewEvent = Omit<EventDocument, 'acceptedAt' | 'fanOut' | 'fanOutAt' | 'fanOutLeases' | 'expiresAt'>;
+
+/** The right to make the deliveries of an event, until it lapses. */
+export interface FanOutLease {
+  /** Until when it lasts, by `performance.now()` and never later than by the database's clock. */
+  readonly heldUntil: number;
+  /** Since when, by the database's clock. */
+  readonly startedAt: Date;
+  /** Nobody had one before, so that no delivery has been made or tried. */
+  readonly isFirst: boolean;
+}
+
+/** An event, and the right of this process to make its deliveries, if it has it. */
+export interface LeasedEvent {
+  readonly event: StoredEvent;
+  readonly lease: FanOutLease | null;
+}
 
 /** What `$unionWith` takes. */
 export interface PartOfQuery {
@@ -21,42 +37,34 @@ export interface PartOfQuery {
   readonly pipeline: readonly object[];
 }
 
-/** A place in the order in which events were accepted. */
-export type EventPlace = Pick<EventDocument, 'acceptedAt' | '_id'>;
-
-/** Which unfinished events to read. */
-export interface UnfinishedPage {
-  readonly limit: number;
-  /** Events accepted at least so long ago. Milliseconds. */
-  readonly olderThan: number;
-  /** The last event of the page before. */
-  readonly after?: EventPlace;
-}
-
 /** The durable record of events, and of whose fan-out is still to be done. */
 export interface Outbox {
   init(): Promise<void>;
   /**
-   * Writes the event, or finds the one that already has its user and idempotency key. Majority and journal.
+   * Writes the event, under a lease on its fan-out where that is longer than 0 ms, or finds the one that already has its
+   * user and idempotency key. Majority and journal.
    * @param until when its turn to be written must have come, by `performance.now()`. @default never
    */
-  store(event: NewEvent, until?: number): Promise<StoredEvent>;
-  /** The same in a transaction. */
+  store(event: NewEvent, lease: number, until?: number): Promise<LeasedEvent>;
+  /** The same in a caller's transaction; whoever asks may fan it out when that is committed. */
   storeIn(session: ClientSession, event: NewEvent): Promise<StoredEvent>;
   /** The bytes to send; `null` when the event is gone, which is confirmed. */
   body(id: string): Promise<Buffer | null>;
   markFannedOut(id: string): Promise<void>;
-  /** One page of the events whose fan-out is not done, oldest first: part of a query that looks at more. */
-  unfinished(page: UnfinishedPage): PartOfQuery;
+  /** So many ids of the events that may be fanned out by whoever asks, longest waiting first: part of a query that looks at more. */
+  unfinished(limit: number): PartOfQuery;
   /** Ids of events older than `before` (ms since 1970) that have not been told to expire, after `after`, oldest first. */
   kept(before: number, after: string, limit: number): Promise<string[]>;
   expire(ids: readonly string[]): Promise<void>;
 }
 
 const withoutBody = { body: 0 } as const;
-const beginning: EventPlace = { acceptedAt: new Date(0), _id: '' };
 /** Events read or marked at once. */
 const groupSize = 500;
+/** How long the marks of many events wait for others: the sweep looks at none of them before its lease has ended. Milliseconds. */
+const markLinger = 100;
+/** Sorts before every event. */
+const beginning = new Date(0);
 
 const keyOf = ({ userId, idempotencyKey }: Pick<EventDocument, 'userId' | 'idempotencyKey'>) =>
   JSON.stringify([userId, idempotencyKey]);
@@ -64,7 +72,7 @@ const keyOf = ({ userId, idempotencyKey }: Pick<EventDocument, 'userId' | 'idemp
 /** Inserts `event` stamped with the server's time unless the filter found one: the stage must not change what is there. */
 function insertOnly(event: NewEvent) {
   const fields = Object.entries(withFanOut(event)).map(([name, value]) => [name, { $literal: value }]);
-  const inserted = { ...Object.fromEntries(fields), acceptedAt: '$$NOW' };
+  const inserted = { ...Object.fromEntries(fields), acceptedAt: '$$NOW', fanOutAt: '$$NOW', fanOutLeases: 0 };
   return [{ $replaceWith: { $cond: [{ $eq: [{ $type: '$_id' }, 'missing'] }, inserted, '$$ROOT'] } }];
 }
 
@@ -84,6 +92,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
 
   const marks = createGroup<string, void>({
     most: groupSize,
+    linger: markLinger,
     async write(ids) {
       // a mark that is lost costs another fan-out, which adds nothing: it waits for no majority
       const options = { writeConcern: { w: 1 } };
@@ -108,15 +117,15 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
     async init() {
       await events.createIndexes();
     },
-    async store(event, until = Number.POSITIVE_INFINITY) {
+    async store(event, lease, until = Number.POSITIVE_INFINITY) {
       for (let triesLeft = 2; triesLeft > 0; triesLeft -= 1) {
         try {
-          return await insertEvent(event, until);
+          return await insertEvent({ event, lease }, until);
         } catch (error) {
           if (!isDuplicateKey(error)) throw error;
         }
         const stored = await sameKeys.add(event);
-        if (stored) return stored;
+        if (stored) return { event: stored, lease: null };
         // it was rolled back in between: the key is free
       }
       throw new UnansweredError('the database has an event with this idempotency key, and then has none');
@@ -134,22 +143,15 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
     },
     body: bodies.add,
     markFannedOut: marks.add,
-    unfinished({ limit, olderThan, after: { acceptedAt, _id } = beginning }) {
-      const isOld = { $lte: ['$acceptedAt', { $subtract: ['$$NOW', olderThan] }] };
+    unfinished(limit) {
+      const isFree = { $lte: ['$fanOutAt', '$$NOW'] };
       return {
         coll: collection.collectionName,
         pipeline: [
-          {
-            $match: {
-              fanOut: 'pending',
-              acceptedAt: { $gte: acceptedAt },
-              $or: [{ acceptedAt: { $gt: acceptedAt } }, { _id: { $gt: _id } }],
-              $expr: isOld,
-            },
-          },
-          { $sort: { acceptedAt: 1, _id: 1 } },
+          { $match: { fanOut: 'pending', fanOutAt: { $gte: beginning }, $expr: isFree } },
+          { $sort: { fanOutAt: 1, _id: 1 } },
           { $limit: limit },
-          { $project: withoutBody },
+          { $project: { _id: 1 } },
         ],
       };
     },

@@ -6,13 +6,12 @@ import { createDatabaseClock } from '../database-clock.ts';
 import { databaseUnavailable, isUnavailable } from '../database-unavailable.ts';
 import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options.ts';
-import { createAudiences } from './audiences.ts';
 import type { Catalogue } from './catalogue.ts';
 import { latestElection } from './elections.ts';
 import { createEnvelope } from './envelope.ts';
 import type { EventModel, OwnerModel } from './model.ts';
 import { createOpenTransactions } from './open-transactions.ts';
-import { createOutbox, type NewEvent, type StoredEvent } from './outbox.ts';
+import { createOutbox, type LeasedEvent, type NewEvent, type StoredEvent } from './outbox.ts';
 import {
   type Audience,
   checkText,
@@ -22,10 +21,25 @@ import {
   toNewEvent,
 } from './publication.ts';
 import type { SettleSubscribers } from './settle-subscribers.ts';
-import { type Births, createStoreTogether } from './store-together.ts';
 import { createTransactions } from './transactions.ts';
 import { publishUnconfirmed } from './unconfirmed.ts';
 import { createMajorityCheck } from './write-concern.ts';
+
+/** Makes the deliveries of events. Nothing here rejects: what goes wrong is left to a sweep. */
+export interface FanOuts {
+  /** Called before an event is stored: what its first attempts take is read in the meantime. */
+  prepare(event: Pick<NewEvent, 'type' | 'test' | 'userId' | 'targets'>): PreparedFanOut;
+  /** There is an event that some process has to fan out. */
+  wake(): void;
+}
+
+/** The fan-out of one event. */
+export interface PreparedFanOut {
+  /** How long others are to leave it to this process; 0 where it leaves it to them. Milliseconds. */
+  readonly lease: number;
+  /** To be called when the event is stored under that lease. */
+  begin(leased: LeasedEvent): void;
+}
 
 export interface EventServiceDeps {
   readonly connection: Connection;
@@ -36,10 +50,7 @@ export interface EventServiceDeps {
   readonly subscribers: (userId: string, type: string, session?: ClientSession) => Promise<Audience>;
   /** Makes sure that a stored event misses no webhook. @default what `subscribers` has read counts */
   readonly settleSubscribers?: SettleSubscribers;
-  /** Makes the event's deliveries. Doing it twice does nothing the second time. */
-  readonly fanOut: (event: StoredEvent) => Promise<void>;
-  /** Makes its first deliveries before it is stored, to be stored with it. @default `fanOut` makes them all */
-  readonly births?: Births;
+  readonly fanOut: FanOuts;
   /** Bounds how long a publication waits. @default it waits as long as the driver does */
   readonly database?: Pick<DatabaseAccess, 'require' | 'bound'>;
   readonly logger: Logger;
@@ -56,8 +67,11 @@ export interface EventService {
    *   `weak_write_concern`, `database_unavailable`, or `publish_unconfirmed` with `eventId` and `idempotencyKey` in its details
    */
   publish(input: EventInput, options?: PublishOptions): Promise<PublishedEvent>;
-  /** Publishes the type's example, about this account, to one webhook, marked as a test: one attempt. */
-  publishTest(target: { userId: string; type: string; webhookId: string }): Promise<PublishedEvent>;
+  /**
+   * Stores the type's example, about this account, for one webhook, marked as a test: one attempt, which is the caller's to make
+   * as long as the lease lasts.
+   */
+  publishTest(target: { userId: string; type: string; webhookId: string; lease: number }): Promise<LeasedEvent>;
   /**
    * Runs `fn` in a transaction (majority, journaled, snapshot), again when the database asks for it, and starts the
    * deliveries of what it published right after the commit.
@@ -90,8 +104,6 @@ const longestWait = 3_500;
  * whose time is nearly over, a database that is too slow for a moment answers everybody too late from then on. Milliseconds.
  */
 const longestTurn = longestWait / 2;
-/** How much longer it may wait for a second turn, where the first has stored nothing. Milliseconds. */
-const secondTurn = 1_000;
 
 /** What this package can do with events: publish them, alone or with a caller's own writes. */
 export function createEventService(deps: EventServiceDeps): EventService {
@@ -99,26 +111,15 @@ export function createEventService(deps: EventServiceDeps): EventService {
   const clock = createDatabaseClock(deps.connection);
   const requireMajority = createMajorityCheck(deps.connection);
   const open = createOpenTransactions({ owners, logger, ...(lease !== undefined && { lease }) });
-  const transactions = createTransactions(deps.connection, open, startDeliveries);
-  const storeTogether = deps.births && createStoreTogether({ events: deps.events, births: deps.births, clock, open });
+  const transactions = createTransactions(deps.connection, open, () => fanOut.wake());
   const outbox = createOutbox(deps.events, clock);
-  const ask = createAudiences(subscribers, () => latestElection(deps.connection));
   const settleSubscribers = deps.settleSubscribers ?? (async (event: StoredEvent) => event);
-
-  /** The event is safe by now: should this fail, a worker's sweep takes over. */
-  async function startDeliveries(event: StoredEvent): Promise<void> {
-    try {
-      await fanOut(await settleSubscribers(event));
-    } catch (error) {
-      logger.warn('fan-out put off to the next sweep', { eventId: event._id, reason: String(error) });
-    }
-  }
 
   /**
    * A publication on its own, bounded. What was about to be stored when the database failed is told as
    * `publish_unconfirmed`; before that, nothing can have been stored.
    */
-  async function bounded(publish: (storing: Storing) => Promise<PublishedEvent>): Promise<PublishedEvent> {
+  async function bounded<T>(publish: (storing: Storing) => Promise<T>): Promise<T> {
     database?.require();
     const until = database ? performance.now() + longestTurn : Number.POSITIVE_INFINITY;
     const storing: Storing = { until, event: undefined, isGivenUp: false };
@@ -133,32 +134,32 @@ export function createEventService(deps: EventServiceDeps): EventService {
     }
   }
 
-  async function store(event: NewEvent, until: number): Promise<StoredEvent> {
-    return (await storeTogether?.(event, until)) ?? outbox.store(event, until + secondTurn);
+  /** @throws GatewayError `idempotency_conflict` when `stored` is another event that has the idempotency key */
+  function requireSame(event: NewEvent, stored: StoredEvent): void {
+    if (stored.contentHash === event.contentHash) return;
+    const message = `idempotencyKey: '${event.idempotencyKey}' was used for ${stored._id}, whose type or data differ`;
+    throw new GatewayError('idempotency_conflict', message, { param: 'idempotencyKey' });
   }
 
-  /** `storing` is the event, or the one that has its idempotency key. */
-  async function record(
-    event: NewEvent,
-    data: unknown,
-    storing: Promise<StoredEvent>,
-    session?: ClientSession,
-  ): Promise<PublishedEvent> {
-    const stored = await storing;
-    if (stored.contentHash !== event.contentHash) {
-      throw new GatewayError(
-        'idempotency_conflict',
-        `idempotencyKey: '${event.idempotencyKey}' was used for ${stored._id}, whose type or data differ`,
-        { param: 'idempotencyKey' },
-      );
-    }
-    if (stored.fanOut === 'pending') {
-      if (session?.inTransaction()) transactions.publishedUnder(session, stored);
-      // here too, and not caught: an event is acknowledged when it is certain whom it goes to
-      else await startDeliveries(await settleSubscribers(stored));
-    }
-    const { _id: id, type, created, idempotencyKey } = stored;
-    return { id, type, created: created.toISOString(), data, idempotencyKey };
+  /** Stores the event and has its deliveries made; resolves with the event, or the one that has its idempotency key. */
+  async function store(event: NewEvent, until: number): Promise<StoredEvent> {
+    const prepared = fanOut.prepare(event);
+    const { event: stored, lease } = await outbox.store(event, prepared.lease, until);
+    requireSame(event, stored);
+    if (stored.fanOut === 'done') return stored;
+    // an event is acknowledged when it is certain whom it goes to
+    const settled = await settleSubscribers(stored);
+    if (lease) prepared.begin({ event: settled, lease });
+    else fanOut.wake();
+    return settled;
+  }
+
+  /** The same in a caller's transaction, in which it is the caller's driver that retries, by the error's labels. */
+  async function storeIn(session: ClientSession, event: NewEvent): Promise<StoredEvent> {
+    const stored = await outbox.storeIn(session, event);
+    requireSame(event, stored);
+    if (stored.fanOut === 'pending') transactions.publishedUnder(session, stored);
+    return stored;
   }
 
   return {
@@ -172,45 +173,29 @@ export function createEventService(deps: EventServiceDeps): EventService {
       // serialised before anything is awaited: what the caller does to `data` from here on changes nothing
       const envelope = createEnvelope(type, data, Date.now());
       const toEvent = (audience: Audience) => toNewEvent(envelope, userId, audience, { idempotencyKey, test: false });
+      const toPublished = ({ _id: id, created }: StoredEvent): PublishedEvent => {
+        return { id, type, created: created.toISOString(), data, idempotencyKey };
+      };
       if (session) await requireMajority(session);
       if (session?.inTransaction()) {
-        const event = toEvent(await subscribers(userId, type, session));
-        // in a transaction it is the caller's driver that retries, by the error's labels
-        return record(event, data, outbox.storeIn(session, event), session);
+        return toPublished(await storeIn(session, toEvent(await subscribers(userId, type, session))));
       }
       return bounded(async (storing) => {
-        if (session) {
-          const lookupElection = latestElection(deps.connection);
-          const audience = { ...(await subscribers(userId, type, session)), lookupElection };
-          const event = beginToStore(storing, toEvent(audience));
-          return record(event, data, store(event, storing.until));
-        }
-        const { actual, expected, isAsExpected } = ask(userId, type);
-        if (expected && storeTogether) {
-          const event = beginToStore(storing, toEvent(expected));
-          const together = await storeTogether(event, storing.until, isAsExpected);
-          if (together) return record(event, data, Promise.resolve(together));
-          if (await isAsExpected) return record(event, data, outbox.store(event, storing.until + secondTurn));
-        }
-        const event = beginToStore(storing, toEvent(await actual));
-        return record(event, data, store(event, storing.until));
+        const lookupElection = latestElection(deps.connection);
+        const audience = await subscribers(userId, type, session);
+        const event = beginToStore(storing, toEvent({ ...audience, lookupElection }));
+        return toPublished(await store(event, storing.until));
       });
     },
-    async publishTest({ userId, type, webhookId }) {
+    async publishTest({ userId, type, webhookId, lease }) {
       const example = catalogue.example(type);
       const data = 'user_id' in example ? { ...example, user_id: userId } : example;
       const audience = { targets: [webhookId], skipped: [] };
       const choices = { idempotencyKey: randomUUID(), test: true };
       const event = toNewEvent(createEnvelope(type, data, Date.now()), userId, audience, choices);
-      return bounded((storing) => {
-        beginToStore(storing, event);
-        return record(event, data, store(event, storing.until));
-      });
+      return bounded((storing) => outbox.store(beginToStore(storing, event), lease, storing.until));
     },
     transaction: transactions.run,
-    async close() {
-      await storeTogether?.close();
-      await open.close();
-    },
+    close: open.close,
   };
 }

@@ -10,7 +10,7 @@ const options = { ...durableTransaction, readConcern: { level: 'snapshot' } } as
 
 export interface Transactions {
   /**
-   * Runs `fn` in a transaction and starts what was published in it right after the commit.
+   * Runs `fn` in a transaction and has the deliveries made of what was published in it right after the commit.
    * @param within how long it may take, in milliseconds; what is not committed by then is undone. @default 120 s of tries
    */
   run<T>(fn: (session: ClientSession) => Promise<T>, within?: number): Promise<T>;
@@ -31,7 +31,8 @@ function commitUnconfirmed(events: readonly StoredEvent[], cause: unknown): Gate
 export function createTransactions(
   connection: Connection,
   open: Pick<OpenTransactions, 'enter' | 'leave' | 'end' | 'endAbandoned'>,
-  startDeliveries: (event: StoredEvent) => Promise<void>,
+  /** Called when one is committed that has published something. */
+  onPublished: () => void,
 ): Transactions {
   const published = new WeakMap<ClientSession, StoredEvent[]>();
 
@@ -72,7 +73,7 @@ export function createTransactions(
       });
       try {
         const result = await (within === undefined ? transacted : answered(transacted, within));
-        await Promise.all((published.get(session) ?? []).map(startDeliveries));
+        if (published.get(session)?.length) onPublished();
         return result;
       } catch (error) {
         // what it has written stays locked as long as the server knows of it

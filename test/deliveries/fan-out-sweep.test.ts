@@ -1,5 +1,6 @@
 import { expect } from 'chai';
-import { createOutbox, type StoredEvent } from '../../src/events/outbox.ts';
+import { createOutbox } from '../../src/events/outbox.ts';
+import { createTakeEvents } from '../../src/events/take-events.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { ended, fakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
 import { eventually } from './over-http.ts';
@@ -36,10 +37,10 @@ describe('The sweep of unfinished fan-outs', () => {
     const { id } = await gateway.publish(payment);
     await eventually(
       () => gateway.events.findById(id).lean(),
-      (event) => event?.fanOut === 'done',
+      (event) => event?.fanOut === 'done' || event?.fanOutLeases === 0,
     );
     await gateway.deliveries.deleteMany({ eventId: id });
-    await gateway.events.updateOne({ _id: id }, { fanOut: 'pending' });
+    await gateway.events.updateOne({ _id: id }, { fanOut: 'pending', fanOutAt: new Date() });
     return id;
   }
 
@@ -58,7 +59,7 @@ describe('The sweep of unfinished fan-outs', () => {
       ...damages[i % damages.length],
       _id: `evt_${String(i).padStart(4, '0')}`,
       idempotencyKey: `corrupt ${i}`,
-      acceptedAt: longAgo,
+      fanOutAt: longAgo,
     }));
     await gateway.events.collection.insertMany(copies as never[]);
   }
@@ -93,27 +94,32 @@ describe('The sweep of unfinished fan-outs', () => {
   it('reads a page as a range of an index, however many events are pending and wherever the page begins', async () => {
     const { events } = gateway;
     const outbox = createOutbox(events);
+    const take = createTakeEvents(events);
     const pending = Array.from({ length: 2_000 }, (_, i) => ({
       _id: `evt_${String(i).padStart(4, '0')}`,
       userId: 'usr_1',
       idempotencyKey: `key ${i}`,
       fanOut: 'pending',
-      acceptedAt: longAgo,
+      fanOutAt: longAgo,
+      fanOutLeases: 0,
     }));
     await events.collection.insertMany(pending as never[]);
     const seen: string[] = [];
-    for (let after: StoredEvent | undefined, more = true; more; ) {
-      const { pipeline } = outbox.unfinished({ limit: 300, olderThan: 50, ...(after && { after }) });
-      const page = await events.aggregate<StoredEvent>(pipeline as never);
+    for (;;) {
+      const { pipeline } = outbox.unfinished(300);
+      const page = await events.aggregate<{ _id: string }>(pipeline as never);
       const explained = await events.collection.aggregate(pipeline as never).explain('executionStats');
       const plan = JSON.stringify(explained, (key, value) => (key === 'rejectedPlans' ? undefined : value));
       expect(plan)
         .to.include('"indexName":"pendingFanOut"')
         .and.not.match(/"stage":"(SORT|COLLSCAN)"/);
-      expect(Number(/"totalDocsExamined":(\d+)/.exec(plan)?.[1])).to.be.at.most(seen.length + 300);
-      seen.push(...page.map(({ _id }) => _id));
-      after = page.at(-1);
-      more = page.length === 300;
+      expect(Number(/"totalDocsExamined":(\d+)/.exec(plan)?.[1])).to.be.at.most(300);
+      expect(Number(/"totalKeysExamined":(\d+)/.exec(plan)?.[1])).to.be.at.most(301);
+      const ids = page.map(({ _id }) => _id);
+      if (ids.length === 0) break;
+      expect(await take(ids, 60_000)).to.have.length(ids.length);
+      expect(await take(ids, 60_000), 'they are held').to.have.length(0);
+      seen.push(...ids);
     }
 
     expect(seen).to.deep.equal(pending.map(({ _id }) => _id));

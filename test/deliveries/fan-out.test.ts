@@ -2,14 +2,16 @@ import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { freshUri } from '../support/mongo.ts';
 import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
-import { startReceiver, type TestReceiver } from './receiver.ts';
+import { eventually } from './over-http.ts';
+import { hang, startReceiver, type TestReceiver } from './receiver.ts';
 
 describe('A fan-out', () => {
   let connection: Connection;
   let webhooks: FakeWebhooks;
   let gateway: TestGateway;
   let receiver: TestReceiver;
-  let writes: { collection: string; documents: number; leased: number }[];
+  let writes: { collection: string; documents: number }[];
+  const seen: { name: string; collection: unknown }[] = [];
 
   beforeEach(async () => {
     connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
@@ -17,11 +19,10 @@ describe('A fan-out', () => {
     gateway = await startGateway(connection, webhooks);
     receiver = await startReceiver();
     writes = [];
+    seen.length = 0;
     connection.getClient().on('commandStarted', ({ commandName, command }) => {
-      if (commandName !== 'insert') return;
-      const documents = command.documents as { lease?: unknown }[];
-      const leased = documents.filter(({ lease }) => lease).length;
-      writes.push({ collection: command.insert, documents: documents.length, leased });
+      seen.push({ name: commandName, collection: command[commandName] });
+      if (commandName === 'insert') writes.push({ collection: command.insert, documents: command.documents.length });
     });
   });
   afterEach(async () => {
@@ -31,12 +32,25 @@ describe('A fan-out', () => {
     await connection.close();
   });
 
+  const commandsTo = (collection: string) =>
+    seen.filter((one) => one.collection === collection).map(({ name }) => name);
+  const writtenTo = (collection: string) => commandsTo(collection).filter((name) => /insert|update|delete/.test(name));
   const writesTo = (collection: string) => writes.filter((write) => write.collection === collection);
+
+  /** Until the event is marked as fanned out. */
+  async function fannedOut(id: string): Promise<void> {
+    await eventually(
+      () => gateway.events.findById(id).lean(),
+      (event) => event?.fanOut === 'done',
+    );
+  }
 
   it('to 10,000 webhooks is made in batches, from an event far below the 16 MB of a document', async function () {
     this.timeout(60_000);
     for (let i = 0; i < 10_000; i += 1) webhooks.add(receiver.url);
+    await gateway.start();
     const { id } = await gateway.publish(payment);
+    await fannedOut(id);
     const [event] = await gateway.events.aggregate([{ $project: { size: { $bsonSize: '$$ROOT' } } }]);
 
     expect(await gateway.deliveries.countDocuments({ eventId: id })).to.equal(10_000);
@@ -44,37 +58,115 @@ describe('A fan-out', () => {
     expect(event.size).to.be.below(1_000_000);
   });
 
-  it('of many events at the same moment is one write of events and one of deliveries', async () => {
+  it('of many events at the same moment is one write of events, and few of deliveries', async () => {
     webhooks.add(receiver.url);
+    await gateway.start();
     await gateway.publish(payment);
+    await receiver.count(1);
     writes = [];
-    await Promise.all(Array.from({ length: 40 }, () => gateway.publish(payment)));
+    seen.length = 0;
+    const events = await Promise.all(Array.from({ length: 40 }, () => gateway.publish(payment)));
+    for (const { id } of events) await gateway.delivery(id, ended);
 
     expect(writesTo('gateway_events').map(({ documents }) => documents)).to.deep.equal([40]);
-    expect(writesTo('gateway_deliveries').length).to.be.at.most(2);
+    expect(writesTo('gateway_deliveries').length).to.be.at.most(15);
+    await eventually(
+      () => gateway.events.countDocuments({ fanOut: 'pending' }),
+      (left) => left === 0,
+    );
+    const written = seen.filter(
+      ({ name, collection }) => /insert|update/.test(name) && /events|deliveries/.test(String(collection)),
+    );
+    expect(written.length / events.length, 'writes for a delivery').to.be.below(0.6);
   });
 
-  it('hands first attempts over, claimed from birth, and needs no job for them', async () => {
+  it('makes first attempts at once: their outcome is the first write of the delivery, and they need no job', async () => {
     webhooks.add(receiver.url);
     await gateway.start();
     const { id } = await gateway.publish(payment);
-    const delivery = await gateway.delivery(id, ended);
+    const delivery = await gateway.delivery(id);
+    await fannedOut(id);
 
-    expect(delivery.state).to.equal('delivered');
+    expect(delivery).to.include({ state: 'delivered', attempt: 1, starts: 0, lease: null });
+    expect(delivery).not.to.have.property('claimableAt');
     expect(delivery.attempts).to.have.length(1);
-    expect(writesTo('gateway_deliveries')).to.deep.equal([
-      { collection: 'gateway_deliveries', documents: 1, leased: 1 },
-    ]);
-    expect(writesTo('gateway_jobs')).to.deep.equal([]);
+    expect(writtenTo('gateway_events')).to.deep.equal(['insert', 'update']);
+    expect(writtenTo('gateway_deliveries')).to.deep.equal(['insert']);
+    expect(writtenTo('gateway_jobs')).to.deep.equal([]);
   });
 
-  it('leaves what it cannot hand over to whoever has room, with a job for each', async () => {
-    webhooks.add(receiver.url);
-    await gateway.publish(payment);
-    while (writesTo('gateway_jobs').length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  for (const [what, answer, state] of [
+    ['pending, with a job for the next attempt, when it may be tried again', 500, 'pending'],
+    ['canceled when the webhook takes it no more', undefined, 'canceled'],
+  ] as const) {
+    it(`stores a delivery in one write as ${what}`, async () => {
+      const webhookId = webhooks.add(receiver.url);
+      if (answer === undefined) {
+        const { forDelivery } = webhooks;
+        webhooks.forDelivery = async (id) => ({ ...(await forDelivery(id)), active: false }) as never;
+      } else receiver.answers(answer);
+      await gateway.close();
+      gateway = await startGateway(connection, webhooks, { retryDelays: [60_000] });
+      await gateway.start();
+      seen.length = 0;
+      const { id } = await gateway.publish(payment);
+      const delivery = await gateway.delivery(id);
+      await fannedOut(id);
 
-    expect(writesTo('gateway_deliveries')[0]?.leased).to.equal(0);
-    expect(writesTo('gateway_jobs')[0]?.documents).to.equal(1);
+      expect(delivery).to.deep.include({ state, webhookId, starts: 0, lease: null });
+      expect(writtenTo('gateway_deliveries')).to.have.length(1);
+      if (state === 'canceled') return;
+      expect(delivery).to.include({ attempt: 2 });
+      const [{ startedAt, durationMs } = expect.fail('no attempt')] = delivery.attempts;
+      expect(Number(delivery.dueAt)).to.be.at.least(Number(startedAt) + durationMs + 60_000);
+      expect(delivery.claimableAt).to.deep.equal(delivery.dueAt);
+      const jobs = () => connection.collection('gateway_jobs').find().toArray();
+      const [job] = await eventually(jobs, ({ length }) => length === 1);
+      expect(job?.data).to.deep.include({ deliveryId: delivery._id, attempt: 2 });
+    });
+  }
+
+  it('shows an attempt that takes long as in flight, under a lease', async () => {
+    webhooks.add(receiver.url);
+    receiver.answers(hang);
+    await gateway.start();
+    const { id } = await gateway.publish(payment);
+    const { lease, starts, state } = await gateway.delivery(id);
+    await fannedOut(id);
+    const [shown] = (await gateway.history.list('usr_1')).deliveries;
+
+    expect([state, starts]).to.deep.equal(['pending', 1]);
+    expect(lease?.owner).to.match(/^wrk_/);
+    expect(shown).to.include({ state: 'pending', inFlight: true });
+  });
+
+  it('stores at once what it has no room for, and begins it as soon as there is', async () => {
+    webhooks.add(receiver.url);
+    receiver.answers(hang);
+    await gateway.close();
+    gateway = await startGateway(connection, webhooks, { concurrency: 1, concurrencyPerWebhook: 1 });
+    await gateway.start();
+    await Promise.all(Array.from({ length: 20 }, () => gateway.publish(payment)));
+    const count = (filter: object) => gateway.deliveries.countDocuments(filter);
+    await eventually(
+      () => count({}),
+      (all) => all === 20,
+    );
+
+    expect(await count({ lease: null, starts: 0, state: 'pending' })).to.be.at.least(10);
+    expect(receiver.received).to.have.length(1);
+  });
+
+  it('is left to workers by a process without any, which does one insert and nothing more', async () => {
+    webhooks.add(receiver.url);
+    const { id } = await gateway.publish(payment);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+
+    expect(commandsTo('gateway_events')).to.deep.equal(['insert']);
+    expect(commandsTo('gateway_deliveries')).to.deep.equal([]);
+    expect(commandsTo('gateway_jobs')).to.deep.equal([]);
+    expect(seen.filter(({ name }) => /Transaction|killSessions/.test(name))).to.deep.equal([]);
+    expect(await gateway.events.findById(id).lean()).to.include({ fanOut: 'pending', fanOutLeases: 0 });
   });
 
   it('sends nothing to a webhook that was paused after the event had been accepted', async () => {

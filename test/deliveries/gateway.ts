@@ -2,10 +2,12 @@ import type { ClientSession, Connection } from 'mongoose';
 import { durableCollection } from '../../src/collection.ts';
 import type { Receiver } from '../../src/deliveries/attempt.ts';
 import { eventState } from '../../src/deliveries/event-state.ts';
+import { firstDelivery } from '../../src/deliveries/fan-out.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
 import { createCatalogue } from '../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
+import type { EventInput } from '../../src/events/publication.ts';
 import { createEventService } from '../../src/events/service.ts';
 import type { Logger } from '../../src/options.ts';
 import { loadSpec } from '../../src/spec.ts';
@@ -95,7 +97,6 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
     catalogue: createCatalogue(loadSpec()),
     subscribers: webhooks.subscribers,
     fanOut: deliveryService.fanOut,
-    births: deliveryService.births,
     logger: options.logger,
   });
   await Promise.all([deliveryService.init(), eventService.init()]);
@@ -103,8 +104,34 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
   /** Its deliveries, by id. */
   const ofEvent = (eventId: string) => durableCollection(deliveries).find({ eventId }).sort({ _id: 1 }).toArray();
 
+  /** Publishes an event, and stores its deliveries for whoever claims them. To be called before `start`. */
+  async function publishStored(input: EventInput) {
+    const published = await eventService.publish(input);
+    const event = await durableCollection(events).findOneAndUpdate(
+      { _id: published.id },
+      { $set: { fanOut: 'done' } },
+      { returnDocument: 'after' },
+    );
+    if (!event) throw new Error('the event was not stored');
+    const attempts = options.retryDelays.length + 1;
+    const stored = event.targets.map((webhookId) => firstDelivery(event, webhookId, attempts));
+    if (stored.length > 0) await durableCollection(deliveries).insertMany(stored);
+    return published;
+  }
+
+  /** Publishes a test event, and has its attempt begun. */
+  async function publishTest(target: { userId: string; type: string; webhookId: string }) {
+    const leased = await eventService.publishTest({ ...target, lease: deliveryService.lease });
+    deliveryService.attemptTest(leased);
+    return { id: leased.event._id };
+  }
+
   return {
     ...eventService,
+    publishStored,
+    publishTest,
+    standings: deliveryService.standings,
+    history: deliveryService.history,
     deliveries,
     events,
     ofEvent,

@@ -3,6 +3,7 @@ import { createDeliveryHistory, type DeliveryPage, queriesFor } from '../../src/
 import { createDeliveryModel, type DeliveryDocument, type DeliveryState } from '../../src/deliveries/model.ts';
 import { createPresentTypes } from '../../src/deliveries/present-types.ts';
 import { createEventStandings } from '../../src/deliveries/standings.ts';
+import { createUnstored } from '../../src/deliveries/unstored.ts';
 import { createEventHistory, type EventState } from '../../src/events/history.ts';
 import { createEventModel } from '../../src/events/model.ts';
 import { createTallyModel, type TallyDocument } from '../../src/health/model.ts';
@@ -101,8 +102,8 @@ describe(`With ${count.toLocaleString('en')} deliveries stored`, function () {
         eventModel.collection.insertMany(batch.map(({ event }) => event) as never[], options),
       ]);
     }
-    history = createDeliveryHistory(deliveries);
-    events = createEventHistory(eventModel, createEventStandings(deliveries));
+    history = createDeliveryHistory(deliveries, createUnstored(deliveries, eventModel, []));
+    events = createEventHistory(eventModel, createEventStandings(deliveries, eventModel));
   });
   after(() => database.drop());
 

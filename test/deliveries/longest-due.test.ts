@@ -28,7 +28,7 @@ describe('What is due longest', () => {
           await turn();
           return ready;
         },
-        async prepareBorn({ claim }: { claim: { delivery: { _id: string } } }) {
+        async prepareFirst({ claim }: { claim: { delivery: { _id: string } } }) {
           held.add(claim.delivery._id);
           // a database that is slow
           for (let i = 0; i < 3; i += 1) await turn();
@@ -36,14 +36,19 @@ describe('What is due longest', () => {
         },
       } as unknown as Attempts,
       due: {
-        look: async () => ({ webhookIds: [], next: null, events: [] }),
+        look: async () => ({ webhookIds: [], next: null, eventIds: [] }),
         async ofWebhooks(shares: ReadonlyMap<string, number>) {
           await new Promise<void>((resolve) => looks.push(resolve));
           return waiting.slice(0, shares.get(webhook.webhookId) ?? 0).map(ref);
         },
       } as unknown as Due,
-      fanOut: async () => {},
-      outbox: { unfinished: () => ({ coll: 'events', pipeline: [] }) },
+      watches: [],
+      fanOuts: {
+        outbox: { unfinished: () => ({ coll: 'events', pipeline: [] }) },
+        take: async () => [],
+        lease: 4_500,
+        fanOut: async () => {},
+      },
       expireEvents: async () => {},
       jobs: {
         begun: async () => {},

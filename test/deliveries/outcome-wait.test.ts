@@ -46,8 +46,8 @@ describe('An answer that waits for the outcome of an attempt', () => {
   } as unknown as ResendDeps);
   const sendTest = createSendTest({
     webhook: async () => ({ active: true, events: ['credits.low'] }),
-    publishTest: async () => ({ id: delivery.eventId }),
-    attempt: never,
+    publishTest: async () => ({}),
+    attempt: () => ({ deliveryId: delivery._id, made: never() }),
     history,
     hasEnded,
     limit: createInFlightLimit(50, 'test events'),

@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose from 'mongoose';
+import { durableCollection } from '../../src/collection.ts';
 import { connectionTimes } from '../../src/connection.ts';
+import type { DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createWatch } from '../../src/deliveries/watch.ts';
 import { createModels } from '../../src/models.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
@@ -26,9 +28,11 @@ describe('A change stream of deliveries', function () {
     connection.getClient().on('connectionClosed', ({ reason }) => {
       if (reason === 'error') broken += 1;
     });
-    const watch = createWatch({
-      deliveries: createModels(connection, 'quiet_').deliveries,
-      onDue: ({ webhookId }) => heard.add(webhookId),
+    const watch = createWatch<DeliveryDocument>({
+      collection: durableCollection(createModels(connection, 'quiet_').deliveries),
+      which: { 'fullDocument.lease': null },
+      fields: ['webhookId'],
+      onStored: ({ webhookId }) => heard.add(webhookId),
       logger: { info() {}, error() {}, warn: (line) => void warnings.push(line) },
     });
     const store = (webhookId: string) =>

@@ -37,11 +37,19 @@ describe('Retention', () => {
 
   it('never lets an event expire that has a delivery left, pending or not', async () => {
     webhooks.add(receiver.url);
-    const { id } = await gateway.publish(payment);
+    const { id } = await gateway.publishStored(payment);
     await passLater();
 
     expect(await gateway.events.findById(id).lean()).not.to.have.property('expiresAt');
     expect((await gateway.ofEvent(id))[0]).not.to.have.property('expiresAt');
+  });
+
+  it('never lets an event expire whose deliveries are not stored yet', async () => {
+    webhooks.add(receiver.url);
+    const { id } = await gateway.publish(payment);
+    await passLater();
+
+    expect(await gateway.events.findById(id).lean()).not.to.have.property('expiresAt');
   });
 
   it('lets an event expire that is old and has no delivery left', async () => {

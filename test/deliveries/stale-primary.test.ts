@@ -56,7 +56,7 @@ describe('Deliveries that are judged by what a replaced primary has', function (
     await create([payment.type]);
     await webhooks.update(userId, paused.id, { active: true });
     await webhooks.update(userId, unsubscribed.id, { events: [payment.type] });
-    eventId = (await gateway.publish(payment)).id;
+    eventId = (await gateway.publishStored(payment)).id;
   });
   after(async () => {
     await gateway?.close();

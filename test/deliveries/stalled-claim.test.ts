@@ -30,6 +30,7 @@ describe('An attempt whose claim was answered late', () => {
         done.push('finished');
         return true;
       },
+      forget() {},
       async release() {
         done.push('released');
       },
@@ -49,7 +50,7 @@ describe('An attempt whose claim was answered late', () => {
       ring() {},
       logger: quiet,
     });
-    await make('dlv_1', 1);
+    await make({ deliveryId: 'dlv_1', webhookId, userId: 'usr_1', attempt: 1 });
     return done;
   }
 

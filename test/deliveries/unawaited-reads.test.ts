@@ -67,7 +67,7 @@ describe('A read that fails while nobody waits for it', () => {
       ring() {},
       logger: quiet,
     });
-    await make(_id, 1);
+    await make({ deliveryId: _id, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });
     const [attempt] = (await deliveries.findById(_id).lean())?.attempts ?? [];
     expect(attempt).to.include({ code: 'worker_crashed' });
   });

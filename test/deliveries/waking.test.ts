@@ -1,6 +1,5 @@
 import { EventEmitter } from 'node:events';
 import { expect } from 'chai';
-import type { DeliveryModel } from '../../src/deliveries/model.ts';
 import { createWatch } from '../../src/deliveries/watch.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
@@ -71,10 +70,8 @@ describe('Change streams, where there are none', () => {
         return stream;
       },
     };
-    const db = { name: 'x', getClient: () => ({ db: () => ({ collection: () => collection }) }) };
-    const deliveries = { db, collection: { collectionName: 'x' } } as unknown as DeliveryModel;
     const logger = { info() {}, error() {}, warn: (message: string) => void warnings.push(message) };
-    const watch = createWatch({ deliveries, onDue() {}, logger });
+    const watch = createWatch({ collection: collection as never, which: {}, fields: [], onStored() {}, logger });
     watch.start();
     streams[0]?.emit('error', Object.assign(new Error('broken'), { code: 1 }));
     while (streams.length < 2) await new Promise((resolve) => setTimeout(resolve, 20));

@@ -25,7 +25,7 @@ describe('An attempt whose workers die', () => {
 
   /** As a worker leaves it that was killed so many times after it had claimed the attempt. */
   async function startedBefore(starts: number) {
-    const { id } = await gateway.publish(payment);
+    const { id } = await gateway.publishStored(payment);
     const lease = { owner: 'wrk_dead', token: 'gone', startedAt: new Date() };
     await gateway.deliveries.updateOne({ eventId: id }, { starts, lease, claimableAt: new Date(Date.now() - 10) });
     await gateway.start();

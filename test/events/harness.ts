@@ -1,8 +1,7 @@
 import type { Connection } from 'mongoose';
 import { createCatalogue } from '../../src/events/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
-import type { StoredEvent } from '../../src/events/outbox.ts';
-import { createEventService } from '../../src/events/service.ts';
+import { createEventService, type FanOuts } from '../../src/events/service.ts';
 import { loadSpec } from '../../src/spec.ts';
 
 export const payment = {
@@ -11,8 +10,11 @@ export const payment = {
   data: { payment_id: 'pay_1', amount: 20, currency: 'usd', credits_added: 2000, user_id: 'usr_1' },
 } as const;
 
+/** The fan-out of a process without workers. */
+export const noFanOut: FanOuts = { prepare: () => ({ lease: 0, begin() {} }), wake() {} };
+
 /**
- * The event service alone: what it would fan out is written down.
+ * The event service alone, as of a process with workers: what it would fan out is written down, and `woken` where it leaves that to sweeps.
  * @param transactionLease milliseconds
  */
 export async function startEvents(connection: Connection, transactionLease = 500) {
@@ -24,8 +26,9 @@ export async function startEvents(connection: Connection, transactionLease = 500
     owners: createOwnerModel(connection, 'gateway_'),
     catalogue: createCatalogue(loadSpec()),
     subscribers: async () => ({ targets: ['wh_1'], skipped: ['wh_2'] }),
-    async fanOut(event: StoredEvent) {
-      fannedOut.push(event._id);
+    fanOut: {
+      prepare: () => ({ lease: 4_500, begin: ({ event }) => void fannedOut.push(event._id) }),
+      wake: () => void fannedOut.push('woken'),
     },
     logger: { info() {}, warn() {}, error() {} },
     transactionLease,

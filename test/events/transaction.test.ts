@@ -47,7 +47,8 @@ describe('publishing with the host’s own writes', () => {
     });
 
     expect(result).to.equal('done');
-    expect(events.fannedOut).to.deep.equal((await events.stored()).map(({ _id }) => _id));
+    expect(events.fannedOut, 'a sweep takes it at once').to.deep.equal(['woken']);
+    expect(await events.stored()).to.have.length(1);
   });
 
   it('starts only what the last run published when the database asks for another', async () => {
@@ -66,7 +67,7 @@ describe('publishing with the host’s own writes', () => {
     const stored = await events.stored();
     expect(runs).to.equal(2);
     expect(stored).to.have.length(1);
-    expect(events.fannedOut).to.deep.equal(stored.map(({ _id }) => _id));
+    expect(events.fannedOut).to.deep.equal(['woken']);
   });
 
   it('publishes the same key twice in two transactions only once, and aborts neither', async () => {

@@ -32,6 +32,8 @@ describe('a gateway at a primary that does not have what a majority of the membe
   let missing: { readonly id: string; readonly key: string };
   let eventId: string;
   let deliveryId: string;
+  /** Of another event, which no worker has taken yet. */
+  let unstored: { readonly eventId: string; readonly deliveryId: string };
   let webhookId: string;
 
   async function ask({ method, path, body, ...given }: Ask) {
@@ -51,7 +53,9 @@ describe('a gateway at a primary that does not have what a majority of the membe
     const db = cluster.connection.getClient().db();
     const here = { writeConcern: { w: 1 } };
     await db.collection<{ _id: string }>('gateway_keys').deleteOne({ _id: missing.id }, here);
-    await db.collection<{ _id: string }>('gateway_events').deleteOne({ _id: eventId }, here);
+    await db
+      .collection<{ _id: string }>('gateway_events')
+      .deleteMany({ _id: { $in: [eventId, unstored.eventId] } }, here);
     await db.collection<{ _id: string }>('gateway_deliveries').deleteOne({ _id: deliveryId }, here);
     await db.collection<{ _id: string }>('gateway_credit_accounts').deleteOne({ _id: userId }, here);
   }
@@ -84,10 +88,18 @@ describe('a gateway at a primary that does not have what a majority of the membe
     missing = await gateway.keys.create({ userId });
     ({ id: webhookId } = await gateway.webhooks.create(userId, { url: receiver.url, events: [type] }));
     await gateway.credits?.topUp({ userId, credits: 1_000, reference: 'first' });
-    eventId = (await gateway.publish({ type, userId, data })).id;
-    const deliveries = cluster.connection.getClient().db().collection<{ _id: string }>('gateway_deliveries');
-    const delivery = await deliveries.findOne({ eventId });
-    deliveryId = String(delivery?._id);
+    const publish = async () => {
+      const { id } = await gateway.publish({ type, userId, data });
+      const listed = await fetch(`${url}/v1/deliveries?event_id=${id}`, {
+        headers: { authorization: `Bearer ${key}` },
+      });
+      const { data: found } = (await listed.json()) as { data: { id: string }[] };
+      return { eventId: id, deliveryId: String(found[0]?.id) };
+    };
+    ({ eventId, deliveryId } = await publish());
+    // which stores it
+    expect((await ask({ method: 'POST', path: `/deliveries/${deliveryId}/resend` })).answer.status).to.equal(200);
+    unstored = await publish();
 
     isolated = await isolatePrimary(cluster);
     await forget();
@@ -101,6 +113,7 @@ describe('a gateway at a primary that does not have what a majority of the membe
     'its own key, to make a model call': () => ({ method: 'GET', path: '/models', key: missing.key }),
     'its event': () => ({ method: 'GET', path: `/events/${eventId}` }),
     'its delivery': () => ({ method: 'GET', path: `/deliveries/${deliveryId}` }),
+    'its delivery that is not stored yet': () => ({ method: 'GET', path: `/deliveries/${unstored.deliveryId}` }),
     'another attempt of its delivery': () => ({ method: 'POST', path: `/deliveries/${deliveryId}/resend` }),
     'a test event': () => ({ method: 'POST', path: `/webhooks/${webhookId}/test`, body: { type } }),
     'its credits': () => ({ method: 'GET', path: '/credits' }),

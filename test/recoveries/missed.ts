@@ -26,6 +26,8 @@ export async function storeEnded(
       targets: [webhookId],
       skipped: [],
       fanOut: 'done',
+      fanOutAt: at,
+      fanOutLeases: 1,
       idempotencyKey: eventId,
       contentHash: '',
       deliveryKey: Buffer.alloc(32),

@@ -76,7 +76,16 @@ describe('Whatever is asked for, a list', function () {
       const type = types[i % 2];
       const body = Buffer.from(JSON.stringify({ id: _id, type, created: at.toISOString(), data: {} }));
       const common = { userId: 'usr_1', type, test: false };
-      const kept = { created: at, acceptedAt: at, body, skipped: [], fanOut: 'done', idempotencyKey: _id };
+      const kept = {
+        created: at,
+        acceptedAt: at,
+        body,
+        skipped: [],
+        fanOut: 'done',
+        fanOutAt: at,
+        fanOutLeases: 1,
+        idempotencyKey: _id,
+      };
       events.push({ _id, ...common, ...kept, targets: [first, second] });
       for (const [k, state] of statesOf(i).entries()) {
         const own = { eventId: _id, webhookId: [first, second][k], state, attempts: [], createdAt: at, dueAt: at };
@@ -203,29 +212,29 @@ describe('Whatever is asked for, a list', function () {
     ['/v1/events?state=none&type=credits.low', 2, 30],
     ['/v1/events?state=none&type=payment.completed', 2, 30],
     ...(['pending', 'delivered', 'canceled', 'failed'] as const).flatMap((state): [string, number, number][] => [
-      [`/v1/events?state=${state}`, 11, 8_500],
-      [`/v1/events?state=${state}&type=credits.low`, 11, 8_500],
+      [`/v1/events?state=${state}`, 12, 8_500],
+      [`/v1/events?state=${state}&type=credits.low`, 12, 8_500],
     ]),
-    ['/v1/deliveries?', 2, 100],
+    ['/v1/deliveries?', 3, 100],
     ...(['pending', 'delivered', 'canceled', 'failed'] as const).map((state): [string, number, number] => [
       `/v1/deliveries?state=${state}`,
-      2,
+      3,
       100,
     ]),
-    ['/v1/deliveries?type=credits.low', 2, 100],
-    ['/v1/deliveries?webhook_id=WEBHOOK', 2, 100],
-    ['/v1/deliveries?webhook_id=WEBHOOK&state=failed&type=credits.low', 2, 100],
-    ['/v1/deliveries?event_id=EVENT', 2, 10],
+    ['/v1/deliveries?type=credits.low', 3, 100],
+    ['/v1/deliveries?webhook_id=WEBHOOK', 3, 100],
+    ['/v1/deliveries?webhook_id=WEBHOOK&state=failed&type=credits.low', 3, 100],
+    ['/v1/deliveries?event_id=EVENT', 3, 10],
     // moments are bounds of the ids, and a cursor is a place in the same index
-    ['/v1/deliveries?since=MOMENT', 2, 100],
-    ['/v1/deliveries?until=MOMENT', 2, 100],
-    ['/v1/deliveries?since=MOMENT&until=NOW&state=failed', 2, 100],
-    ['/v1/deliveries?webhook_id=WEBHOOK&until=MOMENT', 2, 100],
-    ['/v1/deliveries?after=DELIVERY', 2, 100],
-    ['/v1/deliveries?after=DELIVERY&state=pending&webhook_id=WEBHOOK', 2, 100],
+    ['/v1/deliveries?since=MOMENT', 3, 100],
+    ['/v1/deliveries?until=MOMENT', 3, 100],
+    ['/v1/deliveries?since=MOMENT&until=NOW&state=failed', 3, 100],
+    ['/v1/deliveries?webhook_id=WEBHOOK&until=MOMENT', 3, 100],
+    ['/v1/deliveries?after=DELIVERY', 3, 100],
+    ['/v1/deliveries?after=DELIVERY&state=pending&webhook_id=WEBHOOK', 3, 100],
     ['/v1/events?after=AMID', 2, 100],
     ['/v1/events?after=AMID&state=none', 2, 30],
-    ['/v1/events?after=AMID&state=failed', 11, 8_500],
+    ['/v1/events?after=AMID&state=failed', 12, 8_500],
     ['/v1/webhooks?', 1, 30],
     ['/v1/webhooks/WEBHOOK/recoveries?', 2, 30],
     ['/v1/api_keys?', 1, 30],

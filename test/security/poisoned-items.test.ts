@@ -4,6 +4,7 @@ import { createAccountModel, createLedgerModel } from '../../src/credits/model.t
 import { createCreditService } from '../../src/credits/service.ts';
 import { createClaims } from '../../src/deliveries/claims.ts';
 import { createFanOut } from '../../src/deliveries/fan-out.ts';
+import { createFirstWrites } from '../../src/deliveries/first-writes.ts';
 import { createJobs } from '../../src/deliveries/jobs.ts';
 import { createJobsBackend } from '../../src/deliveries/jobs-backend.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
@@ -84,7 +85,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
       const outbox = createOutbox(events);
       await outbox.init();
       const group = [event(), event({ contentHash: huge }), event()];
-      expect(await statuses(group.map((one) => outbox.store(one)))).to.deep.equal(poisonedOne);
+      expect(await statuses(group.map((one) => outbox.store(one, 0)))).to.deep.equal(poisonedOne);
       expect(await events.countDocuments()).to.equal(2);
     });
 
@@ -92,7 +93,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
       const outbox = createOutbox(createEventModel(connection, 'bodies_'));
       await outbox.init();
       const [one, other] = [event(), event()];
-      await Promise.all([outbox.store(one), outbox.store(other)]);
+      await Promise.all([outbox.store(one, 0), outbox.store(other, 0)]);
       const ids = [one._id, operator, other._id];
       expect(await statuses(ids.map(outbox.body))).to.deep.equal(poisonedOne);
       expect(await statuses(ids.map(outbox.markFannedOut))).to.deep.equal(poisonedOne);
@@ -149,17 +150,32 @@ describe('What cannot be written keeps nothing else from being written:', functi
 
     it('a delivery to be made', async () => {
       const deliveries = createDeliveryModel(connection, 'fans_');
+      const clock = { now: async () => new Date() };
+      const claims = createClaims({ deliveries, owner: 'wrk_1', lease: 9_000, retention: 1_000_000 });
       const fanOut = createFanOut({
-        deliveries,
         outbox: { markFannedOut: async () => {} },
-        claims: createClaims({ deliveries, owner: 'wrk_1', lease: 9_000, retention: 1_000_000 }),
-        clock: { now: async () => new Date() },
+        firstWrites: createFirstWrites({
+          deliveries,
+          claims,
+          leases: { hold() {} },
+          clock,
+          owner: 'wrk_1',
+          lease: 9_000,
+          retention: 1_000_000,
+          logger,
+        }),
         retryDelays: [],
+        lease: 9_000,
+        isWorking: () => true,
         hasRoom: () => false,
-        handOver() {},
+        handOver: () => false,
+        receiver: async () => null,
         ring() {},
+        wake() {},
         later() {},
+        logger,
       });
+      const lease = { heldUntil: performance.now() + 9_000, startedAt: past, isFirst: true };
       const event = (_id: string, type: string) =>
         ({
           _id,
@@ -172,7 +188,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
           deliveryKey: Buffer.alloc(16),
         }) as unknown as StoredEvent;
       const events = [event('evt_1', 'credits.low'), event('evt_2', huge), event('evt_3', 'credits.low')];
-      expect(await statuses(events.map(fanOut.fanOut))).to.deep.equal(poisonedOne);
+      expect(await statuses(events.map((event) => fanOut.fanOut({ event, lease })))).to.deep.equal(poisonedOne);
       expect(await deliveries.countDocuments()).to.equal(2);
     });
 

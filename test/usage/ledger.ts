@@ -9,6 +9,7 @@ import type { QuotaOptions, UsageRecord } from '../../src/options.ts';
 import { loadSpec } from '../../src/spec.ts';
 import { type CountDeps, createCount } from '../../src/usage/count.ts';
 import { createCounterModel, createPeriodModel, createUsageModel, type UsageSums } from '../../src/usage/model.ts';
+import { noFanOut } from '../events/harness.ts';
 
 /** What the property and crash tests of counting look at: records, counters, and the events that were published. */
 export async function openLedger(connection: Connection) {
@@ -23,7 +24,7 @@ export async function openLedger(connection: Connection) {
     owners: createOwnerModel(connection, 'gateway_'),
     catalogue: createCatalogue(loadSpec()),
     subscribers: async () => ({ targets: [], skipped: [] }),
-    fanOut: async () => {},
+    fanOut: noFanOut,
     logger,
     transactionLease: 500,
   });

@@ -1,0 +1,225 @@
+import { randomUUID } from 'node:crypto';
+import { bareWrites } from '../collection.ts';
+import type { DatabaseClock } from '../database-clock.ts';
+import { isDuplicateKey } from '../duplicate-key.ts';
+import type { FanOutLease } from '../events/outbox.ts';
+import { createGroup } from '../group-commit.ts';
+import type { Logger } from '../options.ts';
+import { createPeriodic } from '../periodic.ts';
+import type { AttemptResult, Claim, Claims, Next } from './claims.ts';
+import type { Leases } from './leases.ts';
+import type { AttemptRecord, DeliveryDocument, DeliveryModel } from './model.ts';
+import { persist } from './persist.ts';
+
+/** A first attempt that is not over after so long is stored as claimed. Milliseconds. */
+const storeAfter = 250;
+/** How often it is looked for those. Milliseconds. */
+const lookInterval = 50;
+/** Deliveries in one write. */
+const most = 500;
+/** Retries in one write, which is planned and parsed for each of them. */
+const mostRetries = 100;
+const atOnce = 2;
+/** How long the outcome of an attempt waits for others: so much more is made twice when the process dies. Milliseconds. */
+const linger = 5;
+
+/** Durations are milliseconds. */
+export interface FirstWritesDeps {
+  readonly deliveries: DeliveryModel;
+  readonly claims: Claims;
+  readonly leases: Pick<Leases, 'hold'>;
+  readonly clock: DatabaseClock;
+  /** Names the worker in its leases. */
+  readonly owner: string;
+  readonly lease: number;
+  /** How long an ended delivery is kept. */
+  readonly retention: number;
+  readonly logger: Logger;
+  /** Aborted when the gateway has closed. @default never */
+  readonly closed?: AbortSignal;
+}
+
+/**
+ * Deliveries whose first attempt is made before they are stored, under the lease of their event. Their outcome is their first
+ * write. The `_id`, derived from event and webhook, is the fence: whoever comes second changes nothing.
+ */
+export interface FirstWrites {
+  /** The claims, which insert the outcome of a delivery that is not stored yet. */
+  readonly claims: Claims;
+  /** A claim on a delivery that is not stored yet; `written` resolves when it is, and rejects when nobody here will store it. */
+  begin(delivery: DeliveryDocument, lease: FanOutLease): { readonly claim: Claim; readonly written: Promise<void> };
+  /** Stores a delivery for whoever claims it; does nothing where it is stored already. */
+  store(delivery: DeliveryDocument): Promise<void>;
+}
+
+/** A delivery that is not stored yet. */
+interface Unwritten {
+  readonly since: number;
+  /** Whether what comes of its attempt is being stored. */
+  hasOutcome: boolean;
+  /** Resolves with whether it was stored as claimed. Never rejects. */
+  storing: Promise<boolean> | undefined;
+  readonly settle: (failure?: Error) => void;
+}
+
+type Inserted = { readonly isNew: boolean } | { readonly error: unknown };
+
+interface Retry {
+  readonly document: DeliveryDocument;
+  readonly retryIn: number;
+}
+
+/** Inserted as due in so many ms by the database's own clock, so that no attempt is early; unless it is there. */
+function toUpsert({ document, retryIn }: Retry) {
+  const due = { $add: ['$$NOW', retryIn] };
+  const inserted = { $mergeObjects: [{ $literal: document }, { dueAt: due, claimableAt: due }] };
+  const isMissing = { $eq: [{ $type: '$eventId' }, 'missing'] };
+  const u = [{ $replaceWith: { $cond: [isMissing, inserted, '$$ROOT'] } }];
+  return { q: { _id: document._id }, u, upsert: true };
+}
+
+function recordOf({ delivery, startedAt }: Claim, result: AttemptResult): AttemptRecord {
+  return { number: delivery.attempt, startedAt, ...result };
+}
+
+export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
+  const { claims, leases, clock, owner, lease, retention } = deps;
+  const { insertEach, updateEach } = bareWrites(deps.deliveries);
+  /** The oldest first. */
+  const unwritten = new Map<Claim, Unwritten>();
+
+  const inserts = createGroup<DeliveryDocument, Inserted>({
+    most,
+    atOnce,
+    linger,
+    async write(documents) {
+      const { failures } = await insertEach(documents);
+      return documents.map((_, i) => {
+        const error = failures.get(i);
+        return error && !isDuplicateKey(error) ? { error } : { isNew: error === undefined };
+      });
+    },
+  });
+
+  const retries = createGroup<Retry, boolean>({
+    most: mostRetries,
+    atOnce,
+    linger,
+    async write(group) {
+      const { inserted } = await updateEach(group.map(toUpsert));
+      return group.map((_, i) => inserted.has(i));
+    },
+  });
+
+  /** Resolves with whether the delivery is new. */
+  async function insert(document: DeliveryDocument): Promise<boolean> {
+    const outcome = await inserts.add(document);
+    if ('error' in outcome) throw outcome.error;
+    return outcome.isNew;
+  }
+
+  /** The delivery as it is once it has ended. */
+  async function ended(delivery: DeliveryDocument, more: Partial<DeliveryDocument>): Promise<DeliveryDocument> {
+    const endedAt = await clock.now();
+    const { claimableAt: _, ...rest } = delivery;
+    return { ...rest, ...more, endedAt, expiresAt: new Date(endedAt.getTime() + retention) };
+  }
+
+  async function insertOutcome(claim: Claim, result: AttemptResult, next: Next): Promise<boolean> {
+    const { delivery } = claim;
+    const attempts = [recordOf(claim, result)];
+    if ('state' in next) return insert(await ended(delivery, { state: next.state, attempts }));
+    return retries.add({ document: { ...delivery, attempt: delivery.attempt + 1, attempts }, retryIn: next.retryIn });
+  }
+
+  /** @throws when nobody knows whether it was stored */
+  async function insertClaimed(claim: Claim): Promise<boolean> {
+    const { delivery, token, startedAt } = claim;
+    // before the clock is read: a process that stands still in between holds its lease for less, not for more
+    const asked = performance.now();
+    const claimableAt = new Date((await clock.now()).getTime() + lease);
+    const isNew = await insert({ ...delivery, lease: { owner, token, startedAt }, claimableAt, starts: 1 });
+    // what was there may have been stored by a try whose answer was lost: renewing the lease tells
+    leases.hold(claim, isNew ? asked + lease : claim.heldUntil);
+    return isNew;
+  }
+
+  function settle(claim: Claim, failure?: Error): void {
+    unwritten.get(claim)?.settle(failure);
+    unwritten.delete(claim);
+    if (unwritten.size === 0) void looking.stop();
+  }
+
+  /** What cannot be stored so is stored with its outcome. */
+  async function storeClaimed(claim: Claim, entry: Unwritten): Promise<boolean> {
+    try {
+      const isNew = await persist(async () => !entry.hasOutcome && (await insertClaimed(claim)), deps);
+      if (!entry.hasOutcome) settle(claim);
+      return isNew;
+    } catch {
+      return false;
+    }
+  }
+
+  function storeSlow(): void {
+    const before = performance.now() - storeAfter;
+    for (const [claim, entry] of unwritten) {
+      if (entry.since > before) return;
+      entry.storing ??= storeClaimed(claim, entry);
+    }
+  }
+
+  const looking = createPeriodic({
+    name: 'storing attempts that take long',
+    task: storeSlow,
+    interval: lookInterval,
+    initialDelay: lookInterval,
+    logger: deps.logger,
+  });
+
+  /** Resolves with whether this was the first write of the delivery; after any other one, its token decides. */
+  async function writeFirst(claim: Claim, write: () => Promise<boolean>): Promise<boolean> {
+    const entry = unwritten.get(claim);
+    if (!entry) return false;
+    entry.hasOutcome = true;
+    const isNew = !(await entry.storing) && (await write());
+    settle(claim);
+    return isNew;
+  }
+
+  return {
+    claims: {
+      ...claims,
+      async finish(claim, result, next) {
+        const isFirst = await writeFirst(claim, () => insertOutcome(claim, result, next));
+        return isFirst || claims.finish(claim, result, next);
+      },
+      async cancel(claim, reason) {
+        const cancel = async () => insert(await ended(claim.delivery, { state: 'canceled', reason }));
+        return (await writeFirst(claim, cancel)) || claims.cancel(claim, reason);
+      },
+      async release(claim, wait) {
+        const again = async () => {
+          const claimableAt = new Date((await clock.now()).getTime() + wait);
+          return insert({ ...claim.delivery, claimableAt });
+        };
+        if (!(await writeFirst(claim, again))) await claims.release(claim, wait);
+      },
+      forget(claim) {
+        settle(claim, new Error('the delivery was not stored'));
+      },
+    },
+    begin(delivery, { heldUntil, startedAt }) {
+      const claim = { delivery, token: randomUUID(), startedAt, heldUntil };
+      const written = new Promise<void>((resolve, reject) => {
+        const settle = (failure?: Error) => (failure ? reject(failure) : resolve());
+        unwritten.set(claim, { since: performance.now(), hasOutcome: false, storing: undefined, settle });
+      });
+      looking.start();
+      return { claim, written };
+    },
+    async store(delivery) {
+      await insert(delivery);
+    },
+  };
+}

@@ -1,0 +1,43 @@
+import { randomUUID } from 'node:crypto';
+import { bareWrites, durableCollection, inOneBatch } from '../collection.ts';
+import { createDatabaseClock, type DatabaseClock } from '../database-clock.ts';
+import { proven } from './insert-events.ts';
+import type { EventModel } from './model.ts';
+import type { LeasedEvent } from './outbox.ts';
+
+/**
+ * Takes the events of these ids whose fan-out is not done and that no other process holds. What was taken is confirmed by a majority:
+ * first attempts are sent under this lease alone.
+ * @param lease milliseconds
+ */
+export type TakeEvents = (ids: readonly string[], lease: number) => Promise<LeasedEvent[]>;
+
+export function createTakeEvents(
+  events: EventModel,
+  clock: DatabaseClock = createDatabaseClock(events.db),
+): TakeEvents {
+  const collection = durableCollection(events);
+  const { updateEach } = bareWrites(events);
+
+  return async function takeEvents(ids, lease) {
+    const asked = performance.now();
+    const fanOutToken = randomUUID();
+    const isFree = { $lte: ['$fanOutAt', '$$NOW'] };
+    const set = {
+      fanOutToken: { $literal: fanOutToken },
+      fanOutAt: { $add: ['$$NOW', lease] },
+      fanOutLeases: { $add: ['$fanOutLeases', 1] },
+    };
+    const q = { _id: { $in: [...ids] }, fanOut: 'pending', $expr: isFree };
+    const { met, electionId = 'standalone' } = await updateEach([{ q, u: [{ $set: set }], multi: true }]);
+    if (met === 0) return [];
+    const [startedAt, taken] = await Promise.all([
+      clock.now(),
+      collection.find({ _id: { $in: [...ids] }, fanOutToken }, inOneBatch).toArray(),
+    ]);
+    return taken.map((event) => ({
+      event: proven(event, electionId),
+      lease: { heldUntil: asked + lease, startedAt, isFirst: event.fanOutLeases === 1 },
+    }));
+  };
+}
