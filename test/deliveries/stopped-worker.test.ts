@@ -1,7 +1,5 @@
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer as createHttpsServer } from 'node:https';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,46 +10,13 @@ import { forkConfigured } from '../support/configured-process.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { startReceiver } from './receiver.ts';
+import { startSlowHandshakes } from './slow-handshakes.ts';
 
 const script = fileURLToPath(new URL('./worker-process.ts', import.meta.url));
 const secret = 'a-long-enough-secret';
 
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
-}
-
-/** An HTTPS receiver that keeps TLS handshakes back while it is told to. */
-async function startSlowHandshakes(certificate: { cert: string; key: string }) {
-  const arrivals: string[] = [];
-  const kept = new Set<Socket>();
-  const current = { keeps: true };
-  const https = createHttpsServer(certificate, (req, res) => {
-    arrivals.push(String(req.headers['webhook-id']));
-    req.resume().on('end', () => res.end());
-  });
-  const server = createServer((socket) => {
-    socket.on('error', () => {});
-    if (current.keeps) kept.add(socket);
-    else https.emit('connection', socket);
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return {
-    arrivals,
-    kept,
-    url: `https://localhost:${(server.address() as AddressInfo).port}/hook`,
-    keepNoMore() {
-      current.keeps = false;
-    },
-    release() {
-      for (const socket of kept) https.emit('connection', socket);
-    },
-    async stop() {
-      https.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
-  };
 }
 
 describe('A worker that was stopped for longer than its lease', function () {
@@ -83,9 +48,13 @@ describe('A worker that was stopped for longer than its lease', function () {
     for (let i = 0; i < count; i += 1) await publisher.publish({ type: 'credits.low', userId: 'usr_1', data });
   }
 
-  async function hire() {
+  async function hire(more: object = {}) {
     const env = { ...process.env, NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem') };
-    const child = forkConfigured(script, { uri: database.uri, options }, { execArgv: ['--import', 'tsx'], env });
+    const child = forkConfigured(
+      script,
+      { uri: database.uri, options: { ...options, ...more } },
+      { execArgv: ['--import', 'tsx'], env },
+    );
     await once(child, 'message');
     return child;
   }
@@ -124,13 +93,12 @@ describe('A worker that was stopped for longer than its lease', function () {
     try {
       await publisher.webhooks.create('usr_1', { url: plain.url, events: ['credits.low'], secret });
       await publish(1);
-      // as for a delivery whose last attempt this is
-      await database.connection.collection('gateway_deliveries').updateMany({}, { $set: { maxAttempts: 1 } });
-      const stopped = await hire();
+      // its one attempt
+      const stopped = await hire({ retryDelays: [] });
       await plain.count(1);
       stopped.kill('SIGSTOP');
       answer();
-      const other = await hire();
+      const other = await hire({ retryDelays: [] });
       const found = () => database.connection.collection('gateway_deliveries').findOne();
       await until(async () => (await found())?.state === 'failed');
       stopped.kill('SIGCONT');

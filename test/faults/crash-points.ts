@@ -4,9 +4,12 @@ import type { Connection } from 'mongoose';
 /** Where a worker can be made to die. */
 export const crashPoints = [
   'publish',
-  'fan-out',
-  'commit',
-  'after commit',
+  'after publish',
+  'outcome',
+  'after outcome',
+  'store',
+  'mark',
+  'after mark',
   'claim',
   'before send',
   'after 2xx',
@@ -28,33 +31,41 @@ type Phase = 'started' | 'succeeded';
 interface Command {
   readonly insert?: string;
   readonly update?: string;
-  readonly commitTransaction?: 1;
-  readonly documents?: readonly { readonly lease?: unknown }[];
-  readonly updates?: readonly { readonly u: unknown }[];
+  readonly documents?: readonly { readonly lease?: unknown; readonly attempts?: readonly unknown[] }[];
+  readonly updates?: readonly { readonly u: unknown; readonly upsert?: boolean }[];
 }
 
 function setBy(command: Command): Readonly<Record<string, unknown>> {
   const update = command.updates?.[0]?.u;
-  return (Array.isArray(update) ? update[0]?.$set : undefined) ?? {};
+  const stage = Array.isArray(update) ? update[0] : update;
+  return (stage as { readonly $set?: Readonly<Record<string, unknown>> } | undefined)?.$set ?? {};
 }
 
-const stores = ({ insert }: Command) => insert === 'gateway_events';
-const fansOut = ({ insert }: Command) => insert === 'gateway_deliveries';
-/** An event and its first deliveries are there from here on. */
-const commits = ({ commitTransaction }: Command) => commitTransaction !== undefined;
-const changes = (command: Command, field: string) =>
-  command.update === 'gateway_deliveries' && field in setBy(command) && setBy(command)[field] !== null;
-/** An attempt is claimed, or a delivery born with its claim. */
+const inserts = (collection: string) => (command: Command) => command.insert === `gateway_${collection}`;
+const storesEvent = inserts('events');
+const storesDeliveries = inserts('deliveries');
+const sets = (collection: string, field: string) => (command: Command) =>
+  command.update === `gateway_${collection}` && field in setBy(command) && setBy(command)[field] !== null;
+/** The first write of a delivery that has its outcome. */
+const storesOutcome = (command: Command) =>
+  (storesDeliveries(command) && command.documents?.some(({ attempts }) => attempts?.length) === true) ||
+  (command.update === 'gateway_deliveries' && command.updates?.[0]?.upsert === true);
+const marks = sets('events', 'fanOut');
+/** An attempt is claimed, or one that takes long is stored as claimed. */
 const claims = (command: Command) =>
-  changes(command, 'lease') || (fansOut(command) && command.documents?.some(({ lease }) => lease) === true);
-const finishes = (command: Command) => changes(command, 'attempts');
+  sets('deliveries', 'lease')(command) ||
+  (storesDeliveries(command) && command.documents?.some(({ lease }) => lease) === true);
+const finishes = sets('deliveries', 'attempts');
 
 /** The command of the driver at which each point lies; `after 2xx` lies outside the database. */
 const commands: Readonly<Record<Exclude<CrashPoint, 'after 2xx'>, readonly [Phase, (command: Command) => boolean]>> = {
-  publish: ['succeeded', stores],
-  'fan-out': ['started', fansOut],
-  commit: ['started', commits],
-  'after commit': ['succeeded', commits],
+  publish: ['started', storesEvent],
+  'after publish': ['succeeded', storesEvent],
+  outcome: ['started', storesOutcome],
+  'after outcome': ['succeeded', storesOutcome],
+  store: ['started', storesDeliveries],
+  mark: ['started', marks],
+  'after mark': ['succeeded', marks],
   claim: ['started', claims],
   'before send': ['succeeded', claims],
   finish: ['started', finishes],
