@@ -58,6 +58,20 @@ export function createLookUps(webhooks: WebhookModel): LookUps {
     },
   });
 
+  const confirmedAudiences = createGroup<Audience, Subscribers>({
+    most,
+    async write(asked) {
+      const distinct = new Map(asked.map((one) => [keyOf(one), { userId: one.userId, events: one.type }]));
+      const projection = { userId: 1, events: 1, active: 1 };
+      const found = await findConfirmed(collection, { $or: [...distinct.values()] }, { projection });
+      const byKey = new Map<string, typeof found>([...distinct.keys()].map((key) => [key, []]));
+      for (const webhook of found) {
+        for (const type of webhook.events) byKey.get(keyOf({ userId: webhook.userId, type }))?.push(webhook);
+      }
+      return asked.map((one) => toSubscribers(byKey.get(keyOf(one)) ?? []));
+    },
+  });
+
   const documents = createGroup<string, WebhookDocument | null>({
     most,
     atOnce,
@@ -78,9 +92,7 @@ export function createLookUps(webhooks: WebhookModel): LookUps {
 
   return {
     subscribers: (audience, session) => (session ? find(audience, session) : audiences.add(audience)),
-    async confirmedSubscribers({ userId, type }) {
-      return toSubscribers(await findConfirmed(collection, { userId, events: type }, { projection: { active: 1 } }));
-    },
+    confirmedSubscribers: confirmedAudiences.add,
     byId: documents.add,
     confirmedById: confirmed.add,
   };
