@@ -14,6 +14,8 @@ export interface BacklogTurns {
   /** Whether something waits of the account, or of a webhook whose account is not known. */
   has(webhook: WebhookRef): boolean;
   readonly size: number;
+  /** Whether something waits of the webhook. */
+  includes(webhookId: string): boolean;
   /** Whether the last look found all that was asked of it: there may be more that is due longest. */
   isBehind(webhookId: string): boolean;
   /** How many attempts of which webhooks are claimed next, of so many in all; and how many of those are left over. */
@@ -112,6 +114,7 @@ export function createBacklogTurns({ wanted, wantedOf }: Pick<BacklogDeps, 'want
     get size() {
       return owners.size;
     },
+    includes: (webhookId) => owners.has(webhookId),
     isBehind: (webhookId) => behind.has(webhookId),
     /** What is wanted in all is divided evenly, and so is what is wanted of an account. */
     next(limit) {

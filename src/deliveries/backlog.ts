@@ -36,6 +36,8 @@ export interface Backlog {
    * then: they would take all room, look after look, and what is due longest would never begin.
    */
   isBehind(webhookId: string): boolean;
+  /** Whether something is known to be due of a webhook that is not claimed. */
+  includes(webhookId: string): boolean;
   /** Whether nothing is known to be due that is not claimed. */
   isEmpty(): boolean;
   /** Tries again what was left to others. */
@@ -101,6 +103,7 @@ export function createBacklog({ due, wanted, wantedOf, wantedInAll, claim, onErr
       if (isFull && turns.size > 0 && wantedInAll() > 0) start();
     },
     isBehind: turns.isBehind,
+    includes: turns.includes,
     isEmpty: () => turns.size === 0,
     resume() {
       if (turns.size > 0) start();

@@ -34,6 +34,8 @@ export interface Dispatcher {
    * when that is known, with whether there is something to send; `false` also for what is held already.
    */
   offer(ref: AttemptRef, prepare: Prepare): Promise<boolean> | null;
+  /** Whether attempts of this webhook are held. */
+  holds(webhook: WebhookRef): boolean;
   /** How many more attempts of this webhook would be taken. */
   room(webhook: WebhookRef): number;
   /** How many more of it are worth asking the database for: none while half of what is claimed ahead is still there. */
@@ -180,6 +182,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   }
 
   return {
+    holds: ({ userId, webhookId }) => accounts.get(userId)?.queues.has(webhookId) ?? false,
     room(webhook) {
       const slot = slotOf(webhook);
       const room = roomOf(slot);

@@ -1,5 +1,5 @@
 import { durableCollection, inOneBatch } from '../collection.ts';
-import type { PartOfQuery } from '../events/outbox.ts';
+import type { PartOfQuery, UnfinishedEvent } from '../events/outbox.ts';
 import type { AttemptRef } from './attempt-ref.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
 
@@ -9,12 +9,12 @@ export interface DuePlace {
   readonly webhookId: string;
 }
 
-/** Webhooks that have something due, the place after which there may be more, and the ids of events that wait for their fan-out. */
+/** Webhooks that have something due, the place after which there may be more, and events that wait for their fan-out. */
 export interface DuePage {
   readonly webhookIds: readonly string[];
   /** `null` when this was the end. */
   readonly next: DuePlace | null;
-  readonly eventIds: readonly string[];
+  readonly events: readonly UnfinishedEvent[];
 }
 
 /**
@@ -24,8 +24,7 @@ export interface DuePage {
  */
 export interface Due {
   /**
-   * Which webhooks have something due, longest due first, and in the same round trip the ids of events that wait for their
-   * fan-out. One page looks at no more than so many deliveries.
+   * Which webhooks have something due, longest due first, and in the same round trip the events that wait for their fan-out. One page looks at no more than so many deliveries.
    * @param events which ones; `null` for none
    */
   look(after: DuePlace | null, limit: number, events: PartOfQuery | null): Promise<DuePage>;
@@ -81,13 +80,9 @@ export function createDue(deliveries: DeliveryModel): Due {
 
   return {
     async look(after, limit, events) {
-      const ids = events && [...events.pipeline, { $project: { _id: 0, eventId: '$_id' } }];
-      const beside = events ? [{ $unionWith: { coll: events.coll, pipeline: ids } }] : [];
+      const beside = events ? [{ $unionWith: events }] : [];
       const found = await collection
-        .aggregate<Group | { eventId: string }>(
-          [...dueWebhooksPipeline(after ?? beginning, limit), ...beside],
-          inOneBatch,
-        )
+        .aggregate<Group | UnfinishedEvent>([...dueWebhooksPipeline(after ?? beginning, limit), ...beside], inOneBatch)
         .toArray();
       const groups = found.filter((one) => 'count' in one);
       const seen = groups.reduce((sum, { count }) => sum + count, 0);
@@ -96,7 +91,7 @@ export function createDue(deliveries: DeliveryModel): Due {
       return {
         webhookIds: groups.map(({ _id }) => _id),
         next: seen === limit ? last : null,
-        eventIds: found.flatMap((one) => ('eventId' in one ? [one.eventId] : [])),
+        events: found.filter((one) => 'targetCount' in one),
       };
     },
     async ofWebhooks(shares) {

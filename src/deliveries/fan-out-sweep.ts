@@ -1,4 +1,4 @@
-import type { LeasedEvent, Outbox, PartOfQuery } from '../events/outbox.ts';
+import type { LeasedEvent, Outbox, PartOfQuery, UnfinishedEvent } from '../events/outbox.ts';
 import type { SettleSubscribers } from '../events/settle-subscribers.ts';
 import type { TakeEvents } from '../events/take-events.ts';
 import type { Logger } from '../options.ts';
@@ -17,7 +17,7 @@ export interface FanOutSweepDeps {
   /** Makes sure that the event misses no webhook. @default it does not */
   readonly settleSubscribers?: SettleSubscribers;
   readonly fanOut: FanOut['fanOut'];
-  /** How many more attempts this process wants: it takes no more events at a time. */
+  /** How many more attempts this process wants: it takes no more events than that at a time, but one at least. */
   readonly wanted: () => number;
   readonly logger: Logger;
 }
@@ -26,8 +26,8 @@ export interface FanOutSweepDeps {
 export interface FanOutSweep {
   /** The events that are next, as part of a query; `null` as long as there is no room for any. */
   page(): PartOfQuery | null;
-  /** Takes the events of that page that are still free, and begins their fan-outs; resolves with whether there may be more. */
-  take(ids: readonly string[]): Promise<boolean>;
+  /** Takes those of that page that there is room for and that are still free, and begins their fan-outs; resolves with whether there may be more. */
+  take(found: readonly UnfinishedEvent[]): Promise<boolean>;
   /** Whether there may be some that wait for room. */
   readonly isWaiting: boolean;
 }
@@ -36,14 +36,24 @@ export interface FanOutSweep {
 export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
   const { outbox, settleSubscribers = async (event) => event, fanOut, logger } = deps;
   const failed = new Set<string>();
+  /** Of the page. */
   let limit = 0;
-  /** Of those taken last. */
-  let targetsEach = 1;
-  let isWaiting = false;
 
   async function begin({ event, lease }: LeasedEvent): Promise<void> {
     if (lease) await fanOut({ event: await settleSubscribers(event), lease });
     failed.delete(event._id);
+  }
+
+  /** Those at the beginning that there is room for. */
+  function fitting(found: readonly UnfinishedEvent[]): string[] {
+    let left = deps.wanted();
+    const ids: string[] = [];
+    for (const { _id, targetCount } of found) {
+      left -= targetCount;
+      if (left < 0 && ids.length > 0) break;
+      ids.push(_id);
+    }
+    return ids;
   }
 
   function logFailures(failures: readonly { id: string; reason: string }[]): void {
@@ -57,25 +67,23 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
 
   return {
     page() {
-      limit = Math.min(pageSize, Math.ceil(deps.wanted() / targetsEach));
-      isWaiting = limit === 0;
+      limit = Math.min(pageSize, deps.wanted());
       return limit > 0 ? outbox.unfinished(limit) : null;
     },
-    async take(ids) {
+    async take(found) {
+      const ids = fitting(found);
       if (ids.length === 0) return false;
       const taken = await deps.take(ids, deps.lease);
-      const targets = taken.reduce((sum, { event }) => sum + Number(event.targets?.length ?? 0), 0);
-      targetsEach = Math.max(1, targets / taken.length || 1);
       const results = await Promise.allSettled(taken.map(begin));
       logFailures(
         results.flatMap((result, i) =>
           result.status === 'rejected' ? [{ id: String(taken[i]?.event._id), reason: String(result.reason) }] : [],
         ),
       );
-      return ids.length === limit;
+      return found.length === limit || ids.length < found.length;
     },
     get isWaiting() {
-      return isWaiting;
+      return limit === 0;
     },
   };
 }

@@ -7,6 +7,7 @@ import type { AttemptRef, WebhookRef } from './attempt-ref.ts';
 import type { FirstWrites } from './first-writes.ts';
 import { margin } from './leases.ts';
 import type { DeliveryDocument } from './model.ts';
+import type { RoomQueue } from './room-queue.ts';
 import { attemptsAllowed } from './schedule.ts';
 
 /** Deliveries of one event made at once: a fan-out of any size stays small in memory. */
@@ -31,6 +32,8 @@ export interface FanOutDeps {
   readonly hasRoom: (webhook: WebhookRef) => boolean;
   /** Makes it; `false` where there is no room for it after all. */
   readonly handOver: (first: FirstAttempt) => boolean;
+  /** Where it waits until it could be. */
+  readonly waiting: Pick<RoomQueue, 'has' | 'wait'>;
   /** Reads whom an event of this type goes to. */
   readonly receiver: (webhookId: string, event: Pick<StoredEvent, 'type' | 'test'>) => Promise<Receiver | null>;
   /** These are stored and due, and there was no room for them: they begin as soon as there is. */
@@ -75,17 +78,18 @@ function weightOf({ body, targets }: StoredEvent): number {
 
 /** By webhook. */
 type Receivers = ReadonlyMap<string, Promise<Receiver | null>>;
+const none: Receivers = new Map();
 /** An event that this process holds. */
 type Held = LeasedEvent & { readonly lease: FanOutLease };
 
 /** Who makes first attempts. */
-type Makers = Pick<FanOutDeps, 'hasRoom' | 'handOver'>;
+type Makers = Pick<FanOutDeps, 'hasRoom' | 'handOver' | 'waiting'>;
 
 /** Makes one delivery for each target of an event. */
 export interface FanOut extends FanOuts {
   /**
-   * Begins the fan-out of an event that this process holds: resolves when the first attempts have been handed over and the
-   * other deliveries are stored. Doing it again, or in two processes at once, adds nothing.
+   * Begins the fan-out of an event that this process holds: resolves when the first attempts have been handed over or wait for
+   * room, and the other deliveries are stored. Doing it again, or in two processes at once, adds nothing.
    */
   fanOut(leased: Held): Promise<void>;
   /** The same with the attempts made by the caller. */
@@ -94,8 +98,9 @@ export interface FanOut extends FanOuts {
 
 /**
  * Where this process has room for a first attempt, it is made from what is in memory, under the lease of its event, and its
- * outcome is the first write of its delivery. What it has no room for is stored at once. So is everything of an event that
- * somebody had before, whose attempts may have been made or have ended a process: there the claim counts the starts.
+ * outcome is the first write of its delivery. What it has no room for waits for a moment, if there will be room; else it is
+ * stored for whoever claims it. So is everything of an event that somebody had before, whose attempts may have been made or
+ * have ended a process: there the claim counts the starts.
  */
 export function createFanOut(deps: FanOutDeps): FanOut {
   const { outbox, firstWrites, retryDelays } = deps;
@@ -104,7 +109,12 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   let weight = 0;
 
   /** Hands a first attempt over; resolves when its delivery is stored, and is `null` where it could not be handed over. */
-  function handOver(delivery: DeliveryDocument, held: Held, receivers: Receivers, makers: Makers) {
+  function handOver(
+    delivery: DeliveryDocument,
+    held: Held,
+    receivers: Receivers,
+    makers: Makers,
+  ): Promise<void> | null {
     const { event, lease } = held;
     const isOurs = lease.isFirst && performance.now() < lease.heldUntil - margin;
     if (!event.body || !isOurs || !makers.hasRoom(delivery)) return null;
@@ -117,6 +127,22 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     return null;
   }
 
+  /** Hands it over as soon as there is room; what has waited for too long is stored. `null` where it may not wait. */
+  function handOverLater(delivery: DeliveryDocument, held: Held, makers: Makers): Promise<void> | null {
+    if (!held.event.body || !held.lease.isFirst) return null;
+    let written: Promise<void> | null = null;
+    const begun = makers.waiting.wait(delivery, () => {
+      // whom it goes to may have changed since it was published
+      written = handOver(delivery, held, none, makers);
+      return written !== null;
+    });
+    if (!begun) return null;
+    const stored = begun.then(() => written ?? storeAll([delivery], true));
+    // as above
+    stored.catch(() => {});
+    return stored;
+  }
+
   async function storeAll(deliveries: readonly DeliveryDocument[], isFirst: boolean): Promise<void> {
     await Promise.all(deliveries.map((one) => firstWrites.store(isFirst ? one : { ...one, starts: 1 })));
     const bells = deliveries.map(({ _id: deliveryId, webhookId, userId, attempt }) => {
@@ -125,7 +151,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     if (bells.length > 0) deps.ring(bells);
   }
 
-  /** Resolves, when all is handed over or stored, with what is still to be stored. */
+  /** Resolves, when all is handed over, waits or is stored, with what is still to be stored. */
   async function place(held: Held, receivers: Receivers, makers: Makers): Promise<Promise<void>[]> {
     const { event, lease } = held;
     const maxAttempts = attemptsAllowed(retryDelays, event.test);
@@ -134,7 +160,8 @@ export function createFanOut(deps: FanOutDeps): FanOut {
       const rest: DeliveryDocument[] = [];
       for (const target of event.targets.slice(i, i + batchSize)) {
         const delivery = firstDelivery(event, target, maxAttempts);
-        const handed = handOver(delivery, held, receivers, makers);
+        const isNext = !makers.waiting.has(target);
+        const handed = (isNext && handOver(delivery, held, receivers, makers)) || handOverLater(delivery, held, makers);
         if (handed) written.push(handed);
         else rest.push(delivery);
       }
@@ -176,8 +203,6 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     return placed;
   }
 
-  const none: Receivers = new Map();
-
   /** The event is safe: when its lease has lapsed, a worker's sweep takes over. */
   function putOff({ _id: eventId }: StoredEvent, error: unknown): void {
     deps.logger.warn('fan-out put off to the next sweep', { eventId, reason: String(error) });
@@ -210,7 +235,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
         make(first);
         return true;
       };
-      return start(held, none, { hasRoom: () => true, handOver });
+      return start(held, none, { hasRoom: () => true, handOver, waiting: { has: () => false, wait: () => null } });
     },
   };
 }

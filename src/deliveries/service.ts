@@ -144,6 +144,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     isWorking: () => worker.isWorking,
     hasRoom: (webhook) => worker.hasRoom(webhook),
     handOver: (first) => worker.handOver(first),
+    waiting: { has: (webhookId) => worker.waiting.has(webhookId), wait: (...given) => worker.waiting.wait(...given) },
     receiver: (webhookId, event) => readReceiver(forDelivery, webhookId, event),
     ring: (bells) => background.add(worker.wait(bells)),
     wake: () => worker.onEvent(),

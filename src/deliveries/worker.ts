@@ -9,10 +9,13 @@ import type { Due } from './due.ts';
 import { createFanOutSweep, type FanOutSweepDeps } from './fan-out-sweep.ts';
 import type { Jobs } from './jobs.ts';
 import { createPasses } from './passes.ts';
+import { createRoomQueue, type RoomQueue } from './room-queue.ts';
 import type { Watch } from './watch.ts';
 
-/** How long a claimed attempt may wait for a place. Milliseconds. */
+/** How long a claimed attempt may wait for a place, and a first one for room before that: both together far less than a lease. Milliseconds. */
 const maxWait = 1_000;
+/** First attempts that wait for room, in multiples of attempts under way. */
+const waitingLimit = 5;
 /** Deliveries that one look at what is due goes through. */
 const lookBatch = 1_000;
 /** How often it is looked for events that have outlived the retention. Milliseconds. */
@@ -50,6 +53,8 @@ export interface Worker {
   readonly isWorking: boolean;
   /** Whether a first attempt of this webhook would be made at once: there is room, and nothing is due longer. */
   hasRoom(webhook: WebhookRef): boolean;
+  /** First attempts for which there was no room. */
+  readonly waiting: Pick<RoomQueue, 'has' | 'wait'>;
   /** These are due, and there was no room for them here: they begin as soon as there is. Never rejects. */
   wait(bells: readonly AttemptRef[]): Promise<void>;
   /** Makes it, to be called where there was room; `false` where there is none. */
@@ -77,13 +82,22 @@ export function createWorker(deps: WorkerDeps): Worker {
     perAccount: deps.concurrencyPerAccount,
     perWebhook: deps.concurrencyPerWebhook,
     maxWait,
-    onRoom: (webhook) => backlog.draw(webhook),
+    onRoom(webhook) {
+      waiting.draw(webhook.webhookId);
+      backlog.draw(webhook);
+    },
     onRoomInAll() {
       backlog.drawOthers();
-      if (fanOuts.isWaiting && dispatcher.wantedInAll() > 0) sweep.hurry();
+      if (fanOuts.isWaiting && wantedOfEvents() > 0) sweep.hurry();
     },
   });
-  const fanOuts = createFanOutSweep({ ...deps.fanOuts, wanted: dispatcher.wantedInAll, logger });
+  const waiting = createRoomQueue({
+    limit: deps.concurrency * waitingLimit,
+    maxWait,
+    // what is stored already comes before
+    mayWait: (webhook) => started && dispatcher.holds(webhook) && !backlog.includes(webhook.webhookId),
+  });
+  const fanOuts = createFanOutSweep({ ...deps.fanOuts, wanted: wantedOfEvents, logger });
   const backlog = createBacklog({
     due,
     wanted: dispatcher.wanted,
@@ -105,13 +119,19 @@ export function createWorker(deps: WorkerDeps): Worker {
     );
   }
 
+  /** How many more first attempts are wanted of events: as many as there is room for, as soon as few wait for it. */
+  function wantedOfEvents(): number {
+    const wanted = dispatcher.wantedInAll();
+    return waiting.size < wanted / 2 ? wanted - waiting.size : 0;
+  }
+
   /** All that is due, if it is not too much; else page after page, so that no look costs more for a long backlog. */
   async function lookAround(): Promise<void> {
-    const { webhookIds, next, eventIds } = await due.look(passes.begin(), lookBatch, fanOuts.page());
+    const { webhookIds, next, events } = await due.look(passes.begin(), lookBatch, fanOuts.page());
     passes.reached(next);
     for (const webhookId of webhookIds) backlog.add(webhookId);
     backlog.resume();
-    const hasMoreEvents = await fanOuts.take(eventIds);
+    const hasMoreEvents = await fanOuts.take(events);
     if (next || hasMoreEvents) sweep.hurry();
   }
 
@@ -127,6 +147,7 @@ export function createWorker(deps: WorkerDeps): Worker {
 
   async function close(): Promise<void> {
     started = false;
+    waiting.close();
     await Promise.all([
       jobs.stop(),
       backlog.close(),
@@ -154,6 +175,7 @@ export function createWorker(deps: WorkerDeps): Worker {
       return started;
     },
     hasRoom: (webhook) => started && !dueComesFirst(webhook) && dispatcher.room(webhook) > 0,
+    waiting,
     async wait(bells) {
       if (!started) return jobs.schedule(bells, 0);
       for (const { webhookId, userId } of bells) backlog.add(webhookId, userId);

@@ -31,6 +31,12 @@ export interface LeasedEvent {
   readonly lease: FanOutLease | null;
 }
 
+/** An event that may be fanned out. */
+export interface UnfinishedEvent {
+  readonly _id: string;
+  readonly targetCount: number;
+}
+
 /** What `$unionWith` takes. */
 export interface PartOfQuery {
   readonly coll: string;
@@ -51,7 +57,7 @@ export interface Outbox {
   /** The bytes to send; `null` when the event is gone, which is confirmed. */
   body(id: string): Promise<Buffer | null>;
   markFannedOut(id: string): Promise<void>;
-  /** So many ids of the events that may be fanned out by whoever asks, longest waiting first: part of a query that looks at more. */
+  /** So many of the events that may be fanned out by whoever asks, longest waiting first: part of a query that looks at more. */
   unfinished(limit: number): PartOfQuery;
   /** Ids of events older than `before` (ms since 1970) that have not been told to expire, after `after`, oldest first. */
   kept(before: number, after: string, limit: number): Promise<string[]>;
@@ -151,7 +157,8 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
           { $match: { fanOut: 'pending', fanOutAt: { $gte: beginning }, $expr: isFree } },
           { $sort: { fanOutAt: 1, _id: 1 } },
           { $limit: limit },
-          { $project: { _id: 1 } },
+          // of a broken event too: one that is not taken is never found to be broken
+          { $project: { targetCount: { $cond: [{ $isArray: '$targets' }, { $size: '$targets' }, 0] } } },
         ],
       };
     },

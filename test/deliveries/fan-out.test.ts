@@ -140,7 +140,7 @@ describe('A fan-out', () => {
     expect(shown).to.include({ state: 'pending', inFlight: true });
   });
 
-  it('stores at once what it has no room for, and begins it as soon as there is', async () => {
+  it('stores what it has no room for: at once, or when it has waited for a second', async () => {
     webhooks.add(receiver.url);
     receiver.answers(hang);
     await gateway.close();

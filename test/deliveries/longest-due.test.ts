@@ -36,7 +36,7 @@ describe('What is due longest', () => {
         },
       } as unknown as Attempts,
       due: {
-        look: async () => ({ webhookIds: [], next: null, eventIds: [] }),
+        look: async () => ({ webhookIds: [], next: null, events: [] }),
         async ofWebhooks(shares: ReadonlyMap<string, number>) {
           await new Promise<void>((resolve) => looks.push(resolve));
           return waiting.slice(0, shares.get(webhook.webhookId) ?? 0).map(ref);

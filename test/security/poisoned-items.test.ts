@@ -169,6 +169,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
         isWorking: () => true,
         hasRoom: () => false,
         handOver: () => false,
+        waiting: { has: () => false, wait: () => null },
         receiver: async () => null,
         ring() {},
         wake() {},
