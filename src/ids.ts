@@ -63,6 +63,17 @@ export function firstId(prefix: IdPrefix, now: number): string {
   return `${prefix}_${encodeTime(now)}`;
 }
 
+/** The part of an id that is its time: sorts as ids do, and is the same of an event and its deliveries. */
+export function timeOf(id: string): string {
+  return id.slice(id.indexOf('_') + 1).slice(0, timeLength);
+}
+
+/** Documents in the order of their ids, without those of the last millisecond: ids within one are in no order, and there may be more of it. */
+export function withoutLastTime<T extends { readonly _id: string }>(found: readonly T[]): T[] {
+  const last = timeOf(found.at(-1)?._id ?? '');
+  return found.filter(({ _id }) => timeOf(_id) !== last);
+}
+
 /** Whether `text` has the form of an id with this prefix. */
 export function isId(prefix: IdPrefix, text: unknown): boolean {
   if (typeof text !== 'string' || text.length !== prefix.length + 27) return false;

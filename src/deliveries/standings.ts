@@ -1,6 +1,7 @@
 import { durableCollection, inOneBatch } from '../collection.ts';
 import type { EventStanding, EventStandings, FannedOut } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
+import { timeOf, withoutLastTime } from '../ids.ts';
 import { eventState } from './event-state.ts';
 import type { DeliveryModel, DeliveryState } from './model.ts';
 import { createPresentTypes } from './present-types.ts';
@@ -9,9 +10,6 @@ import { createPresentTypes } from './present-types.ts';
 const fewest = 50;
 /** Deliveries that one list looks at: beyond, it says how far it has come. */
 const mostSeen = 2_000;
-
-/** The part of an id that is the time; an event and its deliveries have the same. */
-const timeOf = (id: string) => id.slice(4, 14);
 
 function toStanding(deliveries: EventStanding['deliveries']): EventStanding {
   const present = Object.entries(deliveries).filter(([, count]) => count > 0);
@@ -72,8 +70,7 @@ export function createEventStandings(model: DeliveryModel, eventModel: EventMode
       .limit(mostSeen)
       .toArray();
     if (found.length < mostSeen) return { found, time: '' };
-    const last = timeOf(found.at(-1)?._id ?? '');
-    const whole = found.filter(({ _id }) => timeOf(_id) !== last);
+    const whole = withoutLastTime(found);
     return { found: whole, time: timeOf(whole.at(-1)?._id ?? '') };
   }
 
@@ -87,11 +84,11 @@ export function createEventStandings(model: DeliveryModel, eventModel: EventMode
       .limit(count)
       .toArray();
     if (found.length < count) return { found, time: undefined };
-    const last = timeOf(found.at(-1)?._id ?? '');
-    const whole = found.filter(({ _id }) => timeOf(_id) !== last);
+    const whole = withoutLastTime(found);
     const oldest = whole.at(-1);
     if (oldest) return { found: whole, time: timeOf(oldest._id) };
     // one millisecond has more than that
+    const last = timeOf(found.at(-1)?._id ?? '');
     const within = { _id: { $gte: `dlv_${last}`, $lt: `dlv_${last}~` } };
     return { found: await collection.find({ ...filter, ...within }, options).toArray(), time: last };
   }

@@ -5,14 +5,11 @@ import type { StoredEvent } from '../events/outbox.ts';
 import type { SettleSubscribers } from '../events/settle-subscribers.ts';
 import type { TakeEvents } from '../events/take-events.ts';
 import { createGroup } from '../group-commit.ts';
-import { isId } from '../ids.ts';
+import { isId, timeOf, withoutLastTime } from '../ids.ts';
 import { type FanOut, firstDelivery } from './fan-out.ts';
 import type { DeliveryPage, ShownDelivery } from './history.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
 import { attemptsAllowed } from './schedule.ts';
-
-/** The part of an id that is the time; an event and its deliveries have the same. */
-const timeOf = (id: string) => id.slice(4, 14);
 
 /** Deliveries that are not stored yet: their event tells of them, and they wait for their first attempt. */
 export interface Unstored {
@@ -125,9 +122,7 @@ export function createUnstored(
       .limit(count)
       .toArray();
     const isAll = found.length < count;
-    // ids within a millisecond are in no order
-    const last = timeOf(found.at(-1)?._id ?? '');
-    const whole = isAll ? found : found.filter(({ _id }) => timeOf(_id) !== last);
+    const whole = isAll ? found : withoutLastTime(found);
     const inRange = ({ _id }: DeliveryDocument) => _id >= from && (before === undefined || _id < before);
     return { found: whole.flatMap((event) => deliveriesOf(event, webhookId)).filter(inRange), isAll };
   }
