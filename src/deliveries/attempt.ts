@@ -45,6 +45,8 @@ export interface AttemptDeps {
   readonly userAgent: string;
   /** Rings for the next attempt in so many milliseconds. */
   readonly ring: (bell: AttemptRef, wait: number) => void;
+  /** The attempt was given back, and waits for a place again. */
+  readonly keep: (bell: AttemptRef) => void;
   readonly logger: Logger;
   /** Aborted when the gateway has closed: what is not recorded by then is left to a later claim. @default never */
   readonly closed?: AbortSignal;
@@ -155,7 +157,10 @@ export function createAttempts(deps: AttemptDeps): Attempts {
         );
         return () => end(claim, last).then(() => {});
       },
-      giveBack: () => end(claim, () => claims.release(claim, 0)).then(() => {}),
+      async giveBack() {
+        await end(claim, () => claims.release(claim, 0));
+        deps.keep(bellOf(claim.delivery));
+      },
     };
   }
 

@@ -1,13 +1,15 @@
-import { MongoBackend } from '@agendajs/mongo-backend';
-import type { AgendaBackend, JobParameters, JobRepository } from 'agenda';
-import { createJobsStore, type JobsDb, type JobsStore, toParameters, toStoredJob } from './jobs-store.ts';
+import { MongoBackend, ObjectId } from '@agendajs/mongo-backend';
+import type { AgendaBackend, JobParameters, JobRepository, RemoveJobsOptions } from 'agenda';
+import { failuresIn, isDuplicateKey } from '../duplicate-key.ts';
+import { createGroup } from '../group-commit.ts';
+import { createBackground } from './background.ts';
+import { DueChannel } from './jobs-channel.ts';
+import { createDueJobs, type DueJobs, type JobsDb } from './jobs-due.ts';
 
-/** Agenda's storage, and a way to know that Agenda has stopped using it. */
-export interface JobsBackend extends AgendaBackend {
-  readonly store: JobsStore;
-  /** Locks no more jobs; resolves when what was begun with the others is done. */
-  quiesce(): Promise<void>;
-}
+/** Jobs written or removed at once. */
+const most = 500;
+/** How long those that come with others wait for more. Milliseconds. */
+const linger = 10;
 
 type MongoDb = ConstructorParameters<typeof MongoBackend>[0] extends infer Config
   ? Config extends { mongo: infer Db }
@@ -15,68 +17,116 @@ type MongoDb = ConstructorParameters<typeof MongoBackend>[0] extends infer Confi
     : never
   : never;
 
-type Changed = 'getNextJobToRun' | 'saveJob' | 'saveJobState' | 'removeJobs' | 'unlockJob';
+type Write = Parameters<ReturnType<JobsDb['collection']>['bulkWrite']>[0][number];
+type Grouped = 'getNextJobToRun' | 'saveJob' | 'saveJobState' | 'removeJobs' | 'unlockJob' | 'unlockJobs';
 
 /** Whether the job is about to be removed, or has just been started: then there is nothing worth saving. */
 const isPassing = ({ nextRunAt, failedAt }: JobParameters) => !nextRunAt && !failedAt;
 
+/** Which jobs are removed; `null` where it is not by id or by data alone. */
+function filterOf({ id, data, ...others }: RemoveJobsOptions): object | null {
+  if (Object.keys(others).length > 0) return null;
+  if (data === undefined) return ObjectId.isValid(String(id)) ? { _id: new ObjectId(String(id)) } : null;
+  if (id !== undefined) return null;
+  return Object.fromEntries(Object.entries(data as object).map(([key, value]) => [`data.${key}`, value]));
+}
+
 /**
- * Agenda's own MongoDB backend, but for what Agenda does with jobs one by one: they are inserted, locked and removed many
- * at a time, and nothing is saved at their start and end, for the delivery says all of it. Only jobs that are due are
- * locked: Agenda also locks those due within its polling interval and sets a timer for each; they fill the places of
- * jobs that are due, and one whose timer fires a millisecond early is not looked at again before the next poll. It can
- * be waited for: Agenda's `stop` leaves behind what it was just locking or removing. And an unlock that fails ends there:
- * Agenda does not look at what comes of one, so a rejection would end the process; the lock lapses by itself.
+ * Agenda's own MongoDB backend, but for what Agenda asks of it job by job: at the same moment, jobs are saved and removed by one bulk
+ * write, and locked many at a time. Nothing is saved at their start and end, for they are removed then. It tells Agenda of jobs when
+ * they are due. An unlock that fails ends here: the lock lapses by itself, and Agenda does not look at what comes of one, so a rejection would
+ * end the process. Disconnecting leaves no job locked, also where Agenda's `stop` has forgotten those it was just locking.
  */
-export function createJobsBackend(db: JobsDb, collection: string): JobsBackend {
+export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend {
   // it would build its index in the background, and a failure there would end the process
   const backend = new MongoBackend({ mongo: db as MongoDb, collection, ensureIndex: false });
   const inner: JobRepository = backend.repository;
-  const store = createJobsStore(db, collection, inner);
-  const under = new Set<Promise<unknown>>();
-  let quiet = false;
+  const jobs = db.collection(collection, { ignoreUndefined: true });
+  const channel = new DueChannel();
+  const due = new Map<string, DueJobs>();
+  const background = createBackground();
+  const locked = new Set<string>();
+  let closed = false;
 
-  function watched<T>(work: Promise<T>): Promise<T> {
-    const ended: Promise<unknown> = work.catch(() => {}).finally(() => under.delete(ended));
-    under.add(ended);
+  function tracked<T>(work: Promise<T>): Promise<T> {
+    background.add(
+      work.then(
+        () => {},
+        () => {},
+      ),
+    );
     return work;
   }
 
-  const changed: Pick<JobRepository, Changed> = {
-    async getNextJobToRun(name, _nextScanAt, lockDeadline, _now, options) {
-      if (quiet) return undefined;
-      return watched(store.lockNext(name, options?.lastModifiedBy ?? '', lockDeadline));
+  const writes = createGroup<Write, unknown>({
+    most,
+    linger,
+    async write(operations) {
+      const failures = await jobs.bulkWrite([...operations], { ordered: false }).then(() => null, failuresIn);
+      return operations.map((_, i) => failures?.get(i));
     },
-    async saveJob<DATA>(job: JobParameters<DATA>, options: { lastModifiedBy?: string } | undefined) {
-      const isPlain = !job._id && !job.unique && job.type !== 'single';
-      if (!isPlain) return watched(inner.saveJob(job, options));
-      const saved = store.insert(toStoredJob(job, options?.lastModifiedBy ?? '')).then(toParameters);
-      return watched(saved as Promise<JobParameters<DATA>>);
+  });
+
+  /** What has a job already needs no other one. */
+  async function write(operation: Write): Promise<void> {
+    const failure = await writes.add(operation);
+    if (failure && !isDuplicateKey(failure)) throw failure;
+  }
+
+  function dueOf(name: string): DueJobs {
+    const found = due.get(name) ?? createDueJobs(jobs, name, channel);
+    due.set(name, found);
+    return found;
+  }
+
+  async function unlock(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await inner.unlockJobs([...ids]).catch(() => {});
+    for (const id of ids) locked.delete(id);
+  }
+
+  const grouped: Pick<JobRepository, Grouped> = {
+    async getNextJobToRun(name, nextScanAt, lockDeadline, _now, options) {
+      if (closed) return undefined;
+      const wanted = { owner: options?.lastModifiedBy ?? '', nextScanAt, lockDeadline };
+      const job = await tracked(dueOf(name).next(wanted));
+      if (job) locked.add(String(job._id));
+      return job;
     },
-    saveJobState: (job, options) => (isPassing(job) ? Promise.resolve() : watched(inner.saveJobState(job, options))),
-    removeJobs({ id, ...others }) {
-      const isSingle = id !== undefined && Object.values(others).every((value) => value === undefined);
-      if (!isSingle) return watched(inner.removeJobs({ ...(id !== undefined && { id }), ...others }));
-      return watched(store.remove(String(id)).then(() => 1));
+    async saveJob(job, options) {
+      const { _id, unique, uniqueOpts, ...parameters } = job;
+      if (_id || !unique || uniqueOpts) return tracked(inner.saveJob(job, options));
+      const replacement = { ...parameters, lastModifiedBy: options?.lastModifiedBy };
+      await tracked(write({ replaceOne: { filter: { ...unique, name: job.name }, replacement, upsert: true } }));
+      return job;
     },
-    unlockJob: (job) => watched(inner.unlockJob(job).catch(() => {})),
+    async saveJobState(job, options) {
+      if (!isPassing(job)) await tracked(inner.saveJobState(job, options));
+    },
+    async removeJobs(options) {
+      const filter = filterOf(options);
+      if (!filter) return tracked(inner.removeJobs(options));
+      await tracked(write({ deleteMany: { filter } }));
+      locked.delete(String(options.id));
+      return 1;
+    },
+    unlockJob: ({ _id }) => unlock([String(_id)]),
+    unlockJobs: (ids) => unlock(ids.map(String)),
   };
 
   return {
     name: backend.name,
-    store: { ...store, removeFor: (bell) => watched(store.removeFor(bell)) },
-    repository: Object.assign(Object.create(inner), changed),
-    ownsConnection: false,
+    repository: Object.assign(Object.create(inner), grouped),
+    notificationChannel: channel,
+    ownsConnection: true,
     // not the backend's own: it would also set up Agenda's log, in a collection without our prefix
     connect: () => inner.connect(),
-    async disconnect() {},
-    async quiesce() {
-      quiet = true;
-      while (under.size > 0) {
-        await Promise.all(under);
-        // what ended may go on to its next step
-        await new Promise((resolve) => setImmediate(resolve));
-      }
+    async disconnect() {
+      closed = true;
+      // what Agenda runs goes on to its next step
+      await new Promise((resolve) => setImmediate(resolve));
+      await background.done();
+      const unused = [...due.values()].flatMap(({ ready }) => ready);
+      await unlock([...locked, ...unused.map(({ _id }) => String(_id))]);
     },
   };
 }

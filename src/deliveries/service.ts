@@ -122,7 +122,17 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const fenced = createClaims(claiming);
   const leases = createLeases({ renew: fenced.renew, lease, interval: renewInterval, logger });
   const firstWrites = createFirstWrites({ ...claiming, ...ending, claims: fenced, leases, clock });
-  const claims = observed(withLateSuccess(firstWrites.claims, createRecordLate(claiming)), onAttempt);
+  const recordLate = createRecordLate(claiming);
+  /** A success ends the delivery, whatever it waits for. */
+  const endWith = (deliveryId: string, { code }: { code?: string }) => {
+    if (code === undefined) background.add(jobs.remove({ deliveryId }));
+  };
+  const recordLateAndEnd: typeof recordLate = async (deliveryId, record) => {
+    const isRecorded = await recordLate(deliveryId, record);
+    if (isRecorded) endWith(deliveryId, record);
+    return isRecorded;
+  };
+  const claims = observed(withLateSuccess(firstWrites.claims, recordLateAndEnd), onAttempt);
   const manualClaims = createManualClaims(claiming);
   const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout));
   const unstored = createUnstored(deliveries, deps.events, retryDelays);
@@ -146,7 +156,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     handOver: (first) => worker.handOver(first),
     waiting: { has: (webhookId) => worker.waiting.has(webhookId), wait: (...given) => worker.waiting.wait(...given) },
     receiver: (webhookId, event) => readReceiver(forDelivery, webhookId, event),
-    ring: (bells) => background.add(worker.wait(bells)),
+    ring: (bells) => worker.wait(bells),
     wake: () => worker.onEvent(),
     later: background.add,
     logger,
@@ -158,7 +168,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     forDelivery,
     body: outbox.body,
     retryDelays,
-    ring: (bell, wait) => background.add(jobs.schedule([bell], wait)),
+    ring: (bell, wait) => background.add(jobs.schedule(bell, wait)),
+    keep: (bell) => jobs.keep([bell]),
     userAgent,
     ...ending,
   });
@@ -189,7 +200,10 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     send,
     forDelivery,
     body: outbox.body,
-    onAttempt,
+    onAttempt(attempt) {
+      endWith(attempt.deliveryId, attempt);
+      onAttempt(attempt);
+    },
     userAgent,
     ...ending,
   });

@@ -12,18 +12,17 @@ const most = 1_000;
  */
 export interface WaitingJobs {
   add(bells: readonly AttemptRef[]): void;
-  /** The attempt has begun; `false` when its job is stored already. */
-  drop(bell: AttemptRef): boolean;
-  /** Stores what is left. */
-  flush(): Promise<void>;
+  /** The attempt of the delivery has begun; `false` when its job is stored already. */
+  drop(deliveryId: string): boolean;
+  /** Stores what is left, and nothing more. */
+  close(): Promise<void>;
 }
-
-const keyOf = ({ deliveryId, attempt }: AttemptRef) => `${deliveryId} ${attempt}`;
 
 /** @param store never rejects */
 export function createWaitingJobs(store: (bells: readonly AttemptRef[]) => Promise<void>): WaitingJobs {
   const waiting = new Map<string, AttemptRef>();
   let timer: NodeJS.Timeout | undefined;
+  let closed = false;
 
   async function flush(): Promise<void> {
     clearTimeout(timer);
@@ -35,11 +34,15 @@ export function createWaitingJobs(store: (bells: readonly AttemptRef[]) => Promi
 
   return {
     add(bells) {
-      for (const bell of bells) waiting.set(keyOf(bell), bell);
+      if (closed) return;
+      for (const bell of bells) waiting.set(bell.deliveryId, bell);
       if (waiting.size >= most) void flush();
       else timer ??= setTimeout(() => void flush(), linger);
     },
-    drop: (bell) => waiting.delete(keyOf(bell)),
-    flush,
+    drop: (deliveryId) => waiting.delete(deliveryId),
+    close() {
+      closed = true;
+      return flush();
+    },
   };
 }

@@ -55,8 +55,8 @@ export interface Worker {
   hasRoom(webhook: WebhookRef): boolean;
   /** First attempts for which there was no room. */
   readonly waiting: Pick<RoomQueue, 'has' | 'wait'>;
-  /** These are due, and there was no room for them here: they begin as soon as there is. Never rejects. */
-  wait(bells: readonly AttemptRef[]): Promise<void>;
+  /** These are due, and there was no room for them here: they begin as soon as there is. */
+  wait(bells: readonly AttemptRef[]): void;
   /** Makes it, to be called where there was room; `false` where there is none. */
   handOver(first: FirstAttempt): boolean;
   start(): Promise<void>;
@@ -73,7 +73,7 @@ export function createWorker(deps: WorkerDeps): Worker {
   /** The job of an attempt that was found before it rang would ring in vain. */
   async function claim(bell: AttemptRef): Promise<boolean> {
     const claimed = (await dispatcher.offer(bell, attempts.prepare)) ?? false;
-    if (claimed) void jobs.begun(bell);
+    if (claimed) void jobs.remove(bell);
     return claimed;
   }
 
@@ -155,15 +155,17 @@ export function createWorker(deps: WorkerDeps): Worker {
       ...periodics.map((periodic) => periodic.stop()),
     ]);
     await Promise.race([dispatcher.close(), sleep(closeDeadline, undefined, { ref: false })]);
-    await jobs.release();
   }
   let closing: Promise<void> | null = null;
 
   return {
     onBell(bell) {
       const { webhookId, userId } = bell;
-      const isTaken = userId !== undefined && dispatcher.offer({ ...bell, userId }, attempts.prepare) !== null;
-      if (!isTaken) backlog.add(webhookId, userId);
+      if (userId === undefined) return backlog.add(webhookId);
+      const ref = { ...bell, userId };
+      if (dispatcher.offer(ref, attempts.prepare) !== null) return;
+      backlog.add(webhookId, userId);
+      jobs.keep([ref]);
     },
     onDue({ webhookId, userId }) {
       if (started) backlog.add(webhookId, userId);
@@ -176,9 +178,8 @@ export function createWorker(deps: WorkerDeps): Worker {
     },
     hasRoom: (webhook) => started && !dueComesFirst(webhook) && dispatcher.room(webhook) > 0,
     waiting,
-    async wait(bells) {
-      if (!started) return jobs.schedule(bells, 0);
-      for (const { webhookId, userId } of bells) backlog.add(webhookId, userId);
+    wait(bells) {
+      if (started) for (const { webhookId, userId } of bells) backlog.add(webhookId, userId);
       jobs.keep(bells);
     },
     handOver(first) {

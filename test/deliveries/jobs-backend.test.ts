@@ -1,6 +1,5 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import type { AttemptRef } from '../../src/deliveries/attempt-ref.ts';
 import { createJobsBackend } from '../../src/deliveries/jobs-backend.ts';
 import { freshUri } from '../support/mongo.ts';
 
@@ -40,17 +39,27 @@ describe('the storage of jobs', () => {
     expect((await db.collection('jobs').findOne({ _id: job._id }))?.lockedAt).to.deep.equal(job.lockedAt);
   });
 
-  it('has removed what nobody needs once it is quiet, though that waited for others', async () => {
+  it('has removed what nobody needs once it is left, and leaves nothing locked that Agenda has asked for', async () => {
     const db = connection.getClient().db(connection.name);
-    const { store, quiesce } = createJobsBackend(db, 'quiet');
-    const bells = [1, 2, 3].map((n) => ({ deliveryId: `dlv_${n}`, webhookId: 'wh_1', attempt: 1 }));
-    const nextRunAt = new Date();
-    await Promise.all(bells.map((data) => store.insert({ name: 'delivery attempt', data, nextRunAt })));
-    const [first, second, third] = bells as [AttemptRef, AttemptRef, AttemptRef];
-    await Promise.all([store.removeFor(first), store.removeFor(second)]);
-    void store.removeFor(third);
-    await quiesce();
+    const { repository, connect, disconnect } = createJobsBackend(db, 'left');
+    await connect();
+    const now = new Date();
+    const job = (deliveryId: string) => ({
+      name: 'delivery attempt',
+      type: 'normal' as const,
+      priority: 0,
+      nextRunAt: now,
+      data: { deliveryId },
+      unique: { 'data.deliveryId': deliveryId },
+    });
+    await Promise.all(['dlv_1', 'dlv_2', 'dlv_3'].map((id) => repository.saveJob(job(id), {})));
+    await repository.getNextJobToRun('delivery attempt', now, new Date(0), now, { lastModifiedBy: 'wrk_1' });
+    expect(await db.collection('left').countDocuments({ lockedAt: { $ne: null } })).to.equal(3);
+    void repository.removeJobs({ data: { deliveryId: 'dlv_3' } });
+    await disconnect();
+    const left = await db.collection('left').find().toArray();
 
-    expect(await db.collection('quiet').countDocuments()).to.equal(0);
+    expect(left.map(({ data }) => data.deliveryId).sort()).to.deep.equal(['dlv_1', 'dlv_2']);
+    expect(left.filter(({ lockedAt }) => lockedAt)).to.deep.equal([]);
   });
 });

@@ -1,5 +1,3 @@
-import { MongoBackend } from '@agendajs/mongo-backend';
-import { Agenda } from 'agenda';
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createJobs, type Jobs } from '../../src/deliveries/jobs.ts';
@@ -28,73 +26,77 @@ describe('Jobs', () => {
   });
   afterEach(async () => {
     await jobs.stop();
-    await jobs.release();
     await connection.dropDatabase();
     await connection.close();
   });
 
-  it('are stored exactly as Agenda stores its own, so that its tools can read them', async () => {
-    await jobs.schedule([bell(1)], 60_000);
-    const backend = new MongoBackend({ mongo: connection.db as never, collection: 'stock_jobs', ensureIndex: false });
-    const stock = new Agenda({ name: 'wrk_1', backend });
-    stock.define('delivery attempt', async () => {});
-    await stock.ready;
-    await stock.schedule(new Date(), 'delivery attempt', bell(1));
-    const [ours] = await stored();
-    const [theirs] = await connection.collection('stock_jobs').find().toArray();
-    const comparable = { _id: null, nextRunAt: null };
-
-    expect({ ...ours, ...comparable }).to.deep.equal({ ...theirs, ...comparable });
-    expect(ours?.nextRunAt).to.be.instanceOf(Date);
-  });
+  /** The commands on the collection, from now on. */
+  function commands(): string[] {
+    const names: string[] = [];
+    connection.getClient().on('commandStarted', ({ commandName, command }) => {
+      if (command[commandName] === 'gateway_jobs') names.push(commandName);
+    });
+    return names;
+  }
 
   it('are stored, locked and removed many at a time', async () => {
-    const commands: string[] = [];
-    connection.getClient().on('commandStarted', ({ commandName, command }) => {
-      if (command[commandName] === 'gateway_jobs') commands.push(commandName);
-    });
     const bells = Array.from({ length: 100 }, (_, n) => bell(n));
-    await jobs.schedule(bells, 0);
-    expect(commands).to.deep.equal(['insert']);
+    const names = commands();
+    await Promise.all(bells.map((one) => jobs.schedule(one, 0)));
+    expect(names).to.deep.equal(['update']);
     await jobs.start();
     while ((await stored()).length > 0) await new Promise((resolve) => setTimeout(resolve, 20));
-    const writes = commands.filter((name) => name !== 'find');
+    const writes = names.filter((name) => name !== 'find');
 
     expect(rung.sort()).to.deep.equal(bells.map(({ deliveryId }) => deliveryId).sort());
     expect(writes.length, writes.join(' ')).to.be.below(20);
   });
 
-  it('are not stored twice for the same attempt', async () => {
-    await jobs.schedule([bell(1), bell(2)], 60_000);
-    await jobs.schedule([bell(1), bell(1, 2)], 60_000);
+  it('are moved, not stored twice, where an attempt has one already', async () => {
+    await Promise.all([bell(1), bell(2)].map((one) => jobs.schedule(one, 60_000)));
+    await Promise.all([bell(1), bell(1, 2)].map((one) => jobs.schedule(one, 120_000)));
+    const found = (await stored()).map(({ data, nextRunAt }) => {
+      return [data.deliveryId, data.attempt, Math.round((nextRunAt - Date.now()) / 60_000)];
+    });
 
-    expect((await stored()).map(({ data }) => [data.deliveryId, data.attempt])).to.have.deep.members([
-      ['dlv_1', 1],
-      ['dlv_1', 2],
-      ['dlv_2', 1],
+    expect(found).to.have.deep.members([
+      ['dlv_1', 1, 2],
+      ['dlv_1', 2, 2],
+      ['dlv_2', 1, 1],
     ]);
   });
 
   it('go when their attempt has begun without them, and the job of the next attempt stays', async () => {
-    await jobs.schedule([bell(1), bell(1, 2), bell(2)], 60_000);
-    await Promise.all([jobs.begun(bell(1)), jobs.begun(bell(2))]);
+    await Promise.all([bell(1), bell(1, 2), bell(2)].map((one) => jobs.schedule(one, 60_000)));
+    await Promise.all([jobs.remove(bell(1)), jobs.remove(bell(2))]);
 
     expect((await stored()).map(({ data }) => data.attempt)).to.deep.equal([2]);
   });
 
+  it('go with their delivery, whichever attempt they are of', async () => {
+    await Promise.all([bell(1, 2), bell(1, 3), bell(2)].map((one) => jobs.schedule(one, 60_000)));
+    await jobs.remove({ deliveryId: 'dlv_1' });
+
+    expect((await stored()).map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_2']);
+  });
+
   it('of attempts that wait for a place are stored together, without those that begin meanwhile, and rung in no hurry', async () => {
-    const writes: string[] = [];
-    connection.getClient().on('commandStarted', ({ commandName, command }) => {
-      if (command[commandName] === 'gateway_jobs' && commandName !== 'find') writes.push(commandName);
-    });
     await jobs.start();
+    const names = commands();
     for (const n of [1, 2, 3]) jobs.keep([bell(n)]);
-    await jobs.begun(bell(2));
+    await jobs.remove(bell(2));
     while ((await stored()).length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
 
     expect((await stored()).map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_1', 'dlv_3']);
-    expect(writes).to.deep.equal(['insert']);
+    expect(names.filter((name) => name !== 'find')).to.deep.equal(['update']);
     expect(rung).to.deep.equal([]);
+  });
+
+  it('of attempts that wait for a place are gone where the attempt begins while they are being stored', async () => {
+    jobs.keep(Array.from({ length: 1_000 }, (_, n) => bell(n)));
+    await Promise.all(Array.from({ length: 1_000 }, (_, n) => jobs.remove(bell(n))));
+
+    expect(await stored()).to.deep.equal([]);
   });
 
   it('of attempts that wait for a place are there when the worker stops', async () => {
@@ -105,12 +107,31 @@ describe('Jobs', () => {
   });
 
   it('that a process locked and then died are rung by another within seconds', async () => {
-    await jobs.schedule([bell(1)], 0);
+    await jobs.schedule(bell(1), 0);
     const lockedAt = new Date(Date.now() - 6_000);
     await connection.collection('gateway_jobs').updateMany({}, { $set: { lockedAt, lastModifiedBy: 'wrk_dead' } });
     await jobs.start();
     while (rung.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
 
     expect(rung).to.deep.equal(['dlv_1']);
+  });
+
+  it('are rung on time by another process than the one that has stored them', async () => {
+    await jobs.schedule(bell(1), 1_000);
+    const due = Number((await stored())[0]?.nextRunAt);
+    const rungAt: number[] = [];
+    const other = createJobs({
+      connection,
+      owner: 'wrk_2',
+      collection: 'gateway_jobs',
+      onBell: () => rungAt.push(Date.now()),
+      logger: quiet,
+    });
+    await other.start();
+    while (rungAt.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    await other.stop();
+
+    // it looks again only after five seconds
+    expect(rungAt[0]).to.be.within(due, due + 2_000);
   });
 });

@@ -19,7 +19,6 @@ describe('Jobs', () => {
   });
   afterEach(async () => {
     await jobs.stop();
-    await jobs.release();
     await database.drop();
   });
 
@@ -30,7 +29,7 @@ describe('Jobs', () => {
       .catch(() => []);
     return indexes.map(({ name }) => name);
   };
-  const areBack = () => eventually(names, (found) => found.includes('next') && found.includes('oneBell'));
+  const areBack = () => eventually(names, (found) => found.includes('next') && found.includes('ofAttempt'));
 
   it('build their indexes again while they run, when somebody drops the collection', async () => {
     await database.connection.collection(collection).drop();

@@ -51,10 +51,10 @@ describe('What is due longest', () => {
       },
       expireEvents: async () => {},
       jobs: {
-        begun: async () => {},
+        keep() {},
+        remove: async () => {},
         start: async () => {},
         stop: async () => {},
-        release: async () => {},
       } as Partial<Jobs> as Jobs,
       logger,
     });

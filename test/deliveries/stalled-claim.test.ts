@@ -48,6 +48,7 @@ describe('An attempt whose claim was answered late', () => {
       retryDelays: [],
       userAgent: 'test',
       ring() {},
+      keep() {},
       logger: quiet,
     });
     await make({ deliveryId: 'dlv_1', webhookId, userId: 'usr_1', attempt: 1 });

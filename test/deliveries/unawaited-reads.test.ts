@@ -65,6 +65,7 @@ describe('A read that fails while nobody waits for it', () => {
       retryDelays: [60_000],
       userAgent: 'test',
       ring() {},
+      keep() {},
       logger: quiet,
     });
     await make({ deliveryId: _id, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });

@@ -194,14 +194,16 @@ describe('What cannot be written keeps nothing else from being written:', functi
     });
 
     it('an Agenda job that is stored, and one that is removed', async () => {
-      const backend = createJobsBackend(connection.getClient().db(connection.name), 'gateway_jobs');
-      await backend.connect();
-      const { store } = backend;
-      const jobs = [{ name: 'a' }, { name: 'b', data: { text: huge } }, { name: 'c' }];
-      expect(await statuses(jobs.map(store.insert))).to.deep.equal(poisonedOne);
+      const { repository, connect } = createJobsBackend(connection.getClient().db(connection.name), 'gateway_jobs');
+      await connect();
+      const job = (name: string, data = {}) => {
+        return { name, data, unique: { name }, type: 'normal', priority: 0, nextRunAt: new Date() } as const;
+      };
+      const jobs = [job('a'), job('b', { text: huge }), job('c')];
+      expect(await statuses(jobs.map((one) => repository.saveJob(one, {})))).to.deep.equal(poisonedOne);
       const [first, last] = await connection.collection('gateway_jobs').find().sort({ name: 1 }).toArray();
       const ids = [String(first?._id), 'no id of a job', String(last?._id)];
-      await Promise.all(ids.map(store.remove));
+      await Promise.all(ids.map((id) => repository.removeJobs({ id })));
       expect(await connection.collection('gateway_jobs').countDocuments()).to.equal(0);
     });
   });
@@ -209,7 +211,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
   it('an Agenda job of one attempt among others: logged once, for the sweep starts that attempt', async () => {
     const jobs = createJobs({ connection, owner: 'wrk_1', collection: 'bell_jobs', onBell: async () => {}, logger });
     const ref = (deliveryId: string) => ({ deliveryId, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });
-    await jobs.schedule([ref('dlv_1'), ref(huge), ref('dlv_3')], 60_000);
+    await Promise.all(['dlv_1', huge, 'dlv_3'].map((id) => jobs.schedule(ref(id), 60_000)));
     const stored = await connection.collection('bell_jobs').find().sort({ 'data.deliveryId': 1 }).toArray();
     expect(stored.map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_1', 'dlv_3']);
     expect(logged.map(({ message }) => message)).to.deep.equal([

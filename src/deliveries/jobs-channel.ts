@@ -1,0 +1,44 @@
+import { InMemoryNotificationChannel, type JobNotification } from 'agenda';
+
+/** What a timer can wait for. Milliseconds. */
+const longestTimer = 2 ** 31 - 1;
+
+interface Alarm {
+  readonly at: number;
+  readonly timer: NodeJS.Timeout;
+}
+
+/**
+ * Tells Agenda of a job when it is due by this process's clock, never before. Of the jobs of one name it keeps the earliest: Agenda
+ * looks for it then, and the next one is told of.
+ */
+export class DueChannel extends InMemoryNotificationChannel {
+  readonly #alarms = new Map<string, Alarm>();
+
+  /** Never rejects. */
+  override async publish(notification: JobNotification): Promise<void> {
+    if (this.state !== 'connected') return;
+    const { jobName, nextRunAt } = notification;
+    const at = Number(nextRunAt);
+    const wait = at - Date.now();
+    if (wait <= 0) return super.publish(notification);
+    const earlier = this.#alarms.get(jobName);
+    if (earlier && earlier.at <= at) return;
+    clearTimeout(earlier?.timer);
+    const timer = setTimeout(
+      () => {
+        this.#alarms.delete(jobName);
+        // a timer counts from the start of the event loop's turn it was set in, so it can fire early
+        void this.publish(notification);
+      },
+      Math.min(wait, longestTimer),
+    );
+    this.#alarms.set(jobName, { at, timer: timer.unref() });
+  }
+
+  override async disconnect(): Promise<void> {
+    for (const { timer } of this.#alarms.values()) clearTimeout(timer);
+    this.#alarms.clear();
+    await super.disconnect();
+  }
+}
