@@ -57,14 +57,23 @@ export function createRecordLate({ deliveries, retention }: LateSuccessDeps): Re
   };
 }
 
-/** The same claims, for which a success counts also when the claim was lost. */
-export function withLateSuccess(claims: Claims, recordLate: RecordLate): Claims {
+/**
+ * The same claims, for which a success counts also when the claim was lost.
+ * @param onDelivered told of a delivery that such a success has ended
+ */
+export function withLateSuccess(
+  claims: Claims,
+  recordLate: RecordLate,
+  onDelivered: (deliveryId: string) => void,
+): Claims {
   return {
     ...claims,
     async finish(claim, result, next) {
       if (await claims.finish(claim, result, next)) return true;
       const { delivery, startedAt } = claim;
-      return recordLate(delivery._id, { number: delivery.attempt, startedAt, ...result });
+      const isRecorded = await recordLate(delivery._id, { number: delivery.attempt, startedAt, ...result });
+      if (isRecorded && result.code === undefined) onDelivered(delivery._id);
+      return isRecorded;
     },
   };
 }

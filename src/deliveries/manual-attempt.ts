@@ -19,6 +19,8 @@ export interface ManualAttemptDeps {
   /** The bytes of an event; `null` when it is gone, which is confirmed. */
   readonly body: (eventId: string) => Promise<Buffer | null>;
   readonly onAttempt: OnAttempt;
+  /** Told of a delivery that the attempt has ended. */
+  readonly onDelivered: (deliveryId: string) => void;
   readonly userAgent: string;
   readonly logger: Logger;
   /** Aborted when the gateway has closed. @default never */
@@ -83,7 +85,10 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
     try {
       const result = await post(claim);
       // what was sent is recorded however long the database takes
-      if (await persist(() => claims.finish(claim, result), deps)) deps.onAttempt(recorded(claim, result));
+      if (await persist(() => claims.finish(claim, result), deps)) {
+        deps.onAttempt(recorded(claim, result));
+        if (result.code === undefined) deps.onDelivered(claim.delivery._id);
+      }
       return result;
     } finally {
       leases.drop(claim);

@@ -122,17 +122,12 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const fenced = createClaims(claiming);
   const leases = createLeases({ renew: fenced.renew, lease, interval: renewInterval, logger });
   const firstWrites = createFirstWrites({ ...claiming, ...ending, claims: fenced, leases, clock });
-  const recordLate = createRecordLate(claiming);
-  /** A success ends the delivery, whatever it waits for. */
-  const endWith = (deliveryId: string, { code }: { code?: string }) => {
-    if (code === undefined) background.add(jobs.remove({ deliveryId }));
-  };
-  const recordLateAndEnd: typeof recordLate = async (deliveryId, record) => {
-    const isRecorded = await recordLate(deliveryId, record);
-    if (isRecorded) endWith(deliveryId, record);
-    return isRecorded;
-  };
-  const claims = observed(withLateSuccess(firstWrites.claims, recordLateAndEnd), onAttempt);
+  /** It waits for nothing any more. */
+  const onDelivered = (deliveryId: string) => background.add(jobs.remove({ deliveryId }));
+  const claims = observed(
+    withLateSuccess(firstWrites.claims, createRecordLate(claiming), onDelivered),
+    onAttempt,
+  );
   const manualClaims = createManualClaims(claiming);
   const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout));
   const unstored = createUnstored(deliveries, deps.events, retryDelays);
@@ -200,10 +195,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     send,
     forDelivery,
     body: outbox.body,
-    onAttempt(attempt) {
-      endWith(attempt.deliveryId, attempt);
-      onAttempt(attempt);
-    },
+    onAttempt,
+    onDelivered,
     userAgent,
     ...ending,
   });

@@ -13,12 +13,15 @@ const failure = { status: 500, code: 'http_500', durationMs: 1, response: 'no' }
 describe('An outcome that comes when others may have the attempt', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let deliveries: DeliveryModel;
+  /** Deliveries that a late success has ended. */
+  let ended: Set<string>;
 
   before(async () => {
     database = await freshDatabase();
     deliveries = createDeliveryModel(database.connection, 'gateway_');
   });
   beforeEach(async () => {
+    ended = new Set();
     await deliveries.deleteMany({});
     await deliveries.create(pendingDelivery('dlv_1'));
   });
@@ -27,7 +30,7 @@ describe('An outcome that comes when others may have the attempt', () => {
   const worker = (owner: string, lease = 9_000) => {
     const parts = { deliveries, owner, lease, retention };
     return {
-      scheduled: withLateSuccess(createClaims(parts), createRecordLate(parts)),
+      scheduled: withLateSuccess(createClaims(parts), createRecordLate(parts), (id) => ended.add(id)),
       manual: createManualClaims(parts),
     };
   };
@@ -64,6 +67,7 @@ describe('An outcome that comes when others may have the attempt', () => {
       expect(await stopped().scheduled.finish(late, ok, { state: 'delivered' })).to.equal(true);
 
       expect(await found()).to.deep.equal(delivered);
+      expect([...ended], 'what it waits for is over').to.deep.equal(['dlv_1']);
       expect(await stopped().scheduled.finish(late, ok, { state: 'delivered' })).to.equal(true);
       expect(await worker('other').scheduled.finish(other, failure, { retryIn: 0 })).to.equal(false);
       expect(await found()).to.deep.equal(delivered);
