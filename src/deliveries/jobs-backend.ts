@@ -33,7 +33,8 @@ function filterOf({ id, data, ...others }: RemoveJobsOptions): object | null {
 
 /**
  * Agenda's own MongoDB backend, but for what Agenda asks of it job by job: at the same moment, jobs are saved and removed by one bulk
- * write, and locked many at a time. Nothing is saved at their start and end, for they are removed then. It tells Agenda of jobs when
+ * write, and locked many at a time. Nothing is saved at their start and end, for they are removed then: it would be 5.3 operations a job
+ * instead of 3.3. It tells Agenda of jobs when
  * they are due. An unlock that fails ends here: the lock lapses by itself, and Agenda does not look at what comes of one, so a rejection would
  * end the process. Disconnecting leaves no job locked, also where Agenda's `stop` has forgotten those it was just locking.
  */

@@ -36,7 +36,7 @@ export interface DueJobs {
 /**
  * Locks only what is due, and has Agenda told of the next job when that is due. Agenda's own backend also locks what is due within the
  * polling interval, for which Agenda sets timers: its tools then show such a job as running, it goes through all of them whenever it starts
- * one (22 ms of CPU a job where 200 are due in 2 s, instead of 4), and leaves one whose timer fires a millisecond early until its next look.
+ * one (22 ms of CPU a job where 200 are due within 2 s, instead of 5), and leaves one whose timer fires a millisecond early until its next look.
  * @param channel passes on what it is told when that is due, and never rejects
  */
 export function createDueJobs(
