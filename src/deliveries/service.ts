@@ -124,10 +124,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const firstWrites = createFirstWrites({ ...claiming, ...ending, claims: fenced, leases, clock });
   /** It waits for nothing any more. */
   const onDelivered = (deliveryId: string) => background.add(jobs.remove({ deliveryId }));
-  const claims = observed(
-    withLateSuccess(firstWrites.claims, createRecordLate(claiming), onDelivered),
-    onAttempt,
-  );
+  const claims = observed(withLateSuccess(firstWrites.claims, createRecordLate(claiming), onDelivered), onAttempt);
   const manualClaims = createManualClaims(claiming);
   const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout));
   const unstored = createUnstored(deliveries, deps.events, retryDelays);
