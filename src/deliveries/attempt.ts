@@ -205,9 +205,15 @@ export function createAttempts(deps: AttemptDeps): Attempts {
     return null;
   }
 
-  async function prepareFirst({ claim, body, receiver = receiverOf(claim) }: FirstAttempt) {
-    leases.track(claim);
-    return judged(claim, Promise.all([receiver, body]));
+  /** Whom a first attempt goes to. What was read before the event was there ends no delivery. */
+  async function firstReceiver({ claim, receiver }: FirstAttempt): Promise<Receiver | null> {
+    const read = await receiver;
+    return read && reasonToCancel(claim.delivery, read) === null ? read : receiverOf(claim);
+  }
+
+  async function prepareFirst(first: FirstAttempt) {
+    leases.track(first.claim);
+    return judged(first.claim, Promise.all([firstReceiver(first), first.body]));
   }
 
   async function sendNow(preparing: Promise<ReadyAttempt | null>): Promise<void> {

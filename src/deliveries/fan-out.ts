@@ -17,6 +17,8 @@ const weightLimit = 32 * 1024 * 1024;
 /** What an event weighs beside its body, and each of its targets. Bytes. */
 const eventWeight = 4_096;
 const targetWeight = 512;
+/** How old the reading of a receiver may be when the event is there: what has changed since is not seen. Milliseconds. */
+const recent = 250;
 /** Receivers that are read before an event is stored. */
 const mostPrepared = 50;
 
@@ -171,10 +173,10 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   }
 
   /** A mark that fails is made up for by another fan-out, which adds nothing. */
-  async function mark(written: readonly Promise<void>[], id: string): Promise<void> {
+  async function mark(written: readonly Promise<void>[], { _id, targets }: StoredEvent): Promise<void> {
     try {
       await Promise.all(written);
-      await outbox.markFannedOut(id);
+      await outbox.markFannedOut(_id, targets.length);
     } catch {
       // the sweep finds it when its lease has lapsed
     }
@@ -193,7 +195,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
       weight -= own;
     };
     const placed = place(held, receivers, makers).then(
-      (written) => deps.later(mark(written, id).finally(free)),
+      (written) => deps.later(mark(written, event).finally(free)),
       (error) => {
         free();
         throw error;
@@ -221,10 +223,12 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     prepare(event) {
       if (!deps.isWorking() || weight > weightLimit) return { lease: 0, begin: deps.wake };
       const receivers = read(event);
+      const readAt = performance.now();
       return {
         lease: deps.lease,
         begin({ event, lease }) {
-          if (lease) start({ event, lease }, receivers).catch((error) => putOff(event, error));
+          const isRecent = performance.now() - readAt < recent;
+          if (lease) start({ event, lease }, isRecent ? receivers : none).catch((error) => putOff(event, error));
         },
       };
     },

@@ -2,6 +2,8 @@ import { type JobParameters, type NotificationChannel, toJobId } from 'agenda';
 import type { Connection } from 'mongoose';
 import { inOneBatch } from '../collection.ts';
 
+/** For no job in particular. */
+const noJob = toJobId('');
 /** Jobs locked at once. */
 const most = 100;
 
@@ -27,7 +29,10 @@ export interface Wanted {
 
 /** The jobs of one name that are to be run. */
 export interface DueJobs {
-  /** Locks a job that is due. As many as there are get locked in three round trips, and are handed out one by one. */
+  /**
+   * Locks a job that is due. As many as there are get locked in three round trips, and are handed out one by one. There is none once
+   * after these, so that Agenda runs them before it looks for more: jobs whose locks lapse in its queue count as locked for ever.
+   */
   next(wanted: Wanted): Promise<JobParameters | undefined>;
   /** Those that are locked and that nobody has asked for. */
   readonly ready: readonly JobParameters[];
@@ -46,6 +51,12 @@ export function createDueJobs(
 ): DueJobs {
   const ready: JobParameters[] = [];
   let locking: Promise<void> | null = null;
+  let isHandedOut = false;
+
+  /** Has Agenda ask again, now or when the job is due. Not awaited: where it is due, Agenda asks at once for what is being locked here. */
+  function tell({ _id, nextRunAt, priority }: Pick<JobParameters, '_id' | 'nextRunAt' | 'priority'>): void {
+    void channel.publish({ jobId: _id ?? noJob, jobName, nextRunAt, priority, timestamp: new Date() });
+  }
 
   async function lock({ owner, nextScanAt, lockDeadline }: Wanted): Promise<void> {
     const lockedAt = new Date();
@@ -61,11 +72,7 @@ export function createDueJobs(
       .toArray()) as unknown as StoredJob[];
     const isLater = ({ nextRunAt }: StoredJob) => nextRunAt !== null && nextRunAt > lockedAt;
     const later = found.find(isLater);
-    if (later) {
-      const { _id, nextRunAt, priority } = later;
-      // not awaited: where it has become due, Agenda asks at once for what is being locked here
-      void channel.publish({ jobId: toJobId(_id.toHexString()), jobName, nextRunAt, priority, timestamp: lockedAt });
-    }
+    if (later) tell(toParameters(later));
     const due = found.filter((job) => !isLater(job));
     if (due.length === 0) return;
     const ids = { _id: { $in: due.map(({ _id }) => _id) } } as object;
@@ -79,6 +86,11 @@ export function createDueJobs(
     async next(wanted) {
       // those that Agenda did not ask for in time are anybody's again
       while (ready[0]?.lockedAt && ready[0].lockedAt <= wanted.lockDeadline) ready.shift();
+      if (isHandedOut) {
+        isHandedOut = false;
+        tell({ nextRunAt: new Date(), priority: 0 });
+        return undefined;
+      }
       // what is being locked may have been looked for before this was due
       if (ready.length === 0) await locking;
       if (ready.length === 0) {
@@ -87,7 +99,9 @@ export function createDueJobs(
         });
         await locking;
       }
-      return ready.shift();
+      const job = ready.shift();
+      isHandedOut = job !== undefined && ready.length === 0;
+      return job;
     },
     ready,
   };

@@ -56,7 +56,10 @@ export interface Outbox {
   storeIn(session: ClientSession, event: NewEvent): Promise<StoredEvent>;
   /** The bytes to send; `null` when the event is gone, which is confirmed. */
   body(id: string): Promise<Buffer | null>;
-  markFannedOut(id: string): Promise<void>;
+  /**
+   * There is a delivery for each of so many targets. Does nothing where the event has more by now, which somebody has still to make.
+   */
+  markFannedOut(id: string, targets: number): Promise<void>;
   /** So many of the events that may be fanned out by whoever asks, longest waiting first: part of a query that looks at more. */
   unfinished(limit: number): PartOfQuery;
   /** Ids of events older than `before` (ms since 1970) that have not been told to expire, after `after`, oldest first. */
@@ -96,14 +99,18 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
     },
   });
 
-  const marks = createGroup<string, void>({
+  const marks = createGroup<{ readonly id: string; readonly targets: number }, void>({
     most: groupSize,
     linger: markLinger,
-    async write(ids) {
+    async write(fannedOut) {
+      const byTargets = new Map<number, string[]>();
+      for (const { id, targets } of fannedOut) byTargets.set(targets, [...(byTargets.get(targets) ?? []), id]);
+      const update = { $set: { fanOut: 'done' }, $unset: { lookupElection: '' } } as const;
+      const statements = [...byTargets].map(([$size, ids]) => ({
+        updateMany: { filter: { _id: { $in: ids }, targets: { $size } }, update },
+      }));
       // a mark that is lost costs another fan-out, which adds nothing: it waits for no majority
-      const options = { writeConcern: { w: 1 } };
-      const done = { $set: { fanOut: 'done' }, $unset: { lookupElection: '' } } as const;
-      await collection.updateMany({ _id: { $in: [...ids] } }, done, options);
+      await collection.bulkWrite(statements, { ordered: false, writeConcern: { w: 1 } });
       return [];
     },
   });
@@ -148,7 +155,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
       return stored as StoredEvent;
     },
     body: bodies.add,
-    markFannedOut: marks.add,
+    markFannedOut: (id, targets) => marks.add({ id, targets }),
     unfinished(limit) {
       const isFree = { $lte: ['$fanOutAt', '$$NOW'] };
       return {

@@ -189,4 +189,40 @@ describe('A fan-out', () => {
     expect([delivery.state, delivery.reason]).to.deep.equal(['canceled', 'webhook_inactive']);
     expect(receiver.received).to.have.length(0);
   });
+
+  it('is not marked as done where the event has got another target meanwhile, which gets it too', async () => {
+    webhooks.add(receiver.url);
+    receiver.answers(hang);
+    await gateway.start();
+    const { id } = await gateway.publish(payment);
+    await receiver.count(1);
+    const added = webhooks.add(receiver.url);
+    // as a repetition of the publication does that finds it subscribed
+    await gateway.events.updateOne({ _id: id }, { $addToSet: { targets: added } });
+    receiver.answers(200);
+    await eventually(
+      () => gateway.deliveries.find({ eventId: id, webhookId: added }).lean(),
+      ([delivery]) => delivery?.state === 'delivered',
+    );
+    await fannedOut(id);
+  });
+
+  it('cancels nothing by what was read of a webhook before the event was there', async () => {
+    const id = webhooks.add(receiver.url);
+    const { forDelivery } = webhooks;
+    let reads = 0;
+    webhooks.forDelivery = async (webhookId) => {
+      reads += 1;
+      const found = await forDelivery(webhookId);
+      return found && { ...found, active: reads > 1 };
+    };
+    await gateway.close();
+    gateway = await startGateway(connection, webhooks);
+    await gateway.start();
+    const event = await gateway.publish(payment);
+    const delivery = await gateway.delivery(event.id, ended);
+
+    expect(delivery).to.include({ state: 'delivered', webhookId: id });
+    expect(reads).to.equal(2);
+  });
 });
