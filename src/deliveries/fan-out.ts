@@ -1,10 +1,11 @@
-import type { FanOutLease, LeasedEvent, Outbox, StoredEvent } from '../events/outbox.ts';
+import type { Outbox, StoredEvent } from '../events/outbox.ts';
 import type { FanOuts } from '../events/service.ts';
 import { derivedId } from '../ids.ts';
 import type { Logger } from '../options.ts';
 import type { FirstAttempt, Receiver } from './attempt.ts';
 import type { AttemptRef, WebhookRef } from './attempt-ref.ts';
 import type { FirstWrites } from './first-writes.ts';
+import type { HeldEvent, HeldEvents } from './held-events.ts';
 import { margin } from './leases.ts';
 import type { DeliveryDocument } from './model.ts';
 import type { RoomQueue } from './room-queue.ts';
@@ -12,11 +13,6 @@ import { attemptsAllowed } from './schedule.ts';
 
 /** Deliveries of one event made at once: a fan-out of any size stays small in memory. */
 const batchSize = 500;
-/** What events that are being fanned out here may weigh together; the next ones are left to the sweep. Bytes. */
-const weightLimit = 32 * 1024 * 1024;
-/** What an event weighs beside its body, and each of its targets. Bytes. */
-const eventWeight = 4_096;
-const targetWeight = 512;
 /** How old the reading of a receiver may be when the event is there: what has changed since is not seen. Milliseconds. */
 const recent = 250;
 /** Receivers that are read before an event is stored. */
@@ -25,6 +21,7 @@ const mostPrepared = 50;
 export interface FanOutDeps {
   readonly outbox: Pick<Outbox, 'markFannedOut'>;
   readonly firstWrites: Pick<FirstWrites, 'begin' | 'store' | 'claims'>;
+  readonly heldEvents: HeldEvents;
   readonly retryDelays: readonly number[];
   /** How long an event is held. Milliseconds. */
   readonly lease: number;
@@ -74,15 +71,9 @@ function hasValidTargets({ targets }: StoredEvent): boolean {
   return Array.isArray(targets) && targets.every((target) => typeof target === 'string');
 }
 
-function weightOf({ body, targets }: StoredEvent): number {
-  return eventWeight + (body?.length ?? 0) + targets.length * targetWeight;
-}
-
 /** By webhook. */
 type Receivers = ReadonlyMap<string, Promise<Receiver | null>>;
 const none: Receivers = new Map();
-/** An event that this process holds. */
-type Held = LeasedEvent & { readonly lease: FanOutLease };
 
 /** Who makes first attempts. */
 type Makers = Pick<FanOutDeps, 'hasRoom' | 'handOver' | 'waiting'>;
@@ -93,9 +84,9 @@ export interface FanOut extends FanOuts {
    * Begins the fan-out of an event that this process holds: resolves when the first attempts have been handed over or wait for
    * room, and the other deliveries are stored. Doing it again, or in two processes at once, adds nothing.
    */
-  fanOut(leased: Held): Promise<void>;
+  fanOut(leased: HeldEvent): Promise<void>;
   /** The same with the attempts made by the caller. */
-  handTo(leased: Held, make: (first: FirstAttempt) => void): Promise<void>;
+  handTo(leased: HeldEvent, make: (first: FirstAttempt) => void): Promise<void>;
 }
 
 /**
@@ -108,12 +99,11 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   const { outbox, firstWrites, retryDelays } = deps;
   /** Those that this process is at, which a sweep of its own finds too. */
   const under = new Map<string, Promise<void>>();
-  let weight = 0;
 
   /** Hands a first attempt over; resolves when its delivery is stored, and is `null` where it could not be handed over. */
   function handOver(
     delivery: DeliveryDocument,
-    held: Held,
+    held: HeldEvent,
     receivers: Receivers,
     makers: Makers,
   ): Promise<void> | null {
@@ -130,7 +120,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   }
 
   /** Hands it over as soon as there is room; what has waited for too long is stored. `null` where it may not wait. */
-  function handOverLater(delivery: DeliveryDocument, held: Held, makers: Makers): Promise<void> | null {
+  function handOverLater(delivery: DeliveryDocument, held: HeldEvent, makers: Makers): Promise<void> | null {
     if (!held.event.body || !held.lease.isFirst) return null;
     let written: Promise<void> | null = null;
     const begun = makers.waiting.wait(delivery, () => {
@@ -154,7 +144,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   }
 
   /** Resolves, when all is handed over, waits or is stored, with what is still to be stored. */
-  async function place(held: Held, receivers: Receivers, makers: Makers): Promise<Promise<void>[]> {
+  async function place(held: HeldEvent, receivers: Receivers, makers: Makers): Promise<Promise<void>[]> {
     const { event, lease } = held;
     const maxAttempts = attemptsAllowed(retryDelays, event.test);
     const written: Promise<void>[] = [];
@@ -182,17 +172,16 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     }
   }
 
-  async function start(held: Held, receivers: Receivers, makers: Makers = deps): Promise<void> {
+  async function start(held: HeldEvent, receivers: Receivers, makers: Makers = deps): Promise<void> {
     const { event } = held;
     if (!hasValidTargets(event)) throw new TypeError('The stored event has targets that are not ids of webhooks');
     const { _id: id } = event;
+    deps.heldEvents.hold(held);
     const begun = under.get(id);
     if (begun) return begun;
-    const own = weightOf(event);
-    weight += own;
     const free = () => {
       under.delete(id);
-      weight -= own;
+      deps.heldEvents.release(id);
     };
     const placed = place(held, receivers, makers).then(
       (written) => deps.later(mark(written, event).finally(free)),
@@ -221,7 +210,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
 
   return {
     prepare(event) {
-      if (!deps.isWorking() || weight > weightLimit) return { lease: 0, begin: deps.wake };
+      if (!deps.isWorking() || deps.heldEvents.room <= 0) return { lease: 0, begin: deps.wake };
       const receivers = read(event);
       const readAt = performance.now();
       return {

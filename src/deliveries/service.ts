@@ -7,7 +7,7 @@ import type { EventModel } from '../events/model.ts';
 import { createOutbox, type StoredEvent } from '../events/outbox.ts';
 import type { FanOuts } from '../events/service.ts';
 import type { SettleSubscribers } from '../events/settle-subscribers.ts';
-import { createTakeEvents } from '../events/take-events.ts';
+import { createRenewEvents, createTakeEvents } from '../events/take-events.ts';
 import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options.ts';
 import { createAttempts, type ReceiverLookUp, readReceiver } from './attempt.ts';
@@ -19,6 +19,7 @@ import { type ClientOptions, createDeliveryClients } from './clients.ts';
 import { createDue } from './due.ts';
 import { createFanOut } from './fan-out.ts';
 import { createFirstWrites } from './first-writes.ts';
+import { createHeldEvents } from './held-events.ts';
 import { createDeliveryHistory, type DeliveryHistory, type ShownDelivery } from './history.ts';
 import { createInFlightLimit } from './in-flight-limit.ts';
 import { createJobs } from './jobs.ts';
@@ -130,6 +131,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const unstored = createUnstored(deliveries, deps.events, retryDelays);
   const history = createDeliveryHistory(deliveries, unstored);
   const take = createTakeEvents(deps.events, clock);
+  const heldEvents = createHeldEvents({ renew: createRenewEvents(deps.events), lease, logger });
 
   const jobs = createJobs({
     connection,
@@ -141,6 +143,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const fanOut = createFanOut({
     outbox,
     firstWrites,
+    heldEvents,
     retryDelays,
     lease,
     isWorking: () => worker.isWorking,

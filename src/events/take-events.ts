@@ -3,7 +3,7 @@ import { bareWrites, durableCollection, inOneBatch } from '../collection.ts';
 import { createDatabaseClock, type DatabaseClock } from '../database-clock.ts';
 import { proven } from './insert-events.ts';
 import type { EventModel } from './model.ts';
-import type { LeasedEvent } from './outbox.ts';
+import type { LeasedEvent, StoredEvent } from './outbox.ts';
 
 /**
  * Takes the events of these ids whose fan-out is not done and that no other process holds. What was taken is confirmed by a majority:
@@ -11,6 +11,26 @@ import type { LeasedEvent } from './outbox.ts';
  * @param lease milliseconds
  */
 export type TakeEvents = (ids: readonly string[], lease: number) => Promise<LeasedEvent[]>;
+
+/**
+ * Extends the leases of events whose fan-out is not done and that nobody else has taken since.
+ * @param lease milliseconds from now
+ */
+export type RenewEvents = (held: readonly Pick<StoredEvent, '_id' | 'fanOutLeases'>[], lease: number) => Promise<void>;
+
+export function createRenewEvents(events: EventModel): RenewEvents {
+  const collection = durableCollection(events);
+
+  return async function renewEvents(held, lease) {
+    const update = [{ $set: { fanOutAt: { $add: ['$$NOW', lease] } } }];
+    const statements = [...new Set(held.map(({ fanOutLeases }) => fanOutLeases))].map((fanOutLeases) => {
+      const ids = held.filter((event) => event.fanOutLeases === fanOutLeases).map(({ _id }) => _id);
+      return { updateMany: { filter: { _id: { $in: ids }, fanOut: 'pending' as const, fanOutLeases }, update } };
+    });
+    // one that a replaced primary takes along costs an attempt that is made twice: it waits for no majority
+    await collection.bulkWrite(statements, { ordered: false, writeConcern: { w: 1 } });
+  };
+}
 
 export function createTakeEvents(
   events: EventModel,

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { freshUri } from '../support/mongo.ts';
+import { freshUri, uriOf } from '../support/mongo.ts';
 import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
 import { eventually } from './over-http.ts';
 import { hang, startReceiver, type TestReceiver } from './receiver.ts';
@@ -205,6 +205,32 @@ describe('A fan-out', () => {
       ([delivery]) => delivery?.state === 'delivered',
     );
     await fannedOut(id);
+  });
+
+  it('is left to the process that is at it for as long as that takes: a slow database makes it send nothing twice', async () => {
+    webhooks.add(receiver.url);
+    const appName = 'slow-fan-out';
+    const slow = await mongoose.createConnection(uriOf(connection.name), { appName }).asPromise();
+    const own = await startGateway(slow, webhooks, { sweepInterval: 2_000 });
+    const namespace = `${connection.name}.gateway_deliveries`;
+    const data = { appName, namespace, failCommands: ['insert'], blockConnection: true, blockTimeMS: 7_000 };
+    const admin = connection.getClient().db('admin');
+    await admin.command({ configureFailPoint: 'failCommand', mode: { times: 1 }, data });
+    try {
+      await own.start();
+      await gateway.start();
+      const { id } = await own.publish(payment);
+      const { attempts } = await gateway.delivery(id, ended);
+      await fannedOut(id);
+
+      expect(attempts).to.have.length(1);
+      expect(receiver.received).to.have.length(1);
+      expect(await gateway.events.findById(id).lean(), 'nobody else has had it').to.include({ fanOutLeases: 1 });
+    } finally {
+      await admin.command({ configureFailPoint: 'failCommand', mode: 'off' });
+      await own.close();
+      await slow.close();
+    }
   });
 
   it('cancels nothing by what was read of a webhook before the event was there', async () => {

@@ -5,6 +5,7 @@ import { createCreditService } from '../../src/credits/service.ts';
 import { createClaims } from '../../src/deliveries/claims.ts';
 import { createFanOut } from '../../src/deliveries/fan-out.ts';
 import { createFirstWrites } from '../../src/deliveries/first-writes.ts';
+import { createHeldEvents } from '../../src/deliveries/held-events.ts';
 import { createJobs } from '../../src/deliveries/jobs.ts';
 import { createJobsBackend } from '../../src/deliveries/jobs-backend.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
@@ -164,6 +165,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
           retention: 1_000_000,
           logger,
         }),
+        heldEvents: createHeldEvents({ renew: async () => {}, lease: 9_000, logger }),
         retryDelays: [],
         lease: 9_000,
         isWorking: () => true,
