@@ -1,10 +1,12 @@
 import type { Connection } from 'mongoose';
 import { answered } from './answered.ts';
+import { type Election, latestElection } from './events/elections.ts';
 
 /**
  * The database's clock, which decides what is due, for documents that are inserted: an insert cannot say `$$NOW`. Read
  * now and then, and carried on by this process's monotonic clock in between, so that a wrong clock here changes nothing.
- * Where the two cannot agree, the time told is a little in the database's past: nothing is due later for it.
+ * Where the two cannot agree, the time told is a little in the database's past: nothing is due later for it. It is the clock of one
+ * primary: nothing that was read from another one is told.
  */
 export interface DatabaseClock {
   now(): Promise<Date>;
@@ -30,6 +32,8 @@ interface Reading {
   /** This process's clocks, when the answer had come. */
   readonly monotonic: number;
   readonly wall: number;
+  /** The latest one before it was asked for. */
+  readonly election: Election;
 }
 
 export function createDatabaseClock(connection: Connection): DatabaseClock {
@@ -38,10 +42,11 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
   let reads: Promise<Reading> | null = null;
 
   async function readAsQuickly(): Promise<Reading & { readonly took: number }> {
+    const election = latestElection(connection);
     const asked = performance.now();
     const { localTime } = (await answered(admin.command({ hello: 1 }), longestRead, false)) as { localTime: Date };
     const monotonic = performance.now();
-    return { time: localTime.getTime(), monotonic, wall: Date.now(), took: monotonic - asked };
+    return { time: localTime.getTime(), monotonic, wall: Date.now(), election, took: monotonic - asked };
   }
 
   /** What was read while this process stood still is as far behind as it stood still. */
@@ -64,14 +69,21 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
     return reads;
   }
 
-  function usable({ monotonic, wall }: Reading): boolean {
+  function usable({ monotonic, wall, election }: Reading): boolean {
     const age = performance.now() - monotonic;
+    if (election !== latestElection(connection)) return false;
     return age < validFor && Math.abs(Date.now() - wall - age) < driftLimit;
+  }
+
+  /** Read again where the primary is replaced meanwhile. */
+  async function readUsable(): Promise<Reading> {
+    const first = await readOnce();
+    return usable(first) ? first : readOnce();
   }
 
   return {
     async now() {
-      const used = reading !== null && usable(reading) ? reading : await readOnce();
+      const used = reading !== null && usable(reading) ? reading : await readUsable();
       const age = performance.now() - used.monotonic;
       // what fails here is read again when it is needed
       if (age > freshFor) readOnce().catch(() => {});

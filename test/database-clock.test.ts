@@ -65,6 +65,31 @@ describe('The database’s clock', () => {
     expect(performance.now() - set).to.be.below(1_000);
   });
 
+  it('is another one’s as soon as another primary is elected, also where it is being read meanwhile', async () => {
+    const election = { current: 'a' };
+    const wrongBy: Record<string, number> = { a: -20_000, b: 40_000, c: 60_000 };
+    const admin = {
+      async command() {
+        const localTime = new Date(Date.now() + Number(wrongBy[election.current]));
+        if (election.current === 'b') election.current = 'c';
+        return { localTime };
+      },
+    };
+    const description = {
+      servers: new Map([['one', { type: 'RSPrimary', electionId: null }]]),
+      get maxElectionId() {
+        const id = election.current;
+        return { toHexString: () => id };
+      },
+    };
+    const client = { db: () => admin, topology: { description } };
+    const clock = createDatabaseClock({ getClient: () => client } as unknown as Connection);
+    expect((await clock.now()).getTime() - Date.now()).to.be.within(-21_000, -20_000);
+    election.current = 'b';
+
+    expect((await clock.now()).getTime() - Date.now()).to.be.within(59_000, 60_000);
+  });
+
   it('is told, and asked for again, while an answer does not come', async () => {
     let asked = 0;
     const admin = {

@@ -43,10 +43,12 @@ export function createTakeEvents(
     const asked = performance.now();
     const fanOutToken = randomUUID();
     const isFree = { $lte: ['$fanOutAt', '$$NOW'] };
+    // an event whose number is broken counts as one that somebody has held
+    const leases = { $cond: [{ $isNumber: '$fanOutLeases' }, '$fanOutLeases', 1] };
     const set = {
       fanOutToken: { $literal: fanOutToken },
       fanOutAt: { $add: ['$$NOW', lease] },
-      fanOutLeases: { $add: ['$fanOutLeases', 1] },
+      fanOutLeases: { $add: [leases, 1] },
     };
     const q = { _id: { $in: [...ids] }, fanOut: 'pending', $expr: isFree };
     const { met, electionId = 'standalone' } = await updateEach([{ q, u: [{ $set: set }], multi: true }]);
