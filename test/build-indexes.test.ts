@@ -66,6 +66,17 @@ describe('Indexes on a large collection', function () {
     }
   });
 
+  it('are built where another version has made an index with other keys of the same fields', async () => {
+    const beside = await mongoose.createConnection(database.uri).asPromise();
+    const name = 'pendingFanOut';
+    const partialFilterExpression = { fanOut: 'pending' };
+    await beside.collection('older_events').createIndex({ acceptedAt: 1, _id: 1 }, { name, partialFilterExpression });
+    await beside.close();
+    const options = { ...loopbackOptions, secretKeys: [newSecretKey()], collectionPrefix: 'older_' };
+    const gateway = await createModelGateway({ ...options, mongo: database.uri });
+    await gateway.close();
+  });
+
   it('are waited for longer than a connection may be silent', async () => {
     const beside = await mongoose.createConnection(database.directUri).asPromise();
     const hang = (mode: string) =>

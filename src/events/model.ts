@@ -76,7 +76,7 @@ const schema = new Schema<EventDocument>(
     { name: 'userTypeUnheard', partialFilterExpression: { targets: { $eq: [] } } },
   )
   .index({ skipped: 1, _id: 1 }, { name: 'skipped', partialFilterExpression: { 'skipped.0': { $exists: true } } })
-  .index({ fanOutAt: 1, _id: 1 }, { name: 'pendingFanOut', partialFilterExpression: { fanOut: 'pending' } })
+  .index({ fanOutAt: 1, _id: 1 }, { name: 'unfinishedFanOut', partialFilterExpression: { fanOut: 'pending' } })
   .index({ userId: 1, _id: -1 }, { name: 'userPending', partialFilterExpression: { fanOut: 'pending' } })
   .index(
     { expiresAt: 1 },

@@ -72,8 +72,6 @@ const withoutBody = { body: 0 } as const;
 const groupSize = 500;
 /** How long the marks of many events wait for others: the sweep looks at none of them before its lease has ended. Milliseconds. */
 const markLinger = 100;
-/** Sorts before every event. */
-const beginning = new Date(0);
 
 const keyOf = ({ userId, idempotencyKey }: Pick<EventDocument, 'userId' | 'idempotencyKey'>) =>
   JSON.stringify([userId, idempotencyKey]);
@@ -161,7 +159,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
       return {
         coll: collection.collectionName,
         pipeline: [
-          { $match: { fanOut: 'pending', fanOutAt: { $gte: beginning }, $expr: isFree } },
+          { $match: { fanOut: 'pending', $expr: isFree } },
           { $sort: { fanOutAt: 1, _id: 1 } },
           { $limit: limit },
           // of a broken event too: one that is not taken is never found to be broken

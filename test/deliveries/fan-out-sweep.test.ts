@@ -91,6 +91,20 @@ describe('The sweep of unfinished fan-outs', () => {
     expect((await gateway.delivery(id, ended)).state).not.to.equal('delivered');
   });
 
+  it('fans out an event that tells nothing of its leases, or nonsense, and those beside it', async () => {
+    const id = await unfinished();
+    const event = await gateway.events.findById(id).lean();
+    const { fanOutLeases: _, fanOutAt: __, ...before } = { ...event, _id: `${id}1`, idempotencyKey: 'before' };
+    const nonsense = { ...event, _id: `${id}2`, idempotencyKey: 'nonsense', fanOutLeases: 'two', fanOutAt: 'then' };
+    await gateway.events.collection.insertMany([before, nonsense] as never[]);
+    await gateway.start();
+
+    for (const one of [id, `${id}1`, `${id}2`]) {
+      expect((await gateway.delivery(one, ended)).state, one).to.equal('delivered');
+    }
+    expect(logged).to.deep.equal([]);
+  });
+
   it('reads a page as a range of an index, however many events are pending and wherever the page begins', async () => {
     const { events } = gateway;
     const outbox = createOutbox(events);
@@ -111,7 +125,7 @@ describe('The sweep of unfinished fan-outs', () => {
       const explained = await events.collection.aggregate(pipeline as never).explain('executionStats');
       const plan = JSON.stringify(explained, (key, value) => (key === 'rejectedPlans' ? undefined : value));
       expect(plan)
-        .to.include('"indexName":"pendingFanOut"')
+        .to.include('"indexName":"unfinishedFanOut"')
         .and.not.match(/"stage":"(SORT|COLLSCAN)"/);
       expect(Number(/"totalDocsExamined":(\d+)/.exec(plan)?.[1])).to.be.at.most(300);
       expect(Number(/"totalKeysExamined":(\d+)/.exec(plan)?.[1])).to.be.at.most(301);
