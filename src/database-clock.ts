@@ -12,6 +12,23 @@ export interface DatabaseClock {
   now(): Promise<Date>;
 }
 
+/** A moment by the database's clock. */
+export interface Moment {
+  readonly time: Date;
+  /** By `performance.now()`: then, or right after. */
+  readonly monotonic: number;
+}
+
+export async function readMoment(clock: DatabaseClock): Promise<Moment> {
+  const time = await clock.now();
+  return { time, monotonic: performance.now() };
+}
+
+/** The database's time now, carried on from a moment that is not long past. */
+export function carriedOn({ time, monotonic }: Moment): Date {
+  return new Date(time.getTime() + Math.floor(performance.now() - monotonic));
+}
+
 /** A reading is carried on for so long: while a server is silent, its clock is read again before the last reading is void. Milliseconds. */
 const validFor = 10_000;
 /**

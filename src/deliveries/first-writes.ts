@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { bareWrites } from '../collection.ts';
-import type { DatabaseClock } from '../database-clock.ts';
+import { carriedOn, type DatabaseClock } from '../database-clock.ts';
 import { isDuplicateKey } from '../duplicate-key.ts';
 import type { FanOutLease } from '../events/outbox.ts';
 import { createGroup } from '../group-commit.ts';
@@ -209,8 +209,8 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
         settle(claim, new Error('the delivery was not stored'));
       },
     },
-    begin(delivery, { heldUntil, startedAt }) {
-      const claim = { delivery, token: randomUUID(), startedAt, heldUntil };
+    begin(delivery, { heldUntil, since }) {
+      const claim = { delivery, token: randomUUID(), startedAt: carriedOn(since), heldUntil };
       const written = new Promise<void>((resolve, reject) => {
         const settle = (failure?: Error) => (failure ? reject(failure) : resolve());
         unwritten.set(claim, { since: performance.now(), hasOutcome: false, storing: undefined, settle });

@@ -1,5 +1,5 @@
 import type { BareWrites, Inserted } from '../collection.ts';
-import type { DatabaseClock } from '../database-clock.ts';
+import { type DatabaseClock, readMoment } from '../database-clock.ts';
 import { isUnavailable } from '../database-unavailable.ts';
 import { isDuplicateKey } from '../duplicate-key.ts';
 import { createGroup } from '../group-commit.ts';
@@ -59,7 +59,8 @@ export function createInsertEvent(
     async write(group) {
       // before the clock is read: a process that stands still in between holds its leases for less, not for more
       const asked = performance.now();
-      const acceptedAt = await clock.now();
+      const since = await readMoment(clock);
+      const { time: acceptedAt } = since;
       const events = group.map(({ event, lease }): StoredEvent => {
         const fanOutAt = new Date(acceptedAt.getTime() + lease);
         return withFanOut({ ...event, acceptedAt, fanOutAt, fanOutLeases: lease > 0 ? 1 : 0 });
@@ -69,7 +70,7 @@ export function createInsertEvent(
         const error = failures.get(i);
         if (error && !isDuplicateKey(error, '_id')) return { error };
         const lease = group[i]?.lease ?? 0;
-        const held = lease > 0 ? { heldUntil: asked + lease, startedAt: acceptedAt, isFirst: true } : null;
+        const held = lease > 0 ? { heldUntil: asked + lease, since, isFirst: true } : null;
         return { event: proven(event, electionId), lease: held };
       });
     },

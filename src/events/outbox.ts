@@ -2,7 +2,7 @@ import type { ClientSession } from 'mongoose';
 import { UnansweredError } from '../answered.ts';
 import { bareWrites, durableCollection } from '../collection.ts';
 import { findAllConfirmed, findConfirmed } from '../confirmed-reads.ts';
-import { createDatabaseClock, type DatabaseClock } from '../database-clock.ts';
+import { createDatabaseClock, type DatabaseClock, type Moment } from '../database-clock.ts';
 import { isDuplicateKey } from '../duplicate-key.ts';
 import { createGroup } from '../group-commit.ts';
 import { firstId } from '../ids.ts';
@@ -19,8 +19,8 @@ export type NewEvent = Omit<EventDocument, 'acceptedAt' | 'fanOut' | 'fanOutAt' 
 export interface FanOutLease {
   /** Until when it lasts, by `performance.now()` and never later than by the database's clock. */
   readonly heldUntil: number;
-  /** Since when, by the database's clock. */
-  readonly startedAt: Date;
+  /** When this process began to hold it. */
+  readonly since: Moment;
   /** Nobody had one before, so that no delivery has been made or tried. */
   readonly isFirst: boolean;
 }

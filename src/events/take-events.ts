@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { bareWrites, durableCollection, inOneBatch } from '../collection.ts';
-import { createDatabaseClock, type DatabaseClock } from '../database-clock.ts';
+import { createDatabaseClock, type DatabaseClock, readMoment } from '../database-clock.ts';
 import { proven } from './insert-events.ts';
 import type { EventModel } from './model.ts';
 import type { LeasedEvent, StoredEvent } from './outbox.ts';
@@ -53,13 +53,13 @@ export function createTakeEvents(
     const q = { _id: { $in: [...ids] }, fanOut: 'pending', $expr: isFree };
     const { met, electionId = 'standalone' } = await updateEach([{ q, u: [{ $set: set }], multi: true }]);
     if (met === 0) return [];
-    const [startedAt, taken] = await Promise.all([
-      clock.now(),
+    const [since, taken] = await Promise.all([
+      readMoment(clock),
       collection.find({ _id: { $in: [...ids] }, fanOutToken }, inOneBatch).toArray(),
     ]);
     return taken.map((event) => ({
       event: proven(event, electionId),
-      lease: { heldUntil: asked + lease, startedAt, isFirst: event.fanOutLeases === 1 },
+      lease: { heldUntil: asked + lease, since, isFirst: event.fanOutLeases === 1 },
     }));
   };
 }

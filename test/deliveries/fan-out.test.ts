@@ -95,6 +95,20 @@ describe('A fan-out', () => {
     expect(writtenTo('gateway_jobs')).to.deep.equal([]);
   });
 
+  it('shows that an attempt started when it was made, however long the event took to be stored', async () => {
+    webhooks.add(receiver.url);
+    await gateway.start();
+    const blockTimeMS = 700;
+    const data = { namespace: `${connection.name}.gateway_events`, failCommands: ['insert'], blockConnection: true };
+    const admin = connection.getClient().db('admin');
+    await admin.command({ configureFailPoint: 'failCommand', mode: { times: 1 }, data: { ...data, blockTimeMS } });
+    const { id } = await gateway.publish(payment);
+    const { attempts, dueAt } = await gateway.delivery(id, ended);
+    const after = Number(attempts[0]?.startedAt) - Number(dueAt);
+
+    expect(after).to.be.within(blockTimeMS - 50, blockTimeMS + 1_000);
+  });
+
   for (const [what, answer, state] of [
     ['pending, with a job for the next attempt, when it may be tried again', 500, 'pending'],
     ['canceled when the webhook takes it no more', undefined, 'canceled'],

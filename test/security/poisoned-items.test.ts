@@ -178,7 +178,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
         later() {},
         logger,
       });
-      const lease = { heldUntil: performance.now() + 9_000, startedAt: past, isFirst: true };
+      const lease = { heldUntil: performance.now() + 9_000, since: { time: past, monotonic: 0 }, isFirst: true };
       const event = (_id: string, type: string) =>
         ({
           _id,
