@@ -9,7 +9,7 @@ import { type DeliveryHistory, deliveryNotFound, type ShownDelivery } from './hi
 import type { InFlightLimit } from './in-flight-limit.ts';
 import { attemptInFlight, type MakeManualAttempt } from './manual-attempt.ts';
 import type { ManualClaims } from './manual-claims.ts';
-import type { StoreDelivery } from './unstored.ts';
+import type { StoreDelivery } from './store-delivery.ts';
 
 /** How long an answer waits for the outcome of an attempt: longer than any attempt takes. Milliseconds. */
 export const outcomeWait = 35_000;

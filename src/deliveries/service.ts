@@ -35,8 +35,9 @@ import { createRetention } from './retention.ts';
 import { createSend } from './send.ts';
 import { createSendAgain, type SendAgain } from './send-again.ts';
 import { createEventStandings } from './standings.ts';
+import { createStoreDelivery } from './store-delivery.ts';
 import { type AttemptTest, createAttemptTest } from './test-event.ts';
-import { createStoreDelivery, createUnstored } from './unstored.ts';
+import { createUnstored } from './unstored.ts';
 import { createWatches } from './watch.ts';
 import { createWorker } from './worker.ts';
 

@@ -2,11 +2,9 @@ import { durableCollection, inOneBatch } from '../collection.ts';
 import { findConfirmed } from '../confirmed-reads.ts';
 import type { EventModel } from '../events/model.ts';
 import type { StoredEvent } from '../events/outbox.ts';
-import type { SettleSubscribers } from '../events/settle-subscribers.ts';
-import type { TakeEvents } from '../events/take-events.ts';
 import { createGroup } from '../group-commit.ts';
 import { isId, timeOf, withoutLastTime } from '../ids.ts';
-import { type FanOut, firstDelivery } from './fan-out.ts';
+import { firstDelivery } from './fan-out.ts';
 import type { DeliveryPage, ShownDelivery } from './history.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
 import { attemptsAllowed } from './schedule.ts';
@@ -32,7 +30,7 @@ const shown = (delivery: DeliveryDocument): ShownDelivery => ({ ...delivery, inF
 const withoutBody = { body: 0 } as const;
 /** Deliveries in one confirming read. */
 const mostConfirmed = 500;
-/** How long the first of many waits for others: a flood costs so few writes of the database. Milliseconds. */
+/** How long the first of many waits for others: a flood costs the database few writes. Milliseconds. */
 const confirmLinger = 50;
 
 /** A delivery that somebody asks for. */
@@ -141,28 +139,5 @@ export function createUnstored(
         }
       }
     },
-  };
-}
-
-/** Stores a delivery that is not stored yet, unless somebody is at its event; resolves with whether it has. */
-export type StoreDelivery = (userId: string, deliveryId: string) => Promise<boolean>;
-
-/** With all deliveries of the event, for whoever claims them; what has been made of them already stays. */
-export function createStoreDelivery(deps: {
-  readonly unstored: Pick<Unstored, 'eventOf'>;
-  readonly take: TakeEvents;
-  readonly settleSubscribers: SettleSubscribers;
-  readonly fanOut: Pick<FanOut, 'fanOut'>;
-  /** Milliseconds. */
-  readonly lease: number;
-}): StoreDelivery {
-  const { unstored, take, settleSubscribers, fanOut } = deps;
-
-  return async function storeDelivery(userId, deliveryId) {
-    const event = await unstored.eventOf(userId, deliveryId);
-    const [taken] = event ? await take([event._id], deps.lease) : [];
-    if (!taken?.lease) return false;
-    await fanOut.fanOut({ event: await settleSubscribers(taken.event), lease: { ...taken.lease, isFirst: false } });
-    return true;
   };
 }
