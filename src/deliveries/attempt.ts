@@ -5,7 +5,7 @@ import type { Prepare } from './dispatcher.ts';
 import { shownHeaders, signatureHeaders } from './headers.ts';
 import type { Leases } from './leases.ts';
 import type { CancelReason, DeliveryDocument } from './model.ts';
-import { failureOf, type SendResult } from './outcome.ts';
+import { toAttemptResult } from './outcome.ts';
 import { persist } from './persist.ts';
 import { delayAfter } from './schedule.ts';
 import { NotSentError, type Send } from './send.ts';
@@ -86,12 +86,6 @@ export function readReceiver(forDelivery: ReceiverLookUp, webhookId: string, jud
   return forDelivery(webhookId, (receiver) => reasonToCancel(judged, receiver) === null);
 }
 
-function toResult(sent: SendResult): AttemptResult {
-  const { durationMs, status, response } = sent;
-  const code = failureOf(sent);
-  return { durationMs, response, ...(status !== undefined && { status }), ...(code !== null && { code }) };
-}
-
 function bellOf({ _id, webhookId, userId, attempt }: DeliveryDocument): AttemptRef {
   return { deliveryId: _id, webhookId, userId, attempt };
 }
@@ -146,7 +140,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
       const headers = shownHeaders({ eventId, startedAt, test, userAgent: deps.userAgent });
       const sign = (bytes: Buffer) => signatureHeaders({ eventId, startedAt, secrets }, bytes);
       const maySend = () => leases.isSure(claim);
-      return toResult(await deps.send({ deliveryId, url: receiver.url, headers, body, sign, maySend }));
+      return toAttemptResult(await deps.send({ deliveryId, url: receiver.url, headers, body, sign, maySend }));
     }
 
     return {

@@ -24,6 +24,11 @@ export type Next = { readonly state: 'delivered' | 'failed' } | { readonly retry
 /** An attempt as its maker knows it; number and start are the claim's. */
 export type AttemptResult = Omit<AttemptRecord, 'number' | 'startedAt'>;
 
+/** The attempt as it is stored. */
+export function recordOf({ delivery, startedAt }: Claim, result: AttemptResult): AttemptRecord {
+  return { number: delivery.attempt, startedAt, ...result };
+}
+
 /**
  * Everything that changes a delivery once it exists. Each call stands for itself; behind this interface, calls made at
  * the same moment become one write, judged by the database's clock document by document.
@@ -210,15 +215,16 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     dueIn: (deliveryId, attempt) => waits.add({ deliveryId, attempt }),
     renew: (claims) => renewHeld(claims, { claimableAt: inMs(lease) }),
     finish(claim, result, next) {
-      const { startedAt, delivery } = claim;
-      const record = { number: delivery.attempt, startedAt, ...result };
+      const record = recordOf(claim, result);
       return changing.add({
         claim,
         name: 'state' in next ? next.state : `again in ${next.retryIn}`,
         set: { ...unheld, ...following(next) },
         record,
         isMade: (found) =>
-          found.attempts.some((one) => one.number === record.number && Number(one.startedAt) === Number(startedAt)),
+          found.attempts.some(
+            ({ number, startedAt }) => number === record.number && Number(startedAt) === Number(record.startedAt),
+          ),
       });
     },
     cancel(claim, reason) {

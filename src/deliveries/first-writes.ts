@@ -6,9 +6,9 @@ import type { FanOutLease } from '../events/outbox.ts';
 import { createGroup } from '../group-commit.ts';
 import type { Logger } from '../options.ts';
 import { createPeriodic } from '../periodic.ts';
-import type { AttemptResult, Claim, Claims, Next } from './claims.ts';
+import { type AttemptResult, type Claim, type Claims, type Next, recordOf } from './claims.ts';
 import type { Leases } from './leases.ts';
-import type { AttemptRecord, DeliveryDocument, DeliveryModel } from './model.ts';
+import type { DeliveryDocument, DeliveryModel } from './model.ts';
 import { persist } from './persist.ts';
 
 /** A first attempt that is not over after so long is stored as claimed. Milliseconds. */
@@ -76,10 +76,6 @@ function toUpsert({ document, retryIn }: Retry) {
   const isMissing = { $eq: [{ $type: '$eventId' }, 'missing'] };
   const u = [{ $replaceWith: { $cond: [isMissing, inserted, '$$ROOT'] } }];
   return { q: { _id: document._id }, u, upsert: true };
-}
-
-function recordOf({ delivery, startedAt }: Claim, result: AttemptResult): AttemptRecord {
-  return { number: delivery.attempt, startedAt, ...result };
 }
 
 export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {

@@ -1,5 +1,5 @@
 import { durableCollection } from '../collection.ts';
-import type { Claims } from './claims.ts';
+import { type Claims, recordOf } from './claims.ts';
 import type { AttemptRecord, DeliveryModel } from './model.ts';
 
 export interface LateSuccessDeps {
@@ -70,9 +70,9 @@ export function withLateSuccess(
     ...claims,
     async finish(claim, result, next) {
       if (await claims.finish(claim, result, next)) return true;
-      const { delivery, startedAt } = claim;
-      const isRecorded = await recordLate(delivery._id, { number: delivery.attempt, startedAt, ...result });
-      if (isRecorded && result.code === undefined) onDelivered(delivery._id);
+      const { _id: deliveryId } = claim.delivery;
+      const isRecorded = await recordLate(deliveryId, recordOf(claim, result));
+      if (isRecorded && result.code === undefined) onDelivered(deliveryId);
       return isRecorded;
     },
   };

@@ -6,7 +6,7 @@ import { shownHeaders, signatureHeaders } from './headers.ts';
 import type { Leases } from './leases.ts';
 import type { ManualClaims } from './manual-claims.ts';
 import { type OnAttempt, recorded } from './observed.ts';
-import { failureOf, type SendResult } from './outcome.ts';
+import { toAttemptResult } from './outcome.ts';
 import { persist } from './persist.ts';
 import { NotSentError, type Send } from './send.ts';
 import { secretsInUse } from './signing-secrets.ts';
@@ -33,12 +33,6 @@ export interface ManualAttemptDeps {
  *   was sent
  */
 export type MakeManualAttempt = (claim: Claim) => Promise<AttemptResult>;
-
-function toResult(sent: SendResult): AttemptResult {
-  const { durationMs, status, response } = sent;
-  const code = failureOf(sent);
-  return { durationMs, response, ...(status !== undefined && { status }), ...(code !== null && { code }) };
-}
 
 /** The life of an attempt that somebody asked for: judge, sign, send, record. */
 export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAttempt {
@@ -73,7 +67,7 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
   async function post(claim: Claim): Promise<AttemptResult> {
     try {
       const outgoing = await outgoingFor(claim);
-      return toResult(await deps.send({ ...outgoing, maySend: () => leases.isSure(claim) }));
+      return toAttemptResult(await deps.send({ ...outgoing, maySend: () => leases.isSure(claim) }));
     } catch (error) {
       await claims.release(claim);
       throw error instanceof NotSentError ? attemptInFlight() : error;

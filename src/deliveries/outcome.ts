@@ -1,4 +1,5 @@
 import type { OutboundCode } from '../outbound/outbound-error.ts';
+import type { AttemptResult } from './claims.ts';
 import type { FailureCode } from './failures.ts';
 
 /** What came of one POST. */
@@ -24,4 +25,11 @@ export function failureOf({ status, error }: SendResult): FailureCode | null {
   if (status === undefined) return error ?? 'unknown';
   if (status >= 200 && status < 300) return error ?? null;
   return redirects.has(status) ? 'redirect' : `http_${status}`;
+}
+
+/** The same as it is recorded. */
+export function toAttemptResult(sent: SendResult): AttemptResult {
+  const { durationMs, status, response } = sent;
+  const code = failureOf(sent);
+  return { durationMs, response, ...(status !== undefined && { status }), ...(code !== null && { code }) };
 }
