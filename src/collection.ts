@@ -47,6 +47,17 @@ export function durableCollection<T extends mongo.Document>(model: Model<T>): mo
     });
 }
 
+/**
+ * What an upsert of one document sets so that it inserts `document`, with `computed` by the server's clock, and leaves the one that is
+ * there as it is.
+ * @param required a field that every stored document has, and that is no part of the filter: its absence says that there is none
+ */
+export function insertOnly(document: object, computed: Readonly<Record<string, unknown>>, required: string) {
+  const isMissing = { $eq: [{ $type: `$${required}` }, 'missing'] };
+  const inserted = { $mergeObjects: [{ $literal: document }, computed] };
+  return [{ $replaceWith: { $cond: [isMissing, inserted, '$$ROOT'] } }];
+}
+
 /** For reads that are bounded anyway: of 102 documents the server would keep back one until it is asked again. */
 export const inOneBatch = { batchSize: 100_000 } as const;
 
@@ -95,12 +106,12 @@ export interface UpdateStatement {
  * at every document twice more. Without a transaction nothing is tried again, so that a write that fails may have been done.
  */
 export interface BareWrites {
-  /** Resolves to the id of the election in which the primary was chosen. @throws MongoServerError of the first document that was refused */
-  insert(documents: readonly object[], session?: ClientSession): Promise<string | undefined>;
+  /** @throws MongoServerError of the first document that was refused */
+  insert(documents: readonly object[], session?: ClientSession): Promise<void>;
   /** Of as many as fit into one command. */
   insertEach(documents: readonly object[]): Promise<Inserted>;
   /** Resolves to how many documents were met. @throws MongoServerError of the first statement that was refused */
-  update(statements: readonly UpdateStatement[], session?: ClientSession): Promise<number>;
+  update(statements: readonly UpdateStatement[]): Promise<number>;
   /** The same of as many as fit into one command, and what came of them. @throws MongoServerError of the first statement that was refused */
   updateEach(statements: readonly UpdateStatement[]): Promise<Updated>;
 }
@@ -133,16 +144,15 @@ export function bareWrites<T>(model: Model<T>): BareWrites {
 
   return {
     async insert(all, session) {
-      const [answer] = await inCommands(all, (documents) => ({ insert: name, documents }), session);
-      return answer?.electionId?.toHexString();
+      await inCommands(all, (documents) => ({ insert: name, documents }), session);
     },
     async insertEach(documents) {
       const { writeErrors = [], electionId } = await run({ insert: name, documents });
       const failures = new Map(writeErrors.map((one) => [Number(one.index), new mongo.MongoServerError(one)]));
       return { failures, ...(electionId && { electionId: electionId.toHexString() }) };
     },
-    async update(all, session) {
-      const answers = await inCommands(all, (updates) => ({ update: name, updates }), session);
+    async update(all) {
+      const answers = await inCommands(all, (updates) => ({ update: name, updates }));
       return answers.reduce((met, { n }) => met + n, 0);
     },
     async updateEach(updates) {

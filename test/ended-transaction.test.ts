@@ -14,10 +14,8 @@ describe('A write of a transaction that was given up while it went on', () => {
       session.startTransaction();
       await writes.insert([{ _id: 'first' }], session);
       await session.abortTransaction();
-      const second = writes.insert([{ _id: 'second' }], session);
-      const update = writes.update([{ q: { _id: 'third' }, u: { $set: { userId: 'usr_1' } } }], session);
-      const outcomes = await Promise.allSettled([second, update]);
-      expect(outcomes.map(({ status }) => status)).to.deep.equal(['rejected', 'rejected']);
+      const [outcome] = await Promise.allSettled([writes.insert([{ _id: 'second' }], session)]);
+      expect(outcome?.status).to.equal('rejected');
       expect(await model.countDocuments()).to.equal(0);
     } finally {
       await session.endSession();

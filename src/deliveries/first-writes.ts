@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { bareWrites } from '../collection.ts';
+import { bareWrites, insertOnly } from '../collection.ts';
 import { carriedOn, type DatabaseClock } from '../database-clock.ts';
 import { isDuplicateKey } from '../duplicate-key.ts';
 import type { FanOutLease } from '../events/outbox.ts';
@@ -72,9 +72,7 @@ interface Retry {
 /** Inserted as due in so many ms by the database's own clock, so that no attempt is early; unless it is there. */
 function toUpsert({ document, retryIn }: Retry) {
   const due = { $add: ['$$NOW', retryIn] };
-  const inserted = { $mergeObjects: [{ $literal: document }, { dueAt: due, claimableAt: due }] };
-  const isMissing = { $eq: [{ $type: '$eventId' }, 'missing'] };
-  const u = [{ $replaceWith: { $cond: [isMissing, inserted, '$$ROOT'] } }];
+  const u = insertOnly(document, { dueAt: due, claimableAt: due }, 'eventId');
   return { q: { _id: document._id }, u, upsert: true };
 }
 

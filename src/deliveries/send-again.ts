@@ -1,4 +1,4 @@
-import { durableCollection } from '../collection.ts';
+import { durableCollection, insertOnly } from '../collection.ts';
 import { findConfirmed, findOneConfirmed } from '../confirmed-reads.ts';
 import { GatewayError } from '../errors.ts';
 import type { EventModel } from '../events/model.ts';
@@ -55,10 +55,8 @@ export function createSendAgain(deps: SendAgainDeps): SendAgain {
 
   /** Stored once, whoever comes first; due by the database's clock at that moment. */
   async function store(delivery: DeliveryDocument): Promise<void> {
-    const fields = Object.entries(delivery).map(([name, value]) => [name, { $literal: value }]);
-    const born = { ...Object.fromEntries(fields), dueAt: '$$NOW', claimableAt: '$$NOW', createdAt: '$$NOW' };
-    const unlessThere = { $cond: [{ $eq: [{ $type: '$eventId' }, 'missing'] }, born, '$$ROOT'] };
-    await deliveries.updateOne({ _id: delivery._id }, [{ $replaceWith: unlessThere }], { upsert: true });
+    const now = { dueAt: '$$NOW', claimableAt: '$$NOW', createdAt: '$$NOW' };
+    await deliveries.updateOne({ _id: delivery._id }, insertOnly(delivery, now, 'eventId'), { upsert: true });
   }
 
   return {

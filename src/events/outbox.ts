@@ -1,6 +1,6 @@
 import type { ClientSession } from 'mongoose';
 import { UnansweredError } from '../answered.ts';
-import { bareWrites, durableCollection } from '../collection.ts';
+import { bareWrites, durableCollection, insertOnly } from '../collection.ts';
 import { findAllConfirmed, findConfirmed } from '../confirmed-reads.ts';
 import { createDatabaseClock, type DatabaseClock, type Moment } from '../database-clock.ts';
 import { isDuplicateKey } from '../duplicate-key.ts';
@@ -72,16 +72,11 @@ const withoutBody = { body: 0 } as const;
 const groupSize = 500;
 /** How long the marks of many events wait for others: the sweep looks at none of them before its lease has ended. Milliseconds. */
 const markLinger = 100;
+/** What an event has beside what is published, stored for whoever asks. */
+const stamped = { acceptedAt: '$$NOW', fanOutAt: '$$NOW', fanOutLeases: 0 } as const;
 
 const keyOf = ({ userId, idempotencyKey }: Pick<EventDocument, 'userId' | 'idempotencyKey'>) =>
   JSON.stringify([userId, idempotencyKey]);
-
-/** Inserts `event` stamped with the server's time unless the filter found one: the stage must not change what is there. */
-function insertOnly(event: NewEvent) {
-  const fields = Object.entries(withFanOut(event)).map(([name, value]) => [name, { $literal: value }]);
-  const inserted = { ...Object.fromEntries(fields), acceptedAt: '$$NOW', fanOutAt: '$$NOW', fanOutLeases: 0 };
-  return [{ $replaceWith: { $cond: [{ $eq: [{ $type: '$_id' }, 'missing'] }, inserted, '$$ROOT'] } }];
-}
 
 /** The outbox kept in `events`; what is asked of it at the same moment is asked of the database at once. */
 export function createOutbox(events: EventModel, clock: DatabaseClock = createDatabaseClock(events.db)): Outbox {
@@ -144,7 +139,8 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
     // a duplicate key would abort the caller's whole transaction
     async storeIn(session, event) {
       const { userId, idempotencyKey } = event;
-      const stored = await collection.findOneAndUpdate({ userId, idempotencyKey }, insertOnly(event), {
+      const insert = insertOnly(withFanOut(event), stamped, '_id');
+      const stored = await collection.findOneAndUpdate({ userId, idempotencyKey }, insert, {
         upsert: true,
         returnDocument: 'after',
         projection: withoutBody,
