@@ -50,7 +50,7 @@ for (const [what, options] of choices)
       await gateway.publish(payment);
       await receiver.count(5);
       const inserts = database.commandsTo('gateway_events').filter(({ name }) => name === 'insert');
-      expect(inserts.map(({ command }) => command.autocommit)).to.deep.equal([false]);
+      expect(inserts.map(({ command }) => command.writeConcern)).to.deep.equal([{ w: 'majority', j: true }]);
       expect((await gateway.webhooks.get('usr_1', id)).active).to.equal(true);
     });
 
