@@ -106,8 +106,9 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
     async removeJobs(options) {
       const filter = filterOf(options);
       if (!filter) return tracked(inner.removeJobs(options));
-      await tracked(write({ deleteMany: { filter } }));
+      // one that could not be removed is anybody's again when its lock has lapsed
       locked.delete(String(options.id));
+      await tracked(write({ deleteMany: { filter } }));
       return 1;
     },
     unlockJob: ({ _id }) => unlock([String(_id)]),

@@ -39,6 +39,25 @@ describe('the storage of jobs', () => {
     expect((await db.collection('jobs').findOne({ _id: job._id }))?.lockedAt).to.deep.equal(job.lockedAt);
   });
 
+  it('leaves a job to others that it could not remove', async () => {
+    const db = connection.getClient().db(connection.name);
+    const { repository, connect, disconnect } = createJobsBackend(db, 'others');
+    await connect();
+    const now = new Date();
+    await db.collection('others').insertOne({ name: 'delivery attempt', nextRunAt: now, data: {} });
+    const job = await repository.getNextJobToRun('delivery attempt', now, new Date(0), now, { lastModifiedBy: 'wrk_1' });
+    const data = { appName, failCommands: ['delete'], errorCode: 11_602 };
+    const failPoint = { configureFailPoint: 'failCommand', mode: { times: 1 }, data };
+    await connection.getClient().db('admin').command(failPoint);
+    const removed = await repository.removeJobs({ id: job?._id }).catch(() => 'failed');
+    expect(removed).to.equal('failed');
+    const byOthers = { lockedAt: new Date(), lastModifiedBy: 'wrk_2' };
+    await db.collection('others').updateOne({}, { $set: byOthers });
+    await disconnect();
+
+    expect(await db.collection('others').findOne()).to.deep.include(byOthers);
+  });
+
   it('has removed what nobody needs once it is left, and leaves nothing locked that Agenda has asked for', async () => {
     const db = connection.getClient().db(connection.name);
     const { repository, connect, disconnect } = createJobsBackend(db, 'left');
