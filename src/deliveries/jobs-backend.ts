@@ -3,7 +3,7 @@ import type { AgendaBackend, JobParameters, JobRepository, RemoveJobsOptions } f
 import { failuresIn, isDuplicateKey } from '../duplicate-key.ts';
 import { createGroup } from '../group-commit.ts';
 import { createBackground } from './background.ts';
-import { DueChannel } from './jobs-channel.ts';
+import { DueChannel, type RunDelays } from './jobs-channel.ts';
 import { createDueJobs, type DueJobs, type JobsDb } from './jobs-due.ts';
 
 /** Jobs written or removed at once. */
@@ -38,12 +38,12 @@ function filterOf({ id, data, ...others }: RemoveJobsOptions): object | null {
  * they are due. An unlock that fails ends here: the lock lapses by itself, and Agenda does not look at what comes of one, so a rejection would
  * end the process. Disconnecting leaves no job locked, also where Agenda's `stop` has forgotten those it was just locking.
  */
-export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend {
+export function createJobsBackend(db: JobsDb, collection: string, delays: RunDelays = {}): AgendaBackend {
   // it would build its index in the background, and a failure there would end the process
   const backend = new MongoBackend({ mongo: db as MongoDb, collection, ensureIndex: false });
   const inner: JobRepository = backend.repository;
   const jobs = db.collection(collection, { ignoreUndefined: true });
-  const channel = new DueChannel();
+  const channel = new DueChannel(delays);
   const due = new Map<string, DueJobs>();
   const background = createBackground();
   const locked = new Set<string>();
@@ -75,7 +75,7 @@ export function createJobsBackend(db: JobsDb, collection: string): AgendaBackend
   }
 
   function dueOf(name: string): DueJobs {
-    const found = due.get(name) ?? createDueJobs(jobs, name, channel);
+    const found = due.get(name) ?? createDueJobs(jobs, name, channel, delays[name]);
     due.set(name, found);
     return found;
   }

@@ -3,23 +3,32 @@ import { InMemoryNotificationChannel, type JobNotification } from 'agenda';
 /** What a timer can wait for. Milliseconds. */
 const longestTimer = 2 ** 31 - 1;
 
+/** How long after their time the jobs of a name are to be run; the others at their time. Milliseconds. */
+export type RunDelays = Readonly<Record<string, number>>;
+
 interface Alarm {
   readonly at: number;
   readonly timer: NodeJS.Timeout;
 }
 
 /**
- * Tells Agenda of a job when it is due by this process's clock, never before. Of the jobs of one name it keeps the earliest: Agenda
+ * Tells Agenda of a job when it is to be run by this process's clock, never before. Of the jobs of one name it keeps the earliest: Agenda
  * looks for it then, and the next one is told of.
  */
 export class DueChannel extends InMemoryNotificationChannel {
   readonly #alarms = new Map<string, Alarm>();
+  readonly #delays: RunDelays;
+
+  constructor(delays: RunDelays = {}) {
+    super();
+    this.#delays = delays;
+  }
 
   /** Never rejects. */
   override async publish(notification: JobNotification): Promise<void> {
     if (this.state !== 'connected') return;
     const { jobName, nextRunAt } = notification;
-    const at = Number(nextRunAt);
+    const at = Number(nextRunAt) + (this.#delays[jobName] ?? 0);
     const wait = at - Date.now();
     if (wait <= 0) return super.publish(notification);
     const earlier = this.#alarms.get(jobName);

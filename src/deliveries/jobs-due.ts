@@ -42,35 +42,38 @@ export interface DueJobs {
  * Locks only what is due, and has Agenda told of the next job when that is due. Agenda's own backend also locks what is due within the
  * polling interval, for which Agenda sets timers: its tools then show such a job as running, it goes through all of them whenever it starts
  * one (22 ms of CPU a job where 200 are due within 2 s, instead of 5), and leaves one whose timer fires a millisecond early until its next look.
- * @param channel passes on what it is told when that is due, and never rejects
+ * @param channel passes on what it is told when that is to be run, and never rejects
+ * @param delay how long after their time they are run. Milliseconds.
  */
 export function createDueJobs(
   collection: ReturnType<JobsDb['collection']>,
   jobName: string,
   channel: Pick<NotificationChannel, 'publish'>,
+  delay = 0,
 ): DueJobs {
   const ready: JobParameters[] = [];
   let locking: Promise<void> | null = null;
   let isHandedOut = false;
 
-  /** Has Agenda ask again, now or when the job is due. Not awaited: where it is due, Agenda asks at once for what is being locked here. */
+  /** Has Agenda ask again when the job is to be run. Not awaited: where it is late, Agenda asks at once for what is being locked here. */
   function tell({ _id, nextRunAt, priority }: Pick<JobParameters, '_id' | 'nextRunAt' | 'priority'>): void {
     void channel.publish({ jobId: _id ?? noJob, jobName, nextRunAt, priority, timestamp: new Date() });
   }
 
   async function lock({ owner, nextScanAt, lockDeadline }: Wanted): Promise<void> {
     const lockedAt = new Date();
+    const before = (time: Date) => new Date(time.getTime() - delay);
     const isFree = {
       name: jobName,
       disabled: { $ne: true },
-      $or: [{ lockedAt: null, nextRunAt: { $lte: nextScanAt } }, { lockedAt: { $lte: lockDeadline } }],
+      $or: [{ lockedAt: null, nextRunAt: { $lte: before(nextScanAt) } }, { lockedAt: { $lte: lockDeadline } }],
     };
     const found = (await collection
       .find(isFree, { projection: { nextRunAt: 1, priority: 1 }, ...inOneBatch })
       .sort({ nextRunAt: 1, priority: -1 })
       .limit(most)
       .toArray()) as unknown as StoredJob[];
-    const isLater = ({ nextRunAt }: StoredJob) => nextRunAt !== null && nextRunAt > lockedAt;
+    const isLater = ({ nextRunAt }: StoredJob) => nextRunAt !== null && nextRunAt > before(lockedAt);
     const later = found.find(isLater);
     if (later) tell(toParameters(later));
     const due = found.filter((job) => !isLater(job));
@@ -88,7 +91,7 @@ export function createDueJobs(
       while (ready[0]?.lockedAt && ready[0].lockedAt <= wanted.lockDeadline) ready.shift();
       if (isHandedOut) {
         isHandedOut = false;
-        tell({ nextRunAt: new Date(), priority: 0 });
+        tell({ nextRunAt: new Date(0), priority: 0 });
         return undefined;
       }
       // what is being locked may have been looked for before this was due

@@ -24,7 +24,7 @@ const lockLifetime = 5_000;
 const limit = 500;
 /** How often Agenda looks for jobs of other processes: it hears of those that are due until its next look when they are. Milliseconds. */
 const processEvery = 5_000;
-/** When it is looked whether an attempt that waits for a place has been forgotten. Milliseconds. */
+/** After how long it is looked whether an attempt that waits for a place has been forgotten: its job says that it is due. Milliseconds. */
 const forgottenAfter = 600_000;
 /** How often it is looked whether the indexes are still there. Milliseconds. */
 const usualIndexInterval = 10_000;
@@ -92,7 +92,7 @@ export function createJobs(deps: JobsDeps): Jobs {
 
   const agenda = new Agenda({
     name: owner,
-    backend: createJobsBackend(db, collection),
+    backend: createJobsBackend(db, collection, { [waitingJob]: forgottenAfter }),
     processEvery,
     maxConcurrency: limit,
     defaultConcurrency: limit,
@@ -120,7 +120,7 @@ export function createJobs(deps: JobsDeps): Jobs {
   }
 
   const waiting = createWaitingJobs(async (bells) => {
-    await Promise.all(bells.map((bell) => save(waitingJob, bell, forgottenAfter)));
+    await Promise.all(bells.map((bell) => save(waitingJob, bell, 0)));
   });
 
   return {

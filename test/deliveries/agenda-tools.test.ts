@@ -124,7 +124,9 @@ describe("Agenda's own tools", () => {
       async () => [(await jobs()).map(({ data }) => (data as { deliveryId: string }).deliveryId), await unclaimed()],
       ([of, waiting]) => waiting !== undefined && waiting.length > 0 && waiting.every((id) => of?.includes(id)),
     );
-    expect(new Set((await jobs()).map(({ name }) => name))).to.deep.equal(new Set(['waiting delivery attempt']));
+    const shown = await jobs();
+    expect(new Set(shown.map(({ name }) => name))).to.deep.equal(new Set(['waiting delivery attempt']));
+    expect(new Set(shown.map(({ state }) => state)), 'due, and not begun').to.deep.equal(new Set(['queued']));
     const answering = setInterval(() => {
       for (const answer of open_.splice(0)) answer();
     }, 5);

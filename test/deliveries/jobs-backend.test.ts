@@ -49,7 +49,7 @@ describe('the storage of jobs', () => {
     const data = { appName, failCommands: ['delete'], errorCode: 11_602 };
     const failPoint = { configureFailPoint: 'failCommand', mode: { times: 1 }, data };
     await connection.getClient().db('admin').command(failPoint);
-    const removed = await repository.removeJobs({ id: job?._id }).catch(() => 'failed');
+    const removed = await repository.removeJobs({ id: String(job?._id) }).catch(() => 'failed');
     expect(removed).to.equal('failed');
     const byOthers = { lockedAt: new Date(), lastModifiedBy: 'wrk_2' };
     await db.collection('others').updateOne({}, { $set: byOthers });
