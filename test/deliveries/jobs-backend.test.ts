@@ -45,7 +45,9 @@ describe('the storage of jobs', () => {
     await connect();
     const now = new Date();
     await db.collection('others').insertOne({ name: 'delivery attempt', nextRunAt: now, data: {} });
-    const job = await repository.getNextJobToRun('delivery attempt', now, new Date(0), now, { lastModifiedBy: 'wrk_1' });
+    const job = await repository.getNextJobToRun('delivery attempt', now, new Date(0), now, {
+      lastModifiedBy: 'wrk_1',
+    });
     const data = { appName, failCommands: ['delete'], errorCode: 11_602 };
     const failPoint = { configureFailPoint: 'failCommand', mode: { times: 1 }, data };
     await connection.getClient().db('admin').command(failPoint);
