@@ -4,6 +4,10 @@ import type { TakeEvents } from '../events/take-events.ts';
 import type { Logger } from '../options.ts';
 import type { FanOut } from './fan-out.ts';
 
+/** How long there may be no room: then some events are taken all the same, for publications here may take all room for ever. Milliseconds. */
+const longestWait = 1_000;
+/** First attempts that are begun then. */
+const fewest = 50;
 /** Events in one page. */
 const pageSize = 200;
 /** Events whose failure is remembered, so that it is logged once. */
@@ -24,12 +28,12 @@ export interface FanOutSweepDeps {
 
 /** Fans out the events that nobody holds: those of processes without workers, of transactions, and those that somebody left. */
 export interface FanOutSweep {
-  /** The events that are next, as part of a query; `null` as long as there is no room for any. */
+  /** The events that are next, as part of a query; `null` as long as there is no room for any, but once a second. */
   page(): PartOfQuery | null;
   /** Takes those of that page that there is room for and that are still free, and begins their fan-outs; resolves with whether there may be more. */
   take(found: readonly UnfinishedEvent[]): Promise<boolean>;
-  /** Whether there may be some that wait for room. */
-  readonly isWaiting: boolean;
+  /** Whether there may be some that have waited for room, and need not any more. */
+  readonly mayGoOn: boolean;
 }
 
 /** A fan-out that fails holds up no other: its event is next again when its lease has lapsed. */
@@ -38,6 +42,11 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
   const failed = new Set<string>();
   /** Of the page. */
   let limit = 0;
+  /** When it was last looked what is next, by `performance.now()`. */
+  let lookedAt = Number.NEGATIVE_INFINITY;
+
+  /** First attempts that there is room for, or that are begun all the same. */
+  const wanted = () => deps.wanted() || (performance.now() - lookedAt > longestWait ? fewest : 0);
 
   async function begin({ event, lease }: LeasedEvent): Promise<void> {
     if (lease) await fanOut({ event: await settleSubscribers(event), lease });
@@ -46,7 +55,7 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
 
   /** Those at the beginning that there is room for. */
   function fitting(found: readonly UnfinishedEvent[]): string[] {
-    let left = deps.wanted();
+    let left = wanted();
     const ids: string[] = [];
     for (const { _id, targetCount } of found) {
       left -= targetCount;
@@ -67,11 +76,13 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
 
   return {
     page() {
-      limit = Math.min(pageSize, deps.wanted());
+      limit = Math.min(pageSize, wanted());
       return limit > 0 ? outbox.unfinished(limit) : null;
     },
     async take(found) {
+      if (limit === 0) return false;
       const ids = fitting(found);
+      lookedAt = performance.now();
       if (ids.length === 0) return false;
       const taken = await deps.take(ids, deps.lease);
       const results = await Promise.allSettled(taken.map(begin));
@@ -82,8 +93,8 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
       );
       return found.length === limit || ids.length < found.length;
     },
-    get isWaiting() {
-      return limit === 0;
+    get mayGoOn() {
+      return limit === 0 && wanted() > 0;
     },
   };
 }

@@ -88,7 +88,7 @@ export function createWorker(deps: WorkerDeps): Worker {
     },
     onRoomInAll() {
       backlog.drawOthers();
-      if (fanOuts.isWaiting && wantedOfEvents() > 0) sweep.hurry();
+      if (fanOuts.mayGoOn) sweep.hurry();
     },
   });
   const waiting = createRoomQueue({

@@ -87,6 +87,29 @@ describe('Workers', () => {
     expect((await worker.delivery(id, ended)).state).to.equal('delivered');
   });
 
+  it('deliver it also while what they publish themselves takes all room', async () => {
+    const worker = await gateway({ concurrency: 10 });
+    const publisher = await gateway();
+    await worker.start();
+    const published: Promise<unknown>[] = [];
+    const publish = () => void published.push(worker.publish(payment));
+    // so many wait for room at any time that the worker wants no more
+    let isOver = false;
+    receiver.answers((res) => {
+      if (!isOver) publish();
+      setTimeout(() => res.end(), 100);
+    });
+    for (let i = 0; i < 45; i += 1) publish();
+    await receiver.count(60);
+    const { id } = await publisher.publish(payment);
+    const hasCome = () => receiver.received.some(({ headers }) => headers['webhook-id'] === id);
+    for (let i = receiver.received.length; i < 500 && !hasCome(); i += 1) await receiver.count(i + 1);
+    isOver = true;
+    await Promise.all(published);
+
+    expect(hasCome()).to.equal(true);
+  });
+
   it('finish a fan-out that the publisher did not live to make', async () => {
     const worker = await gateway({ sweepInterval: 50 });
     const { id } = await worker.publish(payment);
