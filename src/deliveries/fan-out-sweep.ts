@@ -3,6 +3,7 @@ import type { SettleSubscribers } from '../events/settle-subscribers.ts';
 import type { TakeEvents } from '../events/take-events.ts';
 import type { Logger } from '../options.ts';
 import type { FanOut } from './fan-out.ts';
+import type { HeldEvents } from './held-events.ts';
 
 /** How long there may be no room: then some events are taken all the same, for publications here may take all room for ever. Milliseconds. */
 const longestWait = 1_000;
@@ -21,6 +22,8 @@ export interface FanOutSweepDeps {
   /** Makes sure that the event misses no webhook. @default it does not */
   readonly settleSubscribers?: SettleSubscribers;
   readonly fanOut: FanOut['fanOut'];
+  /** What is taken is held there. */
+  readonly heldEvents: Pick<HeldEvents, 'room'>;
   /** How many more attempts this process wants: it takes no more events than that at a time, but one at least. */
   readonly wanted: () => number;
   readonly logger: Logger;
@@ -38,7 +41,7 @@ export interface FanOutSweep {
 
 /** A fan-out that fails holds up no other: its event is next again when its lease has lapsed. */
 export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
-  const { outbox, settleSubscribers = async (event) => event, fanOut, logger } = deps;
+  const { outbox, settleSubscribers = async (event) => event, fanOut, heldEvents, logger } = deps;
   const failed = new Set<string>();
   /** Of the page. */
   let limit = 0;
@@ -46,7 +49,10 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
   let lookedAt = Number.NEGATIVE_INFINITY;
 
   /** First attempts that there is room for, or that are begun all the same. */
-  const wanted = () => deps.wanted() || (performance.now() - lookedAt > longestWait ? fewest : 0);
+  function wanted(): number {
+    if (heldEvents.room <= 0) return 0;
+    return deps.wanted() || (performance.now() - lookedAt > longestWait ? fewest : 0);
+  }
 
   async function begin({ event, lease }: LeasedEvent): Promise<void> {
     if (lease) await fanOut({ event: await settleSubscribers(event), lease });
@@ -55,11 +61,13 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
 
   /** Those at the beginning that there is room for. */
   function fitting(found: readonly UnfinishedEvent[]): string[] {
-    let left = wanted();
+    let attempts = wanted();
+    let bytes = heldEvents.room;
     const ids: string[] = [];
-    for (const { _id, targetCount } of found) {
-      left -= targetCount;
-      if (left < 0 && ids.length > 0) break;
+    for (const { _id, targetCount, size } of found) {
+      attempts -= targetCount;
+      bytes -= size;
+      if ((attempts < 0 || bytes < 0) && ids.length > 0) break;
       ids.push(_id);
     }
     return ids;

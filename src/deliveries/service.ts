@@ -184,7 +184,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     attempts,
     due: createDue(deliveries),
     watches: options.changeStreams ? watches : [],
-    fanOuts: { outbox, take, lease, settleSubscribers, fanOut: fanOut.fanOut },
+    fanOuts: { outbox, take, lease, settleSubscribers, fanOut: fanOut.fanOut, heldEvents },
     expireEvents: createRetention(deliveries, outbox, retention),
     jobs,
     logger,

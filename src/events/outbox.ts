@@ -35,6 +35,8 @@ export interface LeasedEvent {
 export interface UnfinishedEvent {
   readonly _id: string;
   readonly targetCount: number;
+  /** As it is stored. Bytes. */
+  readonly size: number;
 }
 
 /** What `$unionWith` takes. */
@@ -159,7 +161,12 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
           { $sort: { fanOutAt: 1, _id: 1 } },
           { $limit: limit },
           // of a broken event too: one that is not taken is never found to be broken
-          { $project: { targetCount: { $cond: [{ $isArray: '$targets' }, { $size: '$targets' }, 0] } } },
+          {
+            $project: {
+              targetCount: { $cond: [{ $isArray: '$targets' }, { $size: '$targets' }, 0] },
+              size: { $bsonSize: '$$ROOT' },
+            },
+          },
         ],
       };
     },

@@ -1,8 +1,10 @@
 import { expect } from 'chai';
+import { createFanOutSweep } from '../../src/deliveries/fan-out-sweep.ts';
+import { createHeldEvents } from '../../src/deliveries/held-events.ts';
 import { createOutbox } from '../../src/events/outbox.ts';
-import { createTakeEvents } from '../../src/events/take-events.ts';
+import { createRenewEvents, createTakeEvents } from '../../src/events/take-events.ts';
 import { freshDatabase } from '../support/mongo.ts';
-import { ended, fakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
+import { ended, fakeWebhooks, payment, quiet, startGateway, type TestGateway } from './gateway.ts';
 import { eventually } from './over-http.ts';
 import { startReceiver, type TestReceiver } from './receiver.ts';
 
@@ -103,6 +105,53 @@ describe('The sweep of unfinished fan-outs', () => {
       expect((await gateway.delivery(one, ended)).state, one).to.equal('delivered');
     }
     expect(logged).to.deep.equal([]);
+  });
+
+  it('takes no more events than may be in memory together, and goes on as soon as some of them have ended', async () => {
+    const { events } = gateway;
+    const size = 200 * 1024;
+    const large = Array.from({ length: 180 }, (_, i) => ({
+      _id: `evt_${String(i).padStart(4, '0')}`,
+      userId: 'usr_1',
+      idempotencyKey: `key ${i}`,
+      body: Buffer.alloc(size),
+      targets: ['wh_1'],
+      fanOut: 'pending',
+      fanOutAt: longAgo,
+      fanOutLeases: 0,
+    }));
+    await events.collection.insertMany(large as never[]);
+    const outbox = createOutbox(events);
+    const lease = 60_000;
+    const heldEvents = createHeldEvents({ renew: createRenewEvents(events), lease, logger: quiet });
+    const held: string[] = [];
+    const sweep = createFanOutSweep({
+      outbox,
+      take: createTakeEvents(events),
+      lease,
+      async fanOut(event) {
+        heldEvents.hold(event);
+        held.push(event.event._id);
+      },
+      heldEvents,
+      wanted: () => 1_000,
+      logger: quiet,
+    });
+    async function look(): Promise<boolean> {
+      const page = sweep.page();
+      return sweep.take(page ? await events.aggregate(page.pipeline as never) : []);
+    }
+    while (await look());
+
+    expect(held.length * size).to.be.within(30 * 1024 * 1024, 32 * 1024 * 1024);
+    const before = held.length;
+    for (const id of held.slice(0, 3)) heldEvents.release(id);
+    while (await look());
+    expect(held.length).to.be.within(before + 1, before + 3);
+    for (const id of held) heldEvents.release(id);
+    while (await look());
+    expect(held).to.have.length(large.length);
+    for (const id of held) heldEvents.release(id);
   });
 
   it('reads a page as a range of an index, however many events are pending and wherever the page begins', async () => {

@@ -48,6 +48,7 @@ describe('What is due longest', () => {
         take: async () => [],
         lease: 4_500,
         fanOut: async () => {},
+        heldEvents: { room: 1 },
       },
       expireEvents: async () => {},
       jobs: {
