@@ -1,11 +1,11 @@
-import type { Outbox, StoredEvent } from '../events/outbox.ts';
+import type { HeldEvent, Outbox, StoredEvent } from '../events/outbox.ts';
 import type { FanOuts } from '../events/service.ts';
 import { derivedId } from '../ids.ts';
 import type { Logger } from '../options.ts';
 import type { FirstAttempt, Receiver } from './attempt.ts';
 import type { AttemptRef, WebhookRef } from './attempt-ref.ts';
 import type { FirstWrites } from './first-writes.ts';
-import type { HeldEvent, HeldEvents } from './held-events.ts';
+import type { HeldEvents } from './held-events.ts';
 import { margin } from './leases.ts';
 import type { DeliveryDocument } from './model.ts';
 import type { RoomQueue } from './room-queue.ts';
@@ -210,14 +210,14 @@ export function createFanOut(deps: FanOutDeps): FanOut {
 
   return {
     prepare(event) {
-      if (!deps.isWorking() || deps.heldEvents.room <= 0) return { lease: 0, begin: deps.wake };
+      if (!deps.isWorking() || deps.heldEvents.room <= 0) return null;
       const receivers = read(event);
       const readAt = performance.now();
       return {
         lease: deps.lease,
-        begin({ event, lease }) {
+        begin(held) {
           const isRecent = performance.now() - readAt < recent;
-          if (lease) start({ event, lease }, isRecent ? receivers : none).catch((error) => putOff(event, error));
+          start(held, isRecent ? receivers : none).catch((error) => putOff(held.event, error));
         },
       };
     },

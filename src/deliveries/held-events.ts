@@ -1,4 +1,4 @@
-import type { FanOutLease, LeasedEvent, StoredEvent } from '../events/outbox.ts';
+import type { HeldEvent, StoredEvent } from '../events/outbox.ts';
 import type { RenewEvents } from '../events/take-events.ts';
 import type { Logger } from '../options.ts';
 import { createPeriodic } from '../periodic.ts';
@@ -12,9 +12,6 @@ const weightLimit = 32 * 1024 * 1024;
 /** What an event weighs beside its body, and each of its targets. Bytes. */
 const eventWeight = 4_096;
 const targetWeight = 512;
-
-/** An event that this process has the right to fan out. */
-export type HeldEvent = LeasedEvent & { readonly lease: FanOutLease };
 
 /** The events whose fan-out is under way here: what they weigh together, and their leases. */
 export interface HeldEvents {

@@ -20,7 +20,7 @@ export function createStoreDelivery(deps: {
   return async function storeDelivery(userId, deliveryId) {
     const event = await unstored.eventOf(userId, deliveryId);
     const [taken] = event ? await take([event._id], deps.lease) : [];
-    if (!taken?.lease) return false;
+    if (!taken) return false;
     await fanOut.fanOut({ event: await settleSubscribers(taken.event), lease: { ...taken.lease, isFirst: false } });
     return true;
   };

@@ -9,7 +9,7 @@ import { firstId } from '../ids.ts';
 import { createInsertEvent, withFanOut } from './insert-events.ts';
 import type { EventDocument, EventModel } from './model.ts';
 
-/** An event as it is kept. Its body is there where it was just written, and not where it was read. */
+/** An event as it is kept. Its body is there where the event was just written, or taken to be fanned out. */
 export type StoredEvent = Omit<EventDocument, 'body'> & Partial<Pick<EventDocument, 'body'>>;
 
 /** An event about to be written; the database adds the time it was accepted. */
@@ -29,6 +29,11 @@ export interface FanOutLease {
 export interface LeasedEvent {
   readonly event: StoredEvent;
   readonly lease: FanOutLease | null;
+}
+
+/** An event whose deliveries this process has the right to make. */
+export interface HeldEvent extends LeasedEvent {
+  readonly lease: FanOutLease;
 }
 
 /** An event that may be fanned out. */

@@ -11,7 +11,7 @@ import { latestElection } from './elections.ts';
 import { createEnvelope } from './envelope.ts';
 import type { EventModel, OwnerModel } from './model.ts';
 import { createOpenTransactions } from './open-transactions.ts';
-import { createOutbox, type LeasedEvent, type NewEvent, type StoredEvent } from './outbox.ts';
+import { createOutbox, type HeldEvent, type LeasedEvent, type NewEvent, type StoredEvent } from './outbox.ts';
 import {
   type Audience,
   checkText,
@@ -27,18 +27,21 @@ import { createMajorityCheck } from './write-concern.ts';
 
 /** Makes the deliveries of events. Nothing here rejects: what goes wrong is left to a sweep. */
 export interface FanOuts {
-  /** Called before an event is stored: what its first attempts take is read in the meantime. */
-  prepare(event: Pick<NewEvent, 'type' | 'test' | 'userId' | 'targets'>): PreparedFanOut;
-  /** There is an event that some process has to fan out. */
+  /**
+   * Called before an event is stored: what its first attempts take is read in the meantime. `null` where this process leaves the
+   * event to others.
+   */
+  prepare(event: Pick<NewEvent, 'type' | 'test' | 'userId' | 'targets'>): PreparedFanOut | null;
+  /** A stored event waits for a process that fans it out. */
   wake(): void;
 }
 
-/** The fan-out of one event. */
+/** The fan-out of one event, which this process is about to make. */
 export interface PreparedFanOut {
-  /** How long others are to leave it to this process; 0 where it leaves it to them. Milliseconds. */
+  /** How long others are to leave the event to this process. Milliseconds. */
   readonly lease: number;
   /** To be called when the event is stored under that lease. */
-  begin(leased: LeasedEvent): void;
+  begin(held: HeldEvent): void;
 }
 
 export interface EventServiceDeps {
@@ -69,12 +72,13 @@ export interface EventService {
   publish(input: EventInput, options?: PublishOptions): Promise<PublishedEvent>;
   /**
    * Stores the type's example, about this account, for one webhook, marked as a test: one attempt, which is the caller's to make
-   * as long as the lease lasts.
+   * as long as the lease lasts (milliseconds).
+   * @throws GatewayError `unknown_event_type`, `database_unavailable`, or `publish_unconfirmed`
    */
   publishTest(target: { userId: string; type: string; webhookId: string; lease: number }): Promise<LeasedEvent>;
   /**
-   * Runs `fn` in a transaction (majority, journaled, snapshot), again when the database asks for it, and starts the
-   * deliveries of what it published right after the commit.
+   * Runs `fn` in a transaction (majority, journaled, snapshot), again when the database asks for it, and has
+   * workers look for what it published right after the commit.
    * @param within how long it may take, in milliseconds; what is not committed by then is undone. @default 120 s of tries
    */
   transaction<T>(fn: (session: ClientSession) => Promise<T>, within?: number): Promise<T>;
@@ -144,12 +148,12 @@ export function createEventService(deps: EventServiceDeps): EventService {
   /** Stores the event and has its deliveries made; resolves with the event, or the one that has its idempotency key. */
   async function store(event: NewEvent, until: number): Promise<StoredEvent> {
     const prepared = fanOut.prepare(event);
-    const { event: stored, lease } = await outbox.store(event, prepared.lease, until);
+    const { event: stored, lease } = await outbox.store(event, prepared?.lease ?? 0, until);
     requireSame(event, stored);
     if (stored.fanOut === 'done') return stored;
     // an event is acknowledged when it is certain whom it goes to
     const settled = await settleSubscribers(stored);
-    if (lease) prepared.begin({ event: settled, lease });
+    if (prepared && lease) prepared.begin({ event: settled, lease });
     else fanOut.wake();
     return settled;
   }

@@ -3,14 +3,14 @@ import { bareWrites, durableCollection, inOneBatch } from '../collection.ts';
 import { createDatabaseClock, type DatabaseClock, readMoment } from '../database-clock.ts';
 import { proven } from './insert-events.ts';
 import type { EventModel } from './model.ts';
-import type { LeasedEvent, StoredEvent } from './outbox.ts';
+import type { HeldEvent, StoredEvent } from './outbox.ts';
 
 /**
  * Takes the events of these ids whose fan-out is not done and that no other process holds. What was taken is confirmed by a majority:
  * first attempts are sent under this lease alone.
  * @param lease milliseconds
  */
-export type TakeEvents = (ids: readonly string[], lease: number) => Promise<LeasedEvent[]>;
+export type TakeEvents = (ids: readonly string[], lease: number) => Promise<HeldEvent[]>;
 
 /**
  * Extends the leases of events whose fan-out is not done and that nobody else has taken since.

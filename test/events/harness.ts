@@ -11,7 +11,7 @@ export const payment = {
 } as const;
 
 /** The fan-out of a process without workers. */
-export const noFanOut: FanOuts = { prepare: () => ({ lease: 0, begin() {} }), wake() {} };
+export const noFanOut: FanOuts = { prepare: () => null, wake() {} };
 
 /**
  * The event service alone, as of a process with workers: what it would fan out is written down, and `woken` where it leaves that to sweeps.
