@@ -13,7 +13,7 @@ import { persist } from './persist.ts';
 
 /** A first attempt that is not over after so long is stored as claimed. Milliseconds. */
 const storeAfter = 250;
-/** How often it is looked for those. Milliseconds. */
+/** How often they are looked for. Milliseconds. */
 const lookInterval = 50;
 /** Deliveries in one write. */
 const most = 500;
@@ -62,7 +62,7 @@ interface Unwritten {
   readonly settle: (failure?: Error) => void;
 }
 
-type Inserted = { readonly isNew: boolean } | { readonly error: unknown };
+type InsertResult = { readonly isNew: boolean } | { readonly error: unknown };
 
 interface Retry {
   readonly document: DeliveryDocument;
@@ -82,7 +82,7 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
   /** The oldest first. */
   const unwritten = new Map<Claim, Unwritten>();
 
-  const inserts = createGroup<DeliveryDocument, Inserted>({
+  const inserts = createGroup<DeliveryDocument, InsertResult>({
     most,
     atOnce,
     linger,

@@ -44,7 +44,7 @@ export interface ManualLease {
   until: Date;
 }
 
-/** One event on its way to one webhook. This document decides everything; jobs are only bells. */
+/** One event on its way to one webhook. This document decides everything; jobs only tell workers when to look. */
 export interface DeliveryDocument {
   /** `dlv_…`, derived from event and webhook: a second fan-out makes no second delivery. */
   _id: string;

@@ -5,15 +5,15 @@ export interface RoomQueueDeps {
   readonly limit: number;
   /** Milliseconds. */
   readonly maxWait: number;
-  /** Whether there will be room of a webhook when one of its attempts ends. */
+  /** Whether a first attempt of this webhook may wait: there will be room for it when another one of the webhook ends. */
   readonly mayWait: (webhook: WebhookRef) => boolean;
 }
 
-/** First attempts that wait in memory until there is room for them: what is not stored yet is then stored once, with its outcome. */
+/** First attempts that wait in memory until there is room for them. Their deliveries are then stored once, with their outcome. */
 export interface RoomQueue {
   /** How many wait. */
   readonly size: number;
-  /** Whether some of this webhook wait, which come before any other of it. */
+  /** Whether attempts of this webhook wait here: they come before any other of it. */
   has(webhookId: string): boolean;
   /**
    * Has `begin` called as soon as there may be room, and again until it has begun; resolves then, or when that has taken too

@@ -25,7 +25,7 @@ interface Look {
 /** An event, and whether each of its targets has its delivery. */
 const fannedOutFields = { targets: 1, fanOut: 1 } as const;
 
-/** How events stand, told from their deliveries; a target whose delivery is not stored yet waits for its first attempt. */
+/** How events stand, told from their deliveries; a target whose delivery is not stored yet counts as pending. */
 export function createEventStandings(model: DeliveryModel, eventModel: EventModel): EventStandings {
   const collection = durableCollection(model);
   const events = durableCollection(eventModel);
@@ -56,7 +56,7 @@ export function createEventStandings(model: DeliveryModel, eventModel: EventMode
     return new Map([...counts].map(([id, deliveries]) => [id, toStanding(deliveries)]));
   }
 
-  /** The newest events whose fan-out is not done, and the millisecond that all of them are found down to; '' when there are no more. */
+  /** The newest events whose fan-out is not done, and the millisecond down to which all are found; '' when there are no more. */
   async function lookForUnfinished(userId: string, type: string | undefined, after: string | undefined) {
     const filter = {
       userId,

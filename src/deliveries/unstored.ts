@@ -9,13 +9,13 @@ import type { DeliveryPage, ShownDelivery } from './history.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
 import { attemptsAllowed } from './schedule.ts';
 
-/** Deliveries that are not stored yet: their event tells of them, and they wait for their first attempt. */
+/** Deliveries that are not stored yet, derived from their event: the first attempt has not begun, or has no outcome yet. */
 export interface Unstored {
   /** `null` where it is stored, or there is none. */
   find(userId: string, id: string): Promise<ShownDelivery | null>;
-  /** The same of what a majority has, where a usual read has found none: `null` is certain. @throws UnansweredError when it cannot be confirmed */
+  /** The same of what a majority of the members has, to be asked where a usual read has found none: `null` is certain. @throws UnansweredError when it cannot be confirmed */
   findConfirmed(userId: string, id: string): Promise<ShownDelivery | null>;
-  /** The event whose delivery it is, where its fan-out is not done. */
+  /** The event of the delivery; `null` where its fan-out is done, or there is none. */
   eventOf(userId: string, id: string): Promise<StoredEvent | null>;
   /** Newest first, at least so many of a page if there are as many. */
   list(
@@ -52,7 +52,7 @@ export function createUnstored(
       const targets = webhookId === undefined ? event.targets : [webhookId];
       return targets.map((target) => firstDelivery(event, target, attemptsAllowed(retryDelays, event.test)));
     } catch {
-      // a broken event is nothing that a list fails for; the sweep logs it
+      // a list does not fail because of a broken event, which the sweep logs
       return [];
     }
   }
@@ -99,7 +99,7 @@ export function createUnstored(
     return delivery ? shown(delivery) : null;
   }
 
-  /** The unstored deliveries of the newest events, so many; and whether these were all. */
+  /** The deliveries of so many events whose fan-out is not done, newest first, stored or not; and whether there are no more. */
   async function look(userId: string, page: DeliveryPage, range: { $gte: string; $lt?: string }, count: number) {
     const { webhookId, eventId, type } = page;
     const { $gte: from, $lt: before } = range;

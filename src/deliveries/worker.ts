@@ -47,7 +47,7 @@ export interface Worker {
   onBell(bell: ScheduledRef): void;
   /** Something of this webhook is due. */
   onDue(webhook: WebhookRef): void;
-  /** Somebody has to fan out an event. */
+  /** A stored event waits for a process that fans it out. */
   onEvent(): void;
   /** Whether attempts are made here. */
   readonly isWorking: boolean;

@@ -6,7 +6,7 @@ import { createGroup } from '../group-commit.ts';
 import { isProven } from './elections.ts';
 import type { LeasedEvent, NewEvent, StoredEvent } from './outbox.ts';
 
-type Outcome = LeasedEvent | { readonly error: unknown };
+type InsertResult = LeasedEvent | { readonly error: unknown };
 
 /** An event to be inserted. */
 interface Insertion {
@@ -20,7 +20,7 @@ const most = 150;
 /** Writes on their way: while one waits for its journal, the next is made. */
 const atOnce = 2;
 
-/** As it is inserted. There is nothing left to do for one that is known to be for nobody. */
+/** The event as it is inserted: its fan-out is done where it is known to go to nobody. */
 export function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElection'>>(
   event: Event,
 ): Event & Pick<StoredEvent, 'fanOut'> {
@@ -28,7 +28,7 @@ export function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElect
   return { ...event, fanOut: isDone ? 'done' : 'pending' };
 }
 
-/** Without the mark that its subscribers are unproven, where a write by the primary of this election has proved them. */
+/** Without its `lookupElection` where a write by the primary of that election has proved whom the event goes to. */
 export function proven(event: StoredEvent, writtenIn: string): StoredEvent {
   const { lookupElection, ...rest } = event;
   return lookupElection !== undefined && isProven(lookupElection, writtenIn) ? rest : event;
@@ -53,7 +53,7 @@ export function createInsertEvent(
     }
   }
 
-  const inserts = createGroup<Insertion, Outcome>({
+  const inserts = createGroup<Insertion, InsertResult>({
     most,
     atOnce,
     async write(group) {
@@ -66,7 +66,7 @@ export function createInsertEvent(
         return withFanOut({ ...event, acceptedAt, fanOutAt, fanOutLeases: lease > 0 ? 1 : 0 });
       });
       const { failures, electionId = 'standalone' } = await insertTwice(events);
-      return events.map((event, i): Outcome => {
+      return events.map((event, i): InsertResult => {
         const error = failures.get(i);
         if (error && !isDuplicateKey(error, '_id')) return { error };
         const lease = group[i]?.lease ?? 0;
@@ -77,8 +77,8 @@ export function createInsertEvent(
   });
 
   return async function insertEvent(insertion, until) {
-    const outcome = await inserts.addUntil(insertion, until);
-    if ('error' in outcome) throw outcome.error;
-    return outcome;
+    const result = await inserts.addUntil(insertion, until);
+    if ('error' in result) throw result.error;
+    return result;
   };
 }

@@ -19,9 +19,9 @@ export interface EventDocument {
   skipped: string[];
   /** `pending` until every target has its delivery. */
   fanOut: 'pending' | 'done';
-  /** The end of the lease of the process that makes its deliveries, by the database's clock: in the past means whoever asks may take it. */
+  /** The end of the lease of the process that makes its deliveries, by the database's clock: in the past means that any process may take it. */
   fanOutAt: Date;
-  /** How many leases there have been: after the first one, deliveries may have been made. */
+  /** How many leases there have been; renewing one adds none. After the first one, deliveries may have been made. */
   fanOutLeases: number;
   /** Random, new with every lease that a sweep takes. */
   fanOutToken?: string;
