@@ -424,7 +424,7 @@ export interface paths {
          * List deliveries
          * @description Lists the deliveries of your account's events, newest first, as long as they are kept (30 days unless the operator
          *     says otherwise). A delivery is one event on its way to one webhook. When `has_more` is true, ask again with `after`
-         *     set to the last id of this page.
+         *     set to `next_after`, or to the last id of this page where there is none.
          */
         get: operations["listDeliveries"];
         put?: never;
@@ -1575,6 +1575,13 @@ export interface components {
             data: components["schemas"]["DeliverySummary"][];
             /** @description Whether there are more deliveries after this page. */
             has_more: boolean;
+            /**
+             * @description What to set `after` to for the next page. Only there when that is not the last id of this page: while thousands
+             *     of events wait for their first attempt, a list looks at a bounded number of them, so a page may have fewer
+             *     deliveries than its `limit`, or none.
+             * @example dlv_01kaj3m5x50000000000000000
+             */
+            next_after?: string;
         };
         WebhookTest: {
             /** @description A type that the webhook is subscribed to. */

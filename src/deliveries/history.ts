@@ -1,7 +1,7 @@
 import { durableCollection } from '../collection.ts';
 import { createReadConfirmed } from '../confirmed-reads.ts';
 import { GatewayError } from '../errors.ts';
-import { checkUserId, firstId, isId } from '../ids.ts';
+import { checkUserId, firstId, isId, timeOf } from '../ids.ts';
 import type { AttemptRecord, DeliveryDocument, DeliveryModel, DeliveryState } from './model.ts';
 import { createPresentTypes, mostRanges, type PresentTypes } from './present-types.ts';
 import type { Unstored } from './unstored.ts';
@@ -45,16 +45,21 @@ export type ListedDelivery = Pick<
 /** A delivery as it is shown by itself. */
 export type ShownDelivery = ListedDelivery & Pick<DeliveryDocument, 'attempts'>;
 
+/** A page of deliveries. */
+export interface DeliveryList {
+  readonly deliveries: ListedDelivery[];
+  readonly hasMore: boolean;
+  /** What the next page follows, where that is not the last delivery of this one. */
+  readonly nextAfter?: string;
+}
+
 /** The deliveries of an account, as long as they are kept. */
 export interface DeliveryHistory {
   /**
    * Newest first.
    * @throws GatewayError `invalid_value`
    */
-  list(
-    userId: string,
-    page?: DeliveryPage,
-  ): Promise<{ readonly deliveries: ListedDelivery[]; readonly hasMore: boolean }>;
+  list(userId: string, page?: DeliveryPage): Promise<DeliveryList>;
   /** @throws GatewayError `delivery_not_found`, also for another account's */
   get(userId: string, id: string): Promise<ShownDelivery>;
 }
@@ -159,7 +164,7 @@ export function createDeliveryHistory(
       checkPage(page);
       const { limit = pageLimit } = page;
       // before the others: what is stored in between is found by them
-      const [waiting, queries] = await Promise.all([
+      const [{ deliveries: waiting, time }, queries] = await Promise.all([
         unstored.list(userId, page, idRange(page), limit + 1),
         queriesFor(userId, page, presentTypes),
       ]);
@@ -174,9 +179,14 @@ export function createDeliveryHistory(
       );
       const stored = answers.flat();
       const known = new Set(stored.map(({ _id }) => _id));
-      const found = [...stored, ...waiting.filter(({ _id }) => !known.has(_id))];
+      const all = [...stored, ...waiting.filter(({ _id }) => !known.has(_id))];
+      // below, deliveries that are not stored may be missing
+      const found = all.filter(({ _id }) => timeOf(_id) >= time);
       if (answers.length > 1 || waiting.length > 0) found.sort((a, b) => (a._id < b._id ? 1 : -1));
-      return { deliveries: found.slice(0, limit), hasMore: found.length > limit };
+      if (found.length > limit || time === '') {
+        return { deliveries: found.slice(0, limit), hasMore: found.length > limit };
+      }
+      return { deliveries: found, hasMore: true, nextAfter: `dlv_${time}${'0'.repeat(16)}` };
     },
 
     async get(userId, id) {

@@ -45,8 +45,9 @@ export function deliveryOperations(deps: DeliveryRoutesDeps): OperationTable {
   return {
     listDeliveries: {
       async handle({ principal, query }) {
-        const { deliveries, hasMore } = await deps.history.list(principal.userId, toPage(query));
-        const body = { data: deliveries.map(toSummaryBody), has_more: hasMore };
+        const { deliveries, hasMore, nextAfter } = await deps.history.list(principal.userId, toPage(query));
+        const data = deliveries.map(toSummaryBody);
+        const body = { data, has_more: hasMore, ...(nextAfter && { next_after: nextAfter }) };
         return { status: 200, body: body satisfies Schemas['DeliveryList'] };
       },
     },

@@ -1,6 +1,6 @@
 import { durableCollection, inOneBatch } from '../collection.ts';
 import type { EventStanding, EventStandings, FannedOut } from '../events/history.ts';
-import type { EventModel } from '../events/model.ts';
+import type { EventDocument, EventModel } from '../events/model.ts';
 import { timeOf, withoutLastTime } from '../ids.ts';
 import { eventState } from './event-state.ts';
 import type { DeliveryModel, DeliveryState } from './model.ts';
@@ -23,7 +23,8 @@ interface Look {
 }
 
 /** An event, and whether each of its targets has its delivery. */
-const fannedOutFields = { targets: 1, fanOut: 1 } as const;
+const fannedOutFields = { type: 1, targets: 1, fanOut: 1 } as const;
+type UnfinishedOne = FannedOut & Pick<EventDocument, 'type'>;
 
 /** How events stand, told from their deliveries; a target whose delivery is not stored yet counts as pending. */
 export function createEventStandings(model: DeliveryModel, eventModel: EventModel): EventStandings {
@@ -61,17 +62,18 @@ export function createEventStandings(model: DeliveryModel, eventModel: EventMode
     const filter = {
       userId,
       fanOut: 'pending' as const,
-      ...(type !== undefined && { type: { $eq: type } }),
       ...(after !== undefined && { _id: { $lt: after } }),
     };
     const found = await events
-      .find<FannedOut>(filter, { projection: fannedOutFields, hint: 'userPending', ...inOneBatch })
+      .find<UnfinishedOne>(filter, { projection: fannedOutFields, hint: 'userPending', ...inOneBatch })
       .sort({ _id: -1 })
       .limit(mostSeen)
       .toArray();
-    if (found.length < mostSeen) return { found, time: '' };
+    // a filter of the type would have the database look at all of them for a few
+    const ofType = (one: UnfinishedOne) => type === undefined || one.type === type;
+    if (found.length < mostSeen) return { found: found.filter(ofType), time: '' };
     const whole = withoutLastTime(found);
-    return { found: whole, time: timeOf(whole.at(-1)?._id ?? '') };
+    return { found: whole.filter(ofType), time: timeOf(whole.at(-1)?._id ?? '') };
   }
 
   /** Reads so many deliveries below an id, newest first, as whole milliseconds: ids within one are in no order. */

@@ -17,21 +17,37 @@ export interface Unstored {
   findConfirmed(userId: string, id: string): Promise<ShownDelivery | null>;
   /** The event of the delivery; `null` where its fan-out is done, or there is none. */
   eventOf(userId: string, id: string): Promise<StoredEvent | null>;
-  /** Newest first, at least so many of a page if there are as many. */
-  list(
-    userId: string,
-    page: DeliveryPage,
-    range: { $gte: string; $lt?: string },
-    limit: number,
-  ): Promise<ShownDelivery[]>;
+  /** At least so many of a page if there are as many. Looks at a bounded number of events. */
+  list(userId: string, page: DeliveryPage, range: IdRange, limit: number): Promise<UnstoredList>;
+}
+
+/** Ids of deliveries. */
+interface IdRange {
+  readonly $gte: string;
+  readonly $lt?: string;
+}
+
+export interface UnstoredList {
+  /** Newest first. */
+  readonly deliveries: ShownDelivery[];
+  /** The millisecond that all are found down to; '' when there are no more. */
+  readonly time: string;
 }
 
 const shown = (delivery: DeliveryDocument): ShownDelivery => ({ ...delivery, inFlight: false });
 const withoutBody = { body: 0 } as const;
+/** Events that one list looks at: beyond, it says how far it has come. */
+const mostSeen = 2_000;
 /** Deliveries in one confirming read. */
 const mostConfirmed = 500;
 /** How long the first of many waits for others: a flood costs the database few writes. Milliseconds. */
 const confirmLinger = 50;
+
+/** Sorts after the events that have a delivery before this id, and before those of later milliseconds. */
+function eventsBelow(deliveryId: string): string {
+  const isFirst = deliveryId <= `dlv_${timeOf(deliveryId)}${'0'.repeat(16)}`;
+  return `evt_${timeOf(deliveryId)}${isFirst ? '' : '~'}`;
+}
 
 /** A delivery that somebody asks for. */
 interface Asked {
@@ -99,30 +115,32 @@ export function createUnstored(
     return delivery ? shown(delivery) : null;
   }
 
-  /** The deliveries of so many events whose fan-out is not done, newest first, stored or not; and whether there are no more. */
-  async function look(userId: string, page: DeliveryPage, range: { $gte: string; $lt?: string }, count: number) {
-    const { webhookId, eventId, type } = page;
-    const { $gte: from, $lt: before } = range;
-    const filter = {
-      userId,
-      fanOut: 'pending' as const,
-      _id: {
-        $gte: `evt_${timeOf(from)}`,
-        ...(before !== undefined && { $lt: `evt_${timeOf(before)}~` }),
-        ...(eventId !== undefined && { $eq: eventId }),
-      },
-      ...(type !== undefined && { type: { $eq: type } }),
-      ...(webhookId !== undefined && { targets: webhookId }),
-    };
+  /** So many events whose fan-out is not done, newest first, as whole milliseconds: the ids of their deliveries are in another order within one. */
+  async function look(userId: string, within: { $gte: string; $lt?: string; $eq?: string }, count: number) {
+    const options = { projection: withoutBody, hint: 'userPending', ...inOneBatch } as const;
+    const pending = { userId, fanOut: 'pending' as const };
     const found = await events
-      .find(filter, { projection: withoutBody, hint: 'userPending', ...inOneBatch })
+      .find({ ...pending, _id: within }, options)
       .sort({ _id: -1 })
       .limit(count)
       .toArray();
-    const isAll = found.length < count;
-    const whole = isAll ? found : withoutLastTime(found);
-    const inRange = ({ _id }: DeliveryDocument) => _id >= from && (before === undefined || _id < before);
-    return { found: whole.flatMap((event) => deliveriesOf(event, webhookId)).filter(inRange), isAll };
+    if (found.length < count) return { found, time: '' };
+    const whole = withoutLastTime(found);
+    const time = timeOf((whole.at(-1) ?? found.at(-1))?._id ?? '');
+    if (whole.length > 0) return { found: whole, time };
+    // one millisecond has more than that
+    const all = { ...pending, _id: { ...within, $gte: `evt_${time}` } };
+    return { found: await events.find(all, options).toArray(), time };
+  }
+
+  /** What of these is on the page. A filter of the events themselves would have the database look at all of them for a few. */
+  async function unstoredOf(found: readonly StoredEvent[], { type, webhookId }: DeliveryPage, { $gte, $lt }: IdRange) {
+    const asked = found.filter(
+      (event) =>
+        (type === undefined || event.type === type) && (webhookId === undefined || event.targets?.includes(webhookId)),
+    );
+    const made = asked.flatMap((event) => deliveriesOf(event, webhookId));
+    return withoutStored(made.filter(({ _id }) => _id >= $gte && ($lt === undefined || _id < $lt)));
   }
 
   return {
@@ -130,13 +148,18 @@ export function createUnstored(
     find: async (userId, id) => show(await eventOf(userId, id), id),
     findConfirmed: async (userId, id) => show(await confirmed.add({ userId, id }), id),
     async list(userId, page, range, limit) {
-      if (page.state !== undefined && page.state !== 'pending') return [];
-      for (let count = limit + 1; ; count *= 4) {
-        const { found, isAll } = await look(userId, page, range, count);
-        const unstored = await withoutStored(found);
-        if (isAll || unstored.length >= limit) {
-          return unstored.sort((a, b) => (a._id < b._id ? 1 : -1)).map(shown);
+      if (page.state !== undefined && page.state !== 'pending') return { deliveries: [], time: '' };
+      const { $gte: from, $lt: before } = range;
+      const oldest = { $gte: `evt_${timeOf(from)}`, ...(page.eventId !== undefined && { $eq: page.eventId }) };
+      const found: DeliveryDocument[] = [];
+      let below = before && eventsBelow(before);
+      for (let seen = 0, count = limit + 1; ; seen += count, count = Math.min(count * 4, mostSeen - seen)) {
+        const part = await look(userId, { ...oldest, ...(below !== undefined && { $lt: below }) }, count);
+        found.push(...(await unstoredOf(part.found, page, range)));
+        if (part.time === '' || found.length >= limit || seen + count >= mostSeen) {
+          return { deliveries: found.sort((a, b) => (a._id < b._id ? 1 : -1)).map(shown), time: part.time };
         }
+        below = `evt_${part.time}`;
       }
     },
   };

@@ -39,6 +39,7 @@ describe('Whatever is asked for, a list', function () {
   let started: string[] = [];
   let webhook: string;
   let event: string;
+  let userId = 'usr_1';
   /** One amid the others, from which a cursor goes on. */
   const amid = { event: '', delivery: '', key: '', moment: '' };
 
@@ -170,7 +171,7 @@ describe('Whatever is asked for, a list', function () {
       ...loopbackOptions,
       mongo: connection,
       secretKeys: [newSecretKey()],
-      authenticate: () => ({ userId: 'usr_1', scopes }),
+      authenticate: () => ({ userId, scopes }),
     });
     server = await listen(express().use(gateway.router));
     await store();
@@ -297,4 +298,85 @@ describe('Whatever is asked for, a list', function () {
       expect(pages).to.be.at.most(Math.ceil(total / 100) + 2);
     });
   }
+
+  describe('while thousands of events wait for their first attempt,', () => {
+    const flood = 10_000;
+    /** Of another type, and to another webhook: the oldest. */
+    const few = 3;
+    const [usual, seldom] = ['credits.low', 'payment.completed'] as const;
+    const [toMost, toFew] = [newId('wh', now), newId('wh', now)];
+
+    function waiting(at: Date, type: string) {
+      const _id = newId('evt', at.getTime());
+      return {
+        _id,
+        userId,
+        type,
+        test: false,
+        created: at,
+        acceptedAt: at,
+        body: Buffer.from(JSON.stringify({ id: _id, type, created: at.toISOString(), data: {} })),
+        targets: [type === usual ? toMost : toFew],
+        skipped: [],
+        fanOut: 'pending',
+        fanOutAt: new Date(now + 3_600_000),
+        fanOutLeases: 1,
+        idempotencyKey: _id,
+        deliveryKey: Buffer.alloc(32),
+      };
+    }
+
+    before(async () => {
+      for (const [account, spread] of [
+        ['usr_2', 1],
+        // all but the few in one millisecond
+        ['usr_3', 0],
+      ] as const) {
+        userId = account;
+        const typeOf = (i: number) => (i < few ? seldom : usual);
+        const timeOf = (i: number) => new Date(now - 60_000 + (i < few ? 0 : 1 + i * spread));
+        const events = Array.from({ length: flood }, (_, i) => waiting(timeOf(i), typeOf(i)));
+        await insert('events', events);
+      }
+    });
+    after(() => {
+      userId = 'usr_1';
+    });
+
+    const lists: [string, number][] = [
+      ['deliveries?state=pending', 100],
+      [`deliveries?type=${seldom}`, 2_100],
+      [`deliveries?webhook_id=${toFew}`, 2_100],
+      [`events?state=pending&type=${seldom}`, 2_100],
+    ];
+    for (const [path, bound] of lists) {
+      it(`GET /v1/${path.replace(toFew, 'WEBHOOK')} costs 15 commands and ${bound} keys of an index at most`, async () => {
+        userId = 'usr_2';
+        const cost = await costOf(`/v1/${path}&limit=20`);
+        expect(cost.commands, 'commands').to.be.within(1, 15);
+        expect(cost.keys, 'keys').to.be.at.most(bound);
+        expect(cost.documents, 'documents').to.be.at.most(bound);
+        for (const plan of cost.plans) expect(plan).to.match(/^(IXSCAN|IDHACK|EXPRESS|DISTINCT_SCAN|EOF)/);
+      });
+    }
+
+    for (const account of ['usr_2', 'usr_3']) {
+      for (const path of [`deliveries?type=${seldom}`, `deliveries?webhook_id=${toFew}`]) {
+        it(`${path.replace(toFew, 'WEBHOOK')} of ${account} is walked to the few that it asks for`, async () => {
+          userId = account;
+          const seen: string[] = [];
+          let pages = 0;
+          for (let after = '', hasMore = true; hasMore; pages += 1) {
+            const page = await get(`/v1/${path}${after && `&after=${after}`}`);
+            seen.push(...page.data.map(({ event_id }: { event_id: string }) => event_id));
+            hasMore = page.has_more && pages < flood;
+            if (hasMore) after = page.next_after ?? seen.at(-1);
+          }
+          expect(new Set(seen).size).to.equal(few);
+          expect(seen).to.have.length(few);
+          expect(pages).to.be.at.most(flood / 2_000 + 1);
+        });
+      }
+    }
+  });
 });

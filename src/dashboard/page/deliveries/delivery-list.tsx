@@ -80,13 +80,17 @@ export function DeliveryList({ route, filter, hosts, narrowed }: Props) {
           <h2>{state ? `${state.charAt(0).toUpperCase()}${state.slice(1)}` : 'All, newest first'}</h2>
         </div>
         <Loaded query={query} lines={8}>
-          {({ data, has_more }) =>
-            data.length === 0 ? (
+          {({ data, has_more, next_after }) =>
+            data.length === 0 && !has_more ? (
               <Nothing narrowed={narrowed} />
             ) : (
               <>
-                <DeliveryTable caption="Deliveries, newest first" deliveries={data} hosts={hosts} />
-                <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
+                {data.length > 0 ? (
+                  <DeliveryTable caption="Deliveries, newest first" deliveries={data} hosts={hosts} />
+                ) : (
+                  <p class="muted">None so far; older deliveries have not been searched yet.</p>
+                )}
+                <Pager route={route} next={has_more ? (next_after ?? data.at(-1)?.id) : undefined} />
               </>
             )
           }
