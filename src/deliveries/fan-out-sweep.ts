@@ -1,4 +1,4 @@
-import type { LeasedEvent, Outbox, PartOfQuery, UnfinishedEvent } from '../events/outbox.ts';
+import type { HeldEvent, Outbox, PartOfQuery, UnfinishedEvent } from '../events/outbox.ts';
 import type { SettleSubscribers } from '../events/settle-subscribers.ts';
 import type { TakeEvents } from '../events/take-events.ts';
 import type { Logger } from '../options.ts';
@@ -54,8 +54,8 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
     return deps.wanted() || (performance.now() - lookedAt > longestWait ? fewest : 0);
   }
 
-  async function begin({ event, lease }: LeasedEvent): Promise<void> {
-    if (lease) await fanOut({ event: await settleSubscribers(event), lease });
+  async function begin({ event, lease }: HeldEvent): Promise<void> {
+    await fanOut({ event: await settleSubscribers(event), lease });
     failed.delete(event._id);
   }
 

@@ -6,7 +6,7 @@ const longestTimer = 2 ** 31 - 1;
 /** How long after their time the jobs of a name are to be run; the others at their time. Milliseconds. */
 export type RunDelays = Readonly<Record<string, number>>;
 
-interface Alarm {
+interface DueTimer {
   readonly at: number;
   readonly timer: NodeJS.Timeout;
 }
@@ -16,7 +16,7 @@ interface Alarm {
  * looks for it then, and the next one is told of.
  */
 export class DueChannel extends InMemoryNotificationChannel {
-  readonly #alarms = new Map<string, Alarm>();
+  readonly #timers = new Map<string, DueTimer>();
   readonly #delays: RunDelays;
 
   constructor(delays: RunDelays = {}) {
@@ -31,23 +31,23 @@ export class DueChannel extends InMemoryNotificationChannel {
     const at = Number(nextRunAt) + (this.#delays[jobName] ?? 0);
     const wait = at - Date.now();
     if (wait <= 0) return super.publish(notification);
-    const earlier = this.#alarms.get(jobName);
+    const earlier = this.#timers.get(jobName);
     if (earlier && earlier.at <= at) return;
     clearTimeout(earlier?.timer);
     const timer = setTimeout(
       () => {
-        this.#alarms.delete(jobName);
+        this.#timers.delete(jobName);
         // a timer counts from the start of the event loop's turn it was set in, so it can fire early
         void this.publish(notification);
       },
       Math.min(wait, longestTimer),
     );
-    this.#alarms.set(jobName, { at, timer: timer.unref() });
+    this.#timers.set(jobName, { at, timer: timer.unref() });
   }
 
   override async disconnect(): Promise<void> {
-    for (const { timer } of this.#alarms.values()) clearTimeout(timer);
-    this.#alarms.clear();
+    for (const { timer } of this.#timers.values()) clearTimeout(timer);
+    this.#timers.clear();
     await super.disconnect();
   }
 }

@@ -19,7 +19,7 @@ function toParameters({ _id, ...job }: StoredJob): JobParameters {
 }
 
 /** How Agenda asks for a job. */
-export interface Wanted {
+export interface JobRequest {
   readonly owner: string;
   /** When Agenda asks the next time by itself. */
   readonly nextScanAt: Date;
@@ -33,7 +33,7 @@ export interface DueJobs {
    * Locks a job that is due. As many as there are get locked in three round trips, and are handed out one by one. There is none once
    * after these, so that Agenda runs them before it looks for more: jobs whose locks lapse in its queue count as locked for ever.
    */
-  next(wanted: Wanted): Promise<JobParameters | undefined>;
+  next(wanted: JobRequest): Promise<JobParameters | undefined>;
   /** Those that are locked and that nobody has asked for. */
   readonly ready: readonly JobParameters[];
 }
@@ -60,7 +60,7 @@ export function createDueJobs(
     void channel.publish({ jobId: _id ?? noJob, jobName, nextRunAt, priority, timestamp: new Date() });
   }
 
-  async function lock({ owner, nextScanAt, lockDeadline }: Wanted): Promise<void> {
+  async function lock({ owner, nextScanAt, lockDeadline }: JobRequest): Promise<void> {
     const lockedAt = new Date();
     const before = (time: Date) => new Date(time.getTime() - delay);
     const isFree = {

@@ -43,7 +43,7 @@ export interface JobsDeps {
 }
 
 /**
- * One Agenda job for each attempt that waits, until it begins; what begins at once has nothing to wait for. Losing them all loses nothing:
+ * One Agenda job for each stored attempt that waits, until it begins. Losing them all loses nothing:
  * the sweep reads the deliveries themselves.
  */
 export interface Jobs {

@@ -45,7 +45,6 @@ import { createWorker } from './worker.ts';
 const lease = 4_500;
 /** Milliseconds. Two renewals may fail before a lease lapses. */
 const renewInterval = 1_250;
-const day = 86_400_000;
 
 export interface DeliveryServiceDeps {
   readonly connection: Connection;
@@ -109,7 +108,7 @@ export interface DeliveryService {
 export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryService {
   const { connection, deliveries, forDelivery, userAgent, options, onAttempt = () => {} } = deps;
   const { settleSubscribers = async (event: StoredEvent) => event } = deps;
-  const { retryDelays, concurrency, concurrencyPerAccount, concurrencyPerWebhook, logger } = options;
+  const { retryDelays, concurrencyPerAccount, logger } = options;
   const owner = newId('wrk', Date.now());
   const clock = createDatabaseClock(connection);
   const outbox = createOutbox(deps.events, clock);
@@ -118,7 +117,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const closed = new AbortController();
   // each write that is being tried again listens
   setMaxListeners(0, closed.signal);
-  const retention = options.retentionDays * day;
+  const retention = options.retentionDays * 86_400_000;
   const claiming = { deliveries, owner, lease, retention };
   const ending = { logger, closed: closed.signal };
   const fenced = createClaims(claiming);
@@ -133,7 +132,6 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const history = createDeliveryHistory(deliveries, unstored);
   const take = createTakeEvents(deps.events, clock);
   const heldEvents = createHeldEvents({ renew: createRenewEvents(deps.events), lease, logger });
-
   const jobs = createJobs({
     connection,
     owner,
@@ -177,17 +175,13 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     logger,
   });
   const worker = createWorker({
-    concurrency,
-    concurrencyPerAccount,
-    concurrencyPerWebhook,
-    sweepInterval: options.sweepInterval,
+    ...options,
     attempts,
     due: createDue(deliveries),
     watches: options.changeStreams ? watches : [],
     fanOuts: { outbox, take, lease, settleSubscribers, fanOut: fanOut.fanOut, heldEvents },
     expireEvents: createRetention(deliveries, outbox, retention),
     jobs,
-    logger,
   });
 
   const makeManualAttempt = createMakeManualAttempt({
