@@ -24,6 +24,7 @@ export async function meter(read: () => Promise<Usage>): Promise<Cost> {
       cpu: (after.cpu - before.cpu) / count,
       mongod: (after.mongod - before.mongod) / count,
       operations: (after.operations - before.operations) / count,
+      requests: (after.requests - before.requests) / count,
     };
   };
 }

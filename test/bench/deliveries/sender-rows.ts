@@ -33,6 +33,7 @@ export function senderRows({ bed, notes, quick, some, newUser, opened }: Run): G
     notes.add(named(`${row}: CPU of the sender, a delivery`), 'ms', found.cpu);
     notes.add(named(`${row}: CPU of sender and mongod, a delivery`), 'ms', found.cpu + found.mongod);
     notes.add(named(`${row}: operations on the database, a delivery`), '', found.operations);
+    notes.add(named(`${row}: requests to the database, a delivery`), '', found.requests);
   }
 
   async function rates(sender: Process, named: (row: string) => string): Promise<void> {

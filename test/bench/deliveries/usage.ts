@@ -7,8 +7,10 @@ export interface Usage {
   readonly cpu: number;
   /** CPU time of mongod. Milliseconds. */
   readonly mongod: number;
-  /** Operations that mongod has done for its clients. */
+  /** Operations that mongod has done for its clients: an insert of many documents counts as many. */
   readonly operations: number;
+  /** Requests that it has had, from its clients and its own monitor. */
+  readonly requests: number;
 }
 
 /** Clock ticks, of which Linux counts 100 in a second whatever the machine. Milliseconds. */
@@ -22,12 +24,12 @@ export async function cpuOf(pid: number): Promise<number> {
 }
 
 /** What the mongod on this machine that a connection leads to has used; asking is an operation itself. */
-export async function mongodUsage(connection: Connection): Promise<Pick<Usage, 'mongod' | 'operations'>> {
+export async function mongodUsage(connection: Connection): Promise<Pick<Usage, 'mongod' | 'operations' | 'requests'>> {
   const status = await connection.db?.admin().serverStatus();
-  // an insert of many counts as many, and so does a bulk of updates; only the commands are round trips
   const { insert = 0, query = 0, update = 0, delete: removed = 0, command = 0, getmore = 0 } = status?.opcounters ?? {};
   return {
     mongod: await cpuOf(Number(status?.pid)),
     operations: insert + query + update + removed + command + getmore,
+    requests: status?.network.numRequests ?? 0,
   };
 }
