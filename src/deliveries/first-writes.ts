@@ -113,8 +113,7 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
   }
 
   /** The delivery as it is once it has ended. */
-  async function ended(delivery: DeliveryDocument, more: Partial<DeliveryDocument>): Promise<DeliveryDocument> {
-    const endedAt = await clock.now();
+  function ended(delivery: DeliveryDocument, endedAt: Date, more: Partial<DeliveryDocument>): DeliveryDocument {
     const { claimableAt: _, ...rest } = delivery;
     return { ...rest, ...more, endedAt, expiresAt: new Date(endedAt.getTime() + retention) };
   }
@@ -122,7 +121,9 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
   async function insertOutcome(claim: Claim, result: AttemptResult, next: Next): Promise<boolean> {
     const { delivery } = claim;
     const attempts = [recordOf(claim, result)];
-    if ('state' in next) return insert(await ended(delivery, { state: next.state, attempts }));
+    // by the reading that its start was told by: another one may be a little before it
+    const endedAt = new Date(claim.startedAt.getTime() + result.durationMs);
+    if ('state' in next) return insert(ended(delivery, endedAt, { state: next.state, attempts }));
     return retries.add({ document: { ...delivery, attempt: delivery.attempt + 1, attempts }, retryIn: next.retryIn });
   }
 
@@ -189,7 +190,7 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
         return isFirst || claims.finish(claim, result, next);
       },
       async cancel(claim, reason) {
-        const cancel = async () => insert(await ended(claim.delivery, { state: 'canceled', reason }));
+        const cancel = async () => insert(ended(claim.delivery, await clock.now(), { state: 'canceled', reason }));
         return (await writeFirst(claim, cancel)) || claims.cancel(claim, reason);
       },
       async release(claim, wait) {

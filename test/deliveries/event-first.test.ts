@@ -73,6 +73,17 @@ describe('An event whose first attempts are made before its deliveries are store
     return child;
   }
 
+  it('ends with the attempt that is its first write, by the same reading of the clock', async () => {
+    await other.start();
+    for (let i = 0; i < 3; i += 1) await other.publish(low);
+    for (const { starts, attempts, endedAt } of await ended(3)) {
+      expect(starts).to.equal(0);
+      expect(attempts.map(({ startedAt, durationMs }) => startedAt.getTime() + durationMs)).to.deep.equal([
+        endedAt?.getTime(),
+      ]);
+    }
+  });
+
   it('is delivered though its publisher was killed between the insert of the event and the first outcome', async () => {
     const child = await publisher(1, 'after publish');
     await once(child, 'exit');

@@ -62,6 +62,13 @@ describe('the verdict on a delivery', () => {
     ]);
   });
 
+  it('allows for the error of a gateway’s reading of the clock where the end was told by one', () => {
+    const first = { ...ended([attempt(1, 10_000, 200)], 10_010), starts: 0 };
+    expect(disagreements(first, [arrival(10_400)], [])).to.deep.equal([]);
+    const late = disagreements(first, [arrival(10_003), arrival(11_100)], []);
+    expect(late).to.deep.equal(['it was sent after a recorded 2xx']);
+  });
+
   it('lets one that was made again be recorded behind the 2xx of its first, where a fault explains that', () => {
     const again = ended([attempt(1, 10_000, 200), attempt(2, 15_000, 500)], 15_010);
     const came = [arrival(10_003), arrival(15_003, 500)];

@@ -47,12 +47,14 @@ export function isLost({ state, attempts }: DeliveryDocument, came: readonly Arr
 }
 
 /** When the last request of a delivery that succeeded may have come. Milliseconds since 1970. Pure. */
-function lastArrival({ attempts, endedAt }: DeliveryDocument): number {
+function lastArrival({ attempts, endedAt, starts }: DeliveryDocument): number {
   if (!endedAt) return Number.POSITIVE_INFINITY;
   const success = attempts.find(({ status }) => isSuccess(status));
   const answeredAt = success ? success.startedAt.getTime() + success.durationMs : endedAt.getTime();
   const isLate = endedAt.getTime() - answeredAt > recordedWithin;
-  return endedAt.getTime() + (isLate ? recordedWithin : clockTolerance);
+  // what ended with its first write did so by a gateway's reading of the clock
+  const tolerance = starts === 0 ? recordTolerance : clockTolerance;
+  return endedAt.getTime() + (isLate ? recordedWithin : tolerance);
 }
 
 /** In what the record of a delivery differs from what its receiver saw. Pure. */
