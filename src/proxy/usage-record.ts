@@ -30,24 +30,7 @@ export interface CallEnd {
   readonly firstByteMs: number;
 }
 
-/** The same when it has ended. Every field by name: a copied object that gets further fields has a hidden class of its own. */
+/** The same when it has ended. */
 export function closedRecord(open: OpenUsage, used: ReturnType<typeof usageOf>, end: CallEnd): UsageRecord {
-  return {
-    id: open.id,
-    requestId: open.requestId,
-    userId: open.userId,
-    keyId: open.keyId,
-    endpoint: open.endpoint,
-    model: open.model,
-    upstream: end.upstream,
-    inputTokens: used.inputTokens,
-    cachedInputTokens: used.cachedInputTokens,
-    outputTokens: used.outputTokens,
-    images: used.images,
-    estimated: used.estimated,
-    ending: end.ending,
-    startedAt: open.startedAt,
-    durationMs: end.durationMs,
-    firstByteMs: end.firstByteMs,
-  };
+  return { ...open, ...used, ...end };
 }
