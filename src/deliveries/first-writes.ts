@@ -11,9 +11,7 @@ import type { Leases } from './leases.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
 import { persist } from './persist.ts';
 
-/** A first attempt that is not over after so long is stored as claimed. Milliseconds. */
-const storeAfter = 250;
-/** How often they are looked for. Milliseconds. */
+/** How often it is looked for first attempts that take long. Milliseconds. */
 const lookInterval = 50;
 /** Deliveries in one write. */
 const most = 500;
@@ -34,6 +32,8 @@ export interface FirstWritesDeps {
   readonly lease: number;
   /** How long an ended delivery is kept. */
   readonly retention: number;
+  /** A first attempt that is not over after so long is stored as claimed. @default 250 */
+  readonly storeAfter?: number;
   readonly logger: Logger;
   /** Aborted when the gateway has closed. @default never */
   readonly closed?: AbortSignal;
@@ -157,7 +157,7 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
   }
 
   function storeSlow(): void {
-    const before = performance.now() - storeAfter;
+    const before = performance.now() - (deps.storeAfter ?? 250);
     for (const [claim, entry] of unwritten) {
       if (entry.since > before) return;
       entry.storing ??= storeClaimed(claim, entry);
