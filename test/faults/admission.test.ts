@@ -28,7 +28,7 @@ const added = (confirmedAt: number, amount: number) => ({
 
 function evidence(changed: Partial<AdmissionEvidence>): AdmissionEvidence {
   const costOf = ({ status }: SeenCall) => (status === 200 ? cost : 0);
-  return { calls: [], added: [], costOf, ends: [], disturbances: [], skews: [], ...changed };
+  return { calls: [], added: [], costOf, ends: [], disturbances: [], skews: [], stops: [], ...changed };
 }
 
 const away = { from: 10_000, to: 12_000, once: false };
@@ -47,6 +47,9 @@ describe('the answers to calls of the fault suite', () => {
   it('come in five seconds, whatever is broken', () => {
     expect(faultsOf({ endedAt: 15_000 }, { disturbances: [away] })).to.deep.equal([]);
     expect(faultsOf({ endedAt: 17_000 }, { disturbances: [away] })).to.have.length(1);
+    const stop = { pid: 7, from: 10_500, to: 16_000 };
+    expect(faultsOf({ endedAt: 17_000 }, { disturbances: [away], stops: [stop] }), 'stopped').to.deep.equal([]);
+    expect(faultsOf({ endedAt: 17_000 }, { disturbances: [away], stops: [{ ...stop, pid: 8 }] })).to.have.length(1);
   });
 
   it('are 503 or broken only while something is broken, or the process ends', () => {

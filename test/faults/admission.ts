@@ -1,6 +1,6 @@
 import type { SeenCall } from './calls.ts';
 import type { WorkerEnd } from './crew.ts';
-import type { Disturbance, Skew } from './disturbances.ts';
+import type { Disturbance, Skew, Stop } from './disturbances.ts';
 import type { AddedCredits } from './funding.ts';
 import { wasBroken } from './money-ledger.ts';
 
@@ -14,6 +14,7 @@ export interface AdmissionEvidence {
   readonly ends: readonly WorkerEnd[];
   readonly disturbances: readonly Disturbance[];
   readonly skews: readonly Skew[];
+  readonly stops: readonly Stop[];
 }
 
 /** What gateways set aside. Micro-credits. */
@@ -88,6 +89,12 @@ function hadCallsLeft(call: SeenCall, { calls, skews }: AdmissionEvidence, limit
   return before.length < limit;
 }
 
+/** How long the process that was called may have been stopped meanwhile. Milliseconds. */
+function stoppedFor({ pid, sentAt, endedAt }: SeenCall, stops: readonly Stop[]): number {
+  const met = stops.filter((stop) => stop.pid === pid && stop.from <= endedAt && stop.to >= sentAt);
+  return met.reduce((sum, { from, to }) => sum + Math.min(to, endedAt) - Math.max(from, sentAt), 0);
+}
+
 /** What the gateways of the suite allow. */
 export interface Bounds extends CreditBounds {
   /** Calls a minute of the account `limited`. */
@@ -99,7 +106,9 @@ export function answerFaults(call: SeenCall, evidence: AdmissionEvidence, bounds
   const { account, status, code, isWhole, sentAt, endedAt } = call;
   const found: string[] = [];
   if (isNonsense(call)) found.push(`it was answered ${status} ${code}`);
-  if (endedAt - sentAt > answeredWithin) found.push(`it took ${endedAt - sentAt} ms until ${status} ${code ?? ''}`);
+  const took = endedAt - sentAt;
+  if (took - stoppedFor(call, evidence.stops) > answeredWithin)
+    found.push(`it took ${took} ms until ${status} ${code ?? ''}`);
   if (status === 402 && account !== 'poor') found.push('it was told 402 although the account has plenty');
   if (isExcused(call, evidence)) return found;
   if (status === 0 || status >= 500 || !isWhole)

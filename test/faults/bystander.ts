@@ -8,11 +8,14 @@ export interface BystanderVerdict {
   readonly wrong: readonly string[];
 }
 
+/** What was broken in the whole run so far. */
+export type DisturbancesSoFar = Pick<Disturbances, 'all' | 'skews' | 'stops'>;
+
 /** A load of its own that runs beside the deliveries in every row, with a ledger of its own. */
 export interface Bystander {
   begin(): void;
   /** Resolves when everything that was begun has ended. */
   end(): Promise<void>;
-  /** Waits for the database to have it all, and judges. @param disturbances of the whole run so far */
-  verdict(disturbances: Pick<Disturbances, 'all' | 'skews'>): Promise<BystanderVerdict>;
+  /** Waits for the database to have it all, and judges. */
+  verdict(disturbances: DisturbancesSoFar): Promise<BystanderVerdict>;
 }

@@ -1,16 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MongoNode } from '../../src/standalone/mongo/node.ts';
-import type { Fault, Scene } from './faults.ts';
+import { type Fault, repeat, type Scene } from './faults.ts';
 import type { MemberClocks } from './member-clocks.ts';
 
 /** How far the clock of a member is set. What was put off by it waits as long when it is right again. Seconds. */
 const memberStep = 20;
 /** How far the clock of a worker is set. Milliseconds. */
 const workerStep = 5 * 60_000;
-
-async function repeat(times: number, once: (i: number) => Promise<void>): Promise<void> {
-  for (let i = 0; i < times; i += 1) await once(i);
-}
 
 async function loseNames({ cluster, crew }: Scene): Promise<void> {
   crew.tell({ namesAreGone: true });

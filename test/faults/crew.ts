@@ -10,7 +10,6 @@ import type { PublishReply, PublishRequest, ReadyMessage, WorkerConfig } from '.
 
 /** How a worker differs from the others. */
 export interface Peculiarity {
-  readonly crash?: Crash;
   /** Milliseconds by which its clock is wrong. */
   readonly skew?: number;
 }
@@ -42,6 +41,8 @@ export interface Control {
   readonly namesAreGone?: boolean;
   /** Asks it to tell what it holds. */
   readonly tellsReading?: boolean;
+  /** Where it dies or stops from now on; `null` for nowhere. */
+  readonly crash?: Crash | null;
 }
 
 interface Member {
@@ -49,6 +50,8 @@ interface Member {
   readonly waiting: Map<number, (reply: PublishReply) => void>;
   /** Absent until it works. */
   address?: WorkerAddress;
+  /** Whether it was told where to die or stop. */
+  isArmed: boolean;
 }
 
 /** Milliseconds. */
@@ -64,8 +67,6 @@ export function createCrew(
   onKilled: () => void,
 ) {
   const members = new Set<Member>();
-  /** What the next workers are like; once used up they are like any other. */
-  const upcoming: Peculiarity[] = [];
   let standing: readonly Peculiarity[] = [];
   let hired = 0;
   let failedStarts = 0;
@@ -75,23 +76,19 @@ export function createCrew(
   const readings = new Map<number, Reading>();
 
   function nextPeculiarity(): Peculiarity {
-    const next = upcoming.shift() ?? standing[hired % Math.max(1, standing.length)] ?? {};
+    const next = standing[hired % Math.max(1, standing.length)] ?? {};
     hired += 1;
     return next;
   }
 
   function hire(peculiarity = nextPeculiarity()): void {
-    const { crash, skew = 0 } = peculiarity;
-    const child = forkConfigured(
-      worker,
-      { ...config, ...(crash && { crash }) },
-      {
-        execArgv: preloaded.flatMap((file) => ['--import', file]),
-        env: { ...process.env, CLOCK_SKEW_MS: String(skew) },
-        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-      },
-    );
-    const member: Member = { child, waiting: new Map() };
+    const { skew = 0 } = peculiarity;
+    const child = forkConfigured(worker, config, {
+      execArgv: preloaded.flatMap((file) => ['--import', file]),
+      env: { ...process.env, CLOCK_SKEW_MS: String(skew) },
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    const member: Member = { child, waiting: new Map(), isArmed: false };
     members.add(member);
     child.on('message', (message: PublishReply | ReadyMessage | ReadingMessage) => {
       if ('reading' in message) {
@@ -130,10 +127,18 @@ export function createCrew(
     while (readyOnes().length < count) await new Promise((resolve) => setTimeout(resolve, 20));
   }
 
+  /** Has a worker die or stop at a point, one that was not told to yet; `null` where there is none. */
+  function armNow(crash: Crash): ChildProcess | null {
+    const free = readyOnes().find(({ isArmed }) => !isArmed);
+    if (!free) return null;
+    free.isArmed = true;
+    free.child.send({ crash } satisfies Control);
+    return free.child;
+  }
+
   return {
     size,
     untilReady,
-    deaths: () => ends.length,
     /** All of those that ended so far. */
     ends: (): readonly WorkerEnd[] => ends,
     addresses: () => readyOnes().flatMap(({ address }) => address ?? []),
@@ -152,9 +157,20 @@ export function createCrew(
     tell(control: Control, ...children: readonly ChildProcess[]) {
       for (const child of children.length > 0 ? children : readyOnes().map((one) => one.child)) child.send(control);
     },
-    /** The next workers hired are like this. */
-    willHire: (...peculiarities: Peculiarity[]) => void upcoming.push(...peculiarities),
-    upcoming: () => upcoming.length,
+    armNow,
+    /** The same as soon as there is one. */
+    async arm(crash: Crash): Promise<ChildProcess> {
+      for (;;) {
+        const worker = armNow(crash);
+        if (worker) return worker;
+        await sleep(20);
+      }
+    },
+    /** It dies and stops nowhere any more. */
+    disarm(child: ChildProcess) {
+      if (child.connected) child.send({ crash: null } satisfies Control);
+      for (const member of members) if (member.child === child) member.isArmed = false;
+    },
     /** Every worker from now on is like one of these, in turn. */
     becomes(...peculiarities: Peculiarity[]) {
       standing = peculiarities;

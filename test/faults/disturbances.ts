@@ -17,6 +17,13 @@ export interface Skew {
   readonly by: readonly number[];
 }
 
+/** When a worker was stopped. Milliseconds since 1970. */
+export interface Stop {
+  readonly pid: number;
+  readonly from: number;
+  readonly to: number;
+}
+
 /** How late the suite may hear of a worker's death. Milliseconds. */
 const reaction = 1_000;
 /** An attempt may arrive so long after its worker died: the bytes were on their way. Milliseconds. */
@@ -31,9 +38,22 @@ const election = 10_000;
 export function createDisturbances() {
   const all: Disturbance[] = [];
   const skews: Skew[] = [];
+  const stops: Stop[] = [];
+
+  /** Calls `note` with when this ran. */
+  async function timed(run: () => Promise<void>, note: (time: { from: number; to: number }) => void): Promise<void> {
+    const from = Date.now();
+    try {
+      await run();
+    } finally {
+      note({ from, to: Date.now() });
+    }
+  }
+
   return {
     all,
     skews,
+    stops,
     /** A worker has just died without a chance to record anything. */
     died(): void {
       const now = Date.now();
@@ -45,23 +65,16 @@ export function createDisturbances() {
       all.push({ from: now - election, to: now, once: false });
     },
     /** The clocks of workers are wrong by so many ms while this runs. */
-    async skewed(by: readonly number[], run: () => Promise<void>): Promise<void> {
-      const from = Date.now();
-      try {
-        await run();
-      } finally {
-        skews.push({ from, to: Date.now(), by });
-      }
-    },
+    skewed: (by: readonly number[], run: () => Promise<void>) => timed(run, (time) => void skews.push({ ...time, by })),
     /** The database is not itself while this runs. */
-    async during(breaking: () => Promise<void>, clockOff = 0): Promise<void> {
-      const from = Date.now();
-      try {
-        await breaking();
-      } finally {
-        all.push({ from, to: Date.now(), once: false, clockOff });
-      }
-    },
+    during: (breaking: () => Promise<void>, clockOff = 0) =>
+      timed(breaking, (time) => void all.push({ ...time, once: false, clockOff })),
+    /** This worker is stopped for a part of the time in which this runs. */
+    stopped: (pid: number, run: () => Promise<void>) =>
+      timed(run, (time) => {
+        all.push({ ...time, once: false });
+        stops.push({ ...time, pid });
+      }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Cluster } from './cluster.ts';
 import { crashPoints } from './crash-points.ts';
@@ -27,7 +28,7 @@ export interface Fault {
   inject(scene: Scene, times: number): Promise<void>;
 }
 
-async function repeat(times: number, once: (i: number) => Promise<void>): Promise<void> {
+export async function repeat(times: number, once: (i: number) => Promise<void>): Promise<void> {
   for (let i = 0; i < times; i += 1) await once(i);
 }
 
@@ -78,14 +79,13 @@ export const faults: readonly Fault[] = [
     short: crashPoints.length,
     full: 20 * crashPoints.length,
     async inject({ crew, random }, times) {
-      const before = crew.deaths();
+      const dying: Promise<unknown>[] = [];
       for (let i = 0; i < times; i += 1) {
         const point = crashPoints[i % crashPoints.length] ?? 'publish';
-        crew.willHire({ crash: { point, after: 1 + random.below(4) } });
+        const worker = await crew.arm({ point, after: 1 + random.below(4) });
+        dying.push(once(worker, 'exit'));
       }
-      // those of the present crew make place
-      for (const worker of crew.workers()) worker.kill('SIGKILL');
-      while (crew.deaths() - before < times + crew.size) await sleep(50);
+      await Promise.all(dying);
       await crew.untilReady(crew.size);
     },
   },

@@ -6,6 +6,7 @@ import { startCluster } from './cluster.ts';
 import { compileWorker } from './compile.ts';
 import { createCrew } from './crew.ts';
 import { createDisturbances } from './disturbances.ts';
+import { atOnce, eventFaults } from './event-faults.ts';
 import { faults } from './faults.ts';
 import { add, emptyTally, isClean, summary, type Tally } from './ledger.ts';
 import { createMemberClocks } from './member-clocks.ts';
@@ -74,7 +75,11 @@ async function main(): Promise<Row[]> {
     const money = await createMoney({ cluster, crew, upstream, random, secretKey });
     const around = { receivers, webhooks, retryDelays, followUp: createFollowUp(cluster), money };
     const eventsPerSecond = Number(values.rate ?? (values.soak ? rates.soak : rates.rows));
-    const every = [...faults, ...networkFaults, ...clockAndDnsFaults(memberClocks)];
+    const ofEvents =
+      values.full || values.soak
+        ? eventFaults
+        : [atOnce('workers killed and stopped at steps of an event', eventFaults)];
+    const every = [...faults, ...ofEvents, ...networkFaults, ...clockAndDnsFaults(memberClocks)];
     const meant = every.filter(({ name }) => new RegExp(values.only).test(name));
     const soak = createSoak(meant, Number(values.minutes));
     for (const fault of values.soak ? [soak.fault] : meant) {

@@ -93,7 +93,9 @@ export function verify(evidence: Evidence): Tally {
     for (const { id, name } of evidence.webhooks) {
       const delivery = deliveries.get(keyOf(eventId, id));
       const came = arrivals.get(keyOf(eventId, name)) ?? [];
-      const note = (what: string) => tally.notes.push(`${eventId} to ${name}: ${what} ${JSON.stringify(delivery)}`);
+      const times = came.map(({ at, answeredAt }) => `${at}-${answeredAt}`).join(' ');
+      const note = (what: string) =>
+        tally.notes.push(`${eventId} to ${name}: ${what}; it came at ${times} ${JSON.stringify(delivery)}`);
       if (!event || !delivery) {
         tally.lost += 1;
         note('there is no record');
@@ -110,7 +112,7 @@ export function verify(evidence: Evidence): Tally {
       tally.early += early;
       tally.wrong += found.length;
       for (const what of found) note(what);
-      if (early > 0) note(`early: ${came.map(({ at, answeredAt }) => `${at}-${answeredAt}`).join(' ')}`);
+      if (early > 0) note('early');
       if (isStuck(delivery) || event.fanOut === 'pending') {
         tally.stuck += 1;
         note('it is stuck');

@@ -1,10 +1,9 @@
 import { createModelGateway, scopes } from '../../src/index.ts';
 import { type AdmissionEvidence, answerFaults, limitFaults, overdraftFaults } from './admission.ts';
-import type { Bystander, BystanderVerdict } from './bystander.ts';
+import type { Bystander, BystanderVerdict, DisturbancesSoFar } from './bystander.ts';
 import { type SeenCall, startCalls } from './calls.ts';
 import type { Cluster } from './cluster.ts';
 import type { Crew } from './crew.ts';
-import type { Disturbances } from './disturbances.ts';
 import { type AddedCredits, startFunding } from './funding.ts';
 import type { ModelUpstream } from './model-upstream.ts';
 import { bookFaults, mayBeLost, recordFaults, thresholdFaults } from './money-ledger.ts';
@@ -127,14 +126,14 @@ export async function createMoney(deps: MoneyDeps): Promise<Bystander> {
       notes.push(...(funding?.notes ?? []));
     },
 
-    async verdict({ all: disturbances, skews }: Pick<Disturbances, 'all' | 'skews'>): Promise<BystanderVerdict> {
+    async verdict({ all: disturbances, skews, stops }: DisturbancesSoFar): Promise<BystanderVerdict> {
       const ends = crew.ends();
       const received = ofRow.filter((call) => call.status === 200 && call.isWhole);
       const certain = received.filter((call) => !mayBeLost(call, ends, disturbances)).map(({ id }) => id);
       const left = await records.settled(certain, settleWithin);
       const spentBy = ({ id }: SeenCall) => Math.max(0, ...(upstream.answers.get(id) ?? []).map(costOf));
       const toPoor = added.filter(({ userId }) => userId === accounts.poor);
-      const evidence: AdmissionEvidence = { calls, added: toPoor, costOf: spentBy, ends, disturbances, skews };
+      const evidence: AdmissionEvidence = { calls, added: toPoor, costOf: spentBy, ends, disturbances, skews, stops };
       const found = [
         ...left,
         ...notes,

@@ -55,6 +55,8 @@ describe('the verdict on a delivery', () => {
   it('finds what was sent after a recorded 2xx, and success without one', () => {
     const late = disagreements(ended([attempt(1, 10_000, 200)], 10_010), [arrival(10_003), arrival(10_400)], []);
     expect(late).to.deep.equal(['it was sent after a recorded 2xx']);
+    const lagging = ended([attempt(1, 10_000, 200)], 10_010);
+    expect(disagreements(lagging, [arrival(10_200)], []), 'by a clock that lags').to.deep.equal([]);
     expect(disagreements(ended([], 10_010), [], [])).to.deep.equal(['it ended without a recorded 2xx']);
     const failed = [attempt(1, 10_000, 500)];
     expect(disagreements(ended(failed, 10_010), [arrival(10_003, 500)], [])).to.deep.equal([

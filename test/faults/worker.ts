@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import mongoose from 'mongoose';
-import { armCrash, type Crash } from './crash-points.ts';
+import { armCrash } from './crash-points.ts';
 import type { Control } from './crew.ts';
 import { moneyOptions } from './money-options.ts';
 
@@ -15,7 +15,6 @@ export interface WorkerConfig {
   readonly retryDelays: readonly number[];
   /** The base URL of the upstream that model calls go to. */
   readonly upstream: string;
-  readonly crash?: Crash;
 }
 
 /** What it is asked to publish, and what it answers. */
@@ -50,16 +49,20 @@ const gateway = await createModelGateway({
   logger: { info() {}, warn() {}, error() {} },
   ...moneyOptions(config.upstream),
 });
-if (config.crash) {
-  const connection = mongoose.connections.find(({ readyState }) => readyState === mongoose.ConnectionStates.connected);
-  if (!connection) throw new Error('the gateway has no connection');
-  armCrash(connection, config.crash);
-}
+const connection = mongoose.connections.find(({ readyState }) => readyState === mongoose.ConnectionStates.connected);
+if (!connection) throw new Error('the gateway has no connection');
 await gateway.start();
 const server = hardenServer(createServer(express().use(gateway.router)));
 await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
 
+let disarm = () => {};
+const arm = (crash: Control['crash']) => {
+  disarm();
+  disarm = crash ? armCrash(connection, crash) : () => {};
+};
+
 process.on('message', async (message: PublishRequest | Control) => {
+  if ('crash' in message) arm(message.crash);
   // others listen for that
   if (!('serial' in message)) return;
   const { serial, idempotencyKey, data } = message;
