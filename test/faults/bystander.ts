@@ -14,6 +14,9 @@ export type DisturbancesSoFar = Pick<Disturbances, 'all' | 'skews' | 'stops'>;
 /** A load of its own that runs beside the deliveries in every row, with a ledger of its own. */
 export interface Bystander {
   begin(): void;
+  /** Resolves when everything that was begun has ended; begins nothing more until it is resumed. */
+  pause(): Promise<void>;
+  resume(): void;
   /** Resolves when everything that was begun has ended. */
   end(): Promise<void>;
   /** Waits for the database to have it all, and judges. */

@@ -57,6 +57,7 @@ export function startCalls({ addresses, keys, random }: CallsDeps) {
   const seen: SeenCall[] = [];
   const underWay = new Set<Promise<void>>();
   let isOpen = true;
+  let isPaused = false;
   let serial = 0;
 
   async function call(account: Account, { pid, url }: WorkerAddress): Promise<void> {
@@ -84,7 +85,7 @@ export function startCalls({ addresses, keys, random }: CallsDeps) {
   async function run(account: Account): Promise<void> {
     while (isOpen) {
       const ready = addresses();
-      if (ready.length > 0) {
+      if (ready.length > 0 && !isPaused) {
         const calling = call(account, random.pick(ready)).finally(() => underWay.delete(calling));
         underWay.add(calling);
       }
@@ -92,14 +93,24 @@ export function startCalls({ addresses, keys, random }: CallsDeps) {
     }
   }
 
+  /** Resolves when every call has ended. */
+  async function pause(): Promise<void> {
+    isPaused = true;
+    await Promise.all(underWay);
+  }
+
   const running = (['rich', 'poor', 'limited'] as const).map(run);
   return {
     seen,
-    /** Resolves when every call has ended. */
+    pause,
+    resume() {
+      isPaused = false;
+    },
+    /** Resolves as `pause` does. */
     async stop() {
       isOpen = false;
       await Promise.all(running);
-      await Promise.all(underWay);
+      await pause();
     },
   };
 }

@@ -19,13 +19,19 @@ export interface Scene {
   readonly memberClocks: Pick<MemberClocks, 'step'>;
 }
 
+/** Where faults happen while there is load. */
+export interface LoadedScene extends Scene {
+  /** Runs this while nothing is published or called, and nothing is left to do. */
+  atRest(run: () => Promise<void>): Promise<void>;
+}
+
 /** One row of the table: what goes wrong, how often, and how it is made to. */
 export interface Fault {
   readonly name: string;
   readonly short: number;
   readonly full: number;
   /** Makes it happen so many times while events are published. */
-  inject(scene: Scene, times: number): Promise<void>;
+  inject(scene: LoadedScene, times: number): Promise<void>;
 }
 
 export async function repeat(times: number, once: (i: number) => Promise<void>): Promise<void> {

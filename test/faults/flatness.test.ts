@@ -41,8 +41,8 @@ describe('what grows in a soak', () => {
   it('is named, each measure by itself', () => {
     expect(growth(readings(30, (i) => ({ rss: (150 + i * 4) * megabyte })))[0]).to.match(/^rss, MB of process 7/);
     expect(growth(readings(30, (i) => ({ heapUsed: (40 + i) * megabyte })))[0]).to.match(/^heap after gc/);
-    expect(growth(readings(30, (i) => ({ handles: { TCPSocketWrap: 30 + 3 * i } })))[0]).to.match(/^handles/);
-    expect(growth(readings(30, (i) => ({ handles: { Timeout: 40 + 3 * i } })))[0]).to.match(/^timers/);
+    expect(growth(readings(30, (i) => ({ handles: { TCPSocketWrap: 30 + i } })))[0]).to.match(/^handles/);
+    expect(growth(readings(30, (i) => ({ handles: { Timeout: 40 + i } })))[0]).to.match(/^timers/);
     expect(growth(readings(30, () => ({ warnings: 1 })))[0]).to.match(/warned/);
   });
 });

@@ -32,12 +32,15 @@ export function handlesOf(reading: Reading): number {
   return Object.values(reading.handles).reduce((sum, one) => sum + one, 0) - timersOf(reading);
 }
 
-/** What must not grow, and by how much it may between the middle and the end of a run: a part of its mean, and so much beside. */
+/**
+ * What must not grow in a process at rest, and by how much it may between the middle and the end of a run: a part of its mean, and
+ * so much beside.
+ */
 const measures: readonly (readonly [name: string, (reading: Reading) => number, part: number, beside: number])[] = [
   ['rss, MB', ({ rss }) => rss / megabyte, 0.1, 20],
   ['heap after gc, MB', ({ heapUsed }) => heapUsed / megabyte, 0.1, 5],
-  ['handles', handlesOf, 0.1, 20],
-  ['timers', timersOf, 0.1, 20],
+  ['handles', handlesOf, 0, 10],
+  ['timers', timersOf, 0, 10],
 ];
 /** Fewer in the second half tell nothing of a slope. */
 const fewest = 4;

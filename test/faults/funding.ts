@@ -38,6 +38,8 @@ export function startFunding({ addresses, key, userId }: FundingDeps) {
   const added: AddedCredits[] = [];
   const notes: string[] = [];
   let isOpen = true;
+  let isPaused = false;
+  let adding = Promise.resolve();
   let serial = 0;
   let turn = 0;
 
@@ -104,7 +106,8 @@ export function startFunding({ addresses, key, userId }: FundingDeps) {
 
   async function run(): Promise<void> {
     while (isOpen) {
-      await add();
+      if (!isPaused) adding = add();
+      await adding;
       await sleep(gap);
     }
   }
@@ -114,6 +117,14 @@ export function startFunding({ addresses, key, userId }: FundingDeps) {
     added,
     notes,
     /** Resolves when what was begun is confirmed. */
+    async pause() {
+      isPaused = true;
+      await adding;
+    },
+    resume() {
+      isPaused = false;
+    },
+    /** Resolves as `pause` does. */
     async stop() {
       isOpen = false;
       await running;

@@ -20,6 +20,7 @@ export function startLoad(crew: Crew, eventsPerSecond: number) {
   const under = new Set<Promise<void>>();
   let longestAnswer = 0;
   let going = true;
+  let isPaused = false;
   let published = 0;
 
   async function publish(idempotencyKey: string, data: Record<string, unknown>) {
@@ -54,11 +55,19 @@ export function startLoad(crew: Crew, eventsPerSecond: number) {
 
   async function run(): Promise<void> {
     while (going) {
-      published += 1;
-      const publishing = publishUntilAccepted(published).finally(() => under.delete(publishing));
-      under.add(publishing);
+      if (!isPaused) {
+        published += 1;
+        const publishing = publishUntilAccepted(published).finally(() => under.delete(publishing));
+        under.add(publishing);
+      }
       await sleep(1_000 / eventsPerSecond);
     }
+  }
+
+  /** Resolves when everything that was begun has been accepted, or given up. */
+  async function pause(): Promise<void> {
+    isPaused = true;
+    while (under.size > 0) await Promise.all(under);
   }
 
   const running = run();
@@ -68,11 +77,15 @@ export function startLoad(crew: Crew, eventsPerSecond: number) {
     abandoned,
     /** The longest time that a publication took to be answered, yes or no. Milliseconds. */
     longestAnswer: () => longestAnswer,
-    /** Resolves when everything that was begun has been accepted, or given up. */
+    pause,
+    resume() {
+      isPaused = false;
+    },
+    /** Resolves as `pause` does. */
     async stop() {
       going = false;
       await running;
-      while (under.size > 0) await Promise.all(under);
+      await pause();
     },
   };
 }

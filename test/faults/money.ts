@@ -118,6 +118,15 @@ export async function createMoney(deps: MoneyDeps): Promise<Bystander> {
       funding = startFunding({ addresses, key: billing, userId: accounts.poor });
     },
 
+    async pause() {
+      await Promise.all([load?.pause(), funding?.pause()]);
+    },
+
+    resume() {
+      load?.resume();
+      funding?.resume();
+    },
+
     async end() {
       await Promise.all([load?.stop(), funding?.stop()]);
       ofRow = load?.seen ?? [];

@@ -68,8 +68,15 @@ export async function runRow(fault: Fault, times: number, scene: Scene, around: 
   await crew.untilReady(crew.size);
   const load = startLoad(crew, around.eventsPerSecond);
   money.begin();
+  const atRest = async (run: () => Promise<void>) => {
+    await Promise.all([load.pause(), money.pause()]);
+    await settle(cluster, receivers);
+    await run();
+    load.resume();
+    money.resume();
+  };
   await sleep(300);
-  await fault.inject(scene, times);
+  await fault.inject({ ...scene, atRest }, times);
   await load.stop();
   await money.end();
   await settle(cluster, receivers);

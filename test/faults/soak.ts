@@ -1,19 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Crew } from './crew.ts';
-import type { Fault, Scene } from './faults.ts';
+import type { Fault, LoadedScene } from './faults.ts';
 import { canTellGrowth, growth, handlesOf, type Reading, timersOf } from './flatness.ts';
 import type { Tally } from './ledger.ts';
 
 /** How often something goes wrong. Milliseconds. */
 const faultEvery = 20_000;
 const minute = 60_000;
+/** How often it is measured what workers hold, at rest: what they do then is over. Milliseconds. */
+const measureEvery = 2 * minute;
+/** How long they have been at rest by then: connections that nobody uses are closed. Milliseconds. */
+const calm = 5_000;
 /** Rows that end workers: there is nothing to measure in a process that is young. */
 const endsWorkers = /^(worker |SIGTERM)/;
 /** Those come in the first part of the time, this often. */
 const deadlyPart = 0.25;
 const deadlyEvery = 5;
 
-/** Everything that goes wrong, one after another for so long, and what the workers hold meanwhile. */
+/** Everything that goes wrong, one after another for so long, and what the workers hold at rest between them. */
 export function createSoak(rows: readonly Fault[], minutes: number) {
   const readings = new Map<number, Reading[]>();
   const harmless = rows.filter(({ name }) => !endsWorkers.test(name));
@@ -31,27 +35,24 @@ export function createSoak(rows: readonly Fault[], minutes: number) {
     }
   }
 
-  async function watch(crew: Crew, until: Promise<unknown>): Promise<void> {
-    let isOver = false;
-    void until.finally(() => {
-      isOver = true;
-    });
-    for (let minutesIn = 1; !isOver; minutesIn += 1) {
-      await Promise.race([sleep(minute), until]);
-      await measure(crew, minutesIn);
-    }
-  }
-
-  async function breakThings(scene: Scene): Promise<number> {
+  async function breakThings(scene: LoadedScene): Promise<number> {
     const started = performance.now();
+    const length = minutes * minute;
     let faults = 0;
-    for (let now = started; now - started < minutes * minute; now = performance.now()) {
-      const isEarly = now - started < minutes * minute * deadlyPart;
+    let measured = started;
+    for (let now = started; now - started < length; now = performance.now()) {
+      const isEarly = now - started < length * deadlyPart;
       const fault = scene.random.pick(isEarly && faults % deadlyEvery === 0 ? deadly : harmless);
       console.log(`  ${Math.round((now - started) / 1_000)} s: ${fault.name}`);
       await fault.inject(scene, 1);
       faults += 1;
       await sleep(Math.max(0, faultEvery - (performance.now() - now)));
+      if (performance.now() - measured < measureEvery) continue;
+      measured = performance.now();
+      await scene.atRest(async () => {
+        await sleep(calm);
+        await measure(scene.crew, Math.round((measured - started) / minute));
+      });
     }
     return faults;
   }
@@ -62,9 +63,7 @@ export function createSoak(rows: readonly Fault[], minutes: number) {
     short: 1,
     full: 1,
     async inject(scene) {
-      const breaking = breakThings(scene);
-      await watch(scene.crew, breaking);
-      made = await breaking;
+      made = await breakThings(scene);
     },
   };
   return {
