@@ -8,8 +8,6 @@ import { createDueJobs, type DueJobs, type JobsDb } from './jobs-due.ts';
 
 /** Jobs written or removed at once. */
 const most = 500;
-/** How long those that come with others wait for more. Milliseconds. */
-const linger = 10;
 
 type MongoDb = ConstructorParameters<typeof MongoBackend>[0] extends infer Config
   ? Config extends { mongo: infer Db }
@@ -61,7 +59,6 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
 
   const writes = createGroup<Write, unknown>({
     most,
-    linger,
     async write(operations) {
       const failures = await jobs.bulkWrite([...operations], { ordered: false }).then(() => null, failuresIn);
       return operations.map((_, i) => failures?.get(i));
