@@ -8,7 +8,6 @@ import { type Caller, CheckedCall } from './checked-call.ts';
 import { readForm } from './form.ts';
 import type { OpenRequests } from './open-requests.ts';
 import type { Call } from './operation.ts';
-import { createPlainlyValid } from './plainly-valid.ts';
 import { checkKnown, parseQuery } from './query.ts';
 import type { BodyLimits } from './read-body.ts';
 import { type RequestBody, takeBody } from './request-body.ts';
@@ -47,9 +46,6 @@ function jsonShape(spec: Spec, { description }: Route): BodyShape | undefined {
   return schema && bodyShape(spec, schema);
 }
 
-/** Of what is not relayed, only this is called as often. */
-const isPublishing = ({ scope }: Route) => scope === 'events:publish';
-
 /**
  * Makes the function that turns a request into a checked call. What is relayed may have fields that openapi.yaml does not
  * know, and any query, for the provider may know them; anything else may not.
@@ -58,7 +54,6 @@ export async function createCallReader(deps: CallReaderDependencies): Promise<Re
   const { spec, routes, openRequests, logger } = deps;
   const relayedRoutes = routes.filter((route) => isRelayed(route) && !isUploadOnly(route));
   const others = routes.filter((route) => !isRelayed(route));
-  const isPlainlyValid = createPlainlyValid(spec, [...relayedRoutes, ...others.filter(isPublishing)]);
   const checkForm = createFormCheck(spec, routes);
   const validateRelayed = await createValidator(spec, relayedRoutes);
   const validateOthers = await createValidator(spec, others);
@@ -109,10 +104,10 @@ export async function createCallReader(deps: CallReaderDependencies): Promise<Re
     if (!relayed) {
       checkStorable(value);
       checkKnown(query, route.query);
-      if (!isPlainlyValid(route, headers, value)) await validateOthers(route, { params, headers, body: value, query });
+      await validateOthers(route, { params, headers, body: value, query });
     } else if (form) {
       checkForm(route, form);
-    } else if (!isPlainlyValid(route, headers, value)) {
+    } else {
       await validateRelayed(route, { params, headers, body: value, query: {} });
     }
     return new CheckedCall(caller, { query, headers, body: form ? { ...body, form } : body, reservation });
