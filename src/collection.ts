@@ -102,8 +102,9 @@ export interface UpdateStatement {
 }
 
 /**
- * Many small writes by the bare commands, as durable as `durableSchema`: half the cost of the driver's bulk writes, which look
- * at every document twice more. Without a transaction nothing is tried again, so that a write that fails may have been done.
+ * Many small writes by the bare commands, as durable as `durableSchema`. By the driver's bulk writes, which look at every document twice
+ * more and tell of no election, a delivery takes 1.12 times the CPU of gateway and mongod with one webhook (0.94 to 1.18 in five
+ * interleaved rounds), 1.11 times in a fan-out to ten (0.92 to 1.20). Without a transaction nothing is tried again, so that a write that fails may have been done.
  */
 export interface BareWrites {
   /** @throws MongoServerError of the first document that was refused */
