@@ -37,7 +37,10 @@ export interface PrefetchOptions {
 /**
  * Who answers quickly has attempts claimed ahead, so that a place that comes free is filled without asking the database
  * first; the quicker, the more. Who is slow gets little beyond its places, and who hangs nothing: what is claimed for it
- * would only keep other workers, and its owner's changes, waiting.
+ * would only keep other workers, and its owner's changes, waiting. With nothing claimed ahead, stored deliveries of ten webhooks take
+ * 1.39 times the CPU of worker and mongod (1.29 to 1.45 in five interleaved rounds) and go out at 0.69 times the rate. With four times
+ * the places claimed ahead, whatever the answers take, the CPU is the same within what can be measured, but receivers that take a second
+ * have more claimed than they take up in time: 1.16 times the operations (1.11 to 1.22).
  */
 export function createPrefetchWindow({
   places,
