@@ -7,8 +7,10 @@ import type { HeldEvents } from './held-events.ts';
 
 /** How long there may be no room: then some events are taken all the same, for publications here may take all room for ever. Milliseconds. */
 const longestWait = 1_000;
-/** First attempts that are begun then. */
-const fewest = 50;
+/** First attempts of events that are taken then; they are stored, and shared among accounts by those who claim them. */
+const mostWithoutRoom = 1_000;
+/** So many first attempts are more than what publications leave now and then. */
+const enough = 50;
 /** Events in one page. */
 const pageSize = 200;
 /** Events whose failure is remembered, so that it is logged once. */
@@ -35,6 +37,8 @@ export interface FanOutSweep {
   page(): PartOfQuery | null;
   /** Takes those of that page that there is room for and that are still free, and begins their fan-outs; resolves with whether there may be more. */
   take(found: readonly UnfinishedEvent[]): Promise<boolean>;
+  /** Whether any would be taken now. */
+  readonly hasRoom: boolean;
   /** Whether there may be some that have waited for room, and need not any more. */
   readonly mayGoOn: boolean;
 }
@@ -43,16 +47,21 @@ export interface FanOutSweep {
 export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
   const { outbox, settleSubscribers = async (event) => event, fanOut, heldEvents, logger } = deps;
   const failed = new Set<string>();
-  /** Of the page. */
-  let limit = 0;
-  /** When it was last looked what is next, by `performance.now()`. */
-  let lookedAt = Number.NEGATIVE_INFINITY;
+  /** First attempts and bytes of the page. */
+  let budget = { attempts: 0, bytes: 0 };
+  /** When enough of what was next, or all of it, was last taken, by `performance.now()`. */
+  let tookAt = Number.NEGATIVE_INFINITY;
 
-  /** First attempts that there is room for, or that are begun all the same. */
-  function wanted(): number {
-    if (heldEvents.room <= 0) return 0;
-    return deps.wanted() || (performance.now() - lookedAt > longestWait ? fewest : 0);
+  /** What there is room for, or what is taken all the same: of bytes, those of one event. */
+  function room(): { readonly attempts: number; readonly bytes: number } {
+    const attempts = deps.wanted();
+    const bytes = Math.max(heldEvents.room, 0);
+    if (attempts >= enough && bytes > 0) return { attempts, bytes };
+    if (performance.now() - tookAt > longestWait) return { attempts: mostWithoutRoom, bytes };
+    return { attempts: bytes > 0 ? attempts : 0, bytes };
   }
+
+  const limitOf = (attempts: number) => Math.min(pageSize, attempts);
 
   async function begin({ event, lease }: HeldEvent): Promise<void> {
     await fanOut({ event: await settleSubscribers(event), lease });
@@ -61,8 +70,7 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
 
   /** Those at the beginning that there is room for. */
   function fitting(found: readonly UnfinishedEvent[]): string[] {
-    let attempts = wanted();
-    let bytes = heldEvents.room;
+    let { attempts, bytes } = budget;
     const ids: string[] = [];
     for (const { _id, targetCount, size } of found) {
       attempts -= targetCount;
@@ -74,6 +82,7 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
   }
 
   function logFailures(failures: readonly { id: string; reason: string }[]): void {
+    if (failed.size >= rememberedLimit) failed.clear();
     const added = failures.filter(({ id }) => !failed.has(id)).slice(0, rememberedLimit - failed.size);
     const [first] = added;
     if (!first) return;
@@ -84,13 +93,15 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
 
   return {
     page() {
-      limit = Math.min(pageSize, wanted());
-      return limit > 0 ? outbox.unfinished(limit) : null;
+      budget = room();
+      return budget.attempts > 0 ? outbox.unfinished(limitOf(budget.attempts)) : null;
     },
     async take(found) {
-      if (limit === 0) return false;
+      if (budget.attempts === 0) return false;
       const ids = fitting(found);
-      lookedAt = performance.now();
+      const isMore = found.length === limitOf(budget.attempts) || ids.length < found.length;
+      // a few places that come free again and again may not put off the others for ever
+      if (budget.attempts >= enough || !isMore) tookAt = performance.now();
       if (ids.length === 0) return false;
       const taken = await deps.take(ids, deps.lease);
       const results = await Promise.allSettled(taken.map(begin));
@@ -99,10 +110,13 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
           result.status === 'rejected' ? [{ id: String(taken[i]?.event._id), reason: String(result.reason) }] : [],
         ),
       );
-      return found.length === limit || ids.length < found.length;
+      return isMore;
+    },
+    get hasRoom() {
+      return room().attempts > 0;
     },
     get mayGoOn() {
-      return limit === 0 && wanted() > 0;
+      return budget.attempts === 0 && room().attempts > 0;
     },
   };
 }

@@ -136,10 +136,12 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   }
 
   async function storeAll(deliveries: readonly DeliveryDocument[], isFirst: boolean): Promise<void> {
-    await Promise.all(deliveries.map((one) => firstWrites.store(isFirst ? one : { ...one, starts: 1 })));
-    const bells = deliveries.map(({ _id: deliveryId, webhookId, userId, attempt }) => {
-      return { deliveryId, webhookId, userId, attempt };
-    });
+    const areNew = await Promise.all(deliveries.map((one) => firstWrites.store(isFirst ? one : { ...one, starts: 1 })));
+    const bells = deliveries
+      .filter((_, i) => areNew[i])
+      .map(({ _id: deliveryId, webhookId, userId, attempt }) => {
+        return { deliveryId, webhookId, userId, attempt };
+      });
     if (bells.length > 0) deps.ring(bells);
   }
 

@@ -48,8 +48,8 @@ export interface FirstWrites {
   readonly claims: Claims;
   /** A claim on a delivery that is not stored yet; `written` resolves when it is, and rejects when nobody here will store it. */
   begin(delivery: DeliveryDocument, lease: FanOutLease): { readonly claim: Claim; readonly written: Promise<void> };
-  /** Stores a delivery for whoever claims it; does nothing where it is stored already. */
-  store(delivery: DeliveryDocument): Promise<void>;
+  /** Stores a delivery for whoever claims it, and resolves with whether it is new; does nothing where it is stored already. */
+  store(delivery: DeliveryDocument): Promise<boolean>;
 }
 
 /** A delivery that is not stored yet. */
@@ -213,8 +213,6 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
       looking.start();
       return { claim, written };
     },
-    async store(delivery) {
-      await insert(delivery);
-    },
+    store: insert,
   };
 }

@@ -171,7 +171,7 @@ export function createWorker(deps: WorkerDeps): Worker {
       if (started) backlog.add(webhookId, userId);
     },
     onEvent() {
-      if (started) sweep.hurry();
+      if (started && fanOuts.hasRoom) sweep.hurry();
     },
     get isWorking() {
       return started;
