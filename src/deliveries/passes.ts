@@ -16,7 +16,9 @@ export interface Passes {
 /**
  * What is due is looked through page by page up to its end, and then again. A webhook that hangs leaves more and more that
  * is due long since and known to wait: where one page does not hold it all, only what has become due lately is looked
- * through, and all of it now and then.
+ * through, and all of it now and then. Beside a webhook that hangs and has 100,000 due, a worker and mongod take 1.90 times the CPU (1.39
+ * to 3.35 in five interleaved rounds) where each look goes through everything; and beside one with 20,000 due 2.16 times (1.10 to 2.83)
+ * where it goes through all pages again and again.
  */
 export function createPasses(now: () => number = performance.now.bind(performance)): Passes {
   let next: DuePlace | null = null;
