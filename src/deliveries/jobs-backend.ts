@@ -45,6 +45,8 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
   const due = new Map<string, DueJobs>();
   const background = createBackground();
   const locked = new Set<string>();
+  /** By whom, which Agenda names when it asks for jobs. */
+  let owner = '';
   let closed = false;
 
   function tracked<T>(work: Promise<T>): Promise<T> {
@@ -77,15 +79,18 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
     return found;
   }
 
+  /** A job whose lock has lapsed may be another process's by now. */
   async function unlock(ids: readonly string[]): Promise<void> {
-    if (ids.length > 0) await inner.unlockJobs([...ids]).catch(() => {});
+    const own = { _id: { $in: ids.map((id) => new ObjectId(id)) }, lastModifiedBy: owner };
+    if (ids.length > 0) await jobs.updateMany(own, { $unset: { lockedAt: true } }).catch(() => {});
     for (const id of ids) locked.delete(id);
   }
 
   const grouped: Pick<JobRepository, Grouped> = {
     async getNextJobToRun(name, nextScanAt, lockDeadline, _now, options) {
       if (closed) return undefined;
-      const wanted = { owner: options?.lastModifiedBy ?? '', nextScanAt, lockDeadline };
+      owner = options?.lastModifiedBy ?? '';
+      const wanted = { owner, nextScanAt, lockDeadline };
       const job = await tracked(dueOf(name).next(wanted));
       if (job) locked.add(String(job._id));
       return job;
@@ -103,9 +108,8 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
     async removeJobs(options) {
       const filter = filterOf(options);
       if (!filter) return tracked(inner.removeJobs(options));
-      // one that could not be removed is anybody's again when its lock has lapsed
-      locked.delete(String(options.id));
       await tracked(write({ deleteMany: { filter } }));
+      locked.delete(String(options.id));
       return 1;
     },
     unlockJob: ({ _id }) => unlock([String(_id)]),

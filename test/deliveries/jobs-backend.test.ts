@@ -39,12 +39,13 @@ describe('the storage of jobs', () => {
     expect((await db.collection('jobs').findOne({ _id: job._id }))?.lockedAt).to.deep.equal(job.lockedAt);
   });
 
-  it('leaves a job to others that it could not remove', async () => {
+  /** Disconnects a backend that has locked a job and could not remove it. */
+  async function disconnectAfterFailure(collection: string, meanwhile = async () => {}): Promise<void> {
     const db = connection.getClient().db(connection.name);
-    const { repository, connect, disconnect } = createJobsBackend(db, 'others');
+    const { repository, connect, disconnect } = createJobsBackend(db, collection);
     await connect();
     const now = new Date();
-    await db.collection('others').insertOne({ name: 'delivery attempt', nextRunAt: now, data: {} });
+    await db.collection(collection).insertOne({ name: 'delivery attempt', nextRunAt: now, data: {} });
     const job = await repository.getNextJobToRun('delivery attempt', now, new Date(0), now, {
       lastModifiedBy: 'wrk_1',
     });
@@ -53,11 +54,24 @@ describe('the storage of jobs', () => {
     await connection.getClient().db('admin').command(failPoint);
     const removed = await repository.removeJobs({ id: String(job?._id) }).catch(() => 'failed');
     expect(removed).to.equal('failed');
-    const byOthers = { lockedAt: new Date(), lastModifiedBy: 'wrk_2' };
-    await db.collection('others').updateOne({}, { $set: byOthers });
+    await meanwhile();
     await disconnect();
+  }
 
-    expect(await db.collection('others').findOne()).to.deep.include(byOthers);
+  it('leaves a job to others that it could not remove', async () => {
+    const others = connection.getClient().db(connection.name).collection('others');
+    const byOthers = { lockedAt: new Date(), lastModifiedBy: 'wrk_2' };
+    await disconnectAfterFailure('others', async () => void (await others.updateOne({}, { $set: byOthers })));
+
+    expect(await others.findOne()).to.deep.include(byOthers);
+  });
+
+  it('leaves no lock of its own on a job that it could not remove', async () => {
+    await disconnectAfterFailure('own');
+
+    const job = await connection.getClient().db(connection.name).collection('own').findOne();
+    expect(job).to.include({ lastModifiedBy: 'wrk_1' });
+    expect(job).not.to.have.property('lockedAt');
   });
 
   it('has removed what nobody needs once it is left, and leaves nothing locked that Agenda has asked for', async () => {
