@@ -80,9 +80,13 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
   }
 
   /** A job whose lock has lapsed may be another process's by now. */
-  async function unlock(ids: readonly string[]): Promise<void> {
+  async function unlockOwn(ids: readonly string[]): Promise<void> {
     const own = { _id: { $in: ids.map((id) => new ObjectId(id)) }, lastModifiedBy: owner };
-    if (ids.length > 0) await jobs.updateMany(own, { $unset: { lockedAt: true } }).catch(() => {});
+    await jobs.updateMany(own, { $unset: { lockedAt: true } });
+  }
+
+  async function unlock(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await unlockOwn(ids).catch(() => {});
     for (const id of ids) locked.delete(id);
   }
 

@@ -19,7 +19,8 @@ describe('the storage of jobs', () => {
     const db = connection.getClient().db(connection.name);
     const { repository } = createJobsBackend(db, 'jobs');
     await repository.connect();
-    const job = { _id: new mongoose.Types.ObjectId(), name: 'delivery attempt', lockedAt: new Date() };
+    const its = { name: 'delivery attempt', lockedAt: new Date(), lastModifiedBy: '' };
+    const job = { _id: new mongoose.Types.ObjectId(), ...its };
     await db.collection('jobs').insertOne({ ...job, nextRunAt: new Date() });
     const failing = (mode: 'off' | 'alwaysOn') =>
       connection
@@ -33,6 +34,7 @@ describe('the storage of jobs', () => {
     await failing('alwaysOn');
     try {
       await repository.unlockJob(job as unknown as Parameters<typeof repository.unlockJob>[0]);
+      await repository.unlockJob(its as unknown as Parameters<typeof repository.unlockJob>[0]);
     } finally {
       await failing('off');
     }

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import mongoose, { type ClientSession, type Connection } from 'mongoose';
+import type { ClientSession, Connection } from 'mongoose';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import { watchedDatabase } from '../support/commands.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
-import { freshUri } from '../support/mongo.ts';
 import { payment, rejection } from './harness.ts';
 
 describe('A publication whose subscribers are told too late', function () {
@@ -10,17 +10,18 @@ describe('A publication whose subscribers are told too late', function () {
   const appName = `given-up-${process.pid}`;
   /** Longer than a publication waits. Milliseconds. */
   const blockTimeMS = 3_800;
+  let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let connection: Connection;
   let gateway: ModelGateway;
 
   before(async () => {
-    connection = await mongoose.createConnection(freshUri(), { appName, monitorCommands: true }).asPromise();
+    database = await watchedDatabase({ appName });
+    ({ connection } = database);
     gateway = await createModelGateway({ ...loopbackOptions, mongo: connection, secretKeys: [newSecretKey()] });
   });
   after(async () => {
     await gateway.close();
-    await connection.dropDatabase();
-    await connection.close();
+    await database.drop();
   });
 
   /** Makes the next look-up slow; resolves when it has been answered. */

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { expect } from 'chai';
-import mongoose, { type Connection } from 'mongoose';
+import type { Connection } from 'mongoose';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import { watchedDatabase } from '../support/commands.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
-import { freshUri } from '../support/mongo.ts';
 import { payment, rejection } from './harness.ts';
 
 /** Writes of events on their way at once. */
@@ -12,17 +12,18 @@ const atOnce = 2;
 describe('A publication whose turn to be written comes too late', function () {
   this.timeout(30_000);
   const appName = `no-turn-${process.pid}`;
+  let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let connection: Connection;
   let gateway: ModelGateway;
 
   before(async () => {
-    connection = await mongoose.createConnection(freshUri(), { appName, monitorCommands: true }).asPromise();
+    database = await watchedDatabase({ appName });
+    ({ connection } = database);
     gateway = await createModelGateway({ ...loopbackOptions, mongo: connection, secretKeys: [newSecretKey()] });
   });
   after(async () => {
     await gateway.close();
-    await connection.dropDatabase();
-    await connection.close();
+    await database.drop();
   });
 
   const events = () => connection.collection('gateway_events');
