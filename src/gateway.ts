@@ -1,41 +1,48 @@
-import { buildIndexes } from './build-indexes.ts';
-import { type Database, openDatabase } from './connection.ts';
+import { type Atomically, createMetering, whileAwaited } from './accounting/accounting.ts';
+import { createModels } from './collections.ts';
 import { createDashboard } from './dashboard/dashboard.ts';
-import { createSignIn } from './dashboard/sign-in.ts';
-import { createDatabaseAccess, createDatabaseBudget, type DatabaseAccess, withDatabase } from './database-access.ts';
 import { explain } from './deliveries/body.ts';
-import { createInFlightLimit } from './deliveries/in-flight-limit.ts';
+import { createRecoveryService } from './deliveries/redeliver/recoveries/service.ts';
+import { createSendTest } from './deliveries/redeliver/test-event.ts';
 import { createDeliveryService } from './deliveries/service.ts';
-import { createSendTest } from './deliveries/test-event.ts';
-import { createCatalogue } from './events/catalogue.ts';
+import { addEventTypes } from './events/catalogue/add-event-types.ts';
+import { createCatalogue } from './events/catalogue/catalogue.ts';
 import { createEventHistory } from './events/history.ts';
-import { addEventTypes } from './events/own-types.ts';
 import { createEventService } from './events/service.ts';
-import { createSettleSubscribers } from './events/settle-subscribers.ts';
-import { createDisableFailing } from './health/disabling.ts';
-import { toHealthBody } from './health/routes.ts';
-import { createHealthService } from './health/service.ts';
+import { createOutbox } from './events/store/outbox.ts';
+import { createSettleSubscribers } from './events/store/settle-subscribers.ts';
+import { createInFlightLimit } from './fairness/in-flight-limit.ts';
 import { createReadLimit, createWriteLimit } from './http/account-limits.ts';
-import { bearerToken } from './http/bearer.ts';
+import { bearerToken } from './http/authentication/bearer.ts';
+import { checkedAuthenticate } from './http/authentication/principal.ts';
+import { createSignIn } from './http/authentication/sign-in.ts';
 import { createEdge } from './http/edge.ts';
 import { OpenRequests } from './http/open-requests.ts';
-import { checkedAuthenticate } from './http/principal.ts';
 import { createRouter } from './http/router.ts';
-import { createRecognise } from './keys/recognise.ts';
+import { createRecognise } from './keys/authenticate.ts';
 import { createKeyService } from './keys/service.ts';
-import { type Atomically, createMetering, whileAwaited } from './metering.ts';
 import type { ModelGateway } from './model-gateway.ts';
-import { createModels } from './models.ts';
-import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options.ts';
+import { buildIndexes } from './mongo/build-indexes.ts';
+import { createDatabaseClock } from './mongo/clock.ts';
+import {
+  createDatabaseAccess,
+  createDatabaseBudget,
+  type DatabaseAccess,
+  withDatabase,
+} from './mongo/connection/availability.ts';
+import { type Database, openDatabase } from './mongo/connection/connection.ts';
+import { requireReplicaSet } from './mongo/connection/replica-set.ts';
+import { loadSpec } from './openapi/spec.ts';
+import { operationTable } from './operation-table.ts';
+import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options/options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
 import { createProxy } from './proxy/proxy.ts';
-import { createRecoveryService } from './recoveries/service.ts';
-import { requireReplicaSet } from './replica-set.ts';
-import { operationTable } from './router.ts';
 import { createShutdown } from './shutdown.ts';
-import { loadSpec } from './spec.ts';
 import { readVersion } from './version.ts';
-import { createSealer } from './webhooks/sealing.ts';
+import { createDisableFailing } from './webhooks/health/disable-failing.ts';
+import { toHealthBody } from './webhooks/health/routes.ts';
+import { createHealthService } from './webhooks/health/service.ts';
+import { createSealer } from './webhooks/secrets/sealing.ts';
 import { createWebhookService } from './webhooks/service.ts';
 
 export type { ModelGateway } from './model-gateway.ts';
@@ -96,10 +103,14 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     logger,
   });
   const settleSubscribers = createSettleSubscribers(models.events, webhooks.confirmedSubscribers);
+  const clock = createDatabaseClock(connection);
+  const outbox = createOutbox(models.events, clock);
   const deliveries = createDeliveryService({
     connection,
     deliveries: models.deliveries,
     events: models.events,
+    outbox,
+    clock,
     settleSubscribers,
     forDelivery: webhooks.forDelivery,
     clients: { allowHttp: options.allowHttp, allowAddress: (address) => isAllowedAddress(address, networks) },
@@ -109,7 +120,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
   });
   const events = createEventService({
     connection,
-    events: models.events,
+    outbox,
     owners: models.owners,
     catalogue,
     subscribers: webhooks.subscribers,

@@ -68,10 +68,9 @@ export function timeOf(id: string): string {
   return id.slice(id.indexOf('_') + 1).slice(0, timeLength);
 }
 
-/** Documents in the order of their ids, without those of the last millisecond: ids within one are in no order, and there may be more of it. */
-export function withoutLastTime<T extends { readonly _id: string }>(found: readonly T[]): T[] {
-  const last = timeOf(found.at(-1)?._id ?? '');
-  return found.filter(({ _id }) => timeOf(_id) !== last);
+/** Sorts before every id with the prefix and the time of this one, and after every earlier one. */
+export function firstOfSameTime(id: string): string {
+  return id.slice(0, id.indexOf('_') + 1 + timeLength);
 }
 
 /** Whether `text` has the form of an id with this prefix. */

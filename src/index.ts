@@ -1,12 +1,12 @@
-export type { DisabledWebhook } from './disable-options.ts';
+export type { ExceededReport } from './accounting/limits/service.ts';
 export { type ErrorBody, type ErrorCode, GatewayError } from './errors.ts';
 export type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
 export { createModelGateway, type ModelGateway } from './gateway.ts';
-export { type HardenOptions, hardenServer } from './http/harden.ts';
-export { keepRawBody } from './http/kept-body.ts';
+export { keepRawBody } from './http/body/kept-body.ts';
 export { type Principal, type Scope, scopes } from './http/operation.ts';
+export { type HardenOptions, hardenServer } from './http/server/harden.ts';
 export type { ApiKey, ApiKeyInput, NewApiKey } from './keys/api-key.ts';
-export type { ExceededReport } from './limits/service.ts';
+export type { DisabledWebhook } from './options/disabling.ts';
 export {
   type CreditOptions,
   defaultRetryDelays,
@@ -24,8 +24,8 @@ export {
   type UpstreamOptions,
   type UpstreamTimeouts,
   type UsageRecord,
-} from './options.ts';
-export type { Resealed } from './webhooks/resealing.ts';
+} from './options/options.ts';
+export type { Resealed } from './webhooks/secrets/resealing.ts';
 export type {
   MadeSecret,
   NewWebhook,

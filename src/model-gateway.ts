@@ -1,10 +1,10 @@
 import type { ClientSession } from 'mongoose';
-import type { CreditService } from './credits/service.ts';
+import type { CreditService } from './accounting/credits/service.ts';
+import type { LimitService } from './accounting/limits/service.ts';
+import type { PaymentService } from './accounting/payments/service.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
 import type { Router } from './http/router.ts';
 import type { KeyService } from './keys/service.ts';
-import type { LimitService } from './limits/service.ts';
-import type { PaymentService } from './payments/service.ts';
 import type { WebhookService } from './webhooks/service.ts';
 
 /** A gateway, ready to be mounted. */

@@ -1,6 +1,6 @@
-import { answered } from './answered.ts';
 import type { OpenRequests } from './http/open-requests.ts';
-import type { Logger } from './options.ts';
+import { answered } from './mongo/with-timeout.ts';
+import type { Logger } from './options/options.ts';
 
 interface Closable {
   close(): Promise<unknown>;

@@ -1,18 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import { GatewayError } from '../errors.ts';
+import type { SignIn } from '../http/authentication/sign-in.ts';
 import type { Edge } from '../http/edge.ts';
-import { answerError, isAnswered } from '../http/errors.ts';
 import type { OpenRequests } from '../http/open-requests.ts';
 import { accountScopes, type Reply } from '../http/operation.ts';
-import { sendReply } from '../http/reply.ts';
+import { answerError, isAnswered } from '../http/reply/answer-error.ts';
+import { sendReply } from '../http/reply/reply.ts';
 import { requestId } from '../http/request-id.ts';
 import { originForm, requireOneHost } from '../http/target.ts';
-import type { DashboardOptions, Logger } from '../options.ts';
+import type { DashboardOptions, Logger } from '../options/options.ts';
 import { contentSecurityPolicy } from './document.ts';
 import { loadFiles } from './files.ts';
 import { sendFile } from './send-file.ts';
-import type { SignIn } from './sign-in.ts';
 
 export interface DashboardDeps {
   readonly dashboard: DashboardOptions;

@@ -1,9 +1,9 @@
 import type { components } from '../api.d.ts';
-import { adviceFor, type FailureCode } from './failures.ts';
-import { shownHeaders } from './headers.ts';
+import { adviceFor, type FailureCode } from './attempt/failures.ts';
+import { delayAfter } from './attempt/schedule.ts';
 import type { ListedDelivery, ShownDelivery } from './history.ts';
 import type { AttemptRecord } from './model.ts';
-import { delayAfter } from './schedule.ts';
+import { shownHeaders } from './send/headers.ts';
 
 type Schemas = components['schemas'];
 

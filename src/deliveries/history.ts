@@ -1,7 +1,7 @@
-import { durableCollection } from '../collection.ts';
-import { createReadConfirmed } from '../confirmed-reads.ts';
 import { GatewayError } from '../errors.ts';
 import { checkUserId, firstId, isId, timeOf } from '../ids.ts';
+import { durableCollection } from '../mongo/collection.ts';
+import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { AttemptRecord, DeliveryDocument, DeliveryModel, DeliveryState } from './model.ts';
 import { createPresentTypes, mostRanges, type PresentTypes } from './present-types.ts';
 import type { Unstored } from './unstored.ts';

@@ -1,5 +1,5 @@
 import { type Connection, type Model, Schema } from 'mongoose';
-import { durableSchema, modelOf } from '../collection.ts';
+import { durableSchema, modelOf } from '../mongo/collection.ts';
 
 /** Where a delivery stands. Only `pending` ones are ever attempted. */
 export type DeliveryState = 'pending' | 'delivered' | 'failed' | 'canceled';
@@ -18,7 +18,7 @@ export interface AttemptRecord {
   durationMs: number;
   /** What the receiver answered; absent when it did not. */
   status?: number;
-  /** Why the attempt failed (failures.ts); absent when it succeeded. */
+  /** Why the attempt failed (attempt/failures.ts); absent when it succeeded. */
   code?: string;
   /** The first 1 KB of the answer, as text. */
   response: string;

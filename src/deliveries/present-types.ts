@@ -1,4 +1,4 @@
-import { durableCollection } from '../collection.ts';
+import { durableCollection } from '../mongo/collection.ts';
 import type { DeliveryModel } from './model.ts';
 
 /** Whose deliveries. */

@@ -1,6 +1,6 @@
-import { durableCollection } from '../collection.ts';
-import { confirm } from '../confirmed-reads.ts';
-import type { Outbox } from '../events/outbox.ts';
+import type { Outbox } from '../events/store/outbox.ts';
+import { durableCollection } from '../mongo/collection.ts';
+import { confirm } from '../mongo/confirmed-reads.ts';
 import type { DeliveryModel } from './model.ts';
 
 const batchSize = 500;

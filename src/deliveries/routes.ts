@@ -1,10 +1,10 @@
 import type { components } from '../api.d.ts';
-import type { DatabaseBudget } from '../database-access.ts';
 import type { Call, OperationTable, Reply } from '../http/operation.ts';
+import type { DatabaseBudget } from '../mongo/connection/availability.ts';
 import { type DeliverySurroundings, toDetailsBody, toSummaryBody } from './body.ts';
 import type { DeliveryHistory, DeliveryPage, ShownDelivery } from './history.ts';
-import type { Outcome, Resend } from './resend.ts';
-import type { SendTest } from './test-event.ts';
+import type { Outcome, Resend } from './redeliver/resend.ts';
+import type { SendTest } from './redeliver/test-event.ts';
 
 type Schemas = components['schemas'];
 

@@ -1,45 +1,45 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
-import { createDatabaseClock } from '../database-clock.ts';
 import type { EventStandings } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
-import { createOutbox, type StoredEvent } from '../events/outbox.ts';
 import type { FanOuts } from '../events/service.ts';
-import type { SettleSubscribers } from '../events/settle-subscribers.ts';
-import { createRenewEvents, createTakeEvents } from '../events/take-events.ts';
+import type { Outbox } from '../events/store/outbox.ts';
+import type { SettleSubscribers } from '../events/store/settle-subscribers.ts';
+import { createRenewEvents, createTakeEvents } from '../events/store/take-events.ts';
+import { createInFlightLimit } from '../fairness/in-flight-limit.ts';
 import { newId } from '../ids.ts';
-import type { ResolvedOptions } from '../options.ts';
-import { createAttempts, type ReceiverLookUp, readReceiver } from './attempt.ts';
-import { type AttemptWait, createAttemptWait } from './attempt-wait.ts';
+import type { DatabaseClock } from '../mongo/clock.ts';
+import type { ResolvedOptions } from '../options/options.ts';
+import { createAttempts, type ReceiverLookUp, readReceiver } from './attempt/attempt.ts';
+import { type OnAttempt, observed } from './attempt/attempt-listener.ts';
+import { createClaims } from './attempt/claims.ts';
+import { createRecordLate, withLateSuccess } from './attempt/late-success.ts';
+import { createLeases } from './attempt/leases.ts';
 import { createBackground } from './background.ts';
 import type { DeliverySurroundings } from './body.ts';
-import { createClaims } from './claims.ts';
-import { type ClientOptions, createDeliveryClients } from './clients.ts';
-import { createDue } from './due.ts';
-import { createFanOut } from './fan-out.ts';
-import { createFirstWrites } from './first-writes.ts';
-import { createHeldEvents } from './held-events.ts';
+import { createEventStandings } from './event-statuses.ts';
+import { createFanOut } from './fan-out/fan-out.ts';
+import { createFirstWrites } from './fan-out/first-writes.ts';
+import { createHeldEvents } from './fan-out/held-events.ts';
+import { createStoreDelivery } from './fan-out/store-delivery.ts';
 import { createDeliveryHistory, type DeliveryHistory, type ShownDelivery } from './history.ts';
-import { createInFlightLimit } from './in-flight-limit.ts';
-import { createJobs } from './jobs.ts';
-import { createRecordLate, withLateSuccess } from './late-success.ts';
-import { createLeases } from './leases.ts';
-import { createMakeManualAttempt } from './manual-attempt.ts';
-import { createManualClaims } from './manual-claims.ts';
+import { createJobs } from './jobs/jobs.ts';
 import type { DeliveryModel } from './model.ts';
-import { type OnAttempt, observed } from './observed.ts';
-import { createFindRecoverable, type FindRecoverable } from './recoverable.ts';
-import { createResend, type Resend } from './resend.ts';
+import { type AttemptWait, createAttemptWait } from './redeliver/attempt-wait.ts';
+import { createMakeManualAttempt } from './redeliver/manual-attempt.ts';
+import { createManualClaims } from './redeliver/manual-claims.ts';
+import { createFindRecoverable, type FindRecoverable } from './redeliver/recoverable.ts';
+import { createSendAgain, type SendAgain } from './redeliver/redeliver.ts';
+import { createResend, type Resend } from './redeliver/resend.ts';
+import { type AttemptTest, createAttemptTest } from './redeliver/test-event.ts';
 import { createRetention } from './retention.ts';
-import { createSend } from './send.ts';
-import { createSendAgain, type SendAgain } from './send-again.ts';
-import { createEventStandings } from './standings.ts';
-import { createStoreDelivery } from './store-delivery.ts';
-import { type AttemptTest, createAttemptTest } from './test-event.ts';
+import { type ClientOptions, createDeliveryClients } from './send/clients.ts';
+import { createSend } from './send/send.ts';
 import { createUnstored } from './unstored.ts';
-import { createWatches } from './watch.ts';
-import { createWorker } from './worker.ts';
+import { createDue } from './worker/due.ts';
+import { createWatches } from './worker/watch.ts';
+import { createWorker } from './worker/worker.ts';
 
 /** A dead worker's attempts are free after this long. Milliseconds. */
 const lease = 4_500;
@@ -50,8 +50,9 @@ export interface DeliveryServiceDeps {
   readonly connection: Connection;
   readonly deliveries: DeliveryModel;
   readonly events: EventModel;
-  /** Makes sure that a stored event misses no webhook. @default it does not */
-  readonly settleSubscribers?: SettleSubscribers;
+  readonly outbox: Outbox;
+  readonly clock: DatabaseClock;
+  readonly settleSubscribers: SettleSubscribers;
   /** With its secret opened. */
   readonly forDelivery: ReceiverLookUp;
   /** Which addresses may be connected to. */
@@ -106,12 +107,9 @@ export interface DeliveryService {
 
 /** Everything about deliveries, joined. */
 export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryService {
-  const { connection, deliveries, forDelivery, userAgent, options, onAttempt = () => {} } = deps;
-  const { settleSubscribers = async (event: StoredEvent) => event } = deps;
+  const { deliveries, outbox, clock, settleSubscribers, forDelivery, userAgent, options, onAttempt = () => {} } = deps;
   const { retryDelays, concurrencyPerAccount, logger } = options;
   const owner = newId('wrk', Date.now());
-  const clock = createDatabaseClock(connection);
-  const outbox = createOutbox(deps.events, clock);
   const clients = createDeliveryClients(deps.clients);
   const background = createBackground();
   const closed = new AbortController();
@@ -133,7 +131,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const take = createTakeEvents(deps.events, clock);
   const heldEvents = createHeldEvents({ renew: createRenewEvents(deps.events), lease, logger });
   const jobs = createJobs({
-    connection,
+    connection: deps.connection,
     owner,
     collection: `${options.collectionPrefix}jobs`,
     onBell: (bell) => worker.onBell(bell),

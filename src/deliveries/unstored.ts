@@ -1,13 +1,14 @@
-import { durableCollection, inOneBatch } from '../collection.ts';
-import { findConfirmed } from '../confirmed-reads.ts';
 import type { EventModel } from '../events/model.ts';
-import type { StoredEvent } from '../events/outbox.ts';
-import { createGroup } from '../group-commit.ts';
-import { isId, timeOf, withoutLastTime } from '../ids.ts';
-import { firstDelivery } from './fan-out.ts';
+import type { StoredEvent } from '../events/store/outbox.ts';
+import { isId, timeOf } from '../ids.ts';
+import { createGroup } from '../mongo/batcher.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import { findConfirmed } from '../mongo/confirmed-reads.ts';
+import { attemptsAllowed } from './attempt/schedule.ts';
+import { firstDelivery } from './fan-out/fan-out.ts';
 import type { DeliveryPage, ShownDelivery } from './history.ts';
+import { type IdRange, lookBelow, mostSeen } from './look-below.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
-import { attemptsAllowed } from './schedule.ts';
 
 /** Deliveries that are not stored yet, derived from their event: the first attempt has not begun, or has no outcome yet. */
 export interface Unstored {
@@ -21,12 +22,6 @@ export interface Unstored {
   list(userId: string, page: DeliveryPage, range: IdRange, limit: number): Promise<UnstoredList>;
 }
 
-/** Ids of deliveries. */
-interface IdRange {
-  readonly $gte: string;
-  readonly $lt?: string;
-}
-
 export interface UnstoredList {
   /** Newest first. */
   readonly deliveries: ShownDelivery[];
@@ -36,8 +31,8 @@ export interface UnstoredList {
 
 const shown = (delivery: DeliveryDocument): ShownDelivery => ({ ...delivery, inFlight: false });
 const withoutBody = { body: 0 } as const;
-/** Events that one list looks at: beyond, it says how far it has come. */
-const mostSeen = 2_000;
+/** How events whose fan-out is not done are read. */
+const unfinished = { projection: withoutBody, hint: 'userPending' } as const;
 /** Deliveries in one confirming read. */
 const mostConfirmed = 500;
 /** How long the first of many waits for others: a flood costs the database few writes. Milliseconds. */
@@ -83,8 +78,7 @@ export function createUnstored(
 
   async function eventOf(userId: string, id: string): Promise<StoredEvent | null> {
     if (!isId('dlv', id)) return null;
-    const options = { projection: withoutBody, hint: 'userPending', ...inOneBatch } as const;
-    const found = await events.find(ofItsTime({ userId, id }), options).toArray();
+    const found = await events.find(ofItsTime({ userId, id }), { ...unfinished, ...inOneBatch }).toArray();
     return found.find(isOf(id)) ?? null;
   }
 
@@ -115,24 +109,6 @@ export function createUnstored(
     return delivery ? shown(delivery) : null;
   }
 
-  /** So many events whose fan-out is not done, newest first, as whole milliseconds: the ids of their deliveries are in another order within one. */
-  async function look(userId: string, within: { $gte: string; $lt?: string; $eq?: string }, count: number) {
-    const options = { projection: withoutBody, hint: 'userPending', ...inOneBatch } as const;
-    const pending = { userId, fanOut: 'pending' as const };
-    const found = await events
-      .find({ ...pending, _id: within }, options)
-      .sort({ _id: -1 })
-      .limit(count)
-      .toArray();
-    if (found.length < count) return { found, time: '' };
-    const whole = withoutLastTime(found);
-    const time = timeOf((whole.at(-1) ?? found.at(-1))?._id ?? '');
-    if (whole.length > 0) return { found: whole, time };
-    // one millisecond has more than that
-    const all = { ...pending, _id: { ...within, $gte: `evt_${time}` } };
-    return { found: await events.find(all, options).toArray(), time };
-  }
-
   /** What of these is on the page. A filter of the events themselves would have the database look at all of them for a few. */
   async function unstoredOf(found: readonly StoredEvent[], { type, webhookId }: DeliveryPage, { $gte, $lt }: IdRange) {
     const asked = found.filter(
@@ -152,9 +128,13 @@ export function createUnstored(
       const { $gte: from, $lt: before } = range;
       const oldest = { $gte: `evt_${timeOf(from)}`, ...(page.eventId !== undefined && { $eq: page.eventId }) };
       const found: DeliveryDocument[] = [];
-      let below = before && eventsBelow(before);
+      let below = before === undefined ? 'evt_~' : eventsBelow(before);
       for (let seen = 0, count = limit + 1; ; seen += count, count = Math.min(count * 4, mostSeen - seen)) {
-        const part = await look(userId, { ...oldest, ...(below !== undefined && { $lt: below }) }, count);
+        const part = await lookBelow(
+          (_id, options) => events.find({ userId, fanOut: 'pending', _id }, { ...unfinished, ...options }).toArray(),
+          { ...oldest, $lt: below },
+          count,
+        );
         found.push(...(await unstoredOf(part.found, page, range)));
         if (part.time === '' || found.length >= limit || seen + count >= mostSeen) {
           return { deliveries: found.sort((a, b) => (a._id < b._id ? 1 : -1)).map(shown), time: part.time };

@@ -1,7 +1,7 @@
-import { durableCollection, inOneBatch } from '../collection.ts';
-import { createReadConfirmed } from '../confirmed-reads.ts';
 import { GatewayError } from '../errors.ts';
 import { checkUserId, isId } from '../ids.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { EventDocument, EventModel } from './model.ts';
 
 /** An event as its account sees it afterwards. */

@@ -1,5 +1,5 @@
 import { type Connection, type Model, type mongo, Schema } from 'mongoose';
-import { durableSchema, modelOf } from '../collection.ts';
+import { durableSchema, modelOf } from '../mongo/collection.ts';
 
 /** One published event: the outbox entry. Once it is written, it cannot be lost. */
 export interface EventDocument {
@@ -15,6 +15,11 @@ export interface EventDocument {
   body: Buffer;
   /** The webhooks that were active and subscribed when the event was published. */
   targets: string[];
+  /**
+   * Set when a webhook was added to `targets` after the event was stored: a recovery may be sending it the event by itself, so that no first
+   * attempt is made from memory any more.
+   */
+  targetsAdded?: true;
   /** The webhooks that were subscribed but inactive. */
   skipped: string[];
   /** `pending` until every target has its delivery. */
@@ -53,6 +58,7 @@ const schema = new Schema<EventDocument>(
     acceptedAt: { type: Date, required: true },
     body: { type: Buffer, required: true },
     targets: [String],
+    targetsAdded: Boolean,
     skipped: [String],
     fanOut: { type: String, enum: ['pending', 'done'], required: true },
     fanOutAt: { type: Date, required: true },

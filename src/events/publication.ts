@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { Envelope } from './envelope.ts';
-import type { NewEvent } from './outbox.ts';
+import type { NewEvent } from './store/outbox.ts';
 
 /** What a publisher hands in. */
 export interface EventInput {

@@ -1,17 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { ClientSession, Connection } from 'mongoose';
-import { UnansweredError } from '../answered.ts';
-import type { DatabaseAccess } from '../database-access.ts';
-import { createDatabaseClock } from '../database-clock.ts';
-import { databaseUnavailable, isUnavailable } from '../database-unavailable.ts';
 import { GatewayError } from '../errors.ts';
-import type { Logger } from '../options.ts';
-import type { Catalogue } from './catalogue.ts';
-import { latestElection } from './elections.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import { latestElection } from '../mongo/elections.ts';
+import { databaseUnavailable, isUnavailable } from '../mongo/unavailable.ts';
+import { UnansweredError } from '../mongo/with-timeout.ts';
+import type { Logger } from '../options/options.ts';
+import type { Catalogue } from './catalogue/catalogue.ts';
 import { createEnvelope } from './envelope.ts';
-import type { EventModel, OwnerModel } from './model.ts';
-import { createOpenTransactions } from './open-transactions.ts';
-import { createOutbox, type HeldEvent, type LeasedEvent, type NewEvent, type StoredEvent } from './outbox.ts';
+import type { OwnerModel } from './model.ts';
 import {
   type Audience,
   checkText,
@@ -20,10 +17,12 @@ import {
   type PublishOptions,
   toNewEvent,
 } from './publication.ts';
-import type { SettleSubscribers } from './settle-subscribers.ts';
-import { createTransactions } from './transactions.ts';
+import type { HeldEvent, LeasedEvent, NewEvent, Outbox, StoredEvent } from './store/outbox.ts';
+import type { SettleSubscribers } from './store/settle-subscribers.ts';
+import { createOpenTransactions } from './transactions/open-transactions.ts';
+import { createTransactions } from './transactions/transactions.ts';
+import { createMajorityCheck } from './transactions/write-concern.ts';
 import { publishUnconfirmed } from './unconfirmed.ts';
-import { createMajorityCheck } from './write-concern.ts';
 
 /** Makes the deliveries of events. Nothing here rejects: what goes wrong is left to a sweep. */
 export interface FanOuts {
@@ -46,13 +45,12 @@ export interface PreparedFanOut {
 
 export interface EventServiceDeps {
   readonly connection: Connection;
-  readonly events: EventModel;
+  readonly outbox: Outbox;
   /** Who has transactions open. */
   readonly owners: OwnerModel;
   readonly catalogue: Pick<Catalogue, 'validate' | 'example'>;
   readonly subscribers: (userId: string, type: string, session?: ClientSession) => Promise<Audience>;
-  /** Makes sure that a stored event misses no webhook. @default what `subscribers` has read counts */
-  readonly settleSubscribers?: SettleSubscribers;
+  readonly settleSubscribers: SettleSubscribers;
   readonly fanOut: FanOuts;
   /** Bounds how long a publication waits. @default it waits as long as the driver does */
   readonly database?: Pick<DatabaseAccess, 'require' | 'bound'>;
@@ -111,13 +109,11 @@ const longestTurn = longestWait / 2;
 
 /** What this package can do with events: publish them, alone or with a caller's own writes. */
 export function createEventService(deps: EventServiceDeps): EventService {
-  const { catalogue, subscribers, fanOut, owners, database, logger, transactionLease: lease } = deps;
-  const clock = createDatabaseClock(deps.connection);
+  const { catalogue, outbox, subscribers, settleSubscribers, fanOut, owners, database, logger } = deps;
+  const { transactionLease: lease } = deps;
   const requireMajority = createMajorityCheck(deps.connection);
   const open = createOpenTransactions({ owners, logger, ...(lease !== undefined && { lease }) });
   const transactions = createTransactions(deps.connection, open, () => fanOut.wake());
-  const outbox = createOutbox(deps.events, clock);
-  const settleSubscribers = deps.settleSubscribers ?? (async (event: StoredEvent) => event);
 
   /**
    * A publication on its own, bounded. What was about to be stored when the database failed is told as

@@ -1,20 +1,20 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { AccountTurns } from '../account-turns.ts';
 import { GatewayError } from '../errors.ts';
-import type { Logger } from '../options.ts';
-import type { Spec } from '../spec.ts';
+import { AccountTurns } from '../fairness/account-turns.ts';
+import type { Spec } from '../openapi/spec.ts';
+import type { Logger } from '../options/options.ts';
 import type { LimitAccount } from './account-limits.ts';
-import { Departure } from './departure.ts';
-import { answerError, isAnswered } from './errors.ts';
+import type { Authenticate } from './authentication/principal.ts';
+import { requireScope } from './authentication/scope.ts';
+import { Departure } from './client-disconnect.ts';
 import { createMatcher, type Match } from './match.ts';
 import { OpenRequests } from './open-requests.ts';
 import type { Call, DataOperation, OperationTable, Reply } from './operation.ts';
-import type { Authenticate } from './principal.ts';
-import { createCallReader } from './read-call.ts';
-import { sendReply } from './reply.ts';
+import { createCallReader } from './read-request.ts';
+import { answerError, isAnswered } from './reply/answer-error.ts';
+import { sendReply } from './reply/reply.ts';
 import { requestId } from './request-id.ts';
 import { isOfModels, isRead, isWrite, joinRoutes, type Route } from './routes.ts';
-import { requireScope } from './scope.ts';
 import { originForm, requireOneHost } from './target.ts';
 
 /** What {@link createEdge} joins. Sizes are bytes. */

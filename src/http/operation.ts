@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
-import type { Departure } from './departure.ts';
-import type { Form } from './form.ts';
+import type { Form } from './body/form/form.ts';
+import type { Departure } from './client-disconnect.ts';
 
 /**
  * What an API key may be used for; none of them includes another. `x-scope` in openapi.yaml says which one an operation needs.

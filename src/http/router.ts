@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { GatewayError } from '../errors.ts';
-import type { Logger } from '../options.ts';
+import type { Logger } from '../options/options.ts';
 import type { Edge } from './edge.ts';
-import { isAnswered } from './errors.ts';
-import { sendReply } from './reply.ts';
+import { isAnswered } from './reply/answer-error.ts';
+import { sendReply } from './reply/reply.ts';
 import { requestId } from './request-id.ts';
 import { originForm } from './target.ts';
 

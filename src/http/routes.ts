@@ -1,5 +1,5 @@
-import { type Spec, type SpecOperation, type SpecSchema, specMethods } from '../spec.ts';
-import { resolved } from './expectation.ts';
+import { resolved } from '../openapi/describe-schema.ts';
+import { type Spec, type SpecOperation, type SpecSchema, specMethods } from '../openapi/spec.ts';
 import { type Operation, type OperationTable, type Scope, scopes } from './operation.ts';
 
 /** One operation of openapi.yaml, and what does it. */

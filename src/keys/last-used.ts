@@ -1,4 +1,4 @@
-import { writeIsolated } from '../write-failure.ts';
+import { writeIsolated } from '../mongo/write-failure.ts';
 
 /** Writes down when keys were used: in batches, never waited for, each key once a minute at most. */
 export interface LastUsed {

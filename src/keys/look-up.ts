@@ -1,5 +1,5 @@
-import type { ReadConfirmed } from '../confirmed-reads.ts';
-import { createGroup } from '../group-commit.ts';
+import { createGroup } from '../mongo/batcher.ts';
+import type { ReadConfirmed } from '../mongo/confirmed-reads.ts';
 import { toRecord } from './api-key.ts';
 import type { KeyRecord } from './cache.ts';
 import { type KeyDocument, type KeyModel, keysIn } from './model.ts';

@@ -1,6 +1,6 @@
 import mongoose, { type Connection, type Model, Schema } from 'mongoose';
-import { durableSchema, modelOf } from '../collection.ts';
 import type { Scope } from '../http/operation.ts';
+import { durableSchema, modelOf } from '../mongo/collection.ts';
 
 /** One API key, as it is stored: never its text. */
 export interface KeyDocument {

@@ -1,11 +1,11 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
-import { durableCollection } from '../collection.ts';
-import { confirmAbsent, createReadConfirmed } from '../confirmed-reads.ts';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/publication.ts';
 import type { Principal } from '../http/operation.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
+import { durableCollection } from '../mongo/collection.ts';
+import { confirmAbsent, createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import { type ApiKey, type ApiKeyInput, type KeyPage, type NewApiKey, toApiKey, toRecord } from './api-key.ts';
 import { createKeyCache, type Known } from './cache.ts';
 import { toKeyFields, toPage } from './fields.ts';

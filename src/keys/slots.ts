@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import { storeInFreeSlot } from '../free-slot.ts';
+import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
 import { type KeyModel, releaseExpired, takenSlots } from './model.ts';
 
 /**

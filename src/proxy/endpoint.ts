@@ -1,6 +1,6 @@
 import type { Call } from '../http/operation.ts';
-import { type ModelBody, readModelBody } from './model-body.ts';
-import { readMultipartBody } from './multipart-body.ts';
+import { type ModelBody, readModelBody } from './request/model-body.ts';
+import { readMultipartBody } from './request/multipart-body.ts';
 
 /** One model endpoint: what is the same for every call of it. */
 export interface Endpoint {

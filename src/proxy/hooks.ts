@@ -1,6 +1,6 @@
 import { describeThrown, GatewayError, isGatewayError } from '../errors.ts';
-import type { Logger, ModelHooks } from '../options.ts';
-import type { RelayHooks } from './relay.ts';
+import type { Logger, ModelHooks } from '../options/options.ts';
+import type { RelayHooks } from './relay/relay.ts';
 
 /** Runs a host's function that nobody waits for; what it throws is told to the log and to nobody else. */
 export function tell(logger: Logger, name: keyof ModelHooks, run: () => void | Promise<void>): void {

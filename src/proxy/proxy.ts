@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OperationTable } from '../http/operation.ts';
-import type { Logger, ModelHooks, UpstreamOptions } from '../options.ts';
-import type { Gate } from './gate.ts';
+import type { Logger, ModelHooks, UpstreamOptions } from '../options/options.ts';
+import type { Gate } from './admission.ts';
 import { relayHooks, tell } from './hooks.ts';
-import type { Metering } from './metering.ts';
-import { createModelList } from './models.ts';
-import { createRelay, type Relay } from './relay.ts';
-import { RetryBudget, type RetryOptions } from './retry.ts';
+import type { Metering } from './metering/metering.ts';
+import { createModelList } from './model-list.ts';
+import { createRelay, type Relay } from './relay/relay.ts';
 import { modelOperations } from './routes.ts';
-import { createUpstream } from './upstream.ts';
+import { RetryBudget, type RetryOptions } from './routing/retry.ts';
+import { createUpstream } from './routing/upstream.ts';
 
 export interface ProxyDependencies {
   readonly upstreams: readonly UpstreamOptions[];

@@ -2,8 +2,8 @@ import { GatewayError } from '../errors.ts';
 import type { DataOperation, OperationTable, RelayOperation } from '../http/operation.ts';
 import { mayCall } from './allowed-models.ts';
 import { endpoints } from './endpoint.ts';
-import type { ModelList } from './models.ts';
-import type { Relay } from './relay.ts';
+import type { ModelList } from './model-list.ts';
+import type { Relay } from './relay/relay.ts';
 
 /** The model endpoints: relays, and the list of models. */
 export function modelOperations(relay: Relay, models: ModelList): OperationTable {

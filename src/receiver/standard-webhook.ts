@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { type RawBody, standardWebhookSignature } from '../deliveries/signature.ts';
+import { type RawBody, standardWebhookSignature } from '../deliveries/send/signature.ts';
 import { Refusal } from './refusal.ts';
 import { sameSignature } from './verify.ts';
 

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
-import { type RawBody, signBody } from '../deliveries/signature.ts';
+import { type RawBody, signBody } from '../deliveries/send/signature.ts';
 
 /** Whether two signatures are the same, found out in constant time. */
 export function sameSignature(given: string, expected: string): boolean {

@@ -1,4 +1,4 @@
-import { durableCollection } from '../collection.ts';
+import { durableCollection } from '../mongo/collection.ts';
 import type { StoredDisabling, WebhookModel } from './model.ts';
 import { toWebhook, type Webhook } from './webhook.ts';
 

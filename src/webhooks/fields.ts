@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { GatewayError } from '../errors.ts';
 import { isId } from '../ids.ts';
-import { whyGuessable } from './guessable.ts';
+import { whyGuessable } from './secrets/guessable.ts';
 import type { SecretChange, WebhookPatch } from './webhook.ts';
 
 /**

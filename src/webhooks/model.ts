@@ -1,5 +1,5 @@
 import mongoose, { type Connection, type Model, Schema } from 'mongoose';
-import { durableCollection, durableSchema, modelOf } from '../collection.ts';
+import { durableCollection, durableSchema, modelOf } from '../mongo/collection.ts';
 
 /** A secret that was replaced and signs beside the new one until `endsAt`, as it is stored. */
 export interface StoredRotation {

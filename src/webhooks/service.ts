@@ -1,16 +1,16 @@
 import type { ClientSession } from 'mongoose';
-import { durableCollection } from '../collection.ts';
-import { type ConfirmedRead, confirm, confirmAbsent } from '../confirmed-reads.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
+import { durableCollection } from '../mongo/collection.ts';
+import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
 import { createDisabling, type Disabling, ownersChoice } from './disabling.ts';
 import { checkEvents, checkPage, chooseSecret, pageLimit, toChanges } from './fields.ts';
-import { createLookUps } from './look-ups.ts';
 import { changeByPipeline, idsAfter, type WebhookDocument, type WebhookModel } from './model.ts';
-import { createReseal, type Resealed } from './resealing.ts';
-import { createRotateSecret, liveRotation, type RotateSecret } from './rotation.ts';
-import type { Sealer } from './sealing.ts';
-import { createSecrets, requireEveryKey } from './secrets.ts';
+import { createReseal, type Resealed } from './secrets/resealing.ts';
+import { createRotateSecret, liveRotation, type RotateSecret } from './secrets/rotation.ts';
+import type { Sealer } from './secrets/sealing.ts';
+import { createSecrets, requireEveryKey } from './secrets/secrets.ts';
 import { insertIntoFreeSlot } from './slots.ts';
+import { createLookUps } from './subscriber-lookup.ts';
 import { checkWebhookUrl, type UrlRules } from './url.ts';
 import {
   type DeliverableWebhook,

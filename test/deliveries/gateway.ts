@@ -1,16 +1,19 @@
 import type { ClientSession, Connection } from 'mongoose';
-import { durableCollection } from '../../src/collection.ts';
-import type { Receiver } from '../../src/deliveries/attempt.ts';
+import type { Receiver } from '../../src/deliveries/attempt/attempt.ts';
 import { eventState } from '../../src/deliveries/event-state.ts';
-import { firstDelivery } from '../../src/deliveries/fan-out.ts';
+import { firstDelivery } from '../../src/deliveries/fan-out/fan-out.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
-import { createCatalogue } from '../../src/events/catalogue.ts';
+import { createCatalogue } from '../../src/events/catalogue/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import type { EventInput } from '../../src/events/publication.ts';
 import { createEventService } from '../../src/events/service.ts';
-import type { Logger } from '../../src/options.ts';
-import { loadSpec } from '../../src/spec.ts';
+import { createOutbox } from '../../src/events/store/outbox.ts';
+import { createSettleSubscribers } from '../../src/events/store/settle-subscribers.ts';
+import { createDatabaseClock } from '../../src/mongo/clock.ts';
+import { durableCollection } from '../../src/mongo/collection.ts';
+import { loadSpec } from '../../src/openapi/spec.ts';
+import type { Logger } from '../../src/options/options.ts';
 
 export const secret = 'a secret of the receiver';
 export const payment = {
@@ -81,10 +84,16 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
   const { collectionPrefix: prefix } = options;
   const events = createEventModel(connection, prefix);
   const deliveries = createDeliveryModel(connection, prefix);
+  const clock = createDatabaseClock(connection);
+  const outbox = createOutbox(events, clock);
+  const settleSubscribers = createSettleSubscribers(events, webhooks.subscribers);
   const deliveryService = createDeliveryService({
     connection,
     deliveries,
     events,
+    outbox,
+    clock,
+    settleSubscribers,
     forDelivery: webhooks.forDelivery,
     clients: { allowAddress: (address) => address === '127.0.0.1' },
     options,
@@ -92,10 +101,11 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
   });
   const eventService = createEventService({
     connection,
-    events,
+    outbox,
     owners: createOwnerModel(connection, prefix),
     catalogue: createCatalogue(loadSpec()),
     subscribers: webhooks.subscribers,
+    settleSubscribers,
     fanOut: deliveryService.fanOut,
     logger: options.logger,
   });
@@ -132,6 +142,7 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
     publishTest,
     standings: deliveryService.standings,
     history: deliveryService.history,
+    again: deliveryService.again,
     deliveries,
     events,
     ofEvent,

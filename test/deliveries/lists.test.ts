@@ -1,14 +1,14 @@
 import { expect } from 'chai';
+import { createEventStandings } from '../../src/deliveries/event-statuses.ts';
 import { createDeliveryHistory, type DeliveryPage, queriesFor } from '../../src/deliveries/history.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryState } from '../../src/deliveries/model.ts';
 import { createPresentTypes } from '../../src/deliveries/present-types.ts';
-import { createEventStandings } from '../../src/deliveries/standings.ts';
 import { createUnstored } from '../../src/deliveries/unstored.ts';
 import { createEventHistory, type EventState } from '../../src/events/history.ts';
 import { createEventModel } from '../../src/events/model.ts';
-import { createTallyModel, type TallyDocument } from '../../src/health/model.ts';
-import { createReadStats } from '../../src/health/stats.ts';
 import { newId } from '../../src/ids.ts';
+import { createTallyModel, type TallyDocument } from '../../src/webhooks/health/model.ts';
+import { createReadStats } from '../../src/webhooks/health/stats.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
 const count = 100_000;

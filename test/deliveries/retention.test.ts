@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { createRetention } from '../../src/deliveries/retention.ts';
-import { createOutbox } from '../../src/events/outbox.ts';
+import { createOutbox } from '../../src/events/store/outbox.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
 import { startReceiver, type TestReceiver } from './receiver.ts';

@@ -1,17 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { isUnavailable } from '../../src/database-unavailable.ts';
-import { createClaims } from '../../src/deliveries/claims.ts';
-import { createManualClaims } from '../../src/deliveries/manual-claims.ts';
+import { createClaims } from '../../src/deliveries/attempt/claims.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
-import { createFindRecoverable } from '../../src/deliveries/recoverable.ts';
+import { createManualClaims } from '../../src/deliveries/redeliver/manual-claims.ts';
+import { createFindRecoverable } from '../../src/deliveries/redeliver/recoverable.ts';
 import { createRetention } from '../../src/deliveries/retention.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
 import { createEventModel } from '../../src/events/model.ts';
-import { createOutbox } from '../../src/events/outbox.ts';
+import { createOutbox } from '../../src/events/store/outbox.ts';
+import { createDatabaseClock } from '../../src/mongo/clock.ts';
+import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { parseNetworks } from '../../src/outbound/addresses.ts';
-import { createSealer } from '../../src/webhooks/sealing.ts';
+import { createSealer } from '../../src/webhooks/secrets/sealing.ts';
+import { settled } from '../events/harness.ts';
 import { type Cluster, startCluster } from '../faults/cluster.ts';
 import { makeStale, type StalePrimary } from '../support/stale-primary.ts';
 import { webhookService, webhookServiceOf } from '../webhooks/support.ts';
@@ -72,10 +74,14 @@ describe('Deliveries that are judged by what a replaced primary has', function (
     const note = (message: string, fields?: object) => {
       if (message === putOff) postponed.add((fields as { deliveryId: string }).deliveryId);
     };
+    const events = createEventModel(outdated.events ?? connection, 'gateway_');
     const service = createDeliveryService({
       connection,
       deliveries: createDeliveryModel(connection, 'gateway_'),
-      events: createEventModel(outdated.events ?? connection, 'gateway_'),
+      events,
+      outbox: createOutbox(events),
+      clock: createDatabaseClock(connection),
+      settleSubscribers: settled,
       forDelivery: webhooksOf(outdated.webhooks ?? connection).forDelivery,
       clients: { allowHttp: true, allowAddress: () => true },
       options: { ...deliveryOptions(), logger: { ...quiet, warn: note, error: note } },

@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import express from 'express';
 import type { DeliveryDocument } from '../../src/deliveries/model.ts';
 import type { EventDocument } from '../../src/events/model.ts';
+import { newId } from '../../src/ids.ts';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
 import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
@@ -124,6 +125,29 @@ describe('Deliveries of an event that no worker has taken yet', () => {
     expect(await ids('pending')).to.deep.equal([]);
   });
 
+  it('count as pending in lists of events by state, also where one millisecond has more events than a list looks at', async () => {
+    const { id: older } = await gateway.publish(low);
+    const like = (await events().findOne({ _id: older })) as EventDocument;
+    const created = new Date(like.created.getTime() + 1);
+    const ofOneMillisecond = Array.from({ length: 2_001 }, () => {
+      const _id = newId('evt', created.getTime());
+      const body = Buffer.from(JSON.stringify({ ...JSON.parse(like.body.toString()), id: _id }));
+      return { ...like, _id, created, body, idempotencyKey: _id };
+    });
+    await events().insertMany(ofOneMillisecond);
+    const seen: string[] = [];
+    for (let after = '', hasMore = true; hasMore; ) {
+      const { body } = await call('GET', `/events?state=pending&limit=100${after}`);
+      seen.push(...body.data.map(({ id }: { id: string }) => id));
+      hasMore = body.has_more;
+      after = `&after=${body.next_after ?? seen.at(-1)}`;
+    }
+
+    const ids = [...ofOneMillisecond.map(({ _id }) => _id), older];
+    expect(seen).to.deep.equal(ids.sort().reverse());
+    expect((await call('GET', '/events?state=delivered')).body).to.deep.include({ data: [] });
+  });
+
   it('are listed beside an event that is broken', async () => {
     await gateway.publish(low);
     const { id } = await gateway.publish(low);
@@ -140,6 +164,7 @@ describe('Deliveries of an event that no worker has taken yet', () => {
 
     expect(status).to.equal(200);
     expect(body).to.include({ state: 'delivered', attempts_made: 0 });
+    expect(await stored().distinct('starts'), 'no attempt has begun before it was stored').to.deep.equal([0]);
     await gateway.start();
     await eventually(
       () => list('state=delivered'),

@@ -1,14 +1,19 @@
 import type { Connection } from 'mongoose';
-import { createCatalogue } from '../../src/events/catalogue.ts';
+import { createCatalogue } from '../../src/events/catalogue/catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import { createEventService, type FanOuts } from '../../src/events/service.ts';
-import { loadSpec } from '../../src/spec.ts';
+import { createOutbox } from '../../src/events/store/outbox.ts';
+import type { SettleSubscribers } from '../../src/events/store/settle-subscribers.ts';
+import { loadSpec } from '../../src/openapi/spec.ts';
 
 export const payment = {
   type: 'payment.completed',
   userId: 'usr_1',
   data: { payment_id: 'pay_1', amount: 20, currency: 'usd', credits_added: 2000, user_id: 'usr_1' },
 } as const;
+
+/** Where no primary is ever replaced, no event misses a webhook. */
+export const settled: SettleSubscribers = async (event) => event;
 
 /** The fan-out of a process without workers. */
 export const noFanOut: FanOuts = { prepare: () => null, wake() {} };
@@ -22,10 +27,11 @@ export async function startEvents(connection: Connection, transactionLease = 500
   const events = createEventModel(connection, 'gateway_');
   const service = createEventService({
     connection,
-    events,
+    outbox: createOutbox(events),
     owners: createOwnerModel(connection, 'gateway_'),
     catalogue: createCatalogue(loadSpec()),
     subscribers: async () => ({ targets: ['wh_1'], skipped: ['wh_2'] }),
+    settleSubscribers: settled,
     fanOut: {
       prepare: () => ({ lease: 4_500, begin: ({ event }) => void fannedOut.push(event._id) }),
       wake: () => void fannedOut.push('woken'),

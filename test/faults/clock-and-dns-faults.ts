@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { MongoNode } from '../../src/standalone/mongo/node.ts';
+import type { MongoNode } from '../../src/cli/mongo/node.ts';
 import { type Fault, repeat, type Scene } from './faults.ts';
 import type { MemberClocks } from './member-clocks.ts';
 

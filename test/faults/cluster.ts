@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import mongoose from 'mongoose';
-import { startEmbeddedMongo } from '../../src/standalone/embedded-mongo.ts';
-import type { MongoNode } from '../../src/standalone/mongo/node.ts';
+import { startEmbeddedMongo } from '../../src/cli/mongo/embedded-mongo.ts';
+import type { MongoNode } from '../../src/cli/mongo/node.ts';
 import { memoryFolder } from '../support/memory-folder.ts';
 import { createNetwork } from './network.ts';
 

@@ -58,14 +58,22 @@ async function stopInFirstAttempt(scene: Scene): Promise<void> {
 }
 
 /** Stops each worker when it takes an event that was left; resolves with whether two were stopped, which then take it at once. */
-async function meet({ crew }: Scene): Promise<boolean> {
+async function meet({ crew, disturbances }: Scene): Promise<boolean> {
   const deadline = performance.now() + meetWithin;
+  let wake = () => {};
+  const woken = new Promise<void>((resolve) => {
+    wake = resolve;
+  });
+  const stops: Promise<void>[] = [];
   const armed: ChildProcess[] = [];
   let stopped: ChildProcess[] = [];
   while (stopped.length < 2 && performance.now() < deadline) {
     await sleep(20);
     const worker = crew.armNow({ point: 'take', after: 1, signal: 'SIGSTOP' });
-    if (worker) armed.push(worker);
+    if (worker) {
+      armed.push(worker);
+      stops.push(disturbances.stopped(worker.pid as number, () => woken));
+    }
     const states = await Promise.all(armed.map(isStopped));
     stopped = armed.filter((_, i) => states[i]);
   }
@@ -73,6 +81,8 @@ async function meet({ crew }: Scene): Promise<boolean> {
     worker.kill('SIGCONT');
     crew.disarm(worker);
   }
+  wake();
+  await Promise.all(stops);
   return stopped.length >= 2;
 }
 

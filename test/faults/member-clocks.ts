@@ -5,8 +5,8 @@ import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { findMongod, mongodSources } from '../../src/standalone/mongo/binary.ts';
-import { defaultCacheFolder } from '../../src/standalone/mongo/cache-folder.ts';
+import { findMongod, mongodSources } from '../../src/cli/mongo/download/binary.ts';
+import { defaultCacheFolder } from '../../src/cli/mongo/download/cache-folder.ts';
 
 const run = promisify(execFile);
 const library = 'libfaketimeMT.so.1';

@@ -1,5 +1,5 @@
-import type { LedgerDocument } from '../../src/credits/model.ts';
-import type { PeriodDocument, UsageDocument, UsageSums } from '../../src/usage/model.ts';
+import type { LedgerDocument } from '../../src/accounting/credits/model.ts';
+import type { PeriodDocument, UsageDocument, UsageSums } from '../../src/accounting/usage/model.ts';
 import type { SeenCall } from './calls.ts';
 import type { WorkerEnd } from './crew.ts';
 import type { Disturbance } from './disturbances.ts';

@@ -1,9 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
-import { createAccountModel, createLedgerModel } from '../../src/credits/model.ts';
+import { createAccountModel, createLedgerModel } from '../../src/accounting/credits/model.ts';
+import {
+  createCounterModel,
+  createPeriodModel,
+  createUsageModel,
+  type UsageDocument,
+} from '../../src/accounting/usage/model.ts';
+import { createUsageService } from '../../src/accounting/usage/service.ts';
 import type { EventDocument } from '../../src/events/model.ts';
-import { createCounterModel, createPeriodModel, createUsageModel, type UsageDocument } from '../../src/usage/model.ts';
-import { createUsageService } from '../../src/usage/service.ts';
 import type { AccountBooks } from './money-ledger.ts';
 
 const prefix = 'gateway_';

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose from 'mongoose';
-import { connectionTimes } from '../../src/connection.ts';
 import { createModelGateway } from '../../src/index.ts';
+import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import type { Direction, LinkKind } from '../support/tcp-proxy.ts';

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createClosing } from '../../src/limits/closing.ts';
-import { createExceededModel } from '../../src/limits/model.ts';
-import { createCount } from '../../src/usage/count.ts';
-import { createCounterModel, createPeriodModel, createUsageModel } from '../../src/usage/model.ts';
+import { createClosing } from '../../src/accounting/limits/close-windows.ts';
+import { createExceededModel } from '../../src/accounting/limits/model.ts';
+import { createCount } from '../../src/accounting/usage/count.ts';
+import { createCounterModel, createPeriodModel, createUsageModel } from '../../src/accounting/usage/model.ts';
 import { freshUri } from '../support/mongo.ts';
 
 const logger = { info() {}, warn() {}, error() {} };

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import request from 'supertest';
 import { GatewayError } from '../../src/errors.ts';
-import { loadSpec } from '../../src/spec.ts';
+import { loadSpec } from '../../src/openapi/spec.ts';
 import {
   createFakeEdge,
   fakeOperations,

@@ -1,10 +1,10 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { bearerToken } from '../../src/http/bearer.ts';
+import { bearerToken } from '../../src/http/authentication/bearer.ts';
 import { createEdge, type Edge, type EdgeDependencies } from '../../src/http/edge.ts';
 import type { Call, DataOperation, Operation, OperationTable, RelayOperation } from '../../src/http/operation.ts';
-import type { Logger } from '../../src/options.ts';
-import { loadSpec } from '../../src/spec.ts';
+import { loadSpec } from '../../src/openapi/spec.ts';
+import type { Logger } from '../../src/options/options.ts';
 
 export const goodKey = 'key-that-is-good';
 

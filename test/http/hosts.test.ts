@@ -3,8 +3,8 @@ import { expect } from 'chai';
 import express, { type RequestHandler } from 'express';
 import express4 from 'express4';
 import request from 'supertest';
+import { keepRawBody } from '../../src/http/body/kept-body.ts';
 import type { Edge } from '../../src/http/edge.ts';
-import { keepRawBody } from '../../src/http/kept-body.ts';
 import { createFakeEdge, fakeOperations, goodKey, recordingLogger } from './fake-edge.ts';
 
 const bearer = `Bearer ${goodKey}`;

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { expect } from 'chai';
 import express from 'express';
 import request from 'supertest';
-import { keepRawBody } from '../../src/http/kept-body.ts';
+import { keepRawBody } from '../../src/http/body/kept-body.ts';
 import type { Call } from '../../src/http/operation.ts';
 import { createFakeEdge, goodKey, listen, recordingLogger, serve } from './fake-edge.ts';
 import { connectRaw, head } from './raw-client.ts';

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { isUnavailable } from '../../src/database-unavailable.ts';
 import { createKeyModel } from '../../src/keys/model.ts';
 import { createKeyService, type KeyService } from '../../src/keys/service.ts';
+import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { type Cluster, startCluster } from '../faults/cluster.ts';
 import { makeStale, type StalePrimary } from '../support/stale-primary.ts';
 

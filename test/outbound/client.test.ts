@@ -6,7 +6,7 @@ import { inspect } from 'node:util';
 import { expect } from 'chai';
 import type { Dispatcher } from 'undici';
 import { createHttpClient } from '../../src/outbound/client.ts';
-import { createDispatcher } from '../../src/outbound/dispatcher.ts';
+import { createDispatcher } from '../../src/outbound/connection-pool.ts';
 import type { OutboundError } from '../../src/outbound/outbound-error.ts';
 
 describe('the HTTP client', () => {

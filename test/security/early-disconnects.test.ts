@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { UsageRecord } from '../../src/options.ts';
+import type { UsageRecord } from '../../src/options/options.ts';
 import { callerKey, startModelServer } from '../support/model-server.ts';
 import { chunks, hang, inTurn, json, type Script, ScriptedUpstream } from '../support/upstream.ts';
 

@@ -8,10 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { type Document, MongoClient } from 'mongodb';
-import { type EmbeddedMongo, startEmbeddedMongo } from '../../src/standalone/embedded-mongo.ts';
-import { findMongod, mongodSources } from '../../src/standalone/mongo/binary.ts';
-import { defaultCacheFolder } from '../../src/standalone/mongo/cache-folder.ts';
-import { isListening } from '../../src/standalone/mongo/port.ts';
+import { findMongod, mongodSources } from '../../src/cli/mongo/download/binary.ts';
+import { defaultCacheFolder } from '../../src/cli/mongo/download/cache-folder.ts';
+import { type EmbeddedMongo, startEmbeddedMongo } from '../../src/cli/mongo/embedded-mongo.ts';
+import { isListening } from '../../src/cli/mongo/port.ts';
 import { memoryFolder } from '../support/memory-folder.ts';
 
 async function freePort(): Promise<number> {

@@ -363,14 +363,18 @@ describe('Whatever is asked for, a list', function () {
     }
 
     for (const account of ['usr_2', 'usr_3']) {
-      for (const path of [`deliveries?type=${seldom}`, `deliveries?webhook_id=${toFew}`]) {
+      for (const path of [
+        `deliveries?type=${seldom}`,
+        `deliveries?webhook_id=${toFew}`,
+        `events?state=pending&type=${seldom}`,
+      ]) {
         it(`${path.replace(toFew, 'WEBHOOK')} of ${account} is walked to the few that it asks for`, async () => {
           userId = account;
           const seen: string[] = [];
           let pages = 0;
           for (let after = '', hasMore = true; hasMore; pages += 1) {
             const page = await get(`/v1/${path}${after && `&after=${after}`}`);
-            seen.push(...page.data.map(({ event_id }: { event_id: string }) => event_id));
+            seen.push(...page.data.map(({ id, event_id: eventId = id }: { id: string; event_id?: string }) => eventId));
             hasMore = page.has_more && pages < flood;
             if (hasMore) after = page.next_after ?? seen.at(-1);
           }

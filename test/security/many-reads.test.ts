@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { bearerToken } from '../../src/http/bearer.ts';
+import { bearerToken } from '../../src/http/authentication/bearer.ts';
 import { createFakeEdge, fakeOperations, type Listening, listen } from '../http/fake-edge.ts';
 import { startGateway } from '../support/gateway.ts';
 

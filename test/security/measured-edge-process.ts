@@ -3,8 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createEdge } from '../../src/http/edge.ts';
 import { hardenServer } from '../../src/index.ts';
+import { loadSpec } from '../../src/openapi/spec.ts';
 import { createProxy } from '../../src/proxy/proxy.ts';
-import { loadSpec } from '../../src/spec.ts';
 import { fakeOperations } from '../http/fake-edge.ts';
 import type { Measures } from './bars.ts';
 

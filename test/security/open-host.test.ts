@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
+import { readConfiguration } from '../../src/cli/config/config.ts';
 import { createModelGateway, GatewayError } from '../../src/index.ts';
-import { readConfiguration } from '../../src/standalone/config.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { CreditService } from '../../src/credits/service.ts';
+import type { CreditService } from '../../src/accounting/credits/service.ts';
 import { GatewayError } from '../../src/errors.ts';
-import { startCredits, type TestCredits } from '../credits/harness.ts';
+import { startCredits, type TestCredits } from '../accounting/credits/harness.ts';
 import { startGateway } from '../support/gateway.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 

@@ -3,7 +3,7 @@ import mongoose from 'mongoose';
 import { scopes } from '../../src/index.ts';
 import { low } from '../deliveries/over-http.ts';
 import { hang, startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
-import { storeEnded } from '../recoveries/missed.ts';
+import { storeEnded } from '../deliveries/redeliver/recoveries/missed.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { dropLater, freshUri } from '../support/mongo.ts';
 import { sendTo } from './send.ts';

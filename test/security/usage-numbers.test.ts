@@ -1,11 +1,11 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { costOf } from '../../src/credits/price.ts';
-import { bodyShape } from '../../src/http/body-shape.ts';
-import { JsonScan } from '../../src/http/json-scan.ts';
-import { readModelBody } from '../../src/proxy/model-body.ts';
-import { usageFrom } from '../../src/proxy/reported-usage.ts';
-import { loadSpec } from '../../src/spec.ts';
+import { costOf } from '../../src/accounting/credits/price.ts';
+import { bodyShape } from '../../src/http/body/json/body-shape.ts';
+import { JsonScan } from '../../src/http/body/json/scan.ts';
+import { loadSpec } from '../../src/openapi/spec.ts';
+import { usageFrom } from '../../src/proxy/metering/reported-usage.ts';
+import { readModelBody } from '../../src/proxy/request/model-body.ts';
 
 const { schemas } = loadSpec().components;
 const properties = ['ChatCompletionRequest', 'CompletionRequest', 'EmbeddingRequest'].map(

@@ -1,5 +1,5 @@
 import { MongoClient } from 'mongodb';
-import { startEmbeddedMongo } from '../../src/standalone/embedded-mongo.ts';
+import { startEmbeddedMongo } from '../../src/cli/mongo/embedded-mongo.ts';
 import { memoryFolder } from './memory-folder.ts';
 import { startTcpProxy } from './tcp-proxy.ts';
 

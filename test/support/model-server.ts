@@ -6,9 +6,9 @@ import express from 'express';
 import OpenAI from 'openai';
 import { createEdge, type Edge } from '../../src/http/edge.ts';
 import type { DataOperation, Operation, OperationTable, RelayOperation } from '../../src/http/operation.ts';
-import type { Logger } from '../../src/options.ts';
+import { loadSpec, type Spec } from '../../src/openapi/spec.ts';
+import type { Logger } from '../../src/options/options.ts';
 import { createProxy, type ModelProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
-import { loadSpec, type Spec } from '../../src/spec.ts';
 
 /** The key that a model server takes. */
 export const callerKey = 'sk-caller-canary';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import mongoose, { type Connection } from 'mongoose';
-import { connectionTimes } from '../../src/connection.ts';
+import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { memoryFolder } from './memory-folder.ts';
 
 /** The server every test uses: one replica set, started once; each suite gets a database of its own. */
@@ -38,7 +38,7 @@ export const mochaHooks = {
       serverUri = process.env.TEST_MONGODB_URI;
       return;
     }
-    const { startEmbeddedMongo } = await import('../../src/standalone/embedded-mongo.ts');
+    const { startEmbeddedMongo } = await import('../../src/cli/mongo/embedded-mongo.ts');
     const embedded = await startEmbeddedMongo({
       temporary: true,
       dataDir: await memoryFolder(),

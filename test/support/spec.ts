@@ -1,6 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { loadSpec, type SpecMethod, type SpecOperation, type SpecSchema, specMethods } from '../../src/spec.ts';
+import { loadSpec, type SpecMethod, type SpecOperation, type SpecSchema, specMethods } from '../../src/openapi/spec.ts';
 
 export const spec = loadSpec();
 

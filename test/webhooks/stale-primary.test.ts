@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import { isUnavailable } from '../../src/database-unavailable.ts';
-import { createSealer } from '../../src/webhooks/sealing.ts';
-import { keyIdsBeside } from '../../src/webhooks/secrets.ts';
+import { isUnavailable } from '../../src/mongo/unavailable.ts';
+import { createSealer } from '../../src/webhooks/secrets/sealing.ts';
+import { keyIdsBeside } from '../../src/webhooks/secrets/secrets.ts';
 import type { WebhookService } from '../../src/webhooks/service.ts';
 import { type Cluster, startCluster } from '../faults/cluster.ts';
 import { makeStale, type StalePrimary } from '../support/stale-primary.ts';

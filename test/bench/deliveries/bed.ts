@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import mongoose, { type Connection } from 'mongoose';
-import { startEmbeddedMongo } from '../../../src/standalone/embedded-mongo.ts';
+import { startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { forkConfigured } from '../../support/configured-process.ts';
 import { newSecretKey } from '../../support/gateway.ts';
 import { mongodUsage, type Usage } from './usage.ts';

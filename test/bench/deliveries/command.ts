@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import mongoose from 'mongoose';
-import { CommandProcess } from '../../standalone/command.ts';
+import { CommandProcess } from '../../cli/command.ts';
 import { nodeOptionsForProfile, type Target } from './bed.ts';
 import { cpuOf, mongodUsage, type Usage } from './usage.ts';
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { storeEnded } from '../../recoveries/missed.ts';
+import { storeEnded } from '../../deliveries/redeliver/recoveries/missed.ts';
 import { percentile } from '../report.ts';
 import type { Bed, Process, Published, Target } from './bed.ts';
 import { subscribe, waits } from './rows.ts';

@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../../../src/ids.ts';
 import { createWebhookModel } from '../../../src/webhooks/model.ts';
-import { createSealer } from '../../../src/webhooks/sealing.ts';
-import { createSecrets } from '../../../src/webhooks/secrets.ts';
+import { createSealer } from '../../../src/webhooks/secrets/sealing.ts';
+import { createSecrets } from '../../../src/webhooks/secrets/secrets.ts';
 import { type Bed, now, type Process } from './bed.ts';
 import { subscribe } from './rows.ts';
 

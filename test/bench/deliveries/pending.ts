@@ -1,6 +1,6 @@
-import { createClaims } from '../../../src/deliveries/claims.ts';
-import { createDue, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/due.ts';
+import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
+import { createDue, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/worker/due.ts';
 import { median } from '../report.ts';
 import { type Bed, now } from './bed.ts';
 

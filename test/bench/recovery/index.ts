@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { storeEnded } from '../../recoveries/missed.ts';
+import { storeEnded } from '../../deliveries/redeliver/recoveries/missed.ts';
 import { openBed, type Published } from '../deliveries/bed.ts';
 import { median, percentile, report } from '../report.ts';
 

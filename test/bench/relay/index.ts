@@ -1,7 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { startEmbeddedMongo } from '../../../src/standalone/embedded-mongo.ts';
+import { startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { type Figure, median, percentile, report } from '../report.ts';
 import { chatRequest, readStreams, saturate, type Target } from './load.ts';
 import { BenchUpstream } from './upstream.ts';

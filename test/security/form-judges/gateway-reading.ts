@@ -1,8 +1,8 @@
-import { createFormCheck } from '../../../src/http/check-form.ts';
-import { readForm } from '../../../src/http/form.ts';
+import { createFormCheck } from '../../../src/http/body/form/check-form.ts';
+import { readForm } from '../../../src/http/body/form/form.ts';
 import type { Route } from '../../../src/http/routes.ts';
-import { readMultipartBody } from '../../../src/proxy/multipart-body.ts';
-import { loadSpec } from '../../../src/spec.ts';
+import { loadSpec } from '../../../src/openapi/spec.ts';
+import { readMultipartBody } from '../../../src/proxy/request/multipart-body.ts';
 import type { SentForm } from './judges.ts';
 
 const spec = loadSpec();

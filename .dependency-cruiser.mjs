@@ -1,0 +1,232 @@
+// @ts-check
+// Which folder of src may import which, and which package belongs where: `npm run lint` holds every import to it.
+//
+// A folder stands for its files and all below it, less what has a row of its own; `**` takes that too.
+// A folder imports itself freely. The rows read from the ground up: a row names folders that stand above it, so that
+// no two folders need each other, and of a folder that stands below it single files only.
+
+const base = 'errors.ts ids.ts logger.ts version.ts api.d.ts options';
+/** A domain keeps collections, and has operations that http serves. */
+const domain = `${base} mongo fairness http/operation.ts`;
+
+/** @type {Record<string, string>} */
+const arrows = {
+  'errors.ts': '',
+  'ids.ts': 'errors.ts',
+  'logger.ts': 'errors.ts',
+  'version.ts': '',
+  'api.d.ts': '',
+  options: 'errors.ts logger.ts http/operation.ts',
+  openapi: base,
+  fairness: base,
+  mongo: base,
+  outbound: base,
+
+  'http/authentication': `${base} http/operation.ts http/target.ts`,
+  'http/reply': `${base} http/operation.ts`,
+  'http/validation': `${base} openapi http/routes.ts`,
+  'http/body/json': `${base} openapi http/operation.ts`,
+  'http/body/form': `${base} openapi http/routes.ts`,
+  'http/body': `${base} http/reply http/body/json
+    http/open-requests.ts http/operation.ts http/routes.ts`,
+  'http/server': `${base} http/reply`,
+  http: `${base} openapi fairness
+    http/authentication http/reply http/validation http/body http/body/json http/body/form`,
+
+  'proxy/request': `${base} http/operation.ts`,
+  'proxy/routing': `${base} fairness outbound
+    proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
+  'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
+    proxy/endpoint.ts proxy/held-bytes.ts proxy/relay/transfer.ts`,
+  'proxy/relay': `${base} http/operation.ts http/body/json/search.ts outbound
+    proxy/request proxy/routing proxy/metering
+    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
+    proxy/failure.ts proxy/headers.ts proxy/held-bytes.ts`,
+  proxy: `${base} http/operation.ts outbound
+    proxy/request proxy/routing proxy/metering proxy/relay`,
+
+  'webhooks/health': domain,
+  'webhooks/secrets': `${base} mongo webhooks/fields.ts webhooks/model.ts webhooks/webhook.ts`,
+  webhooks: `${domain} outbound/addresses.ts webhooks/secrets`,
+
+  'events/catalogue': `${base} openapi`,
+  'events/store': `${base} mongo events/model.ts events/publication.ts`,
+  'events/transactions': `${base} mongo events/store events/model.ts`,
+  events: `${domain} events/catalogue events/store events/transactions`,
+
+  keys: `${domain} events`,
+  'accounting/usage': `${domain} events`,
+  'accounting/credits': `${domain} events`,
+  'accounting/limits': `${domain} events`,
+  'accounting/payments': `${domain} events`,
+  accounting: `${domain} events proxy proxy/routing accounting/** collections.ts`,
+
+  'deliveries/send': `${base} outbound webhooks/webhook.ts deliveries/attempt/outcome.ts`,
+  'deliveries/attempt': `${base} mongo outbound/outbound-error.ts deliveries/send deliveries/model.ts
+    deliveries/worker/dispatcher.ts deliveries/worker/webhook-queue.ts`,
+  'deliveries/jobs': `${base} mongo deliveries/attempt deliveries/background.ts`,
+  'deliveries/fan-out': `${base} mongo events events/store deliveries/attempt
+    deliveries/model.ts deliveries/unstored.ts deliveries/worker/room-queue.ts`,
+  'deliveries/worker': `${base} mongo fairness events events/store
+    deliveries/attempt deliveries/jobs deliveries/fan-out deliveries/model.ts`,
+  'deliveries/redeliver': `${base} mongo fairness events events/store
+    deliveries/send deliveries/attempt deliveries/fan-out
+    deliveries/background.ts deliveries/history.ts deliveries/model.ts`,
+  'deliveries/redeliver/recoveries': `${domain} deliveries/redeliver`,
+  deliveries: `${domain} events events/store deliveries/send deliveries/attempt deliveries/jobs
+    deliveries/fan-out deliveries/worker deliveries/redeliver`,
+
+  receiver: 'api.d.ts deliveries/send/signature.ts',
+  'dashboard/page': 'api.d.ts',
+  dashboard: 'errors.ts version.ts options http http/authentication http/reply',
+
+  // The files beside the folders join them. The command uses the package as a host does.
+  '.': `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events/**
+    keys accounting/** deliveries/** dashboard`,
+
+  'cli/terminal': '',
+  'cli/config': 'errors.ts options cli/private-file.ts',
+  'cli/client': 'api.d.ts version.ts cli/terminal cli/config/duration.ts',
+  'cli/demo': '',
+  'cli/mongo': 'cli/private-file.ts',
+  'cli/database': `errors.ts index.ts cli/config cli/mongo
+    cli/client/api.ts cli/commands/events/publish.ts`,
+  'cli/server': `errors.ts ids.ts index.ts receiver
+    cli/terminal cli/config cli/demo cli/mongo cli/database`,
+  'cli/commands': 'api.d.ts version.ts cli/terminal cli/client cli/config/duration.ts',
+  'cli/commands/keys/command.ts': 'cli/terminal cli/client cli/commands cli/database/stored-keys.ts',
+  'cli/commands/listen.ts': 'cli/terminal cli/client cli/config/parsers.ts cli/server/test-receiver.ts',
+  'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/database-access.ts',
+  'cli/commands/start.ts': 'cli/terminal cli/config cli/server',
+  cli: 'errors.ts version.ts cli/terminal cli/client cli/database cli/commands/**',
+};
+
+/** Which files of src may import a package; one that is not named, none may. @type {Record<string, string>} */
+const packages = {
+  '@agendajs/mongo-backend': 'deliveries/jobs',
+  agenda: 'deliveries/jobs',
+  ajv: 'events/catalogue',
+  'ajv-formats': 'events/catalogue',
+  axios: 'outbound deliveries/send',
+  cockatiel: 'proxy/routing',
+  commander: 'cli cli/client cli/commands/**',
+  express: 'cli/server',
+  'express-openapi-validator': 'http/validation/validate.ts',
+  helmet: 'dashboard cli/server',
+  'ipaddr.js': 'outbound/addresses.ts',
+  'js-yaml': 'openapi',
+  mongodb: 'cli/mongo',
+  'mongodb-memory-server-core': 'cli/mongo',
+  // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
+  mongoose: '. options mongo webhooks/** events/** keys accounting/** deliveries/**',
+  'openapi-fetch': 'cli/client dashboard/page',
+  preact: 'dashboard/page',
+  'rate-limiter-flexible': 'http/account-limits.ts',
+  'raw-body': 'receiver',
+  'string-width': 'cli/terminal',
+  undici: 'outbound deliveries/send',
+};
+
+/** Files of one subject whose types name each other: a line a subject. What runs has no cycle. */
+const typeCycles = `
+  cli/client/api.ts cli/client/refusal.ts
+  deliveries/attempt/claims.ts deliveries/attempt/claim-changes.ts deliveries/attempt/renew-claims.ts
+  deliveries/history.ts deliveries/unstored.ts
+  deliveries/worker/backlog.ts deliveries/worker/backlog-turns.ts
+  events/store/insert-events.ts events/store/outbox.ts`;
+
+/** @param {string} names */
+const listOf = (names) => names.split(/\s+/).filter(Boolean);
+
+const rows = Object.keys(arrows);
+for (const [row, targets] of Object.entries(arrows)) {
+  for (const target of listOf(targets).filter((name) => !name.endsWith('.ts'))) {
+    const at = rows.indexOf(target.replace('/**', ''));
+    if (at < 0 || at > rows.indexOf(row)) throw new Error(`${row} may import ${target}: give it a row above ${row}`);
+  }
+}
+
+/** @param {string} text */
+const literally = (text) => text.replaceAll('.', '\\.');
+
+/** The files that a name of the tables means, as a regular expression. @param {string} name */
+function filesOf(name) {
+  const folder = name === '.' ? '' : `${name}/`;
+  if (name.endsWith('/**')) return `^src/${literally(name.slice(0, -2))}`;
+  if (name.endsWith('.ts')) return `^src/${literally(name)}$`;
+  const inside = rows.filter((row) => row !== '.' && row.startsWith(folder)).map((row) => row.slice(folder.length));
+  const others = inside.map((row) => literally(row) + (row.endsWith('.ts') ? '$' : '/'));
+  if (name === '.') others.push('.+/');
+  return `^src/${folder}${others.length > 0 ? `(?!${others.join('|')})` : ''}`;
+}
+
+/** The files of a package, or of its types. @param {string} name */
+const packageFiles = (name) => `node_modules/(@types/)?${literally(name)}/`;
+
+/**
+ * @typedef {import('dependency-cruiser').IRegularForbiddenRuleType} Rule
+ * @param {string} name
+ * @param {string} comment
+ * @param {Rule['from']} from
+ * @param {Rule['to']} to
+ * @returns {Rule}
+ */
+const forbid = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to });
+
+/** @type {import('dependency-cruiser').IConfiguration} */
+export default {
+  forbidden: [
+    ...Object.entries(arrows).map(([row, targets]) =>
+      forbid(
+        row,
+        `${row} may import ${listOf(targets).join(', ') || 'nothing'}`,
+        { path: filesOf(row) },
+        { pathNot: [...[row, ...listOf(targets)].map(filesOf), 'node_modules/'], dependencyTypesNot: ['core'] },
+      ),
+    ),
+    forbid(
+      'folder without a row',
+      'a new folder gets a row in .dependency-cruiser.mjs',
+      { path: '^src/', pathNot: rows.map(filesOf) },
+      {},
+    ),
+    ...Object.entries(packages).map(([name, files]) =>
+      forbid(
+        `package ${name}`,
+        `${name} belongs to ${listOf(files).join(', ')}`,
+        { path: '^src/', pathNot: listOf(files).map(filesOf) },
+        { path: packageFiles(name) },
+      ),
+    ),
+    forbid(
+      'package without a row',
+      'a new package gets a row in .dependency-cruiser.mjs',
+      { path: '^src/' },
+      { path: 'node_modules/', pathNot: Object.keys(packages).map(packageFiles) },
+    ),
+    forbid(
+      'mongoose beyond its types',
+      'mongoose belongs to */model.ts, and to the files of mongo that wrap it',
+      { path: '^src/', pathNot: ['/model\\.ts$', '^src/mongo/(collection|connection/connection)\\.ts$'] },
+      { path: packageFiles('mongoose'), dependencyTypesNot: ['type-only'] },
+    ),
+    forbid(
+      'cycle',
+      'files that import each other are one file, or miss a third',
+      { path: '^src/' },
+      { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+    ),
+    forbid(
+      'cycle of types',
+      'files whose types name each other are one file, or miss a third',
+      { path: '^src/', pathNot: listOf(typeCycles).map(filesOf) },
+      { circular: true },
+    ),
+  ],
+  options: {
+    // `import type` is an arrow too.
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    doNotFollow: { path: 'node_modules' },
+  },
+};

@@ -1,0 +1,152 @@
+import type { ClientSession } from 'mongoose';
+import type { createModels } from '../collections.ts';
+import type { EventService } from '../events/service.ts';
+import { type DatabaseAccess, longestWait } from '../mongo/connection/availability.ts';
+import type { ModelCall, ResolvedOptions } from '../options/options.ts';
+import type { Gate } from '../proxy/admission.ts';
+import { longestCall } from '../proxy/routing/upstream.ts';
+import { costOf } from './credits/price.ts';
+import { type CreditService, createCreditService } from './credits/service.ts';
+import { createInTurn } from './credits/writer-turns.ts';
+import { createLimitService, type LimitService } from './limits/service.ts';
+import { createPaymentService, type PaymentService } from './payments/service.ts';
+import { createCount } from './usage/count.ts';
+import { createCounting } from './usage/periodic-count.ts';
+import { Written } from './usage/recent-usage.ts';
+import { createReport, type ReportUsage } from './usage/report.ts';
+import { createUsageService, type UsageService } from './usage/service.ts';
+
+/** Runs several writes as one, where the database can; undone if it takes longer than `within` ms. */
+export type Atomically = <T>(fn: (session: ClientSession | undefined) => Promise<T>, within?: number) => Promise<T>;
+
+/** For what somebody waits for: tried on when they have been told that it failed, it would only hinder their next try. */
+export function whileAwaited(transaction: Atomically): Atomically {
+  return (fn, within = longestWait) => transaction(fn, within);
+}
+
+export interface MeteringDeps {
+  readonly models: ReturnType<typeof createModels>;
+  readonly publish: EventService['publish'];
+  readonly transaction: Atomically;
+  readonly database: Pick<DatabaseAccess, 'isUnavailable'>;
+  readonly options: ResolvedOptions;
+}
+
+/** What model calls use, cost and may ask for, and what is paid for it. */
+export interface Metering {
+  /** `undefined` where usage is not counted. */
+  readonly usage: UsageService | undefined;
+  /** `undefined` where usage is not counted. */
+  readonly report: ReportUsage | undefined;
+  /** `undefined` where credits are off. */
+  readonly credits: CreditService | undefined;
+  readonly payments: PaymentService;
+  readonly limits: LimitService;
+  /** Who may refuse a model call, in this order. */
+  readonly gates: readonly Gate[];
+  /** Builds the indexes. */
+  init(): Promise<void>;
+  /** Counts, closes orphans and publishes windows in this process from now on. */
+  start(): void;
+  /** Writes what waits. */
+  close(): Promise<void>;
+}
+
+/** The most records that are counted in one transaction. */
+const batchSize = 2_000;
+
+/** Joins usage, credits, payments and limits. */
+export function createMetering({ models, publish, transaction, database, options }: MeteringDeps): Metering {
+  const { logger } = options;
+  const { accounts, ledger } = models;
+  const inTurn = createInTurn();
+  const credits =
+    options.credits &&
+    createCreditService({
+      accounts,
+      ledger,
+      publish,
+      transaction: whileAwaited(transaction),
+      inTurn,
+      database,
+      options: options.credits,
+      logger,
+    });
+  const payments = createPaymentService({
+    payments: models.payments,
+    publish,
+    transaction: whileAwaited(transaction),
+    ...(credits && { inTurn, reserve: credits.reserve, credit: credits.credit, credited: credits.credited }),
+  });
+  const written = new Written();
+  const usage = createUsageService({
+    usage: models.usage,
+    logger,
+    longestCall: longestCall(options.upstreams),
+    waitingLimit: options.usageBacklog,
+    onWritten: (records) => written.add(records),
+    ...(credits && { onLost: credits.lost }),
+  });
+  const prices = options.credits?.prices;
+  const counting = createCounting({
+    count: createCount({
+      usage: models.usage,
+      counters: models.counters,
+      periods: models.periods,
+      transaction,
+      publish,
+      quotas: options.quotas,
+      ...(credits && { charge: credits.charge, chargeNew: credits.chargeNew, charged: credits.charged }),
+      ...(prices && { cost: (record) => costOf(prices, record) }),
+      written,
+      patience: 1_000,
+      logger,
+      batchSize,
+    }),
+    batchSize,
+    interval: 500,
+    logger,
+  });
+  const limits = createLimitService({
+    rates: models.rates,
+    exceeded: models.exceeded,
+    publish,
+    options: options.limits,
+    logger,
+  });
+  const { admit } = limits;
+
+  return {
+    usage: options.usage ? usage : undefined,
+    report: options.usage ? createReport(models.counters) : undefined,
+    credits,
+    payments,
+    limits,
+    gates: [
+      ...(admit ? [({ principal }: ModelCall, tokens: number) => admit(principal, tokens)] : []),
+      ...(credits ? [credits.admit] : []),
+    ],
+    async init() {
+      await Promise.all([
+        models.usage.createIndexes(),
+        models.counters.createIndexes(),
+        models.periods.createIndexes(),
+        models.payments.createCollection(),
+        models.rates.createIndexes(),
+        models.exceeded.createIndexes(),
+        credits?.init(),
+      ]);
+    },
+    start() {
+      if (options.usage) {
+        usage.start();
+        written.open();
+        counting.start();
+      }
+      limits.start();
+    },
+    async close() {
+      await Promise.all([usage.close(), counting.stop(), limits.close(), credits?.close()]);
+    },
+  };
+}

@@ -1,0 +1,39 @@
+import { GatewayError } from '../../errors.ts';
+import type { CreditOptions, UsageRecord } from '../../options/options.ts';
+
+/** Micro-credits in a credit. Balances are whole numbers of them, so that no sum is ever rounded. */
+const micro = 1_000_000;
+
+/** @throws GatewayError `invalid_value` for what is no amount, or too much to be exact */
+export function toMicro(param: string, credits: number): number {
+  const amount = Math.round(credits * micro);
+  if (typeof credits !== 'number' || !Number.isSafeInteger(amount) || amount < 0) {
+    throw new GatewayError('invalid_value', `${param}: must be an amount of credits, 0 to 9,000,000,000`, { param });
+  }
+  return amount;
+}
+
+export function toCredits(amount: number): number {
+  return amount / micro;
+}
+
+/** What is charged for. */
+export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images'> & {
+  readonly model: string | null | undefined;
+};
+
+/** What one call can cost at most, so that sums of many stay exact. Micro-credits. */
+const mostPerCall = 1_000_000_000 * micro;
+
+/**
+ * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. Rounded once, and never
+ * to nothing. Pure.
+ */
+export function costOf(prices: CreditOptions['prices'], charged: Charged): number {
+  const { model, inputTokens, cachedInputTokens, outputTokens, images } = charged;
+  const named = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
+  const { input = 0, cachedInput = input, output = 0, image = 0 } = named ?? {};
+  const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
+  const cost = ofInput + outputTokens * output + images * image * micro;
+  return cost > 0 ? Math.min(mostPerCall, Math.max(1, Math.round(cost))) : 0;
+}

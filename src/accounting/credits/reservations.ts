@@ -1,0 +1,42 @@
+import { durableCollection } from '../../mongo/collection.ts';
+import { createReadConfirmed } from '../../mongo/confirmed-reads.ts';
+import type { AccountDocument, AccountModel } from './model.ts';
+
+/** What was set aside for a holder, and of what. Micro-credits. */
+export interface SetAsideOf {
+  readonly amount: number;
+  /** The whole balance, with what other holders have of it. */
+  readonly balance: number;
+}
+
+/**
+ * Sets aside for one holder as much of a balance as is wanted and no other holder has, until the lease ends.
+ * @param turn higher each time: one that the database gets late, when nobody waits for it any more, changes nothing
+ * @returns what is set aside now; `null` where there is certainly no such account
+ */
+export type SetAside = (userId: string, wanted: number, turn: number) => Promise<SetAsideOf | null>;
+
+/** @param lease how long it lasts unless it is set aside again, in milliseconds by the database's clock */
+export function createSetAside(accounts: AccountModel, holder: string, lease: number): SetAside {
+  const collection = durableCollection(accounts);
+  const readConfirmed = createReadConfirmed<AccountDocument>(collection);
+  const isOwn = { $eq: ['$$this.holder', holder] };
+  const isOthers = { $and: [{ $not: [isOwn] }, { $gt: ['$$this.until', '$$NOW'] }] };
+  const vars = {
+    others: { $filter: { input: '$slices', cond: isOthers } },
+    own: { $arrayElemAt: [{ $filter: { input: '$slices', cond: isOwn } }, 0] },
+  };
+
+  return async function setAside(userId, wanted, turn) {
+    const free = { $subtract: ['$balance', { $sum: '$$others.amount' }] };
+    const amount = { $max: [0, { $min: [wanted, free] }] };
+    const anew = { holder: { $literal: holder }, amount, until: { $add: ['$$NOW', lease] }, turn };
+    const latest = { $cond: [{ $gt: ['$$own.turn', turn] }, '$$own', anew] };
+    const update = [{ $set: { slices: { $let: { vars, in: { $concatArrays: ['$$others', [latest]] } } } } }];
+    const options = { returnDocument: 'after', projection: { slices: 1, balance: 1 } } as const;
+    const after = await readConfirmed(userId, () => collection.findOneAndUpdate({ _id: userId }, update, options));
+    if (!after) return null;
+    const { slices, balance } = after;
+    return { amount: slices.find((slice) => slice.holder === holder)?.amount ?? 0, balance };
+  };
+}

@@ -1,0 +1,41 @@
+import { randomUUID } from 'node:crypto';
+import type { components } from '../../api.d.ts';
+import { GatewayError } from '../../errors.ts';
+import type { Call, OperationTable } from '../../http/operation.ts';
+import type { CreditService } from './service.ts';
+
+type Schemas = components['schemas'];
+
+type Kept = Pick<CreditService, 'balance' | 'topUp'>;
+
+function required(service: Kept | undefined): Kept {
+  if (!service) throw new GatewayError('not_found', 'This gateway keeps no credits');
+  return service;
+}
+
+/** @param service absent where credits are off */
+export function creditOperations(service: Kept | undefined): OperationTable {
+  return {
+    retrieveCredits: {
+      async handle({ principal }) {
+        const { creditsRemaining, lowThreshold } = await required(service).balance(principal.userId);
+        const body = { credits_remaining: creditsRemaining, low_threshold: lowThreshold };
+        return { status: 200, body: body satisfies Schemas['Credits'] };
+      },
+    },
+    topUpCredits: {
+      async handle({ body: { user_id: userId, credits }, headers }: Call<Schemas['CreditTopUp']>) {
+        const reference = String(headers['idempotency-key'] ?? randomUUID());
+        const { creditsRemaining, lowThreshold } = await required(service).topUp({ userId, credits, reference });
+        const body = {
+          user_id: userId,
+          credits,
+          idempotency_key: reference,
+          credits_remaining: creditsRemaining,
+          low_threshold: lowThreshold,
+        };
+        return { status: 201, body: body satisfies Schemas['CreditsToppedUp'] };
+      },
+    },
+  };
+}

@@ -1,0 +1,250 @@
+import type { ClientSession } from 'mongoose';
+import { GatewayError } from '../../errors.ts';
+import type { EventInput, PublishOptions } from '../../events/publication.ts';
+import { checkUserId, newId } from '../../ids.ts';
+import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
+import { asUnavailable, databaseUnavailable } from '../../mongo/unavailable.ts';
+import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
+import type { CreditOptions, Logger, ModelCall, RequestedOutput, UsageRecord } from '../../options/options.ts';
+import { createAllowances } from './allowances.ts';
+import { createLedger, type Entry } from './ledger.ts';
+import type { AccountModel, LedgerModel } from './model.ts';
+import { type Charged, costOf, toCredits, toMicro } from './price.ts';
+import { insufficient, tooFast } from './refusals.ts';
+import { createSetAside, type SetAsideOf } from './reservations.ts';
+import type { InTurn } from './writer-turns.ts';
+
+export interface CreditServiceDeps {
+  readonly accounts: AccountModel;
+  readonly ledger: LedgerModel;
+  readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
+  /** Runs what it is given as one transaction, within so many milliseconds. */
+  readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>, within?: number) => Promise<T>;
+  readonly inTurn?: InTurn;
+  /** While it is unavailable nothing can be set aside. @default it is always there */
+  readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
+  readonly options: CreditOptions;
+  readonly logger: Logger;
+}
+
+/** Credits given to an account. */
+export interface TopUp {
+  readonly userId: string;
+  /** More than 0; to a millionth. */
+  readonly credits: number;
+  /** What they are for, 256 characters at most. The same one again gives the same account nothing. */
+  readonly reference: string;
+}
+
+/** What an account has. */
+export interface CreditBalance {
+  /** Less than 0 where more was spent than there was. */
+  readonly creditsRemaining: number;
+  /** Below it, `credits.low` is published. */
+  readonly lowThreshold: number;
+}
+
+/** A call that was let through, and what is reserved for it. */
+interface Reservation {
+  closed(record: UsageRecord): void;
+  dropped(): void;
+}
+
+/** Credits that were paid for. */
+export interface PaidCredits {
+  readonly userId: string;
+  readonly credits: number;
+  readonly paymentId: string;
+}
+
+/** What usage records are charged by. */
+type ChargedRecord = Charged & { readonly _id: string; readonly userId: string };
+
+export interface CreditService {
+  init(): Promise<void>;
+  /**
+   * Reserves what a call is likely to cost. Waits for the database only where it is not known what the account has left: when
+   * it is new in this process, was idle for longer than the lease of what is set aside, or had nothing left.
+   * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` where there are some that cannot be spent yet,
+   * `database_unavailable` where the database leaves it open
+   */
+  admit(call: ModelCall, estimatedTokens: number, output?: RequestedOutput): Promise<Reservation>;
+  /** Credits were given to the account, and that is committed: they can be spent here when this resolves. */
+  credited(userId: string): Promise<void>;
+  /** Charges for usage records, each once, in the transaction that they are counted in. */
+  charge(records: readonly ChargedRecord[], session: ClientSession | undefined): Promise<void>;
+  /** The same for records that have not been charged, which is cheaper. Rejects with code 11000 where one has. */
+  chargeNew(records: readonly ChargedRecord[], session: ClientSession): Promise<void>;
+  /** Records have been charged, and that is committed. */
+  charged(records: readonly ChargedRecord[]): void;
+  /** A record is lost: nobody will charge for it, and nothing is reserved for it any more. */
+  lost(record: Pick<UsageRecord, 'id' | 'userId'>): void;
+  /** Lets nobody else write the account's balance until the transaction ends; to be done first in it. @throws GatewayError `invalid_value` */
+  reserve(userId: string, session: ClientSession | undefined): Promise<void>;
+  /** Gives what was paid for, in the transaction that the payment is recorded in. @throws GatewayError `invalid_value` */
+  credit(paid: PaidCredits, session: ClientSession | undefined): Promise<void>;
+  /**
+   * Gives credits to an account, once for each reference.
+   * @throws GatewayError `invalid_value`; `idempotency_conflict` when the reference was used for another amount
+   */
+  topUp(topUp: TopUp): Promise<CreditBalance>;
+  /** @throws GatewayError `invalid_value` */
+  balance(userId: string): Promise<CreditBalance>;
+  close(): Promise<void>;
+}
+
+const oneAnswer: RequestedOutput = { choices: 1, maxTokens: undefined };
+const nothing: SetAsideOf = { amount: 0, balance: 0 };
+function checkReference(reference: unknown): void {
+  const storable = typeof reference === 'string' && !/[\0\p{Surrogate}]/u.test(reference);
+  if (storable && reference !== '' && reference.length <= 256) return;
+  throw new GatewayError('invalid_value', 'reference: must be a string of 1 to 256 characters', { param: 'reference' });
+}
+
+/** Prepaid credits: a ledger, what calls cost, and who may still call. */
+export function createCreditService(deps: CreditServiceDeps): CreditService {
+  const { accounts, database, options, logger, inTurn = (_userId, work) => work() } = deps;
+  const { prices, expectedOutputTokens = 1_000, agreeInterval: interval = 500 } = options;
+  const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? 0);
+  const initial = toMicro('initialBalance', options.initialBalance ?? 0);
+  const ledger = createLedger({ accounts, ledger: deps.ledger, publish: deps.publish, lowThreshold, initial, logger });
+  // what a process that died has set aside is free again when its lease has ended: by then what it spent has been charged,
+  // even if it died in the midst of that (transactions of the dead are ended after 5 s)
+  const lease = Math.max(5 * interval, 10_000);
+  const setAsideOf = createSetAside(accounts, newId('wrk', Date.now()), lease);
+  let turns = 0;
+  const slice = toMicro('slice', options.slice ?? 10);
+  const allowances = createAllowances({ ledger, setAside, slice, interval, lease, logger });
+
+  /** In a transaction of its own, again where somebody wrote the same for the first time at the same moment. */
+  async function atomically(userId: string, write: (session: ClientSession | undefined) => Promise<void>) {
+    for (let left = 3; ; left -= 1) {
+      try {
+        return await inTurn(userId, (within) => deps.transaction(write, within));
+      } catch (error) {
+        if (!isDuplicateKey(error) || left === 0) throw error;
+      }
+    }
+  }
+
+  /** An account that is met for the first time is opened where it begins with something. */
+  async function setAside(userId: string, wanted: number): Promise<SetAsideOf> {
+    turns += 1;
+    const turn = turns;
+    const known = await setAsideOf(userId, wanted, turn);
+    if (known !== null || initial === 0) return known ?? nothing;
+    await atomically(userId, (session) => ledger.book(new Map([[userId, []]]), session));
+    return (await setAsideOf(userId, wanted, turn)) ?? nothing;
+  }
+
+  async function balance(userId: string): Promise<CreditBalance> {
+    checkUserId(userId);
+    return { creditsRemaining: toCredits(await ledger.balance(userId)), lowThreshold: toCredits(lowThreshold) };
+  }
+
+  function likelyCost(
+    endpoint: string,
+    input: Omit<Charged, 'outputTokens' | 'images'>,
+    { choices, maxTokens = expectedOutputTokens }: RequestedOutput,
+  ): number {
+    const images = endpoint.startsWith('/images') ? choices : 0;
+    const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens;
+    return costOf(prices, { ...input, outputTokens, images });
+  }
+
+  function refusal(userId: string, isEmpty: boolean): GatewayError {
+    if (database?.isUnavailable) return databaseUnavailable();
+    if (isEmpty) return insufficient();
+    // what it has left is there, and this process could not be told
+    return allowances.isOverdue(userId) ? databaseUnavailable() : tooFast();
+  }
+
+  /** @throws GatewayError `insufficient_credits`, `rate_limit_exceeded`, `database_unavailable` */
+  function reserve(userId: string, amount: number): Reservation {
+    const allowance = allowances.of(userId);
+    const isReserved = amount === 0 || allowance.reserve(amount);
+    const { isEmpty } = allowance;
+    // one that has nothing left is asked about again by a call that comes later
+    if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.touch(userId);
+    if (!isReserved) throw refusal(userId, isEmpty);
+    return {
+      closed(record) {
+        allowance.spend(amount, record.id, costOf(prices, record));
+        if (allowance.isRunningLow) allowances.touch(userId);
+      },
+      dropped: () => allowance.release(amount),
+    };
+  }
+
+  function debits(records: readonly ChargedRecord[]): Map<string, Entry[]> {
+    const byUser = new Map<string, Entry[]>();
+    for (const record of records) {
+      const { _id, userId } = record;
+      const entries = byUser.get(userId) ?? [];
+      entries.push({ _id, userId, kind: 'usage', amount: 0 - costOf(prices, record) });
+      byUser.set(userId, entries);
+    }
+    return byUser;
+  }
+
+  return {
+    async init() {
+      await Promise.all([accounts.createCollection(), deps.ledger.createIndexes()]);
+    },
+
+    async admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
+      const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
+      try {
+        // what costs nothing needs no credits; while nobody can be asked, only what was set aside before may be spent
+        if (amount > 0 && !database?.isUnavailable) await allowances.agreed(userId);
+      } catch (error) {
+        throw asUnavailable(error);
+      }
+      return reserve(userId, amount);
+    },
+
+    credited: allowances.refresh,
+
+    async charge(records, session) {
+      const accounts = debits(records);
+      await ledger.reserve([...accounts.keys()], session);
+      await ledger.book(accounts, session);
+    },
+
+    async chargeNew(records, session) {
+      const accounts = debits(records);
+      await ledger.reserve([...accounts.keys()], session);
+      await ledger.bookNew(accounts, session);
+    },
+
+    charged: allowances.booked,
+    lost: ({ id, userId }) => allowances.booked([{ _id: id, userId }]),
+
+    async reserve(userId, session) {
+      checkUserId(userId);
+      await ledger.reserve([userId], session);
+    },
+
+    async credit({ userId, credits, paymentId }, session) {
+      checkUserId(userId);
+      const amount = toMicro('credits', credits);
+      await ledger.add({ _id: `payment:${paymentId}`, userId, kind: 'payment', amount }, session);
+    },
+
+    async topUp({ userId, credits, reference }) {
+      checkUserId(userId);
+      checkReference(reference);
+      const amount = toMicro('credits', credits);
+      const _id = `top_up:${JSON.stringify([userId, reference])}`;
+      await atomically(userId, async (session) => {
+        await ledger.reserve([userId], session);
+        await ledger.add({ _id, userId, kind: 'top_up', amount }, session);
+      });
+      await allowances.refresh(userId);
+      return balance(userId);
+    },
+
+    balance,
+    close: allowances.close,
+  };
+}

@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto';
+import { GatewayError } from '../../errors.ts';
+import type { EventInput } from '../../events/publication.ts';
+import { createSetAsideLog, isItemFailure } from '../../mongo/write-failure.ts';
+import type { Logger } from '../../options/options.ts';
+import type { ExceededDocument, ExceededModel } from './model.ts';
+
+export interface ClosingDeps {
+  readonly exceeded: ExceededModel;
+  readonly publish: (input: EventInput, options: { readonly idempotencyKey: string }) => Promise<unknown>;
+  /** How long after its end a window stays open for counts on their way. Milliseconds. */
+  readonly grace: number;
+  readonly logger: Logger;
+}
+
+const batchSize = 100;
+
+/** The same in every process, and not longer than a key may be. */
+function idempotencyKeyOf({ _id }: ExceededDocument): string {
+  return `rate_limit.exceeded:${createHash('sha256').update(_id).digest('hex')}`;
+}
+
+function toEvent({ userId, apiKeyId, limit, counts, windowStart, windowEnd }: ExceededDocument): EventInput {
+  return {
+    type: 'rate_limit.exceeded',
+    userId,
+    data: {
+      user_id: userId,
+      api_key_id: apiKeyId ?? 'none',
+      limit,
+      rejected_requests: Object.values(counts).reduce((sum, count) => sum + count, 0),
+      window_start: windowStart.toISOString(),
+      window_end: windowEnd.toISOString(),
+    },
+  };
+}
+
+/**
+ * Closes the windows that are over by the database's clock, and publishes each. May run in any number of processes at
+ * once and be cut off anywhere: a closed window does not change any more, and its idempotency key is derived from it.
+ */
+export function createClosing({ exceeded, publish, grace, logger }: ClosingDeps): () => Promise<void> {
+  const logSetAside = createSetAsideLog(logger, 'refused calls cannot be published and were left out');
+
+  async function publishWindow(window: ExceededDocument): Promise<void> {
+    try {
+      await publish(toEvent(window), { idempotencyKey: idempotencyKeyOf(window) });
+    } catch (error) {
+      // trying again would not help, and would keep back the windows behind it
+      if (error instanceof GatewayError && error.status < 500) {
+        logger.error('a rate_limit.exceeded cannot be published', { param: error.param, reason: error.message });
+      } else if (isItemFailure(error)) logSetAside(error);
+      else throw error;
+    }
+    await exceeded.updateOne({ _id: window._id }, [{ $set: { state: 'published', expiresAt: '$$NOW' } }], {
+      updatePipeline: true,
+    });
+  }
+
+  return async function closeWindows() {
+    const isOver = { $expr: { $lt: ['$windowEnd', { $subtract: ['$$NOW', grace] }] } };
+    // most often none is
+    if (!(await exceeded.exists({ state: { $in: ['open', 'closed'] }, ...isOver }))) return;
+    await exceeded.updateMany({ state: 'open', ...isOver }, { $set: { state: 'closed' } });
+    const closed = await exceeded.find({ state: 'closed' }).sort({ windowEnd: 1 }).limit(batchSize).lean();
+    for (const window of closed) await publishWindow(window);
+  };
+}

@@ -1,0 +1,145 @@
+import { describeThrown, GatewayError } from '../../errors.ts';
+import type { Principal } from '../../http/operation.ts';
+import type { LimitOptions, RateLimits, RateLimitsFor } from '../../options/options.ts';
+import { rateLimitHeaders, type Standing } from './headers.ts';
+import { type Tallies, type Tally, untilNextMinute } from './tallies.ts';
+
+/** A call that was let through: what its caller is told, and how its tokens are settled. */
+export interface Admission {
+  readonly headers: Readonly<Record<string, string>>;
+  /** Puts what the call has used in the place of the estimate. */
+  closed(used: { readonly inputTokens: number; readonly outputTokens: number }): void;
+  /** Gives the estimate back; the request still counts. */
+  dropped(): void;
+}
+
+/**
+ * Counts a call of this principal; `undefined` where nothing limits it.
+ * @throws GatewayError `rate_limit_exceeded` with `retry-after`, `retry-after-ms` and OpenAI's headers; nothing is counted then
+ */
+export type Admit = (principal: Principal, estimatedTokens: number) => Admission | undefined;
+
+export interface LimiterDeps {
+  readonly options: Pick<LimitOptions, 'perKey' | 'perUser'>;
+  readonly tallies: Tallies;
+  /** A call was refused because this many may be made, or used, in a minute. */
+  readonly onRefused: (principal: Principal, limit: number) => void;
+  /** Milliseconds since 1970. @default Date.now */
+  readonly now?: () => number;
+}
+
+/** A key's or an account's limits, and what it has used of them. */
+interface Bound {
+  readonly whose: 'API key' | 'account';
+  readonly limits: RateLimits;
+  readonly tally: Tally;
+}
+
+function isLimit(limit: unknown): boolean {
+  return limit === undefined || (typeof limit === 'number' && limit >= 0);
+}
+
+function limitsOf(given: RateLimitsFor | undefined, principal: Principal): RateLimits | undefined {
+  if (typeof given !== 'function') return given;
+  const limits: unknown = given(principal);
+  if (limits instanceof Promise) {
+    limits.catch(describeThrown);
+    throw new TypeError('the functions in the option limits must not be async');
+  }
+  // what a condition leaves behind
+  if (limits === undefined || limits === null || limits === false) return undefined;
+  // a number, or a query that nobody awaits, has no limit in it, and would lift all of them
+  if (
+    typeof limits !== 'object' ||
+    Array.isArray(limits) ||
+    typeof (limits as { then?: unknown }).then === 'function'
+  ) {
+    throw new TypeError('the functions in the option limits must give numbers of 0 or more in an object');
+  }
+  const { requestsPerMinute, tokensPerMinute } = limits as RateLimits;
+  if (isLimit(requestsPerMinute) && isLimit(tokensPerMinute)) return limits as RateLimits;
+  throw new TypeError('the functions in the option limits must give numbers of 0 or more');
+}
+
+/** Adds where a bound stands. */
+function addStandings(standings: Standing[], { limits, tally }: Bound): void {
+  const { requestsPerMinute, tokensPerMinute } = limits;
+  if (requestsPerMinute !== undefined) {
+    standings.push({ kind: 'requests', limit: requestsPerMinute, used: tally.used('requests') });
+  }
+  if (tokensPerMinute !== undefined) {
+    standings.push({ kind: 'tokens', limit: tokensPerMinute, used: tally.used('tokens') });
+  }
+}
+
+/** Pure. */
+function standingsOf(bounds: readonly Bound[]): Standing[] {
+  const standings: Standing[] = [];
+  for (const bound of bounds) addStandings(standings, bound);
+  return standings;
+}
+
+/** Pure. */
+function spentOf({ limits: { requestsPerMinute, tokensPerMinute }, tally }: Bound): Standing | undefined {
+  const requests = tally.used('requests');
+  if (requestsPerMinute !== undefined && requests >= requestsPerMinute) {
+    return { kind: 'requests', limit: requestsPerMinute, used: requests };
+  }
+  const tokens = tally.used('tokens');
+  if (tokensPerMinute !== undefined && tokens >= tokensPerMinute) {
+    return { kind: 'tokens', limit: tokensPerMinute, used: tokens };
+  }
+  return undefined;
+}
+
+function refusal({ whose }: Bound, { limit, kind }: Standing, headers: Record<string, string>, wait: number) {
+  const seconds = Math.ceil(wait / 1_000);
+  return new GatewayError(
+    'rate_limit_exceeded',
+    `This ${whose} may use ${limit} ${kind} a minute, and has; try again in ${seconds} s`,
+    { headers: { ...headers, 'retry-after': String(seconds), 'retry-after-ms': String(Math.ceil(wait)) } },
+  );
+}
+
+/** Decides in memory and at once; see {@link LimitOptions}`.shared` for what other processes count. */
+export function createLimiter({ options, tallies, onRefused, now = Date.now }: LimiterDeps): Admit {
+  function boundsOf(principal: Principal, at: number): Bound[] {
+    const bounds: Bound[] = [];
+    const { userId, keyId } = principal;
+    const ofKey = keyId === undefined ? undefined : limitsOf(options.perKey, principal);
+    if (ofKey) bounds.push({ whose: 'API key', limits: ofKey, tally: tallies.of(`key:${keyId}`, at) });
+    const ofUser = limitsOf(options.perUser, principal);
+    if (ofUser) bounds.push({ whose: 'account', limits: ofUser, tally: tallies.of(`user:${userId}`, at) });
+    return bounds;
+  }
+
+  /** A call may end in a later minute than it began in: what it used beyond the estimate counts there, what it did not is past. */
+  function settle(bounds: readonly Bound[], difference: number): void {
+    for (const { tally } of bounds) {
+      const present = tallies.of(tally.subject, now());
+      if (present === tally || difference > 0) present.tokens += difference;
+    }
+  }
+
+  return function admit(principal, estimatedTokens) {
+    const at = now();
+    const bounds = boundsOf(principal, at);
+    if (bounds.length === 0) return undefined;
+    const wait = untilNextMinute(at);
+    for (const bound of bounds) {
+      const spent = spentOf(bound);
+      if (!spent) continue;
+      onRefused(principal, spent.limit);
+      throw refusal(bound, spent, rateLimitHeaders(standingsOf(bounds), wait), wait);
+    }
+    for (const { tally } of bounds) {
+      tally.requests += 1;
+      tally.tokens += estimatedTokens;
+    }
+    return {
+      headers: rateLimitHeaders(standingsOf(bounds), wait),
+      closed: ({ inputTokens, outputTokens }) => settle(bounds, inputTokens + outputTokens - estimatedTokens),
+      dropped: () => settle(bounds, -estimatedTokens),
+    };
+  };
+}

@@ -1,0 +1,71 @@
+import { type Connection, type Model, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../../mongo/collection.ts';
+
+/** What the processes have let through of one key or account in one minute. */
+export interface RateDocument {
+  /** `<minutes since 1970>:<subject>` */
+  _id: string;
+  /** By process, in all: writing it twice changes nothing. */
+  used: Record<string, { requests: number; tokens: number }>;
+  /** The TTL index removes it then. */
+  expiresAt: Date;
+}
+
+/** The refused calls of one key in one window, on their way to one `rate_limit.exceeded`. */
+export interface ExceededDocument {
+  /** Window, account and key, as JSON. */
+  _id: string;
+  userId: string;
+  /** `null` where the host authenticates by other means. */
+  apiKeyId: string | null;
+  /** The limit that was exceeded first in this window. */
+  limit: number;
+  windowStart: Date;
+  windowEnd: Date;
+  /** By process, in all: writing it twice changes nothing. */
+  counts: Record<string, number>;
+  /** `open` until the window is over: then nothing is added any more, and it is published. */
+  state: 'open' | 'closed' | 'published';
+  /** Set when it has been published; the TTL index removes it then. */
+  expiresAt?: Date;
+}
+
+export type RateModel = Model<RateDocument>;
+export type ExceededModel = Model<ExceededDocument>;
+
+const rateSchema = new Schema<RateDocument>(
+  {
+    _id: String,
+    used: { type: Schema.Types.Mixed, required: true },
+    expiresAt: { type: Date, required: true },
+  },
+  // lost in a failover, it is written again at the next exchange
+  { ...durableSchema, writeConcern: { w: 1 } },
+).index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
+
+const exceededSchema = new Schema<ExceededDocument>(
+  {
+    _id: String,
+    userId: { type: String, required: true },
+    apiKeyId: { type: String, default: null },
+    limit: { type: Number, required: true },
+    windowStart: { type: Date, required: true },
+    windowEnd: { type: Date, required: true },
+    counts: { type: Schema.Types.Mixed, required: true },
+    state: { type: String, enum: ['open', 'closed', 'published'], required: true },
+    expiresAt: Date,
+  },
+  durableSchema,
+)
+  .index({ state: 1, windowEnd: 1 }, { name: 'due', partialFilterExpression: { state: { $in: ['open', 'closed'] } } })
+  .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
+
+/** The shared rates of one gateway: model `<prefix>Rate`, collection `<prefix>rates`. */
+export function createRateModel(connection: Connection, prefix: string): RateModel {
+  return modelOf(connection, `${prefix}Rate`, rateSchema, `${prefix}rates`);
+}
+
+/** The refusals of one gateway: model `<prefix>Exceeded`, collection `<prefix>exceeded`. */
+export function createExceededModel(connection: Connection, prefix: string): ExceededModel {
+  return modelOf(connection, `${prefix}Exceeded`, exceededSchema, `${prefix}exceeded`);
+}

@@ -1,0 +1,155 @@
+import { createSetAsideLog, isItemFailure, writeIsolated } from '../../mongo/write-failure.ts';
+import { duplicatesIn } from '../../mongo/writes/duplicate-key.ts';
+import type { Logger } from '../../options/options.ts';
+import type { ExceededModel } from './model.ts';
+
+/** So many calls of one key that were refused. */
+export interface Refusal {
+  readonly userId: string;
+  readonly apiKeyId: string | null;
+  /** What the limit allows in its own time, requests or tokens. */
+  readonly limit: number;
+  readonly count: number;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
+export interface RefusalsDeps {
+  readonly exceeded: ExceededModel;
+  /** This process, `wrk_…`. */
+  readonly owner: string;
+  /** Milliseconds. */
+  readonly window: number;
+  /** How long refusals are gathered before they are written together: what a kill loses. Milliseconds. */
+  readonly flushInterval: number;
+  readonly logger: Logger;
+}
+
+/** Counts refused calls by key and window, and writes the counts in groups. */
+export interface Refusals {
+  add(refusal: Refusal): void;
+  /** Writes what there is. Rejects when the database does not take it; it is then kept and written later. */
+  flush(): Promise<void>;
+  /** Writes what there is, if the database takes it. */
+  close(): Promise<void>;
+}
+
+interface Entry {
+  readonly refusal: Omit<Refusal, 'count' | 'at'>;
+  readonly start: number;
+  count: number;
+  written: number;
+}
+
+/** An entry, and its id. */
+type Counted = readonly [string, Entry];
+
+export function createRefusals({ exceeded, owner, window, flushInterval, logger }: RefusalsDeps): Refusals {
+  const logSetAside = createSetAsideLog(logger, 'refused calls cannot be counted and were left out');
+  let entries = new Map<string, Entry>();
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> | undefined;
+
+  function startOf(at: number): number {
+    return Math.floor(at / window) * window;
+  }
+
+  function note(start: number, refusal: Entry['refusal'], count: number): void {
+    const id = JSON.stringify([start, refusal.userId, refusal.apiKeyId]);
+    const entry = entries.get(id);
+    if (entry) entry.count += count;
+    else entries.set(id, { refusal, start, count, written: 0 });
+    timer ??= setTimeout(() => void attempt(), flushInterval).unref();
+  }
+
+  /** The window was closed before its last counts were written: they go into the next one that can still be open. */
+  async function carryOver(id: string, entry: Entry): Promise<void> {
+    const found = await exceeded.findById(id).lean();
+    entries.delete(id);
+    const missing = entry.count - (found?.counts[owner] ?? 0);
+    if (missing > 0) note(Math.max(startOf(Date.now()), entry.start + window), entry.refusal, missing);
+  }
+
+  function toOperation([_id, { refusal, start, count }]: Counted) {
+    return {
+      updateOne: {
+        filter: { _id, state: 'open' as const },
+        update: {
+          $max: { [`counts.${owner}`]: count },
+          $setOnInsert: {
+            ...refusal,
+            windowStart: new Date(start),
+            windowEnd: new Date(start + window),
+          },
+        },
+        upsert: true,
+      },
+    };
+  }
+
+  /** Each process keeps its own count in all, so that a batch whose outcome is not known can be sent again. */
+  async function write(): Promise<void> {
+    const batch = [...entries].filter(([, { count, written }]) => count > written);
+    const counts = batch.map(([, { count }]) => count);
+    const outcomes = await writeIsolated<Counted, 'closed' | 'written'>(batch, {
+      async write(part) {
+        // a duplicate: the window of that one is closed
+        const writing = exceeded.bulkWrite(part.map(toOperation), { ordered: false });
+        const closed = await writing.then(() => new Set<number>(), duplicatesIn);
+        return part.map((_, i) => (closed.has(i) ? 'closed' : 'written'));
+      },
+    });
+    let failure: { readonly error: unknown } | undefined;
+    for (const [i, outcome] of outcomes.entries()) {
+      const [id, entry] = batch[i] as Counted;
+      if ('error' in outcome) {
+        if (isItemFailure(outcome.error)) {
+          entries.delete(id);
+          logSetAside(outcome.error);
+        } else failure = outcome;
+      } else if (outcome.result === 'closed') await carryOver(id, entry);
+      else entry.written = counts[i] as number;
+    }
+    if (failure) throw failure.error;
+    forgetPast();
+  }
+
+  function forgetPast(): void {
+    const present = Date.now() - 2 * window;
+    entries = new Map([...entries].filter(([, { start, count, written }]) => count > written || start > present));
+  }
+
+  async function flush(): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    await writing?.catch(() => {});
+    writing = write().finally(() => {
+      writing = undefined;
+    });
+    try {
+      await writing;
+    } catch (error) {
+      timer ??= setTimeout(() => void attempt(), flushInterval).unref();
+      throw error;
+    }
+  }
+
+  async function attempt(): Promise<void> {
+    await flush().catch((error) => {
+      logger.warn('refused calls could not be counted and will be tried again', { reason: String(error) });
+    });
+  }
+
+  return {
+    add({ count, at, ...refusal }) {
+      // what is told late counts as refused in the window before, which may still be open
+      const present = Date.now();
+      note(startOf(Math.min(present, Math.max(at, startOf(present) - window))), refusal, count);
+    },
+    flush,
+    async close() {
+      await attempt();
+      clearTimeout(timer);
+    },
+  };
+}

@@ -1,0 +1,133 @@
+import { GatewayError } from '../../errors.ts';
+import type { EventInput } from '../../events/publication.ts';
+import { checkUserId, newId } from '../../ids.ts';
+import { createPeriodic } from '../../mongo/periodic.ts';
+import type { LimitOptions, Logger } from '../../options/options.ts';
+import { createClosing } from './close-windows.ts';
+import { type Admit, createLimiter } from './limiter.ts';
+import type { ExceededModel, RateModel } from './model.ts';
+import { createRefusals } from './refused-calls.ts';
+import { createSharing } from './sharing.ts';
+import { Tallies } from './tallies.ts';
+
+/** How often it is looked for windows that are over, and for how long after the end of one. Milliseconds. */
+const attentive = { interval: 1_000, until: 15_000 } as const;
+/** How often in between: for what a process left behind that died, or whose clock is wrong. Milliseconds. */
+const seldom = 5_000;
+/** The longest that one look is waited for: more than a transaction is tried again for. Milliseconds. */
+const longestLook = 150_000;
+
+/** Calls that a limiter of the host's has refused. */
+export interface ExceededReport {
+  readonly userId: string;
+  /** `null` where the call came without one. */
+  readonly apiKeyId: string | null;
+  /** What that limiter allows, in its own time. */
+  readonly limit: number;
+  /** @default 1 */
+  readonly rejectedRequests?: number;
+  /** When. What is older than the window before this one counts there. @default now */
+  readonly at?: Date;
+}
+
+export interface LimitServiceDeps {
+  readonly rates: RateModel;
+  readonly exceeded: ExceededModel;
+  readonly publish: (input: EventInput, options: { readonly idempotencyKey: string }) => Promise<unknown>;
+  /** `undefined`: nothing is limited, and only what is reported is published. */
+  readonly options: LimitOptions | undefined;
+  readonly logger: Logger;
+  /** How long refusals are gathered before they are written together: what a kill loses. Milliseconds. @default 200 */
+  readonly flushInterval?: number;
+}
+
+export interface LimitService {
+  /** Counts a call, or refuses it; `undefined` where the options limit nothing. */
+  readonly admit: Admit | undefined;
+  /**
+   * Has calls summed up in `rate_limit.exceeded` that a limiter of the host's refused. Resolves when they cannot be lost any more.
+   * @throws GatewayError `invalid_value`; through the gateway also `database_unavailable`: when it says that nothing was done,
+   * report them again; otherwise they are kept and written later
+   */
+  reportExceeded(report: ExceededReport): Promise<void>;
+  /** Publishes the windows that are over; see {@link createClosing}. */
+  closeWindows(): Promise<void>;
+  /** Closes windows from now on. */
+  start(): void;
+  /** Stops, and writes what was counted. */
+  close(): Promise<void>;
+}
+
+function checkWhole(param: string, value: unknown, min: number): void {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min) return;
+  throw new GatewayError('invalid_value', `${param}: must be a whole number, ${min} or more`, { param });
+}
+
+function checkReport({ userId, apiKeyId, limit, rejectedRequests = 1, at }: ExceededReport): void {
+  checkUserId(userId);
+  if (apiKeyId !== null && (typeof apiKeyId !== 'string' || !/^[^\0\p{Surrogate}]{1,256}$/u.test(apiKeyId))) {
+    throw new GatewayError('invalid_value', 'apiKeyId: must be a string of 1 to 256 characters, or null', {
+      param: 'apiKeyId',
+    });
+  }
+  checkWhole('limit', limit, 0);
+  checkWhole('rejectedRequests', rejectedRequests, 1);
+  if (at !== undefined && !(at instanceof Date && Number.isFinite(at.getTime()))) {
+    throw new GatewayError('invalid_value', 'at: must be a Date', { param: 'at' });
+  }
+}
+
+/** Rate limits, and the events about those who exceed them. */
+export function createLimitService(deps: LimitServiceDeps): LimitService {
+  const { rates, exceeded, publish, options = {}, logger, flushInterval = 200 } = deps;
+  const { eventWindow = 300_000, syncInterval = 200 } = options;
+  const owner = newId('wrk', Date.now());
+  const tallies = new Tallies();
+  const sharing = options.shared ? createSharing({ rates, tallies, owner, interval: syncInterval, logger }) : undefined;
+  const refusals = createRefusals({ exceeded, owner, window: eventWindow, flushInterval, logger });
+  const closeWindows = createClosing({ exceeded, publish, grace: Math.min(2_000, eventWindow), logger });
+  const limits = options.perKey !== undefined || options.perUser !== undefined;
+  let isClosed = false;
+
+  /** Windows end all at the same time, and for minutes nothing can be over. */
+  function untilNextLook(): number {
+    const sinceEnd = Date.now() % eventWindow;
+    const wait = sinceEnd < attentive.until ? attentive.interval : seldom;
+    return Math.min(wait, eventWindow - sinceEnd);
+  }
+
+  const closing = createPeriodic({
+    name: 'publishing refused calls',
+    task: closeWindows,
+    interval: untilNextLook,
+    longestRun: longestLook,
+    logger,
+  });
+
+  const limit = createLimiter({
+    options,
+    tallies,
+    onRefused: ({ userId, keyId: apiKeyId = null }, limit) =>
+      refusals.add({ userId, apiKeyId, limit, count: 1, at: Date.now() }),
+  });
+  /** Before the first call there is nothing to share, and a gateway that could not be built leaves no timer behind. */
+  const admit: Admit = (principal, estimatedTokens) => {
+    if (!isClosed) sharing?.start();
+    return limit(principal, estimatedTokens);
+  };
+  return {
+    admit: limits ? admit : undefined,
+    async reportExceeded(report) {
+      checkReport(report);
+      const { userId, apiKeyId, limit, rejectedRequests: count = 1, at = new Date() } = report;
+      refusals.add({ userId, apiKeyId, limit, count, at: at.getTime() });
+      await refusals.flush();
+    },
+    closeWindows,
+    start: closing.start,
+    async close() {
+      isClosed = true;
+      await Promise.all([closing.stop(), sharing?.stop(), refusals.close()]);
+    },
+  };
+}

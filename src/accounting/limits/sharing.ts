@@ -1,0 +1,82 @@
+import { createPeriodic } from '../../mongo/periodic.ts';
+import { createSetAsideLog, isItemFailure, writeIsolated } from '../../mongo/write-failure.ts';
+import type { Logger } from '../../options/options.ts';
+import type { RateModel } from './model.ts';
+import type { Tallies, Tally } from './tallies.ts';
+
+/** Long enough after its minute that no process asks for it any more. Milliseconds. */
+const lifetime = 180_000;
+
+export interface SharingDeps {
+  readonly rates: RateModel;
+  readonly tallies: Tallies;
+  /** This process, `wrk_…`. */
+  readonly owner: string;
+  /** Milliseconds. */
+  readonly interval: number;
+  readonly logger: Logger;
+}
+
+/** Tells the other processes what this one has let through, and asks what they have, again and again. */
+export interface Sharing {
+  /** Does nothing the second time. */
+  start(): void;
+  /** Resolves when the others' counts are as they were when it was called, or later. */
+  exchange(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+function idOf({ subject, minute }: Tally): string {
+  return `${minute}:${subject}`;
+}
+
+/** Only what calls have asked for since the last exchange is written and read: two commands, however many those are. */
+export function createSharing({ rates, tallies, owner, interval, logger }: SharingDeps): Sharing {
+  const logSetAside = createSetAsideLog(logger, 'rate limits cannot be shared and count in this process alone');
+
+  async function exchangePart(touched: readonly Tally[]): Promise<void> {
+    const expiresAt = new Date(Date.now() + lifetime);
+    await rates.bulkWrite(
+      touched.map((tally) => ({
+        updateOne: {
+          filter: { _id: idOf(tally) },
+          update: {
+            $set: { [`used.${owner}`]: { requests: tally.requests, tokens: tally.tokens } },
+            $setOnInsert: { expiresAt },
+          },
+          upsert: true,
+        },
+      })),
+      { ordered: false },
+    );
+    const found = await rates.find({ _id: { $in: touched.map(idOf) } }).lean();
+    const byId = new Map(found.map(({ _id, used }) => [_id, used]));
+    for (const tally of touched) {
+      const others = { requests: 0, tokens: 0 };
+      for (const [process, { requests, tokens }] of Object.entries(byId.get(idOf(tally)) ?? {})) {
+        if (process === owner) continue;
+        others.requests += requests;
+        others.tokens += tokens;
+      }
+      tally.others = others;
+    }
+  }
+
+  async function exchange(): Promise<void> {
+    const outcomes = await writeIsolated(tallies.takeTouched(), {
+      async write(part) {
+        await exchangePart(part);
+        return [];
+      },
+    });
+    for (const outcome of outcomes) {
+      if ('result' in outcome) continue;
+      if (!isItemFailure(outcome.error)) throw outcome.error;
+      logSetAside(outcome.error);
+    }
+  }
+
+  // where it fails, each process goes on with what it knows; a count that was not told is told with the next
+  const sharing = createPeriodic({ name: 'sharing rate limits', task: exchange, interval, logger });
+  return { start: sharing.start, exchange, stop: sharing.stop };
+}

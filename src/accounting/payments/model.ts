@@ -1,0 +1,36 @@
+import { type Connection, type Model, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../../mongo/collection.ts';
+
+/** One completed payment, kept for ever: that it is here is why it cannot be booked twice. */
+export interface PaymentDocument {
+  /** The payment's id, `pay_…`, as the host's payment processor has it. */
+  _id: string;
+  userId: string;
+  amount: number;
+  currency: string;
+  creditsAdded: number;
+  /** The `payment.completed` that tells of it. */
+  eventId: string;
+  /** The event's `created`. */
+  created: Date;
+}
+
+export type PaymentModel = Model<PaymentDocument>;
+
+const schema = new Schema<PaymentDocument>(
+  {
+    _id: String,
+    userId: { type: String, required: true },
+    amount: { type: Number, required: true },
+    currency: { type: String, required: true },
+    creditsAdded: { type: Number, required: true },
+    eventId: { type: String, required: true },
+    created: { type: Date, required: true },
+  },
+  durableSchema,
+);
+
+/** The payments of one gateway: model `<prefix>Payment`, collection `<prefix>payments`. */
+export function createPaymentModel(connection: Connection, prefix: string): PaymentModel {
+  return modelOf(connection, `${prefix}Payment`, schema, `${prefix}payments`);
+}

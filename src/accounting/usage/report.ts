@@ -1,0 +1,94 @@
+import { GatewayError } from '../../errors.ts';
+import { durableCollection } from '../../mongo/collection.ts';
+import type { CounterModel, UsageSums } from './model.ts';
+import { dayOf } from './sums.ts';
+
+/** What usage is told apart by. */
+export type UsageDimension = 'day' | 'model' | 'key';
+
+/** Days are UTC, `2026-01-31`; both ends belong to it. */
+export interface UsageQuery {
+  /** @default 30 days before `to` */
+  readonly from?: string;
+  /** @default today */
+  readonly to?: string;
+  /** @default ['day'] */
+  readonly groupBy?: readonly UsageDimension[];
+}
+
+/** One line of a report; it has the dimensions that were asked for. */
+export interface UsageLine extends UsageSums {
+  readonly day?: string;
+  readonly model?: string | null;
+  readonly keyId?: string | null;
+}
+
+export interface UsageReport {
+  readonly from: string;
+  readonly to: string;
+  readonly lines: readonly UsageLine[];
+  /** Whether there are lines beyond {@link lineLimit}. */
+  readonly hasMore: boolean;
+}
+
+/** An account's usage as it has been counted: a moment behind the calls. */
+export type ReportUsage = (userId: string, query: UsageQuery) => Promise<UsageReport>;
+
+const dayLength = 86_400_000;
+/** The most days of one report. */
+const longestRange = 366;
+/** The most lines of one report. */
+const lineLimit = 1_000;
+
+const fieldOf = { day: 'day', model: 'model', key: 'keyId' } as const;
+
+function parseDay(param: string, text: string): number {
+  const time = Date.parse(`${text}T00:00:00.000Z`);
+  if (Number.isFinite(time) && dayOf(new Date(time)) === text) return time;
+  throw new GatewayError('invalid_value', `${param}: must be a day such as 2026-01-31`, { param });
+}
+
+/** @throws GatewayError `invalid_value` for a day that there is not, or a range that is empty or too long */
+function rangeOf({ from, to }: UsageQuery): { from: string; to: string } {
+  const last = to === undefined ? Math.floor(Date.now() / dayLength) * dayLength : parseDay('to', to);
+  const first = from === undefined ? last - 30 * dayLength : parseDay('from', from);
+  const days = (last - first) / dayLength + 1;
+  if (days < 1 || days > longestRange) {
+    throw new GatewayError(
+      'invalid_value',
+      `from: must be at most ${longestRange - 1} days before to, and not after it`,
+      {
+        param: 'from',
+      },
+    );
+  }
+  return { from: dayOf(new Date(first)), to: dayOf(new Date(last)) };
+}
+
+export function createReport(model: CounterModel): ReportUsage {
+  const counters = durableCollection(model);
+
+  return async function report(userId, query) {
+    const { from, to } = rangeOf(query);
+    const fields = [...new Set<UsageDimension>(query.groupBy ?? ['day'])].map((dimension) => fieldOf[dimension]);
+    const found = await counters
+      .aggregate<{ _id: Omit<UsageLine, keyof UsageSums> } & UsageSums>([
+        { $match: { userId, day: { $gte: from, $lte: to } } },
+        {
+          $group: {
+            _id: Object.fromEntries(fields.map((field) => [field, `$${field}`])),
+            requests: { $sum: '$requests' },
+            inputTokens: { $sum: '$inputTokens' },
+            cachedInputTokens: { $sum: '$cachedInputTokens' },
+            outputTokens: { $sum: '$outputTokens' },
+            images: { $sum: '$images' },
+          },
+        },
+        { $sort: { _id: 1 } },
+        { $limit: lineLimit + 1 },
+      ])
+      .toArray();
+    const lines = found.slice(0, lineLimit).map(({ _id, ...sums }) => ({ ..._id, ...sums }));
+    return { from, to, lines, hasMore: found.length > lineLimit };
+  };
+}

@@ -1,0 +1,83 @@
+import { bareWrites, durableCollection, type UpdateStatement } from '../../mongo/collection.ts';
+import type { OpenUsage, UsageRecord } from '../../options/options.ts';
+import type { UsageDocument, UsageModel } from './model.ts';
+
+type ClosedFields = Omit<UsageDocument, '_id'>;
+type Operation = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['bulkWrite']>[0][number];
+
+/** What is still to be written of one call. */
+export type Entry =
+  | { readonly kind: 'open'; readonly usage: OpenUsage }
+  | { readonly kind: 'closed'; readonly record: UsageRecord; readonly unopened: boolean }
+  | { readonly kind: 'dropped' };
+
+/** Entries of calls, by the ids of their records. */
+export type Batch = ReadonlyMap<string, Entry>;
+
+/** A record that has ended, as it is stored. */
+export type ClosedDocument = ReturnType<typeof toClosedDocument>;
+
+/**
+ * Writes a batch. What may have been written before is written so that it can be done twice without harm.
+ * @returns the records that are in the database as they ended here, and certainly not counted before
+ */
+export type WriteUsage = (batch: Batch, unsure: ReadonlySet<string>) => Promise<ClosedDocument[]>;
+
+function toOpenDocument({ id: _id, ...usage }: OpenUsage): UsageDocument {
+  const unknown = { cachedInputTokens: 0, outputTokens: 0, images: 0, durationMs: 0, firstByteMs: 0 };
+  return { _id, ...usage, ...unknown, estimated: true, ending: null };
+}
+
+function toClosedDocument({ id: _id, ...record }: UsageRecord) {
+  return { _id, ...record, counted: false } satisfies UsageDocument;
+}
+
+/** What changes of an open record; one that has ended stays as it was counted. */
+function toClosing({ id: _id, ...record }: UsageRecord): UpdateStatement {
+  return { q: { _id, ending: null }, u: { $set: { ...record, counted: false } } };
+}
+
+/** The same for a record of which nobody knows whether it is there: only an open one, or none, takes what is written. */
+function closing({ id: _, ...record }: UsageRecord): object[] {
+  const closed = { $mergeObjects: ['$$ROOT', { $literal: { ...record, counted: false } satisfies ClosedFields }] };
+  const ended = { $gt: ['$ending', null] };
+  return [{ $replaceWith: { $cond: [ended, '$$ROOT', closed] } }];
+}
+
+function toRepeatable(id: string, entry: Entry): Operation {
+  const filter = { _id: id };
+  switch (entry.kind) {
+    case 'open':
+      return { updateOne: { filter, update: { $setOnInsert: toOpenDocument(entry.usage) }, upsert: true } };
+    case 'closed':
+      return { updateOne: { filter, update: closing(entry.record), upsert: true } };
+    case 'dropped':
+      return { deleteOne: { filter: { ...filter, ending: null } } };
+  }
+}
+
+export function createWriteUsage(usage: UsageModel): WriteUsage {
+  const collection = durableCollection(usage);
+  const bare = bareWrites(usage);
+
+  return async function writeUsage(batch, unsure) {
+    const opened: UsageDocument[] = [];
+    const ended: ClosedDocument[] = [];
+    const ending: UsageRecord[] = [];
+    const others: Operation[] = [];
+    for (const [id, entry] of batch) {
+      if (unsure.has(id) || entry.kind === 'dropped') others.push(toRepeatable(id, entry));
+      else if (entry.kind === 'open') opened.push(toOpenDocument(entry.usage));
+      else if (entry.unopened) ended.push(toClosedDocument(entry.record));
+      else ending.push(entry.record);
+    }
+    if (opened.length + ended.length > 0) await bare.insert([...opened, ...ended]);
+    const met = await bare.update(ending.map(toClosing));
+    // some were closed as orphans, or never opened, and nobody here knows which
+    const isUncertain = met < ending.length;
+    if (isUncertain)
+      others.push(...ending.map((record) => toRepeatable(record.id, { kind: 'closed', record, unopened: false })));
+    if (others.length > 0) await collection.bulkWrite(others, { ordered: false });
+    return isUncertain ? ended : [...ended, ...ending.map(toClosedDocument)];
+  };
+}

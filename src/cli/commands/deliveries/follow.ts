@@ -1,0 +1,100 @@
+import type { Schemas } from '../../client/api.ts';
+import { gather, type Page } from '../../client/pages.ts';
+
+type Summary = Schemas['DeliverySummary'];
+
+export interface FollowDeps {
+  /** Deliveries, newest first. */
+  readonly list: (query: { limit: number; after?: string; since?: string }) => Promise<Page<Summary>>;
+  readonly get: (id: string) => Promise<Schemas['DeliveryDetails']>;
+  readonly now: () => number;
+  /** How many of the past to begin with. */
+  readonly past: number;
+  /** None made before; ISO 8601, UTC. */
+  readonly since?: string | undefined;
+}
+
+/** Milliseconds that a delivery may appear later than one made after it: each is written when its event is fanned out. */
+const overlap = 10_000;
+/** Pending ones outside the overlap that are looked at in one go. */
+const most = 20;
+/** Milliseconds that clocks may differ by when an attempt is taken to be due. */
+const skew = 5_000;
+
+/** What makes a line worth printing. That an attempt has begun is none: what it ends with is. */
+function markOf({ state, attempts_made: made, last_code: code, last_status: status }: Summary): string {
+  return [state, made, code, status].join(' ');
+}
+
+function mayHaveChanged({ state, in_flight: inFlight, next_attempt_at: next }: Summary, now: number): boolean {
+  return state === 'pending' && (inFlight || next === null || Date.parse(next) <= now + skew);
+}
+
+function withoutDetails({
+  url: _,
+  body: __,
+  attempts: ___,
+  schedule: ____,
+  ...summary
+}: Schemas['DeliveryDetails']): Summary {
+  return summary;
+}
+
+/**
+ * Follows deliveries by looking at the list again and again: the newest few seconds whole, and older pending ones when
+ * an attempt is due. All time comparisons but the last are the gateway's own.
+ */
+export function follow({ list, get, now, past, since }: FollowDeps): { changes(): Promise<Summary[]> } {
+  /** Every delivery that may still appear or change, as it was last seen, in the order it was last looked at. */
+  const known = new Map<string, Summary>();
+  let horizon = since;
+  let begun = false;
+
+  function note(delivery: Summary): boolean {
+    const before = known.get(delivery.id);
+    known.delete(delivery.id);
+    known.set(delivery.id, delivery);
+    return !before || markOf(before) !== markOf(delivery);
+  }
+
+  function advance([newest]: readonly Summary[]): void {
+    if (!newest) return;
+    const edge = new Date(Date.parse(newest.created_at) - overlap).toISOString();
+    if (horizon === undefined || edge > horizon) horizon = edge;
+    for (const [id, { state, created_at: created }] of known) {
+      if (state !== 'pending' && created < horizon) known.delete(id);
+    }
+  }
+
+  async function recent(): Promise<Summary[]> {
+    const bound = horizon === undefined ? {} : { since: horizon };
+    return (await gather(Number.POSITIVE_INFINITY, (query) => list({ ...bound, ...query }))).data;
+  }
+
+  async function begin(): Promise<Summary[]> {
+    const { data } = await gather(past, (query) => list({ ...(since && { since }), ...query }));
+    advance(data);
+    // what is just out of sight is known all the same: later it would look new
+    for (const delivery of data.length < past ? data : await recent()) note(delivery);
+    for (const delivery of data) note(delivery);
+    begun = true;
+    return data.toReversed();
+  }
+
+  async function older(seen: ReadonlySet<string>): Promise<Summary[]> {
+    const due = [...known.values()].filter((delivery) => !seen.has(delivery.id) && mayHaveChanged(delivery, now()));
+    return Promise.all(due.slice(0, most).map(async ({ id }) => withoutDetails(await get(id))));
+  }
+
+  return {
+    /** What is new or has changed since the last time, oldest first. */
+    async changes() {
+      if (!begun) return begin();
+      const newest = await recent();
+      const others = await older(new Set(newest.map(({ id }) => id)));
+      const changed = [...others, ...newest.toReversed()].filter(note);
+      advance(newest);
+      return changed;
+    },
+  };
+}

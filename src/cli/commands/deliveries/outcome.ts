@@ -1,0 +1,62 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { dataOf, type Schemas } from '../../client/api.ts';
+import type { Call } from '../../client/call.ts';
+import { CommandFailure } from '../../terminal/command-failure.ts';
+import { spanOf } from '../../terminal/moments.ts';
+import type { Paint } from '../../terminal/paint.ts';
+import { fieldLines } from '../../terminal/table.ts';
+import { succeeded } from './view.ts';
+
+type Details = Schemas['DeliveryDetails'];
+
+/** Milliseconds between two looks at an attempt that outlasted the request, and how long to look. */
+const interval = 1_000;
+const patience = 60_000;
+
+function underWay({ in_flight: inFlight, test, state }: Details): boolean {
+  return inFlight || (test && state === 'pending');
+}
+
+async function settled({ api }: Call, delivery: Details): Promise<Details> {
+  let latest = delivery;
+  for (let waited = 0; underWay(latest) && waited < patience; waited += interval) {
+    await sleep(interval);
+    latest = await dataOf(api.GET('/v1/deliveries/{id}', { params: { path: { id: delivery.id } } }));
+  }
+  return latest;
+}
+
+function lines({ id, attempts }: Details, paint: Paint): string[] {
+  const last = attempts.at(-1);
+  if (!last) return [];
+  const good = succeeded(last);
+  const took = `in ${spanOf(last.duration_ms)}`;
+  return fieldLines(
+    [
+      [
+        'Result',
+        good
+          ? { text: `delivered: ${last.status} ${took}`, style: 'green' }
+          : { text: `failed: ${last.code} ${took}`, style: 'red' },
+      ],
+      ['Why', last.explanation ?? undefined],
+      ['Answer', last.response || undefined],
+      ['Delivery', id],
+    ],
+    paint,
+  );
+}
+
+/**
+ * Shows what the attempt that was asked for came to.
+ * @throws CommandFailure where it failed, or has not ended yet
+ */
+export async function showOutcome(call: Call, delivery: Details): Promise<void> {
+  const latest = await settled(call, delivery);
+  call.show(latest, lines);
+  if (underWay(latest)) {
+    throw new CommandFailure(`It has not ended yet. Look again: express-model-gateway deliveries show ${latest.id}`);
+  }
+  const last = latest.attempts.at(-1);
+  if (!last || !succeeded(last)) throw new CommandFailure('It was not delivered.');
+}

@@ -1,0 +1,111 @@
+import { Command, InvalidArgumentError, Option } from 'commander';
+import type { Schemas } from '../../client/api.ts';
+import { apiCommands, calling, databaseOption, examples } from '../../client/api-command.ts';
+import { createShow, type GatewayOptions } from '../../client/call.ts';
+import { several } from '../../client/flags.ts';
+import { createStoredKey, listStoredKeys, revokeStoredKey } from '../../database/stored-keys.ts';
+import { wrongUse } from '../../terminal/command-failure.ts';
+import type { Terminal } from '../../terminal/terminal.ts';
+import { createKey, keyLines, listKeys, newKeyLines, revokeKey } from './keys.ts';
+import { readScopes, scopeNames, usualScopes } from './scopes.ts';
+
+interface OwnerOptions extends GatewayOptions {
+  /** Absent: the account of the API key. */
+  readonly user?: string;
+  readonly database?: true;
+}
+
+interface CreateOptions extends OwnerOptions {
+  readonly name: string;
+  readonly scope: Schemas['Scope'][];
+  readonly model?: string[];
+  readonly expires?: Date;
+}
+
+function readMoment(text: string): Date {
+  const moment = new Date(text);
+  if (!Number.isNaN(moment.getTime())) return moment;
+  throw new InvalidArgumentError('It must be a moment such as 2027-01-01T00:00:00Z.');
+}
+
+function keyCommand(name: string, description: string): Command {
+  return new Command(name)
+    .description(description)
+    .option('--user <account>', 'of this account; needs a key with the scope admin, or --database')
+    .addOption(databaseOption());
+}
+
+/** The account that a command works for in the database. */
+function inDatabase({ user }: OwnerOptions): string {
+  if (user !== undefined) return user;
+  throw wrongUse('--database needs --user: there is no key that would say whose keys these are.');
+}
+
+function createCommand(terminal: Terminal): Command {
+  return keyCommand('create', 'make a key and show it this once')
+    .addOption(new Option('--name <name>', 'what the key is for').default('', 'no name'))
+    .addOption(
+      new Option('--scope <scope>', `what it may be used for: ${scopeNames.join(', ')}; may be repeated`)
+        .argParser(readScopes)
+        .default(usualScopes, usualScopes.join(', ')),
+    )
+    .option('--model <model>', 'the only models it may call, may be repeated; any when it is left out', several)
+    .option('--expires <moment>', 'when it ends, such as 2027-01-01T00:00:00Z; never when it is left out', readMoment)
+    .addHelpText(
+      'after',
+      examples(
+        'keys create --name "chat server" --scope models --model gpt-5-mini',
+        'keys create --database --user usr_1',
+      ),
+    )
+    .action(async (options: CreateOptions, command: Command) => {
+      const { name, scope, model: models, expires } = options;
+      if (options.database) {
+        const input = {
+          userId: inDatabase(options),
+          name,
+          scopes: scope,
+          ...(models && { models }),
+          ...(expires && { expiresAt: expires }),
+        };
+        return createShow(terminal, options.json ?? false)(await createStoredKey(terminal.env, input), newKeyLines);
+      }
+      const body = {
+        name,
+        scopes: scope,
+        ...(models && { models }),
+        ...(expires && { expires_at: expires.toISOString() }),
+      };
+      await calling(terminal, (call) => createKey(call, body, options.user))(command);
+    });
+}
+
+function listCommand(terminal: Terminal): Command {
+  return keyCommand('list', 'all keys, oldest first, those that have ended too')
+    .addHelpText('after', examples('keys list', 'keys list --user usr_2', 'keys list --database --user usr_1'))
+    .action(async (options: OwnerOptions, command: Command) => {
+      if (!options.database) return calling(terminal, (call) => listKeys(call, options.user))(command);
+      const keys = await listStoredKeys(terminal.env, inDatabase(options));
+      createShow(terminal, options.json ?? false)(keys, keyLines);
+    });
+}
+
+function revokeCommand(terminal: Terminal): Command {
+  return keyCommand('revoke', 'make a key useless, everywhere within a second')
+    .argument('<key>', 'its id, key_…')
+    .addHelpText('after', examples('keys revoke key_01kaj3m5x2f7q9w4n8r1t6b0zd'))
+    .action(async (id: string, options: OwnerOptions, command: Command) => {
+      if (!options.database) return calling(terminal, (call) => revokeKey(call, id, options.user))(command);
+      const revoked = await revokeStoredKey(terminal.env, id, inDatabase(options));
+      createShow(terminal, options.json ?? false)(revoked, (body) => [`Revoked ${body.id}`]);
+    });
+}
+
+/** `keys`: API keys, one's own or another account's. */
+export function keysCommand(terminal: Terminal): Command {
+  return apiCommands('keys', 'create, list and revoke API keys', [
+    createCommand(terminal),
+    listCommand(terminal),
+    revokeCommand(terminal),
+  ]);
+}

@@ -1,0 +1,41 @@
+import { Command } from 'commander';
+import { GatewayError } from '../../errors.ts';
+import { readPlace } from '../config/config.ts';
+
+const help = `
+Works on the database of the gateway: MONGODB_URI with SECRET_KEYS, or the embedded one found through DATA_DIR while
+it runs, with the keys in DATA_DIR/secret.key, one a line. May run beside gateways, and again.
+
+To change the key, in this order:
+  1. put the new key behind the others, and restart every gateway: now all can open what it will seal
+  2. move it to the front, and restart every gateway: now it seals
+  3. run this command
+  4. take the old keys out; a gateway that would still need one refuses to start and names it
+
+Example:
+  $ SECRET_KEYS=<new>,<old> MONGODB_URI=mongodb://db1,db2,db3/gateway express-model-gateway reseal
+`;
+
+async function reseal(): Promise<void> {
+  const place = readPlace(process.env);
+  if (place.mongodbUri && !place.secretKeys) {
+    const message = 'SECRET_KEYS: is required with MONGODB_URI, the new key first and then those in use';
+    throw new GatewayError('invalid_options', message, { param: 'SECRET_KEYS' });
+  }
+  const { besideGateway } = await import('../database/database-access.ts');
+  const { resealed, unreadable } = await besideGateway(place, ({ webhooks }) => webhooks.reseal());
+  console.log(`Resealed: ${resealed}`);
+  if (unreadable.length === 0) return;
+  throw new GatewayError(
+    'secret_unreadable',
+    `The secrets of these webhooks cannot be opened and were left as they are: ${unreadable.join(', ')}`,
+  );
+}
+
+/** `reseal`: seals every webhook secret anew with the newest key. */
+export function resealCommand(): Command {
+  return new Command('reseal')
+    .description('seal every webhook secret anew with the first of SECRET_KEYS')
+    .addHelpText('after', help)
+    .action(reseal);
+}

@@ -1,0 +1,34 @@
+import { Command } from 'commander';
+import { readConfiguration } from '../config/config.ts';
+import { variablesForHelp } from '../config/variable-docs.ts';
+import { consoleLogger } from '../server/console-logger.ts';
+import { describeStart } from '../server/next-steps.ts';
+import { untilSignal } from '../terminal/until-signal.ts';
+
+const examples = `
+Examples:
+  $ express-model-gateway start
+  $ PORT=8080 UPSTREAM_BASE_URL=https://api.openai.com/v1 UPSTREAM_API_KEY=sk-… express-model-gateway start
+  $ RETRY_DELAYS=2s,4s,8s express-model-gateway start
+`;
+
+async function start(): Promise<void> {
+  const parent = process.ppid;
+  const config = readConfiguration(process.env);
+  const log = (line: string) => console.log(line);
+  // the gateway itself is loaded only where one runs: other commands answer sooner
+  const { startStandalone } = await import('../server/start.ts');
+  const running = await startStandalone(config, log, consoleLogger);
+  for (const line of describeStart(running, config, 'npx express-model-gateway')) log(line);
+  await untilSignal(parent);
+  log('Ending when the calls under way have ended; Ctrl-C again ends at once …');
+  await running.close();
+}
+
+/** `start`: serves until Ctrl-C. */
+export function startCommand(): Command {
+  return new Command('start')
+    .description('run a gateway here; everything is set by environment variables')
+    .addHelpText('after', `${examples}\n${variablesForHelp()}`)
+    .action(start);
+}

@@ -1,0 +1,100 @@
+import { GatewayError } from '../../errors.ts';
+import { type ModelGatewayOptions, resolveOptions } from '../../options/options.ts';
+import { stated } from './omit-undefined.ts';
+import type { Settings, VariableName } from './variables.ts';
+
+type AccountOptions = Pick<ModelGatewayOptions, 'maxApiKeys' | 'limits' | 'quotas' | 'credits' | 'eventTypes'>;
+
+function limitsOf(settings: Settings): AccountOptions['limits'] {
+  const perKey = stated({
+    requestsPerMinute: settings.KEY_REQUESTS_PER_MINUTE,
+    tokensPerMinute: settings.KEY_TOKENS_PER_MINUTE,
+  });
+  const perUser = stated({
+    requestsPerMinute: settings.USER_REQUESTS_PER_MINUTE,
+    tokensPerMinute: settings.USER_TOKENS_PER_MINUTE,
+  });
+  const limits = {
+    ...(Object.keys(perKey).length > 0 && { perKey }),
+    ...(Object.keys(perUser).length > 0 && { perUser }),
+    ...stated({ shared: settings.SHARED_LIMITS, eventWindow: settings.LIMIT_EVENT_WINDOW }),
+  };
+  return Object.keys(limits).length > 0 ? limits : undefined;
+}
+
+function quotasOf(settings: Settings): AccountOptions['quotas'] {
+  const { QUOTA_UNIT: unit = 'tokens', DAILY_QUOTA: daily, MONTHLY_QUOTA: monthly } = settings;
+  if (daily === undefined && monthly === undefined) return undefined;
+  return { perUser: { unit, ...stated({ daily, monthly }) }, ...stated({ thresholds: settings.QUOTA_THRESHOLDS }) };
+}
+
+function creditsOf(settings: Settings): AccountOptions['credits'] {
+  const { CREDIT_PRICES, INITIAL_CREDITS, CREDIT_LOW_THRESHOLD, CREDIT_SLICE } = settings;
+  if (!CREDIT_PRICES) return undefined;
+  const prices = CREDIT_PRICES as NonNullable<AccountOptions['credits']>['prices'];
+  const amounts = { initialBalance: INITIAL_CREDITS, lowThreshold: CREDIT_LOW_THRESHOLD, slice: CREDIT_SLICE };
+  return { prices, ...stated(amounts) };
+}
+
+/** The options about what accounts may do and have, as the environment sets them. */
+export function accountOptions(settings: Settings): AccountOptions {
+  return stated({
+    maxApiKeys: settings.MAX_API_KEYS,
+    limits: limitsOf(settings),
+    quotas: quotasOf(settings),
+    credits: creditsOf(settings),
+    eventTypes: settings.EVENT_TYPES as AccountOptions['eventTypes'],
+  });
+}
+
+/** Each variable here is of no use without one of those behind it. */
+const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
+  ['QUOTA_UNIT', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
+  ['QUOTA_THRESHOLDS', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
+  ['INITIAL_CREDITS', ['CREDIT_PRICES']],
+  ['CREDIT_LOW_THRESHOLD', ['CREDIT_PRICES']],
+  ['CREDIT_SLICE', ['CREDIT_PRICES']],
+  [
+    'SHARED_LIMITS',
+    ['KEY_REQUESTS_PER_MINUTE', 'KEY_TOKENS_PER_MINUTE', 'USER_REQUESTS_PER_MINUTE', 'USER_TOKENS_PER_MINUTE'],
+  ],
+];
+
+/** Which variable an option of the package comes from, where the package may find more to say of it. */
+const variableOf: readonly (readonly [option: string, VariableName])[] = [
+  ['credits.prices', 'CREDIT_PRICES'],
+  ['credits.slice', 'CREDIT_SLICE'],
+  ['eventTypes', 'EVENT_TYPES'],
+];
+
+/** The same error in the words of the environment: `CREDIT_PRICES['gpt-5'].inputs: is not an option …`. */
+export function namingVariable(error: unknown): unknown {
+  if (!(error instanceof GatewayError)) return error;
+  const named = variableOf.find(([option]) => error.message.startsWith(option));
+  if (!named) return error;
+  const [option, variable] = named;
+  return new GatewayError(error.code, variable + error.message.slice(option.length), { param: variable, cause: error });
+}
+
+function refuse(param: VariableName, message: string): never {
+  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
+}
+
+/**
+ * Makes sure that the settings about accounts belong together, and that what stands in JSON is what it has to be.
+ * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
+ */
+export function checkAccountSettings(settings: Settings): void {
+  for (const [name, others] of needs) {
+    if (settings[name] === undefined || others.some((other) => settings[other] !== undefined)) continue;
+    refuse(name, `is set without ${others.join(' or ')}, so nothing would use it`);
+  }
+  if (settings.QUOTA_UNIT === 'credits' && !settings.CREDIT_PRICES) {
+    refuse('QUOTA_UNIT', 'is credits without CREDIT_PRICES; set those, or count tokens or requests');
+  }
+  try {
+    resolveOptions({ ...accountOptions(settings), mongo: 'checked elsewhere', secretKeys: ['checked elsewhere'] });
+  } catch (error) {
+    throw namingVariable(error);
+  }
+}

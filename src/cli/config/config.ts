@@ -1,0 +1,173 @@
+import { isIPv4 } from 'node:net';
+import { GatewayError } from '../../errors.ts';
+import type { ModelGatewayOptions, UpstreamOptions } from '../../options/options.ts';
+import { accountOptions, checkAccountSettings } from './account-options.ts';
+import { stated } from './omit-undefined.ts';
+import type { Variable } from './variable.ts';
+import { type Settings, type VariableName, variables } from './variables.ts';
+
+/** What the environment says about the stand-alone gateway. */
+export interface Configuration {
+  readonly host: string;
+  readonly port: number;
+  readonly dataDir: string;
+  /** Absent: the embedded database. */
+  readonly mongodbUri?: string;
+  /** Absent: the key in `dataDir`. */
+  readonly secretKeys?: readonly string[];
+  /** Absent: the demo upstream. */
+  readonly upstream?: UpstreamOptions;
+  /** Milliseconds. Absent: no HSTS. */
+  readonly hstsMaxAge?: number;
+  readonly allowHttp: boolean;
+  readonly allowPrivateNetworks: readonly string[];
+  /** Why the two are so, for the operator. */
+  readonly allowedBecause: string;
+  /** The options that the environment sets; the others keep the package's defaults. */
+  readonly options: Pick<
+    ModelGatewayOptions,
+    | 'abortOnDisconnect'
+    | 'retryDelays'
+    | 'attemptTimeout'
+    | 'concurrency'
+    | 'concurrencyPerAccount'
+    | 'concurrencyPerWebhook'
+    | 'changeStreams'
+    | 'drainTimeout'
+    | 'recoverRate'
+    | 'disableAfterDays'
+    | 'disableOnGone'
+    | 'maxWebhooks'
+    | 'managementRateLimit'
+    | 'readRateLimit'
+    | 'retentionDays'
+    | 'collectionPrefix'
+    | 'keyGracePeriod'
+    | 'usageBacklog'
+    | 'bodyMemory'
+    | 'maxApiKeys'
+    | 'limits'
+    | 'quotas'
+    | 'credits'
+    | 'eventTypes'
+  >;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** How to make what SECRET_KEYS takes. */
+const howToMakeASecretKey = 'make one with: echo "k1:$(openssl rand -base64 32)"';
+
+function refuse(param: VariableName, message: string): never {
+  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
+}
+
+function readVariable(name: VariableName, text: string): unknown {
+  const { reader, secret } = variables[name] as Variable<unknown>;
+  const value = reader.read(text);
+  if (value === undefined) refuse(name, `must be ${reader.allowed}${secret ? '' : `, not '${text}'`}`);
+  return value;
+}
+
+/** Whether only this machine can reach what listens there; in doubt, not. */
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
+}
+
+type WebhookRules = Pick<Configuration, 'allowHttp' | 'allowPrivateNetworks' | 'allowedBecause'>;
+
+/** Trials on one machine need receivers on loopback; a gateway that others can reach must not be their way to it. */
+function webhookRules(
+  { ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS }: Settings,
+  host: string,
+  production: boolean,
+): WebhookRules {
+  const onTrial = isLoopback(host) && !production;
+  const byDefault = isLoopback(host)
+    ? `NODE_ENV is ${production ? '' : 'not '}production`
+    : `HOST ${host} is not loopback`;
+  return {
+    allowHttp: ALLOW_HTTP ?? onTrial,
+    allowPrivateNetworks: ALLOW_PRIVATE_NETWORKS ?? (onTrial ? ['127.0.0.0/8', '::1/128'] : []),
+    allowedBecause: [
+      ...(ALLOW_HTTP === undefined ? [] : ['ALLOW_HTTP is set']),
+      ...(ALLOW_PRIVATE_NETWORKS === undefined ? [] : ['ALLOW_PRIVATE_NETWORKS is set']),
+      ...(onTrial ? ['HOST is loopback'] : []),
+      byDefault,
+    ].join(', '),
+  };
+}
+
+/** A variable that is set to nothing counts as not set. */
+function readSettings(env: Environment): Settings {
+  const names = (Object.keys(variables) as VariableName[]).filter((name) => env[name]);
+  return Object.fromEntries(names.map((name) => [name, readVariable(name, env[name] as string)]));
+}
+
+function upstreamOf(settings: Settings): UpstreamOptions | undefined {
+  const { UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: apiKey, UPSTREAM_NAME: name = 'upstream' } = settings;
+  const { UPSTREAM_MASK_ERRORS: maskErrors, UPSTREAM_MAX_CONCURRENCY: maxConcurrency } = settings;
+  if (baseUrl) return { name, baseUrl, ...stated({ apiKey, maskErrors, maxConcurrency }) };
+  if (apiKey) refuse('UPSTREAM_API_KEY', 'is set without UPSTREAM_BASE_URL, so nothing would use it; set both');
+  return undefined;
+}
+
+function checkSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
+  if (SECRET_KEYS?.length === 0) refuse('SECRET_KEYS', `must be at least one key; ${howToMakeASecretKey}`);
+  const ids = SECRET_KEYS?.map((key) => key.split(':')[0]) ?? [];
+  if (new Set(ids).size < ids.length) refuse('SECRET_KEYS', 'every key needs an id of its own');
+  if (!MONGODB_URI || SECRET_KEYS) return;
+  refuse('SECRET_KEYS', `is required with MONGODB_URI, the same in every process; ${howToMakeASecretKey}`);
+}
+
+/**
+ * Which database and which options: all that a command beside the gateway needs.
+ * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
+ */
+export function readPlace(env: Environment): Pick<Configuration, 'dataDir' | 'mongodbUri' | 'secretKeys' | 'options'> {
+  const settings = readSettings(env);
+  return {
+    dataDir: settings.DATA_DIR ?? '.data',
+    ...stated({ mongodbUri: settings.MONGODB_URI, secretKeys: settings.SECRET_KEYS }),
+    options: stated({
+      abortOnDisconnect: settings.ABORT_ON_DISCONNECT,
+      retryDelays: settings.RETRY_DELAYS,
+      attemptTimeout: settings.ATTEMPT_TIMEOUT,
+      concurrency: settings.CONCURRENCY,
+      concurrencyPerAccount: settings.CONCURRENCY_PER_ACCOUNT,
+      concurrencyPerWebhook: settings.CONCURRENCY_PER_WEBHOOK,
+      changeStreams: settings.CHANGE_STREAMS,
+      drainTimeout: settings.DRAIN_TIMEOUT,
+      recoverRate: settings.RECOVER_RATE,
+      disableAfterDays: settings.DISABLE_AFTER_DAYS,
+      disableOnGone: settings.DISABLE_ON_GONE,
+      maxWebhooks: settings.MAX_WEBHOOKS,
+      managementRateLimit: settings.MANAGEMENT_RATE_LIMIT,
+      readRateLimit: settings.READ_RATE_LIMIT,
+      retentionDays: settings.RETENTION_DAYS,
+      collectionPrefix: settings.COLLECTION_PREFIX,
+      keyGracePeriod: settings.KEY_GRACE_PERIOD,
+      usageBacklog: settings.USAGE_BACKLOG,
+      bodyMemory: settings.BODY_MEMORY,
+      ...accountOptions(settings),
+    }),
+  };
+}
+
+/**
+ * Reads the whole configuration.
+ * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
+ */
+export function readConfiguration(env: Environment): Configuration {
+  const settings = readSettings(env);
+  checkSecretKeys(settings);
+  checkAccountSettings(settings);
+  const host = settings.HOST ?? '127.0.0.1';
+  return {
+    ...readPlace(env),
+    host,
+    port: settings.PORT ?? 3000,
+    ...stated({ upstream: upstreamOf(settings), hstsMaxAge: settings.HSTS_MAX_AGE }),
+    ...webhookRules(settings, host, env.NODE_ENV === 'production'),
+  };
+}

@@ -1,0 +1,54 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { GatewayError } from '../../errors.ts';
+import { createModelGateway, type ModelGateway } from '../../index.ts';
+import type { Configuration } from '../config/config.ts';
+import { loadSecretKeys, newSecretKey } from '../config/secret-key.ts';
+import { runningRecord } from '../mongo/record.ts';
+
+type Place = Pick<Configuration, 'dataDir' | 'mongodbUri' | 'secretKeys' | 'options'>;
+
+function settingsPath(dataDir: string): string {
+  return join(dataDir, 'settings.json');
+}
+
+/** Tells the commands beside a running gateway what it runs with; theirs would otherwise decide, say, how often it retries. */
+export async function writeSettings(dataDir: string, options: Configuration['options']): Promise<void> {
+  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await writeFile(settingsPath(dataDir), `${JSON.stringify(options)}\n`, { mode: 0o600 });
+}
+
+async function readSettings(dataDir: string): Promise<Configuration['options']> {
+  const text = await readFile(settingsPath(dataDir), 'utf8').catch(() => '{}');
+  return JSON.parse(text) as Configuration['options'];
+}
+
+async function locate({ dataDir, mongodbUri, options }: Place): Promise<{ uri: string; options: Place['options'] }> {
+  if (mongodbUri) return { uri: mongodbUri, options };
+  const running = await runningRecord(dataDir);
+  if (!running) {
+    const message = `DATA_DIR: no gateway is running with ${dataDir}; start one (npm start), or set DATA_DIR or MONGODB_URI as it has them`;
+    throw new GatewayError('invalid_options', message, { param: 'DATA_DIR' });
+  }
+  return { uri: running.uri, options: { ...(await readSettings(dataDir)), ...options } };
+}
+
+/** Without SECRET_KEYS a key to throw away will do beside a MongoDB of the host, as long as it has no webhooks. */
+async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: Place): Promise<readonly string[]> {
+  if (secretKeys) return secretKeys;
+  return mongodbUri ? [newSecretKey()] : loadSecretKeys(dataDir);
+}
+
+/**
+ * Does something with the database of a gateway that runs elsewhere, and lets go of it.
+ * @throws GatewayError `invalid_options` when there is no such gateway, and whatever `use` throws
+ */
+export async function besideGateway<T>(place: Place, use: (gateway: ModelGateway) => Promise<T>): Promise<T> {
+  const { uri, options } = await locate(place);
+  const gateway = await createModelGateway({ mongo: uri, secretKeys: await findSecretKeys(place), ...options });
+  try {
+    return await use(gateway);
+  } finally {
+    await gateway.close();
+  }
+}

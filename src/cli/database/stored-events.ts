@@ -1,0 +1,15 @@
+import type { PublishStored } from '../commands/events/publish.ts';
+import { type Environment, readPlace } from '../config/config.ts';
+
+/** Publishes beside a gateway, in its database, which tells its workers. */
+export function createPublishStored(env: Environment): PublishStored {
+  return async ({ user_id, type, data }, idempotencyKey) => {
+    // the whole gateway is loaded where it is needed, and not for commands that speak to one
+    const { besideGateway } = await import('./database-access.ts');
+    const choices = idempotencyKey === undefined ? {} : { idempotencyKey };
+    const { idempotencyKey: kept, ...published } = await besideGateway(readPlace(env), (gateway) =>
+      gateway.publish({ userId: user_id, type, data }, choices),
+    );
+    return { ...published, user_id, data, idempotency_key: kept };
+  };
+}

@@ -1,0 +1,60 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import { join, resolve } from 'node:path';
+import { MongoClient, type MongoClientOptions, MongoError } from 'mongodb';
+import { loadPrivateFile } from '../private-file.ts';
+
+/** Who may use the embedded database: whoever can read the key file in its data folder. */
+export interface MongoAccess {
+  /** By which the members know each other; mongod takes it from here, so that no command line shows it. */
+  readonly keyFile: string;
+  /** As a member of the set: may do everything, before there is any user too. */
+  readonly asMember: MongoClientOptions;
+  /** The user that everything else connects as. */
+  readonly user: { readonly name: string; readonly password: string };
+}
+
+const userName = 'gateway';
+const userExists = 51003;
+
+/**
+ * The access to the database of a data folder. There is one secret, the random key: the password follows from it, so
+ * that the two cannot be out of step, whatever a crash left behind.
+ */
+export async function loadAccess(dataDir: string): Promise<MongoAccess> {
+  const keyFile = resolve(join(dataDir, 'mongo.key'));
+  const key = (await loadPrivateFile(keyFile, () => `${randomBytes(756).toString('base64')}\n`)).trim();
+  const password = createHmac('sha256', key).update(`password of ${userName}`).digest('base64url');
+  return {
+    keyFile,
+    asMember: { auth: { username: '__system', password: key }, authSource: 'local', authMechanism: 'SCRAM-SHA-256' },
+    user: { name: userName, password },
+  };
+}
+
+/** A client of one mongod, with the rights of a member of its set. */
+export function memberClient(host: string, { asMember }: MongoAccess, options: MongoClientOptions = {}): MongoClient {
+  return new MongoClient(`mongodb://${host}/`, { ...asMember, ...options, directConnection: true });
+}
+
+/** How long the last member may take to have the user. Milliseconds. */
+const patience = 10_000;
+
+/**
+ * Makes the user, or gives the user that is there the password that follows from the key; resolves when every member has it.
+ * A member that has not is one on which nobody can authenticate.
+ */
+export async function ensureUser(hosts: readonly string[], replicaSet: string, access: MongoAccess): Promise<void> {
+  const { user, asMember } = access;
+  const writeConcern = { w: hosts.length, wtimeout: patience };
+  const settings = { pwd: user.password, roles: ['root'], mechanisms: ['SCRAM-SHA-256'], writeConcern };
+  const client = new MongoClient(`mongodb://${hosts.join(',')}/`, { ...asMember, replicaSet });
+  try {
+    const admin = client.db('admin');
+    await admin.command({ createUser: user.name, ...settings }).catch((error) => {
+      if (!(error instanceof MongoError) || error.code !== userExists) throw error;
+      return admin.command({ updateUser: user.name, ...settings });
+    });
+  } finally {
+    await client.close();
+  }
+}

@@ -1,0 +1,69 @@
+import { Command } from 'commander';
+import { readVersion } from '../version.ts';
+import { throughApi } from './client/api-command.ts';
+import { creditsCommand } from './commands/credits.ts';
+import { deliveriesCommand } from './commands/deliveries/command.ts';
+import { eventsCommand } from './commands/events/command.ts';
+import { publishStoredCommand } from './commands/events/publish.ts';
+import { keysCommand } from './commands/keys/command.ts';
+import { listenCommand } from './commands/listen.ts';
+import { resealCommand } from './commands/reseal.ts';
+import { startCommand } from './commands/start.ts';
+import { testCommand } from './commands/test-webhook.ts';
+import { usageCommand } from './commands/usage.ts';
+import { webhooksCommand } from './commands/webhooks/command.ts';
+import { createPublishStored } from './database/stored-events.ts';
+import type { Terminal } from './terminal/terminal.ts';
+
+const overTheApi = 'Through the API of a gateway (--base-url, --api-key):';
+const here = 'On this machine:';
+
+function inGroup(heading: string, ...commands: readonly Command[]): readonly Command[] {
+  return commands.map((command) => command.helpGroup(heading));
+}
+
+const afterHelp = `
+Every command has its own --help, with examples; the one of start lists the environment variables.
+It ends with 0, with 1 where the gateway refused or a delivery failed, with 2 where the command was typed wrongly.`;
+
+/** A command and all below it. */
+function everyCommand(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(everyCommand)];
+}
+
+/**
+ * The command line, with a command for each thing it does. It prints on `terminal` and throws instead of ending the
+ * process: a CommanderError after help or a command typed wrongly.
+ */
+export function createProgram(terminal: Terminal): Command {
+  const program = new Command('express-model-gateway')
+    .description('A gateway for language models with signed account webhooks, by itself')
+    .version(readVersion(), '--version')
+    .addHelpText('after', afterHelp);
+  const publishStored = createPublishStored(terminal.env);
+  const commands = [
+    ...inGroup(here, startCommand(), listenCommand(), resealCommand()),
+    ...inGroup(
+      overTheApi,
+      webhooksCommand(terminal),
+      throughApi(testCommand(terminal)),
+      deliveriesCommand(terminal),
+      eventsCommand(terminal, publishStored),
+      keysCommand(terminal),
+      creditsCommand(terminal),
+      throughApi(usageCommand(terminal)),
+    ),
+  ];
+  for (const command of commands) program.addCommand(command);
+  program.addCommand(publishStoredCommand(terminal, publishStored), { hidden: true });
+  for (const command of everyCommand(program)) {
+    command
+      .exitOverride()
+      .showHelpAfterError('(--help shows how it is used, with examples)')
+      .configureOutput({
+        writeOut: (text) => terminal.print(text.trimEnd()),
+        writeErr: (text) => terminal.tell(text.trimEnd()),
+      });
+  }
+  return program;
+}

@@ -1,0 +1,94 @@
+import { BlockList } from 'node:net';
+import type { Configuration } from '../config/config.ts';
+import { formatDuration } from '../config/duration.ts';
+import type { Standalone } from './start.ts';
+
+function demoChat(baseUrl: string, key: string): string[] {
+  const body = '{"model":"demo-echo","messages":[{"role":"user","content":"Hello, gateway"}]}';
+  return [
+    'Try a chat:',
+    `  curl -s ${baseUrl}/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' -d '${body}'`,
+  ];
+}
+
+/** What the commands that speak to the API have to be told. */
+function access(baseUrl: string, key: string): string {
+  const settings = [`EXPRESS_MODEL_GATEWAY_BASE_URL=${baseUrl}`, `EXPRESS_MODEL_GATEWAY_API_KEY=${key}`];
+  return `  export ${settings.join(' ')}`;
+}
+
+function webhook(baseUrl: string, key: string, command: string): string[] {
+  const data = '{"payment_id":"pay_1","amount":20,"currency":"usd","credits_added":2000,"user_id":"usr_1"}';
+  return [
+    'Try a webhook, a receiver in one terminal, the rest in another:',
+    `  ${command} listen --port 9000 --secret a-long-enough-secret`,
+    '',
+    access(baseUrl, key),
+    `  ${command} webhooks create http://127.0.0.1:9000 --event payment.completed --secret a-long-enough-secret`,
+    `  ${command} events publish --user usr_1 --type payment.completed --data '${data}'`,
+    `  ${command} deliveries list`,
+  ];
+}
+
+/** Whether the receiver that is suggested may be called. */
+function canReachThisMachine({ allowHttp, allowPrivateNetworks }: Configuration): boolean {
+  const allowed = new BlockList();
+  for (const [address = '', bits] of allowPrivateNetworks.map((network) => network.split('/'))) {
+    allowed.addSubnet(address, Number(bits), address.includes(':') ? 'ipv6' : 'ipv4');
+  }
+  return allowHttp && allowed.check('127.0.0.1');
+}
+
+/** Goes on where the commands before it were told where the gateway is. */
+function topUp(command: string): string[] {
+  return ['Give an account credits:', `  ${command} credits top-up --user usr_1 --credits 500`];
+}
+
+/** Which of the parts are on that are off unless they are asked for. */
+function parts({ options: { limits, quotas, credits, eventTypes } }: Configuration): string[] {
+  const names = [
+    ...(limits ? ['rate limits'] : []),
+    ...(quotas ? ['quotas'] : []),
+    ...(credits ? ['prepaid credits'] : []),
+    ...(eventTypes ? [`event types (${Object.keys(eventTypes).join(', ')})`] : []),
+  ];
+  return names.length > 0 ? [`With: ${names.join(', ')}`] : [];
+}
+
+/** What webhooks may use and why, so that nobody takes a trial set-up for a safe one, or wonders what is refused. */
+function webhookRules({ allowHttp, allowPrivateNetworks, allowedBecause }: Configuration): string {
+  const allowed = [allowHttp ? 'plain http' : 'https only', ...allowPrivateNetworks];
+  const networks = allowPrivateNetworks.length > 0 ? allowed : [...allowed, 'public addresses only'];
+  return `Webhooks may use: ${networks.join(', ')} (${allowedBecause}; see ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS)`;
+}
+
+function schedule({ options }: Configuration): string[] {
+  const { retryDelays } = options;
+  return retryDelays ? [`Retries after: ${retryDelays.map(formatDuration).join(', ') || 'none'}`] : [];
+}
+
+/**
+ * Everything the start prints, a fact on a line of its own: `Base URL:`, `Dashboard:`, `User:` and `API key:`
+ * (the first time only), `Data:`, then what to try.
+ */
+export function describeStart(running: Standalone, config: Configuration, command: string): string[] {
+  const { baseUrl, dashboardUrl, data, firstKey, demo } = running;
+  const key = firstKey?.key ?? '<your API key>';
+  return [
+    `Base URL: ${baseUrl}`,
+    `Dashboard: ${dashboardUrl} (sign in with an API key)`,
+    ...(firstKey ? [`User: ${firstKey.userId}`, `API key: ${firstKey.key}`] : []),
+    `Data: ${data}`,
+    demo
+      ? 'Upstream: none set (UPSTREAM_BASE_URL), so a demo with the model demo-echo'
+      : `Upstream: ${config.upstream?.name}`,
+    ...parts(config),
+    webhookRules(config),
+    ...schedule(config),
+    ...(firstKey ? ['The key is shown this once.'] : [`A lost key: ${command} keys create --database --user usr_1`]),
+    '',
+    ...(demo ? demoChat(baseUrl, key) : []),
+    ...(canReachThisMachine(config) ? webhook(baseUrl, key, command) : []),
+    ...(config.options.credits ? topUp(command) : []),
+  ];
+}

@@ -1,0 +1,52 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { GatewayError } from '../../errors.ts';
+import { hardenServer } from '../../index.ts';
+
+/** A server that listens. */
+export interface RunningServer {
+  readonly port: number;
+  /** Takes no more connections and cuts those there are. */
+  close(): Promise<void>;
+}
+
+function explain(error: NodeJS.ErrnoException, host: string, port: number): Error {
+  const refuse = (param: string, text: string) => new GatewayError('invalid_options', `${param}: ${text}`, { param });
+  if (error.code === 'EADDRINUSE') {
+    return refuse('PORT', `${port} on ${host} is in use; stop what listens there, or set PORT (0 takes a free one)`);
+  }
+  if (error.code === 'EACCES')
+    return refuse('PORT', `${port} needs more rights than this user has; set PORT above 1023`);
+  if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND') {
+    return refuse('HOST', `${host} is no address of this machine; 127.0.0.1 and 0.0.0.0 are`);
+  }
+  return error;
+}
+
+/**
+ * Starts an HTTP server.
+ * @throws GatewayError `invalid_options` that names PORT or HOST when it cannot listen there
+ */
+export async function startServer(listener: RequestListener, host: string, port: number): Promise<RunningServer> {
+  const server = hardenServer(createServer(listener));
+  server.listen(port, host);
+  await once(server, 'listening').catch((error) => {
+    throw explain(error, host, port);
+  });
+  const closed = once(server, 'close');
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** Finds out before anything slow is started whether {@link startServer} could listen there. */
+export async function checkAddress(host: string, port: number): Promise<void> {
+  const server = await startServer(() => {}, host, port);
+  await server.close();
+}

@@ -1,0 +1,108 @@
+import { createModelGateway, type Logger, type ModelGateway, scopes } from '../../index.ts';
+import { namingVariable } from '../config/account-options.ts';
+import type { Configuration } from '../config/config.ts';
+import { loadSecretKeys } from '../config/secret-key.ts';
+import { writeSettings } from '../database/database-access.ts';
+import { startDemoUpstream } from '../demo/demo-upstream.ts';
+import { startEmbeddedMongo } from '../mongo/embedded-mongo.ts';
+import { createRequestListener } from './request-listener.ts';
+import { checkAddress, startServer } from './server.ts';
+
+/** A gateway that serves. */
+export interface Standalone {
+  readonly baseUrl: string;
+  /** Where the page is. */
+  readonly dashboardUrl: string;
+  readonly data: string;
+  /** The account and key made at the first start; the key is never shown again. */
+  readonly firstKey?: { readonly userId: string; readonly key: string };
+  /** Whether model calls go to the demo upstream. */
+  readonly demo: boolean;
+  /** Ends everything in order: deliveries in flight get their record, streams their end, mongod its shutdown. */
+  close(): Promise<void>;
+}
+
+/** The account that the first start makes a key for. */
+const firstUserId = 'usr_1';
+
+/** A list of what to undo, run backwards: whatever was started is ended, also when a later step fails. */
+type Undo = (() => Promise<unknown>)[];
+
+async function unwind(undo: Undo): Promise<void> {
+  for (const step of undo.splice(0).reverse()) await step();
+}
+
+async function openDatabase({ mongodbUri, dataDir, options }: Configuration, log: (line: string) => void, undo: Undo) {
+  if (mongodbUri) return { uri: mongodbUri, data: withoutCredentials(mongodbUri) };
+  const mongo = await startEmbeddedMongo({ dataDir, log });
+  undo.push(mongo.stop);
+  await writeSettings(dataDir, options);
+  return { uri: mongo.uri, data: dataDir };
+}
+
+function withoutCredentials(uri: string): string {
+  return uri.replace(/^([a-z+]+:\/\/)[^@/]*@/, '$1').replace(/\?.*$/, '');
+}
+
+async function firstKeyOf({ keys }: ModelGateway) {
+  if ((await keys.list(firstUserId, { limit: 1 })).keys.length > 0) return undefined;
+  const { userId, key } = await keys.create({ userId: firstUserId, name: 'first start', scopes });
+  return { userId, key };
+}
+
+/**
+ * Starts the stand-alone gateway: database, upstream, deliveries, server.
+ * @throws GatewayError `invalid_options` naming the variable; whatever was started by then has been ended
+ */
+export async function startStandalone(
+  config: Configuration,
+  log: (line: string) => void,
+  logger: Logger,
+): Promise<Standalone> {
+  const undo: Undo = [];
+  try {
+    await checkAddress(config.host, config.port);
+    const { uri, data } = await openDatabase(config, log, undo);
+    const secretKeys = config.secretKeys ?? (await loadSecretKeys(config.dataDir));
+    const upstream = config.upstream ?? (await demo(undo));
+    const { allowHttp, allowPrivateNetworks, options } = config;
+    const gateway = await createModelGateway({
+      ...options,
+      ...{ mongo: uri, secretKeys, upstreams: [upstream], allowHttp, allowPrivateNetworks, logger },
+      dashboard: { path: '/dashboard' },
+    }).catch((error) => {
+      throw namingVariable(error);
+    });
+    undo.push(gateway.close);
+    await gateway.start();
+    const firstKey = await firstKeyOf(gateway);
+    const listener = createRequestListener(gateway.router, config.hstsMaxAge);
+    const server = await startServer(listener, config.host, config.port);
+    // until the gateway has closed the server answers: what runs may end, and what comes is told to go elsewhere
+    undo.push(server.close, gateway.close);
+    const origin = `http://${hostInUrl(config.host)}:${server.port}`;
+    return {
+      baseUrl: `${origin}/v1`,
+      dashboardUrl: `${origin}/dashboard/`,
+      data,
+      ...(firstKey && { firstKey }),
+      demo: !config.upstream,
+      close: () => unwind(undo),
+    };
+  } catch (error) {
+    await unwind(undo);
+    throw error;
+  }
+}
+
+async function demo(undo: Undo) {
+  const upstream = await startDemoUpstream();
+  undo.push(upstream.close);
+  return { name: 'demo', baseUrl: upstream.baseUrl };
+}
+
+/** How this machine reaches a server that listens on `host`. */
+function hostInUrl(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
+  return host.includes(':') ? `[${host}]` : host;
+}

@@ -1,0 +1,33 @@
+import type { Connection } from 'mongoose';
+import { createAccountModel, createLedgerModel } from './accounting/credits/model.ts';
+import { createExceededModel, createRateModel } from './accounting/limits/model.ts';
+import { createPaymentModel } from './accounting/payments/model.ts';
+import { createCounterModel, createPeriodModel, createUsageModel } from './accounting/usage/model.ts';
+import { createDeliveryModel } from './deliveries/model.ts';
+import { createRecoveryModel } from './deliveries/redeliver/recoveries/model.ts';
+import { createEventModel, createOwnerModel } from './events/model.ts';
+import { createKeyModel } from './keys/model.ts';
+import { createHealthModel, createTallyModel } from './webhooks/health/model.ts';
+import { createWebhookModel } from './webhooks/model.ts';
+
+/** Every collection of one gateway, each with the prefix before its name. */
+export function createModels(connection: Connection, prefix: string) {
+  return {
+    keys: createKeyModel(connection, prefix),
+    webhooks: createWebhookModel(connection, prefix),
+    events: createEventModel(connection, prefix),
+    owners: createOwnerModel(connection, prefix),
+    deliveries: createDeliveryModel(connection, prefix),
+    recoveries: createRecoveryModel(connection, prefix),
+    tallies: createTallyModel(connection, prefix),
+    health: createHealthModel(connection, prefix),
+    usage: createUsageModel(connection, prefix),
+    counters: createCounterModel(connection, prefix),
+    periods: createPeriodModel(connection, prefix),
+    payments: createPaymentModel(connection, prefix),
+    accounts: createAccountModel(connection, prefix),
+    ledger: createLedgerModel(connection, prefix),
+    rates: createRateModel(connection, prefix),
+    exceeded: createExceededModel(connection, prefix),
+  };
+}

@@ -1,0 +1,103 @@
+import type { EventStanding, EventStandings, FannedOut } from '../events/history.ts';
+import type { EventDocument, EventModel } from '../events/model.ts';
+import { timeOf } from '../ids.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
+import { eventState } from './event-state.ts';
+import { lookBelow, mostSeen } from './look-below.ts';
+import type { DeliveryModel, DeliveryState } from './model.ts';
+import { createPresentTypes } from './present-types.ts';
+
+/** Deliveries that the first look for events in a state reads; each further one reads four times as many. */
+const fewest = 50;
+
+function toStanding(deliveries: EventStanding['deliveries']): EventStanding {
+  const present = Object.entries(deliveries).filter(([, count]) => count > 0);
+  return { state: eventState(present.map(([state]) => ({ state: state as DeliveryState }))), deliveries };
+}
+
+/** An event, and whether each of its targets has its delivery. */
+const fannedOutFields = { type: 1, targets: 1, fanOut: 1 } as const;
+type UnfinishedOne = FannedOut & Pick<EventDocument, 'type'>;
+
+/** How events stand, told from their deliveries; a target whose delivery is not stored yet counts as pending. */
+export function createEventStandings(model: DeliveryModel, eventModel: EventModel): EventStandings {
+  const collection = durableCollection(model);
+  const events = durableCollection(eventModel);
+  const presentTypes = createPresentTypes(model);
+
+  async function of(asked: readonly FannedOut[]): Promise<Map<string, EventStanding>> {
+    const groups = await collection
+      .aggregate<{ _id: { eventId: string; state: DeliveryState }; count: number }>(
+        [
+          { $match: { eventId: { $in: asked.map(({ _id }) => _id) } } },
+          { $group: { _id: { eventId: '$eventId', state: '$state' }, count: { $sum: 1 } } },
+        ],
+        { hint: 'eventDeliveries', ...inOneBatch },
+      )
+      .toArray();
+    const counts = new Map<string, Record<DeliveryState, number>>();
+    const none = { pending: 0, delivered: 0, failed: 0, canceled: 0 };
+    for (const { _id, count } of groups) {
+      counts.set(_id.eventId, { ...none, ...counts.get(_id.eventId), [_id.state]: count });
+    }
+    for (const { _id, fanOut, targets } of asked) {
+      if (fanOut === 'done') continue;
+      const known = counts.get(_id) ?? none;
+      const stored = Object.values(known).reduce((sum, count) => sum + count, 0);
+      const unstored = Math.max(0, (targets?.length ?? 0) - stored);
+      if (unstored > 0) counts.set(_id, { ...known, pending: known.pending + unstored });
+    }
+    return new Map([...counts].map(([id, deliveries]) => [id, toStanding(deliveries)]));
+  }
+
+  /** The newest events whose fan-out is not done. */
+  async function lookForUnfinished(userId: string, type: string | undefined, after: string | undefined) {
+    const fields = { projection: fannedOutFields, hint: 'userPending' } as const;
+    const { found, time } = await lookBelow(
+      (_id, options) =>
+        events.find<UnfinishedOne>({ userId, fanOut: 'pending', _id }, { ...fields, ...options }).toArray(),
+      { $gte: 'evt_', $lt: after ?? 'evt_~' },
+      mostSeen,
+    );
+    // a filter of the type would have the database look at all of them for a few
+    return { found: type === undefined ? found : found.filter((event) => event.type === type), time };
+  }
+
+  return {
+    of,
+    async list(userId, { state, type, after, limit }) {
+      const types = type === undefined ? await presentTypes({ userId }) : [type];
+      const filter = { userId, type: { $in: types }, state: { $eq: state } };
+      const fields = { projection: { eventId: 1 }, hint: 'ofUser' } as const;
+      // first: what is stored in between is found below
+      const unfinished = await lookForUnfinished(userId, type, after);
+      const known = new Map(unfinished.found.map((event) => [event._id, event]));
+      const rest = new Set(state === 'pending' ? known.keys() : []);
+      const listed: string[] = [];
+      let below = `dlv_${after === undefined ? '' : timeOf(after)}~`;
+      let time = '';
+      for (let seen = 0, count = Math.max(limit, fewest); seen < mostSeen; seen += count, count *= 4) {
+        const part = await lookBelow(
+          (_id, options) => collection.find({ ...filter, _id }, { ...fields, ...options }).toArray(),
+          { $gte: 'dlv_', $lt: below },
+          Math.min(count, mostSeen - seen),
+        );
+        time = part.time;
+        const waiting = [...rest].filter((id) => timeOf(id) >= part.time);
+        for (const id of waiting) rest.delete(id);
+        const ids = [...new Set([...part.found.map(({ eventId }) => eventId), ...waiting])];
+        const asked = ids.filter((id) => after === undefined || id < after);
+        const standings = await of(asked.map((_id) => known.get(_id) ?? { _id, targets: [], fanOut: 'done' }));
+        const standing = ids.filter((id) => standings.get(id)?.state === state && !listed.includes(id));
+        listed.push(...standing.sort().reverse());
+        if (time === '' || listed.length >= limit) break;
+        below = `dlv_${time}`;
+      }
+      // what lies below either look is not known yet
+      const lookedTo = [time, unfinished.time].sort().at(-1) as string;
+      const ids = listed.filter((id) => timeOf(id) >= lookedTo).slice(0, limit);
+      if (lookedTo === '' || ids.length >= limit) return { ids };
+      return { ids, lookedTo: `evt_${lookedTo}${'0'.repeat(16)}` };
+    },
+  };
+}

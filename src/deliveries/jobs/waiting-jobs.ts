@@ -1,0 +1,49 @@
+import type { AttemptRef } from '../attempt/attempt-ref.ts';
+
+/** How long jobs are gathered before they are stored; what begins in the meantime needs none. Milliseconds. */
+const linger = 250;
+/** Gathered jobs that are stored at once, however soon. */
+const most = 1_000;
+
+/**
+ * Attempts that are due and wait for a place. The worker that holds them back knows of them and begins them as soon as
+ * there is one, and sweeps find them for every other; so their jobs are in no hurry, and a webhook that is at its share
+ * costs one insert of many now and then instead of a job that is stored, rung in vain and removed for every event. Stored at once,
+ * they make an event for 800 webhooks take 1.14 times the CPU of worker and mongod (0.86 to 1.21 in five interleaved rounds).
+ */
+export interface WaitingJobs {
+  add(bells: readonly AttemptRef[]): void;
+  /** The attempt of the delivery has begun; `false` when its job is stored already. */
+  drop(deliveryId: string): boolean;
+  /** Stores what is left, and nothing more. */
+  close(): Promise<void>;
+}
+
+/** @param store never rejects */
+export function createWaitingJobs(store: (bells: readonly AttemptRef[]) => Promise<void>): WaitingJobs {
+  const waiting = new Map<string, AttemptRef>();
+  let timer: NodeJS.Timeout | undefined;
+  let closed = false;
+
+  async function flush(): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    const bells = [...waiting.values()];
+    waiting.clear();
+    await store(bells);
+  }
+
+  return {
+    add(bells) {
+      if (closed) return;
+      for (const bell of bells) waiting.set(bell.deliveryId, bell);
+      if (waiting.size >= most) void flush();
+      else timer ??= setTimeout(() => void flush(), linger);
+    },
+    drop: (deliveryId) => waiting.delete(deliveryId),
+    close() {
+      closed = true;
+      return flush();
+    },
+  };
+}

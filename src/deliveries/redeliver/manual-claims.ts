@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto';
+import { durableCollection } from '../../mongo/collection.ts';
+import { confirmAbsent } from '../../mongo/confirmed-reads.ts';
+import type { AttemptResult, Claim } from '../attempt/claims.ts';
+import { createRecordLate, toDelivered } from '../attempt/late-success.ts';
+import { createRenewHeld } from '../attempt/renew-claims.ts';
+import type { DeliveryModel, DeliveryState } from '../model.ts';
+
+/** Manual attempts kept with a delivery; the oldest make room for new ones. */
+const manualAttemptsKept = 50;
+
+/** A recovery, and which deliveries it sends again. */
+export interface RecoveryClaim {
+  readonly recoveryId: string;
+  readonly states: readonly DeliveryState[];
+}
+
+/**
+ * Everything that changes a delivery beside its schedule. A manual attempt and a scheduled one exclude each other:
+ * neither can be claimed while the other's lease is held.
+ */
+export interface ManualClaims {
+  /** Takes one attempt now, whatever the delivery's state; `null` when one is in flight or there is no such delivery. */
+  claim(userId: string, deliveryId: string): Promise<Claim | null>;
+  /** The same for a recovery, which sends no delivery twice: `null` also when this one has, or when there is no need. */
+  claimFor(recovery: RecoveryClaim, deliveryId: string): Promise<Claim | null>;
+  /** Extends the leases that are still held, and tells which they are. */
+  renew(claims: readonly Claim[]): Promise<readonly Claim[]>;
+  /** Records the attempt; a success ends the delivery, a failure changes nothing else. `false` when the claim was lost, unless it is a success. */
+  finish(claim: Claim, result: AttemptResult): Promise<boolean>;
+  /** Gives the attempt back unmade. */
+  release(claim: Claim): Promise<void>;
+}
+
+/** Durations are milliseconds. */
+export interface ManualClaimsDeps {
+  readonly deliveries: DeliveryModel;
+  /** Names the process in its leases. */
+  readonly owner: string;
+  /** How long a claim lasts unless renewed. */
+  readonly lease: number;
+  /** How long an ended delivery is kept. */
+  readonly retention: number;
+}
+
+const inMs = (ms: number) => ({ $add: ['$$NOW', ms] });
+const isPending = { $eq: ['$state', 'pending'] };
+
+/** No manual attempt is in flight, nor a scheduled one; a lease that has lapsed is nobody's. */
+const isFree = {
+  $and: [
+    { $lte: [{ $ifNull: ['$manual.until', new Date(0)] }, '$$NOW'] },
+    { $or: [{ $eq: ['$lease', null] }, { $lte: ['$claimableAt', '$$NOW'] }] },
+  ],
+};
+
+/** The attempts with this one, and without the oldest manual one where there are too many. */
+function attemptsWith(record: object) {
+  const manual = { $filter: { input: '$attempts', cond: '$$this.manual' } };
+  const withoutOldest = {
+    $filter: { input: '$attempts', cond: { $ne: ['$$this.startedAt', { $first: '$$manual.startedAt' }] } },
+  };
+  const kept = { $cond: [{ $lt: [{ $size: '$$manual' }, manualAttemptsKept] }, '$attempts', withoutOldest] };
+  return { $concatArrays: [{ $let: { vars: { manual }, in: kept } }, [{ $literal: record }]] };
+}
+
+/** Manual claims, judged by the database's clock. */
+export function createManualClaims({ deliveries, owner, lease, retention }: ManualClaimsDeps): ManualClaims {
+  const collection = durableCollection(deliveries);
+  const held = ({ delivery, token }: Claim) => ({ _id: delivery._id, 'manual.token': token });
+
+  /** A pending delivery's next attempt may not start before the lease is over, nor before it is due. */
+  const notBefore = { $max: ['$dueAt', inMs(lease)] };
+  const outOfTheWay = { lease: null, claimableAt: { $cond: [isPending, notBefore, '$$REMOVE'] } };
+  /** A worker has the next attempt only when the lease had lapsed. */
+  const isWaiting = { $and: [isPending, { $eq: ['$lease', null] }] };
+  const stillOutOfTheWay = { $cond: [isWaiting, notBefore, '$claimableAt'] };
+  const backToItsTime = { claimableAt: { $cond: [isWaiting, '$dueAt', '$claimableAt'] } };
+  const renewHeld = createRenewHeld(deliveries, 'manual');
+  const recordLate = createRecordLate({ deliveries, retention });
+
+  async function take(filter: object, more: object): Promise<Claim | null> {
+    const asked = performance.now();
+    const token = randomUUID();
+    const manual = { owner, token, startedAt: '$$NOW', until: inMs(lease) };
+    const delivery = await collection.findOneAndUpdate(filter, [{ $set: { manual, ...outOfTheWay, ...more } }], {
+      returnDocument: 'after',
+    });
+    if (!delivery?.manual) return null;
+    return { delivery, token, startedAt: delivery.manual.startedAt, heldUntil: asked + lease };
+  }
+
+  async function end(claim: Claim, set: object): Promise<boolean> {
+    const { matchedCount } = await collection.updateOne(held(claim), [{ $set: { manual: '$$REMOVE', ...set } }]);
+    // a claim is lost only if nobody else, too, finds it held
+    if (matchedCount === 0) await confirmAbsent(collection, held(claim));
+    return matchedCount === 1;
+  }
+
+  async function release(claim: Claim): Promise<void> {
+    await end(claim, { recoveredBy: '$$REMOVE', ...backToItsTime });
+  }
+
+  return {
+    claim: (userId, deliveryId) => take({ _id: deliveryId, userId, $expr: isFree }, {}),
+
+    claimFor({ recoveryId, states }, deliveryId) {
+      const unsent = { $ne: ['$recoveredBy', recoveryId] };
+      // what is free and has a lease still was taken by a process of this recovery that died
+      const unfinished = { $ne: [{ $type: '$manual' }, 'missing'] };
+      const filter = {
+        _id: deliveryId,
+        state: { $in: [...states] },
+        $expr: { $and: [isFree, { $or: [unsent, unfinished] }] },
+      };
+      return take(filter, { recoveredBy: recoveryId });
+    },
+
+    renew: (claims) => renewHeld(claims, { 'manual.until': inMs(lease), claimableAt: stillOutOfTheWay }),
+
+    async finish(claim, result) {
+      const record = { startedAt: claim.startedAt, manual: true as const, ...result };
+      const set = result.code === undefined ? toDelivered(retention) : backToItsTime;
+      const isKept = await end(claim, { attempts: attemptsWith(record), ...set });
+      return isKept || recordLate(claim.delivery._id, record);
+    },
+
+    release,
+  };
+}

@@ -1,0 +1,80 @@
+import type { EventModel } from '../../events/model.ts';
+import { firstId } from '../../ids.ts';
+import { durableCollection } from '../../mongo/collection.ts';
+import { confirm, findConfirmed } from '../../mongo/confirmed-reads.ts';
+import type { DeliveryModel } from '../model.ts';
+
+/** What can be recovered: deliveries by their state, and events that an inactive webhook missed. */
+export type RecoverableState = 'failed' | 'canceled' | 'skipped';
+
+/** What of a webhook is to be sent again. */
+export interface Recoverable {
+  readonly userId: string;
+  readonly webhookId: string;
+  readonly states: readonly RecoverableState[];
+  /** Of events published at this moment or later … */
+  readonly since: Date;
+  /** … and before this one. */
+  readonly until: Date;
+}
+
+/**
+ * Finds what a webhook has missed; by index, oldest first, confirmed, for a recovery does not come back to what it has not
+ * been told of. Test events are nothing to miss.
+ */
+export interface FindRecoverable {
+  /** How much there is, at most so much. A usual read, for it is told and nothing is decided on it. */
+  count(wanted: Recoverable, atMost: number): Promise<number>;
+  /** Ids of deliveries that ended without success. */
+  deliveries(wanted: Recoverable, after: string | null, limit: number): Promise<string[]>;
+  /** Ids of events that were not sent. */
+  events(wanted: Recoverable, after: string | null, limit: number): Promise<string[]>;
+}
+
+const idOnly = { _id: 1 } as const;
+
+function idsBetween(prefix: 'dlv' | 'evt', { since, until }: Recoverable, after: string | null) {
+  const before = firstId(prefix, until.getTime());
+  return after === null ? { $gte: firstId(prefix, since.getTime()), $lt: before } : { $gt: after, $lt: before };
+}
+
+export function createFindRecoverable(deliveryModel: DeliveryModel, eventModel: EventModel): FindRecoverable {
+  const deliveries = durableCollection(deliveryModel);
+  const events = durableCollection(eventModel);
+
+  async function endedFilter(wanted: Recoverable, after: string | null) {
+    const { userId, webhookId } = wanted;
+    const states = wanted.states.filter((state) => state !== 'skipped');
+    const type = { $in: await confirm((options) => deliveries.distinct('type', { webhookId }, options)) };
+    return { webhookId, type, state: { $in: states }, _id: idsBetween('dlv', wanted, after), userId, test: false };
+  }
+
+  function skippedFilter(wanted: Recoverable, after: string | null) {
+    const { userId, webhookId } = wanted;
+    // the second condition is what lets the partial index be used
+    return { skipped: webhookId, 'skipped.0': { $exists: true }, _id: idsBetween('evt', wanted, after), userId };
+  }
+
+  return {
+    async count(wanted, limit) {
+      const [ended, missed] = await Promise.all([
+        deliveries.countDocuments(await endedFilter(wanted, null), { limit, hint: 'ofWebhook' }),
+        wanted.states.includes('skipped')
+          ? events.countDocuments(skippedFilter(wanted, null), { limit, hint: 'skipped' })
+          : 0,
+      ]);
+      return Math.min(ended + missed, limit);
+    },
+    async deliveries(wanted, after, limit) {
+      const options = { projection: idOnly, hint: 'ofWebhook', sort: { _id: 1 }, limit } as const;
+      const found = await findConfirmed(deliveries, await endedFilter(wanted, after), options);
+      return found.map(({ _id }) => _id);
+    },
+    async events(wanted, after, limit) {
+      if (!wanted.states.includes('skipped')) return [];
+      const options = { projection: idOnly, hint: 'skipped', sort: { _id: 1 }, limit } as const;
+      const found = await findConfirmed(events, skippedFilter(wanted, after), options);
+      return found.map(({ _id }) => _id);
+    },
+  };
+}

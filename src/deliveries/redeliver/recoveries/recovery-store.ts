@@ -1,0 +1,86 @@
+import { randomUUID } from 'node:crypto';
+import { GatewayError } from '../../../errors.ts';
+import { durableCollection } from '../../../mongo/collection.ts';
+import { isDuplicateKey } from '../../../mongo/writes/duplicate-key.ts';
+import type { RecoveryDocument, RecoveryModel } from './model.ts';
+
+/** What has been done of a recovery. */
+export type Progress = Pick<RecoveryDocument, 'phase' | 'after' | 'batch' | 'seen' | 'resent' | 'delivered' | 'failed'>;
+
+/** The record of recoveries, each carried on by one process at a time. */
+export interface RecoveryLedger {
+  /** @throws GatewayError `recovery_running` when the webhook has one */
+  start(recovery: RecoveryDocument): Promise<RecoveryDocument>;
+  /** Takes a recovery that nobody carries on, of none of these accounts; the one that waits longest; `null` when there is none. */
+  take(except: readonly string[]): Promise<RecoveryDocument | null>;
+  /** Whether there is one to take. */
+  hasWaiting(except: readonly string[]): Promise<boolean>;
+  /** Writes progress and keeps the lease; `false` when it was lost. */
+  advance(recovery: RecoveryDocument, progress: Partial<Progress>): Promise<boolean>;
+  finish(recovery: RecoveryDocument): Promise<void>;
+  /** Leaves it to another process. */
+  release(recovery: RecoveryDocument): Promise<void>;
+}
+
+/** Durations are milliseconds. */
+export interface RecoveryLedgerDeps {
+  readonly recoveries: RecoveryModel;
+  /** Names the process in its leases. */
+  readonly owner: string;
+  readonly lease: number;
+  /** How long a recovery that has ended is kept. */
+  readonly retention: number;
+}
+
+const inMs = (ms: number) => ({ $add: ['$$NOW', ms] });
+const isFree = { $lte: [{ $ifNull: ['$lease.until', new Date(0)] }, '$$NOW'] };
+
+function literals(values: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { $literal: value }]));
+}
+
+export function createRecoveryLedger({ recoveries, owner, lease, retention }: RecoveryLedgerDeps): RecoveryLedger {
+  const collection = durableCollection(recoveries);
+  const waiting = (except: readonly string[]) => ({
+    state: 'running' as const,
+    ...(except.length > 0 && { userId: { $nin: [...except] } }),
+    $expr: isFree,
+  });
+  const held = ({ _id, lease: own }: RecoveryDocument) => ({ _id, 'lease.token': own?.token ?? '' });
+
+  return {
+    async start(recovery) {
+      try {
+        await collection.insertOne(recovery);
+      } catch (error) {
+        if (!isDuplicateKey(error)) throw error;
+        const { webhookId } = recovery;
+        const running = await collection.findOne({ webhookId, state: 'running' }, { projection: { _id: 1 } });
+        const message = `The recovery ${running?._id ?? ''} of this webhook is running; wait until it has ended`;
+        throw new GatewayError('recovery_running', message);
+      }
+      return recovery;
+    },
+    take: (except) =>
+      collection.findOneAndUpdate(
+        waiting(except),
+        [{ $set: { lease: { owner, token: randomUUID(), until: inMs(lease) } } }],
+        { returnDocument: 'after', sort: { servedAt: 1, _id: 1 } },
+      ),
+    hasWaiting: async (except) => (await collection.findOne(waiting(except), { projection: { _id: 1 } })) !== null,
+    async advance(recovery, progress) {
+      const { matchedCount } = await collection.updateOne(held(recovery), [
+        { $set: { ...literals(progress), 'lease.until': inMs(lease) } },
+      ]);
+      return matchedCount === 1;
+    },
+    async finish(recovery) {
+      await collection.updateOne(held(recovery), [
+        { $set: { state: 'done', lease: null, batch: [], endedAt: '$$NOW', expiresAt: inMs(retention) } },
+      ]);
+    },
+    async release(recovery) {
+      await collection.updateOne(held(recovery), [{ $set: { lease: null, servedAt: '$$NOW' } }]);
+    },
+  };
+}

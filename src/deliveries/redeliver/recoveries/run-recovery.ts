@@ -1,0 +1,101 @@
+import { createPeriodic } from '../../../mongo/periodic.ts';
+import type { Logger } from '../../../options/options.ts';
+import type { FindRecoverable } from '../recoverable.ts';
+import type { RecoveryDocument } from './model.ts';
+import { createPace, type Pace } from './pace.ts';
+import type { RecoveryLedger } from './recovery-store.ts';
+import type { SendBatch, SentBatch } from './send-batch.ts';
+
+/** What one recovery sends at most. */
+export const mostRecovered = 100_000;
+/** Gone through between two notes of how far it has come. */
+const batchSize = 50;
+
+export interface CarryOnDeps {
+  readonly ledger: RecoveryLedger;
+  readonly find: FindRecoverable;
+  readonly sendBatch: SendBatch;
+  /** Sent in a second, for each recovery. */
+  readonly rate: number;
+  /** Milliseconds. */
+  readonly renewInterval: number;
+  readonly logger: Logger;
+}
+
+/** Carries a recovery on until it has ended, or until the signal. */
+export type CarryOn = (recovery: RecoveryDocument, signal: AbortSignal) => Promise<void>;
+
+/** A recovery with what has been sent of its batch. */
+function counted(recovery: RecoveryDocument, { results }: SentBatch) {
+  const delivered = results.filter((resent) => resent === 'delivered').length;
+  const failed = results.filter((resent) => resent === 'failed').length;
+  return {
+    after: recovery.batch.at(-1) ?? null,
+    batch: [],
+    seen: recovery.seen + results.length,
+    resent: recovery.resent + delivered + failed,
+    delivered: recovery.delivered + delivered,
+    failed: recovery.failed + failed,
+  };
+}
+
+/**
+ * Makes the function that carries a recovery on. A batch is noted before it is sent and counted after it, in one write
+ * with how far the recovery has come: whoever takes over goes through the noted batch again, and sends what was not sent.
+ */
+export function createCarryOn(deps: CarryOnDeps): CarryOn {
+  const { ledger, find, logger } = deps;
+
+  async function takeBatch(recovery: RecoveryDocument): Promise<Partial<RecoveryDocument> | null> {
+    const limit = Math.min(batchSize, mostRecovered - recovery.seen);
+    const batch = limit > 0 ? await find[recovery.phase](recovery, recovery.after, limit) : [];
+    if (batch.length > 0) return { batch };
+    return recovery.phase === 'deliveries' ? { phase: 'events', after: null } : null;
+  }
+
+  /** Goes one step; `false` when it goes no further in this process. */
+  async function step(recovery: RecoveryDocument, pace: Pace, signal: AbortSignal): Promise<boolean> {
+    if (recovery.batch.length === 0) {
+      const taken = await takeBatch(recovery);
+      if (taken !== null) return note(recovery, taken);
+      await ledger.finish(recovery);
+      return false;
+    }
+    const sent = await deps.sendBatch(recovery, pace, signal);
+    if (!sent.refused && sent.results.length < recovery.batch.length) return true;
+    const kept = await note(recovery, counted(recovery, sent));
+    if (kept && sent.refused) await ledger.finish(recovery);
+    return kept && !sent.refused;
+  }
+
+  async function note(recovery: RecoveryDocument, progress: Partial<RecoveryDocument>): Promise<boolean> {
+    const kept = await ledger.advance(recovery, progress);
+    if (kept) Object.assign(recovery, progress);
+    return kept;
+  }
+
+  return async function carryOn(recovery, signal) {
+    const lost = new AbortController();
+    const stop = AbortSignal.any([signal, lost.signal]);
+    const pace = createPace(deps.rate, stop);
+    const renewal = createPeriodic({
+      name: 'renewing the lease of a recovery',
+      async task() {
+        if (!(await ledger.advance(recovery, {}))) lost.abort();
+      },
+      interval: deps.renewInterval,
+      initialDelay: deps.renewInterval,
+      // a renewal without an answer delays none that may still be in time
+      longestRun: deps.renewInterval,
+      logger,
+    });
+    renewal.start();
+    try {
+      let goesOn = true;
+      while (goesOn && !stop.aborted) goesOn = await step(recovery, pace, stop);
+      if (stop.aborted) await ledger.release(recovery);
+    } finally {
+      await renewal.stop();
+    }
+  };
+}

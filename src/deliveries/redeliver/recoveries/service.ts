@@ -1,0 +1,202 @@
+import { GatewayError } from '../../../errors.ts';
+import { checkUserId, isId, newId } from '../../../ids.ts';
+import { durableCollection } from '../../../mongo/collection.ts';
+import { findOneConfirmed } from '../../../mongo/confirmed-reads.ts';
+import { createPeriodic } from '../../../mongo/periodic.ts';
+import type { Logger } from '../../../options/options.ts';
+import type { FindRecoverable } from '../recoverable.ts';
+import type { SendAgain } from '../redeliver.ts';
+import type { RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
+import { createRecoveryLedger } from './recovery-store.ts';
+import { createCarryOn, mostRecovered } from './run-recovery.ts';
+import { createSendBatch } from './send-batch.ts';
+import { RecoveryTurns } from './turns.ts';
+
+/** What is to be recovered. */
+export interface RecoveryRequest {
+  /** Events published at this moment or later. */
+  readonly since: Date;
+  /** Events published before this moment. @default the present one */
+  readonly until?: Date;
+  /** @default all three */
+  readonly states?: readonly RecoveryState[];
+}
+
+/** Which page of a list. */
+export interface RecoveryPage {
+  /** 1 to 100. @default 100 */
+  readonly limit?: number;
+  /** The id that the page follows; it need not exist any more. */
+  readonly after?: string;
+}
+
+/** Recoveries of an account's webhooks. Another account's webhook is as unknown as one that does not exist. */
+export interface RecoveryService {
+  /** Builds the indexes. */
+  init(): Promise<void>;
+  /**
+   * Begins to send again what a webhook has missed; some process that was started carries it on.
+   * @throws GatewayError `webhook_not_found`, `invalid_value`, `webhook_inactive`, `recovery_running`
+   */
+  recover(userId: string, webhookId: string, request: RecoveryRequest): Promise<RecoveryDocument>;
+  /** @throws GatewayError `webhook_not_found`, `recovery_not_found` */
+  get(userId: string, webhookId: string, id: string): Promise<RecoveryDocument>;
+  /**
+   * Newest first.
+   * @throws GatewayError `webhook_not_found`, `invalid_value`
+   */
+  list(
+    userId: string,
+    webhookId: string,
+    page?: RecoveryPage,
+  ): Promise<{ readonly recoveries: RecoveryDocument[]; readonly hasMore: boolean }>;
+  /** Carries recoveries on in this process from now on. */
+  start(): void;
+  /** Lets attempts in flight end and leaves the rest to other processes. */
+  close(): Promise<void>;
+}
+
+/** Durations are milliseconds. */
+export interface RecoveryServiceDeps {
+  readonly recoveries: RecoveryModel;
+  readonly find: FindRecoverable;
+  readonly again: SendAgain;
+  /**
+   * What a usual read finds is read again, confirmed, unless `suffices` is true of it.
+   * @throws GatewayError `webhook_not_found`, also for another account's
+   */
+  readonly webhook: (
+    userId: string,
+    id: string,
+    suffices: (webhook: { readonly active: boolean }) => boolean,
+  ) => Promise<{ readonly active: boolean }>;
+  /** Sent in a second, for each recovery. */
+  readonly rate: number;
+  /** How long events and deliveries are kept, and recoveries after they have ended. */
+  readonly retention: number;
+  /** A dead process' recoveries are free after this long. */
+  readonly lease: number;
+  /** How often it is looked for recoveries that nobody carries on. */
+  readonly interval: number;
+  readonly logger: Logger;
+}
+
+const allStates: readonly RecoveryState[] = ['failed', 'canceled', 'skipped'];
+const pageLimit = 100;
+
+function refuse(param: string, reason: string): never {
+  throw new GatewayError('invalid_value', `${param}: ${reason}`, { param });
+}
+
+function checkTimes(since: Date, until: Date, now: number, retention: number): void {
+  for (const [param, moment] of Object.entries({ since, until })) {
+    if (Number.isNaN(moment.getTime())) refuse(param, 'must be a moment in ISO 8601');
+  }
+  if (since.getTime() > now) refuse('since', 'must not be in the future');
+  if (since.getTime() < now - retention) {
+    refuse('since', `must be within the last ${retention / 86_400_000} days; nothing older is kept`);
+  }
+  if (until <= since) refuse('until', 'must be after since');
+}
+
+export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryService {
+  const { recoveries, find, webhook, retention, lease, logger } = deps;
+  const collection = durableCollection(recoveries);
+  const ledger = createRecoveryLedger({ recoveries, owner: newId('wrk', Date.now()), lease, retention });
+  const sendBatch = createSendBatch(deps.again, logger);
+  const carryOn = createCarryOn({ ledger, find, sendBatch, rate: deps.rate, renewInterval: lease / 3, logger });
+  const turns = new RecoveryTurns(ledger);
+  const stop = new AbortController();
+  const under = new Set<Promise<void>>();
+
+  function begin(recovery: RecoveryDocument): void {
+    const running = turns.begin(recovery.userId);
+    const signal = AbortSignal.any([stop.signal, running.leave.signal]);
+    const ended: Promise<void> = carryOn(recovery, signal)
+      .catch((error: unknown) => {
+        logger.warn('a recovery was left to a later look', { recoveryId: recovery._id, reason: String(error) });
+      })
+      .finally(() => {
+        under.delete(ended);
+        turns.end(running);
+        if (!stop.signal.aborted) look.hurry();
+      });
+    under.add(ended);
+  }
+
+  async function takeOver(): Promise<void> {
+    while (!stop.signal.aborted) {
+      const recovery = await turns.next();
+      if (!recovery) return;
+      begin(recovery);
+    }
+  }
+
+  const look = createPeriodic({ name: 'looking for recoveries', task: takeOver, interval: deps.interval, logger });
+
+  return {
+    async init() {
+      await recoveries.createIndexes();
+    },
+
+    async recover(userId, webhookId, { since, until, states = allStates }) {
+      checkUserId(userId);
+      const { active } = await webhook(userId, webhookId, (found) => found.active);
+      const startedAt = new Date();
+      const wanted = { userId, webhookId, states: [...states], since, until: until ?? startedAt };
+      checkTimes(since, wanted.until, startedAt.getTime(), retention);
+      if (!active) {
+        const message = `The webhook ${webhookId} is not active; set active to true first`;
+        throw new GatewayError('webhook_inactive', message);
+      }
+      const recovery = await ledger.start({
+        _id: newId('rec', startedAt.getTime()),
+        ...wanted,
+        state: 'running',
+        found: await find.count(wanted, mostRecovered),
+        resent: 0,
+        delivered: 0,
+        failed: 0,
+        phase: 'deliveries',
+        after: null,
+        batch: [],
+        seen: 0,
+        lease: null,
+        startedAt,
+      });
+      look.hurry();
+      return recovery;
+    },
+
+    async get(userId, webhookId, id) {
+      checkUserId(userId);
+      await webhook(userId, webhookId, () => true);
+      const found = isId('rec', id) ? await findOneConfirmed(collection, { _id: id, webhookId, userId }) : null;
+      if (found) return found;
+      throw new GatewayError('recovery_not_found', `No recovery ${id} of this webhook`, { param: 'recovery_id' });
+    },
+
+    async list(userId, webhookId, { limit = pageLimit, after } = {}) {
+      checkUserId(userId);
+      if (!Number.isInteger(limit) || limit < 1 || limit > pageLimit) {
+        refuse('limit', `must be a whole number from 1 to ${pageLimit}`);
+      }
+      if (after !== undefined && !isId('rec', after)) refuse('after', 'must be the id of a recovery');
+      await webhook(userId, webhookId, () => true);
+      const found = await collection
+        .find({ webhookId, userId, ...(after !== undefined && { _id: { $lt: after } }) })
+        .sort({ _id: -1 })
+        .limit(limit + 1)
+        .toArray();
+      return { recoveries: found.slice(0, limit), hasMore: found.length > limit };
+    },
+
+    start: look.start,
+
+    async close() {
+      stop.abort();
+      await look.stop();
+      await Promise.all(under);
+    },
+  };
+}

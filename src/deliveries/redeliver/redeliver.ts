@@ -1,0 +1,99 @@
+import { GatewayError } from '../../errors.ts';
+import type { EventModel } from '../../events/model.ts';
+import { durableCollection, insertOnly } from '../../mongo/collection.ts';
+import { findConfirmed, findOneConfirmed } from '../../mongo/confirmed-reads.ts';
+import type { AttemptRef } from '../attempt/attempt-ref.ts';
+import { attemptsAllowed } from '../attempt/schedule.ts';
+import { firstDelivery } from '../fan-out/fan-out.ts';
+import type { DeliveryDocument, DeliveryModel } from '../model.ts';
+import type { MakeManualAttempt } from './manual-attempt.ts';
+import type { ManualClaims } from './manual-claims.ts';
+
+/** What came of sending something again; `passed`: there was no need any more; `in_flight`: somebody is at it, look again. */
+export type Resent = 'delivered' | 'failed' | 'passed' | 'in_flight';
+
+/** A recovery, as deliveries know it. */
+export interface ForRecovery {
+  readonly recoveryId: string;
+  readonly webhookId: string;
+}
+
+/** Sends again for a recovery. Doing it again for the same recovery sends nothing twice, and answers what came of it. */
+export interface SendAgain {
+  /**
+   * One more attempt of a delivery that failed or was canceled.
+   * @throws GatewayError `webhook_deleted`, `webhook_inactive`: nothing can be sent any more
+   */
+  delivery(recovery: ForRecovery, deliveryId: string): Promise<Resent>;
+  /** The delivery of an event that was missed, with a schedule of its own that starts now. */
+  missed(recovery: ForRecovery, eventId: string): Promise<Resent>;
+}
+
+export interface SendAgainDeps {
+  readonly deliveries: DeliveryModel;
+  readonly events: EventModel;
+  readonly claims: ManualClaims;
+  readonly attempt: MakeManualAttempt;
+  /** Makes a scheduled attempt if it is due and free. */
+  readonly attemptScheduled: (bell: AttemptRef) => Promise<void>;
+  readonly retryDelays: readonly number[];
+}
+
+const recoverable = ['failed', 'canceled'] as const;
+
+export function createSendAgain(deps: SendAgainDeps): SendAgain {
+  const { claims, retryDelays } = deps;
+  const deliveries = durableCollection(deps.deliveries);
+  const events = durableCollection(deps.events);
+
+  /** What came of the attempt that this recovery has made, which is the last one. */
+  function resultOf(delivery: DeliveryDocument | null, { recoveryId }: ForRecovery): Resent {
+    const last = delivery?.recoveredBy === recoveryId ? delivery.attempts.at(-1) : undefined;
+    if (!last) return 'passed';
+    return last.code === undefined ? 'delivered' : 'failed';
+  }
+
+  /** Stored once, whoever comes first; due by the database's clock at that moment. */
+  async function store(delivery: DeliveryDocument): Promise<void> {
+    const now = { dueAt: '$$NOW', claimableAt: '$$NOW', createdAt: '$$NOW' };
+    await deliveries.updateOne({ _id: delivery._id }, insertOnly(delivery, now, 'eventId'), { upsert: true });
+  }
+
+  return {
+    async delivery(recovery, deliveryId) {
+      const claim = await claims.claimFor({ recoveryId: recovery.recoveryId, states: recoverable }, deliveryId);
+      if (!claim) {
+        const [delivery = null] = await findConfirmed(deliveries, { _id: deliveryId });
+        const isSent = delivery?.recoveredBy === recovery.recoveryId && !delivery.manual;
+        // somebody else's resend was in the way
+        if (!isSent && recoverable.some((state) => state === delivery?.state)) return 'in_flight';
+        return resultOf(delivery, recovery);
+      }
+      try {
+        const { code } = await deps.attempt(claim);
+        return code === undefined ? 'delivered' : 'failed';
+      } catch (error) {
+        if (error instanceof GatewayError && error.code === 'event_deleted') return 'passed';
+        if (error instanceof GatewayError && error.code === 'attempt_in_flight') return 'in_flight';
+        throw error;
+      }
+    },
+
+    async missed(recovery, eventId) {
+      const { webhookId, recoveryId } = recovery;
+      const event = await findOneConfirmed(events, { _id: eventId }, { projection: { body: 0 } });
+      if (!event) return 'passed';
+      const delivery = firstDelivery(event, webhookId, attemptsAllowed(retryDelays, event.test));
+      await store({ ...delivery, recoveredBy: recoveryId });
+      // only now that it cannot be missed any more
+      await events.updateOne(
+        { _id: eventId, skipped: webhookId },
+        { $pull: { skipped: webhookId }, $addToSet: { targets: webhookId }, $set: { targetsAdded: true } },
+      );
+      await deps.attemptScheduled({ deliveryId: delivery._id, webhookId, userId: event.userId, attempt: 1 });
+      const [stored = null] = await findConfirmed(deliveries, { _id: delivery._id });
+      const isWaiting = stored?.state === 'pending' && stored.attempts.length === 0;
+      return isWaiting ? 'in_flight' : resultOf(stored, recovery);
+    },
+  };
+}

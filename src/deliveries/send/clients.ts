@@ -1,0 +1,35 @@
+import type { Dispatcher } from 'undici';
+import { createHttpClient, type HttpClient } from '../../outbound/client.ts';
+import { createDispatcher, type DispatcherOptions } from '../../outbound/connection-pool.ts';
+import type { DeliveryClients } from './send.ts';
+import { signRequest } from './sign-request.ts';
+
+/** What connections of deliveries must obey. */
+export type ClientOptions = Required<Pick<DispatcherOptions, 'allowAddress'>> &
+  Pick<DispatcherOptions, 'allowHttp' | 'ca' | 'resolve' | 'connectTimeout'>;
+
+/**
+ * How long an idle connection is kept: shorter than receivers do, or requests would meet connections that are being closed,
+ * and nobody could tell whether a receiver has read such a request. Milliseconds.
+ */
+const keepAlive = 1_500;
+
+/** @param dispatcher guarded */
+function createSigningClient(dispatcher: Dispatcher): HttpClient {
+  const client = createHttpClient(dispatcher);
+  client.interceptors.request.use(signRequest, null, { synchronous: true });
+  return client;
+}
+
+/** Pools of their own: a connection that was opened without the guard must never carry a delivery. */
+export function createDeliveryClients(options: ClientOptions): DeliveryClients & { close(): Promise<void> } {
+  const pooled = createDispatcher({ ...options, keepAlive });
+  const fresh = createDispatcher({ ...options, keepAlive: 0 });
+  return {
+    pooled: createSigningClient(pooled),
+    fresh: createSigningClient(fresh),
+    async close() {
+      await Promise.all([pooled.destroy(), fresh.destroy()]);
+    },
+  };
+}

@@ -1,0 +1,51 @@
+import { GatewayError } from '../../errors.ts';
+import type { Spec, SpecPathItem } from '../../openapi/spec.ts';
+import type { EventTypeOptions } from '../../options/options.ts';
+import { createCatalogue } from './catalogue.ts';
+
+function toWebhook(type: string, { schema, example, description = '' }: EventTypeOptions): SpecPathItem {
+  const envelope = { type: 'object', properties: { data: schema } };
+  const examples = { event: { value: { data: structuredClone(example) } } };
+  const requestBody = { required: true, content: { 'application/json': { schema: envelope, examples } } };
+  return { post: { operationId: `on ${type}`, description, requestBody, responses: {} } };
+}
+
+function withTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>): Spec {
+  const webhooks = Object.entries(types).map(([type, options]) => [type, toWebhook(type, options)] as const);
+  const { EventType, ...schemas } = spec.components.schemas;
+  const names = [...((EventType?.enum as string[] | undefined) ?? []), ...Object.keys(types)];
+  return {
+    ...spec,
+    webhooks: { ...spec.webhooks, ...Object.fromEntries(webhooks) },
+    components: { ...spec.components, schemas: { ...schemas, EventType: { ...EventType, enum: names } } },
+  };
+}
+
+/** Compiles the schema and tries it on the example, each type alone, so that the one at fault can be named. */
+function check(spec: Spec, type: string, options: EventTypeOptions): void {
+  const param = `eventTypes['${type}']`;
+  const refuse = (at: string, problem: string, cause?: unknown): never => {
+    throw new GatewayError('invalid_options', `${at}: ${problem}`, { param: at, cause });
+  };
+  if (Object.hasOwn(spec.webhooks, type)) refuse(param, 'is one of the types that the gateway has already');
+  let catalogue: ReturnType<typeof createCatalogue> | undefined;
+  try {
+    catalogue = createCatalogue({ ...spec, webhooks: { [type]: toWebhook(type, options) } });
+  } catch (error) {
+    refuse(`${param}.schema`, `is no sound JSON schema: ${(error as Error).message}`, error);
+  }
+  try {
+    catalogue?.validate(type, options.example);
+  } catch (error) {
+    refuse(`${param}.example`, `does not fit the schema: ${(error as Error).message}`, error);
+  }
+}
+
+/**
+ * openapi.yaml with the host's own event types in it, so that everything that knows the types knows these too.
+ * @throws GatewayError `invalid_options` for a type there is already, an unsound schema, an example that does not fit
+ */
+export function addEventTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>): Spec {
+  for (const [type, options] of Object.entries(types)) check(spec, type, options);
+  return withTypes(spec, types);
+}

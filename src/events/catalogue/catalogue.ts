@@ -1,0 +1,134 @@
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { GatewayError } from '../../errors.ts';
+import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
+import { jsonProblem } from './json-value.ts';
+import { schemaProblem } from './schema-problem.ts';
+
+/** The types of event there are and what their `data` must be: the `webhooks` section of openapi.yaml. */
+export interface Catalogue {
+  /** In the order of openapi.yaml. */
+  readonly types: ReadonlySet<string>;
+  /**
+   * Checks that `data` fits its type and that JSON carries every value of it unchanged.
+   * @throws GatewayError `unknown_event_type` with param `type`
+   * @throws GatewayError `invalid_event_data`; param is the path of the first wrong field, such as `data.amount`
+   */
+  validate(type: string, data: unknown): void;
+  /**
+   * The `data` of the type's example, a fresh copy at every call.
+   * @throws GatewayError `unknown_event_type` with param `type`
+   */
+  example(type: string): Record<string, unknown>;
+  /** All of it, in the order of openapi.yaml. */
+  list(): readonly DescribedType[];
+}
+
+/** One type of event, as people and programs are told of it. */
+export interface DescribedType {
+  readonly type: string;
+  readonly description: string;
+  /** The JSON schema of `data`, with nothing in it that leads elsewhere. */
+  readonly schema: SpecSchema;
+  /** An example of `data`. */
+  readonly example: Readonly<Record<string, unknown>>;
+}
+
+interface CatalogueEntry {
+  readonly described: DescribedType;
+  readonly matches: ValidateFunction;
+  readonly example: Record<string, unknown>;
+}
+
+/** Follows `$ref`s, which are JSON pointers into openapi.yaml, to the schema itself. */
+function resolveSchema(spec: Spec, schema: SpecSchema | undefined): SpecSchema | undefined {
+  if (typeof schema?.$ref !== 'string') return schema;
+  const keys = schema.$ref.split('/').slice(1);
+  const target = keys.reduce<unknown>((node, key) => (node as Record<string, unknown> | undefined)?.[key], spec);
+  return resolveSchema(spec, target as SpecSchema | undefined);
+}
+
+/** The schema with every `$ref` into openapi.yaml replaced by what it leads to; those into itself stay. */
+function inlined(spec: Spec, node: unknown): unknown {
+  if (Array.isArray(node)) return node.map((item) => inlined(spec, item));
+  if (typeof node !== 'object' || node === null) return node;
+  const { $ref, ...rest } = node as Record<string, unknown>;
+  if (typeof $ref === 'string' && $ref.startsWith('#/components/')) {
+    return { ...(inlined(spec, resolveSchema(spec, { $ref })) as object), ...(inlined(spec, rest) as object) };
+  }
+  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, inlined(spec, value)]));
+}
+
+function dataSchema(spec: Spec, operation: SpecOperation): SpecSchema | undefined {
+  const envelope = resolveSchema(spec, operation.requestBody?.content['application/json']?.schema);
+  const properties = envelope?.properties as Record<string, SpecSchema> | undefined;
+  return properties?.data;
+}
+
+function exampleData(operation: SpecOperation): Record<string, unknown> | undefined {
+  const [example] = Object.values(operation.requestBody?.content['application/json']?.examples ?? {});
+  return (example?.value as { data?: Record<string, unknown> } | undefined)?.data;
+}
+
+function problemWith(data: unknown, matches: ValidateFunction): { path: string; problem: string } | undefined {
+  const unserialisable = jsonProblem(data, 'data');
+  if (unserialisable || matches(data)) return unserialisable;
+  const [error] = matches.errors ?? [];
+  return error && schemaProblem(error, 'data');
+}
+
+/** A description of the document without the `**` of its Markdown: pages and terminals show it as it is. */
+function plainText(description: string): string {
+  return description.replaceAll('**', '').trim();
+}
+
+/**
+ * Reads the catalogue out of openapi.yaml.
+ * @throws Error when an event there has no sound schema of `data`, or no example
+ */
+export function createCatalogue(spec: Spec): Catalogue {
+  const ajv = new Ajv2020({ strict: true, verbose: true });
+  addFormats.default(ajv);
+  // where the document's own $refs lead
+  ajv.addKeyword('components');
+
+  function toEntry(type: string, operation: SpecOperation): CatalogueEntry {
+    const schema = dataSchema(spec, operation);
+    const example = exampleData(operation);
+    if (!schema || !example) throw new Error(`openapi.yaml: the event ${type} needs a schema of data and an example`);
+    const described = {
+      type,
+      description: plainText(operation.description ?? operation.summary ?? ''),
+      schema: inlined(spec, schema) as SpecSchema,
+      example,
+    };
+    return { matches: ajv.compile({ components: spec.components, ...schema }), example, described };
+  }
+
+  const entries = new Map(
+    Object.entries(spec.webhooks).flatMap(([type, { post }]) => (post ? [[type, toEntry(type, post)] as const] : [])),
+  );
+  const types: ReadonlySet<string> = new Set(entries.keys());
+
+  function entryOf(type: string): CatalogueEntry {
+    const entry = entries.get(type);
+    if (entry) return entry;
+    const given = String(type).slice(0, 60);
+    throw new GatewayError('unknown_event_type', `type: '${given}' is not one of ${[...types].join(', ')}`, {
+      param: 'type',
+    });
+  }
+
+  return {
+    types,
+    validate(type, data) {
+      const found = problemWith(data, entryOf(type).matches);
+      if (!found) return;
+      throw new GatewayError('invalid_event_data', `${found.path}: ${found.problem}`, { param: found.path });
+    },
+    example(type) {
+      return structuredClone(entryOf(type).example);
+    },
+    list: () => [...entries.values()].map(({ described }) => described),
+  };
+}

@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto';
+import { createDatabaseClock, type DatabaseClock, readMoment } from '../../mongo/clock.ts';
+import { bareWrites, durableCollection, inOneBatch } from '../../mongo/collection.ts';
+import type { EventModel } from '../model.ts';
+import { proven } from './insert-events.ts';
+import { type HeldEvent, mayBeTaken, type StoredEvent } from './outbox.ts';
+
+/**
+ * Takes the events of these ids whose fan-out is not done and that no other process holds. What was taken is confirmed by a majority:
+ * first attempts are sent under this lease alone.
+ * @param lease milliseconds
+ */
+export type TakeEvents = (ids: readonly string[], lease: number) => Promise<HeldEvent[]>;
+
+/**
+ * Extends the leases of events whose fan-out is not done and that nobody else has taken since.
+ * @param lease milliseconds from now
+ */
+export type RenewEvents = (held: readonly Pick<StoredEvent, '_id' | 'fanOutLeases'>[], lease: number) => Promise<void>;
+
+export function createRenewEvents(events: EventModel): RenewEvents {
+  const collection = durableCollection(events);
+
+  return async function renewEvents(held, lease) {
+    const update = [{ $set: { fanOutAt: { $add: ['$$NOW', lease] } } }];
+    const statements = [...new Set(held.map(({ fanOutLeases }) => fanOutLeases))].map((fanOutLeases) => {
+      const ids = held.filter((event) => event.fanOutLeases === fanOutLeases).map(({ _id }) => _id);
+      return { updateMany: { filter: { _id: { $in: ids }, fanOut: 'pending' as const, fanOutLeases }, update } };
+    });
+    // one that a replaced primary takes along costs an attempt that is made twice: it waits for no majority
+    await collection.bulkWrite(statements, { ordered: false, writeConcern: { w: 1 } });
+  };
+}
+
+export function createTakeEvents(
+  events: EventModel,
+  clock: DatabaseClock = createDatabaseClock(events.db),
+): TakeEvents {
+  const collection = durableCollection(events);
+  const { updateEach } = bareWrites(events);
+
+  return async function takeEvents(ids, lease) {
+    const asked = performance.now();
+    const fanOutToken = randomUUID();
+    // an event whose number is broken counts as one that somebody has held
+    const leases = { $cond: [{ $isNumber: '$fanOutLeases' }, '$fanOutLeases', 1] };
+    const set = {
+      fanOutToken: { $literal: fanOutToken },
+      fanOutAt: { $add: ['$$NOW', lease] },
+      fanOutLeases: { $add: [leases, 1] },
+    };
+    const q = { _id: { $in: [...ids] }, ...mayBeTaken };
+    const { met, electionId = 'standalone' } = await updateEach([{ q, u: [{ $set: set }], multi: true }]);
+    if (met === 0) return [];
+    const [since, taken] = await Promise.all([
+      readMoment(clock),
+      collection.find({ _id: { $in: [...ids] }, fanOutToken }, inOneBatch).toArray(),
+    ]);
+    return taken.map((event) => ({
+      event: proven(event, electionId),
+      lease: { heldUntil: asked + lease, since, isFirst: event.fanOutLeases === 1 },
+    }));
+  };
+}

@@ -1,0 +1,91 @@
+import type { ClientSession, Connection } from 'mongoose';
+import { GatewayError } from '../../errors.ts';
+import { durableTransaction } from '../../mongo/collection.ts';
+import { hasLabel, isUnavailable } from '../../mongo/unavailable.ts';
+import { answered, UnansweredError } from '../../mongo/with-timeout.ts';
+import type { StoredEvent } from '../store/outbox.ts';
+import type { OpenTransactions } from './open-transactions.ts';
+
+const options = { ...durableTransaction, readConcern: { level: 'snapshot' } } as const;
+
+export interface Transactions {
+  /**
+   * Runs `fn` in a transaction and has the deliveries made of what was published in it right after the commit.
+   * @param within how long it may take, in milliseconds; what is not committed by then is undone. @default 120 s of tries
+   */
+  run<T>(fn: (session: ClientSession) => Promise<T>, within?: number): Promise<T>;
+  /** Notes an event written in a transaction. One that is not ours is left to the sweep. */
+  publishedUnder(session: ClientSession, event: StoredEvent): void;
+}
+
+function commitUnconfirmed(events: readonly StoredEvent[], cause: unknown): GatewayError {
+  const published = events.map(({ _id, idempotencyKey }) => ({ eventId: _id, idempotencyKey }));
+  return new GatewayError(
+    'publish_unconfirmed',
+    `the transaction with ${events.length} event(s) may or may not have been committed; publishing again with their idempotency keys cannot double them`,
+    { cause, headers: { 'retry-after': '1' }, details: { ...published[0], events: published } },
+  );
+}
+
+/** Transactions of our own: a driver's session does not say when it commits, so only these can wake the workers at once. */
+export function createTransactions(
+  connection: Connection,
+  open: Pick<OpenTransactions, 'enter' | 'leave' | 'end' | 'endAbandoned'>,
+  /** Called when one is committed that has published something. */
+  onPublished: () => void,
+): Transactions {
+  const published = new WeakMap<ClientSession, StoredEvent[]>();
+
+  /** @param undoing set when nobody waits for it any more */
+  async function transact<T>(
+    session: ClientSession,
+    fn: (session: ClientSession) => Promise<T>,
+    undoing: () => Promise<void> | undefined,
+  ): Promise<T> {
+    let isFirst = true;
+    try {
+      await open.enter(session);
+      return await session.withTransaction(async () => {
+        // it would hinder others that somebody waits for
+        if (undoing()) throw new UnansweredError('the transaction has taken too long');
+        // the database asks for another run where somebody else has written: who may be dead
+        if (!isFirst) await open.endAbandoned();
+        isFirst = false;
+        // what the run before published is undone with it
+        published.set(session, []);
+        return fn(session);
+      }, options);
+    } finally {
+      open.leave();
+      await undoing();
+      await session.endSession();
+    }
+  }
+
+  return {
+    async run(fn, within) {
+      // mongoose's own would wait up to 10 s for a connection that was lost
+      const session = connection.getClient().startSession();
+      let isEnded = false;
+      let undoing: Promise<void> | undefined;
+      const transacted = transact(session, fn, () => undoing).finally(() => {
+        isEnded = true;
+      });
+      try {
+        const result = await (within === undefined ? transacted : answered(transacted, within));
+        if (published.get(session)?.length) onPublished();
+        return result;
+      } catch (error) {
+        // what it has written stays locked as long as the server knows of it
+        if (!isEnded) undoing = open.end(session);
+        const events = published.get(session) ?? [];
+        const unknown = hasLabel(error, 'UnknownTransactionCommitResult');
+        if (events.length > 0 && (unknown || isUnavailable(error))) throw commitUnconfirmed(events, error);
+        throw error;
+      }
+    },
+    publishedUnder(session, event) {
+      published.get(session)?.push(event);
+    },
+  };
+}

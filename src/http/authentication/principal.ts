@@ -1,0 +1,65 @@
+import type { IncomingMessage } from 'node:http';
+import { isStorableId } from '../../ids.ts';
+import { type Principal, scopes } from '../operation.ts';
+
+/** Says whose request it is; `null` is nobody's. */
+export type Authenticate = (
+  req: IncomingMessage,
+  isModelCall?: boolean,
+) => Principal | null | Promise<Principal | null>;
+
+type Fields = { readonly [Name in keyof Principal]: unknown };
+
+/** What the fields of a principal must be, and how a host gives that. */
+const rules: {
+  readonly [Name in keyof Required<Principal>]: readonly [is: (value: unknown) => boolean, must: string];
+} = {
+  userId: [
+    isStorableId,
+    'must be a string of 1 to 256 characters; give String(user.id), and null instead of a principal when nobody is signed in',
+  ],
+  keyId: [(id) => id === undefined || isStorableId(id), 'must be a string of 1 to 256 characters, or left out'],
+  scopes: [
+    (list) => list === undefined || (Array.isArray(list) && list.every((scope) => scopes.includes(scope))),
+    `must be a list of ${scopes.join(', ')}, or left out`,
+  ],
+  models: [
+    (list) => list === undefined || (Array.isArray(list) && list.every((model) => model && typeof model === 'string')),
+    "must be a list of models' names, or left out",
+  ],
+  expiresAt: [
+    (date) => date === undefined || (date instanceof Date && !Number.isNaN(date.getTime())),
+    'must be a valid Date, or left out',
+  ],
+};
+
+/** What a value is, without telling it. */
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (Array.isArray(value)) return 'this list';
+  return typeof value === 'object' ? 'this object' : `this ${typeof value}`;
+}
+
+/**
+ * A copy of what a host has given for a principal, so that it cannot change while its call runs.
+ * @throws TypeError that names the option, the field and the fix
+ */
+function toPrincipal(given: unknown, option: string): Principal | null {
+  if (given === null || given === undefined || given === false) return null;
+  if (typeof given !== 'object') {
+    throw new TypeError(`the option ${option} must give { userId }, or null for nobody, not ${kindOf(given)}`);
+  }
+  const principal: Record<string, unknown> = { ...given };
+  for (const [name, [is, must]] of Object.entries(rules)) {
+    const value = (given as Fields)[name as keyof Principal];
+    if (!is(value))
+      throw new TypeError(`the option ${option} gave a principal whose ${name} ${must}, not ${kindOf(value)}`);
+    if (value !== undefined) principal[name] = Array.isArray(value) ? [...value] : value;
+  }
+  return principal as unknown as Principal;
+}
+
+/** A host's function that says whose request it is, with its result checked as a whole, once. */
+export function checkedAuthenticate(option: string, authenticate: Authenticate): Authenticate {
+  return async (req) => toPrincipal(await authenticate(req), option);
+}

@@ -1,0 +1,138 @@
+import { isAscii, isUtf8 } from 'node:buffer';
+import { type ErrorCode, GatewayError } from '../../../errors.ts';
+import { expectation, resolved } from '../../../openapi/describe-schema.ts';
+import type { Spec, SpecSchema } from '../../../openapi/spec.ts';
+import type { Route } from '../../routes.ts';
+import type { Form, FormPart } from './form.ts';
+
+/** Holds a form against its operation. @throws GatewayError `missing_required_parameter`, `invalid_type`, … with `param` */
+export type CheckForm = (route: Route, form: Form) => void;
+
+/** A field that openapi.yaml describes. */
+interface Property {
+  readonly name: string;
+  readonly schema: SpecSchema;
+  /** A file; anything else is text. */
+  readonly binary: boolean;
+  /** Whether it may be given several times: `image`, `image[]`. */
+  readonly list: boolean;
+}
+
+interface FormSchema {
+  readonly properties: ReadonlyMap<string, Property>;
+  readonly required: readonly string[];
+}
+
+function refuse(code: ErrorCode, param: string, problem: string): never {
+  throw new GatewayError(code, `${param}: ${problem}`, { param });
+}
+
+function toProperty(spec: Spec, name: string, given: SpecSchema): Property {
+  const schema = resolved(spec, given);
+  const forms = (schema.oneOf ?? schema.anyOf ?? [schema]) as readonly SpecSchema[];
+  return {
+    name,
+    schema,
+    binary: forms.some(({ format }) => format === 'binary'),
+    list: forms.some(({ type }) => type === 'array'),
+  };
+}
+
+function formSchema(spec: Spec, { description }: Route): FormSchema | undefined {
+  const given = description.requestBody?.content['multipart/form-data']?.schema;
+  if (!given) return undefined;
+  const { properties, required = [] } = resolved(spec, given) as { properties?: object; required?: readonly string[] };
+  const entries = Object.entries({ ...Object.fromEntries(required.map((name) => [name, {}])), ...properties });
+  return { properties: new Map(entries.map(([name, schema]) => [name, toProperty(spec, name, schema)])), required };
+}
+
+function decoded(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return refuse('invalid_value', 'name', 'has a % in the name of a field that encodes no character');
+  }
+}
+
+/** The field that a part gives; `undefined` for one that openapi.yaml does not know. */
+function propertyOf({ name }: FormPart, { properties }: FormSchema): Property | undefined {
+  const exact = properties.get(name);
+  if (exact) return exact;
+  const plain = decoded(name);
+  // some readers take these for the field itself
+  const base = (/^[^[.]*/.exec(plain)?.[0] ?? '').toLowerCase();
+  const similar = [...properties.values()].find((property) => property.name.toLowerCase() === base);
+  if (similar?.list && new RegExp(`^${similar.name}\\[\\d*\\]$`).test(plain)) return similar;
+  if (similar) refuse('unknown_parameter', name, `is too much like '${similar.name}': write '${similar.name}'`);
+  if (base === '_charset_') refuse('invalid_value', name, 'must be left out; forms are UTF-8');
+  return undefined;
+}
+
+const textType = /^text\/plain(?:; ?charset=("?)(?:utf-?8|us-ascii|(iso-8859-1))\1)?$/;
+
+/** The bytes of a text, when every reader gets the same from them. @throws GatewayError `invalid_type`, `invalid_encoding` */
+function contentOf({ name, schema }: Property, { type = 'text/plain', filename, start, end }: FormPart, bytes: Buffer) {
+  if (filename !== undefined) refuse('invalid_type', name, 'must be a field of the form, and not a file');
+  const [plain, , latin1] = textType.exec(type) ?? [];
+  // a text might be quoted in JSON
+  if (plain === undefined && (type !== 'application/json' || schema.type === 'string')) {
+    refuse('invalid_type', name, 'must be sent as text/plain, or without a Content-Type');
+  }
+  const content = bytes.subarray(start, end);
+  const byteOrderMark = content[0] === 0xef && content[1] === 0xbb && content[2] === 0xbf;
+  if (byteOrderMark || !(latin1 ? isAscii(content) : isUtf8(content))) {
+    refuse('invalid_encoding', name, 'must be UTF-8, without a byte order mark');
+  }
+  return content;
+}
+
+/** A text has many forms; what else a field may be is written in one way. */
+const written: Readonly<Record<string, RegExp>> = {
+  integer: /^-?(?:0|[1-9]\d{0,8})$/,
+  number: /^-?(?:0|[1-9]\d{0,8})(?:\.\d{1,9})?$/,
+  boolean: /^(?:true|false)$/,
+};
+
+/** Whether a text has as many characters as it may have, counted as JSON schema does. Long ones are not decoded for it. */
+function fits(content: Buffer, { minLength = 0, maxLength }: { minLength?: number; maxLength?: number }): boolean {
+  if (maxLength === undefined) return content.length >= minLength;
+  if (content.length > 4 * maxLength) return false;
+  const { length } = [...content.toString('utf8')];
+  return length >= minLength && length <= maxLength;
+}
+
+function checkText(spec: Spec, property: Property, part: FormPart, bytes: Buffer): void {
+  const { name, schema } = property;
+  const content = contentOf(property, part, bytes);
+  const pattern = written[String(schema.type)];
+  const isWritten = pattern === undefined || pattern.test(content.toString('latin1', 0, 32));
+  if (isWritten && fits(content, schema)) return;
+  refuse(isWritten ? 'invalid_value' : 'invalid_type', name, `must be ${expectation(spec, schema)}`);
+}
+
+/**
+ * Makes what holds forms against openapi.yaml. Fields that it does not know pass; of those it knows, each is given once,
+ * by its exact name, as a text or as a file. Every other reader then finds the same in them.
+ */
+export function createFormCheck(spec: Spec, routes: readonly Route[]): CheckForm {
+  const schemas = new Map(routes.map((route) => [route, formSchema(spec, route)]));
+  return (route, { bytes, parts }) => {
+    const schema = schemas.get(route);
+    if (!schema) return;
+    const seen = new Set<string>();
+    for (const part of parts) {
+      const property = propertyOf(part, schema);
+      if (!property) continue;
+      const { name, binary, list } = property;
+      if (seen.has(name) && !list) refuse('duplicate_parameter', name, 'is given twice');
+      if (!binary) checkText(spec, property, part, bytes);
+      // a file input that was left empty is sent without a name and without content
+      if (part.filename !== '') seen.add(name);
+    }
+    const missing = schema.required.find((name) => !seen.has(name));
+    if (missing === undefined) return;
+    const wanted = expectation(spec, schema.properties.get(missing)?.schema ?? {});
+    const kind = schema.properties.get(missing)?.binary ? 'a file' : wanted;
+    refuse('missing_required_parameter', missing, `is required, and must be ${kind}`);
+  };
+}

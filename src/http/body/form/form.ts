@@ -1,0 +1,103 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { GatewayError } from '../../../errors.ts';
+import { type PartHead, readPartHead } from './form-part.ts';
+
+/** One part of a form: its head, and where in the body its content stands. */
+export interface FormPart extends Omit<PartHead, 'length'> {
+  readonly start: number;
+  readonly end: number;
+  /** Where its Content-Length stands, which changes with its content. */
+  readonly lengthAt: number | undefined;
+}
+
+/** A form as it came: nothing of it is copied. */
+export interface Form {
+  readonly bytes: Buffer;
+  readonly parts: readonly FormPart[];
+}
+
+/** As many parts as widespread readers of forms take. */
+const partLimit = 1_000;
+/** Bytes of the head of one part. */
+const headLimit = 8 * 1024;
+
+/** Bytes that are searched in one turn of the event loop; other requests have the next. */
+const stride = 4 * 1024 * 1024;
+
+function refuse(problem: string): never {
+  throw new GatewayError('invalid_form', `The form ${problem}`);
+}
+
+const token = String.raw`[\w'+.-]{1,70}`;
+const quoted = String.raw`"[\w'()+,./:=?-]{1,70}"`;
+const charset = String.raw`(?:;[ \t]*charset=(?:utf-8|"utf-8"))?`;
+const formType = new RegExp(`^multipart/form-data${charset};[ \\t]*boundary=(${token}|${quoted})${charset}$`, 'i');
+
+/** The boundary between the parts (RFC 2046, section 5.1.1). */
+function boundaryOf(contentType: string): string {
+  const boundary = formType.exec(contentType)?.[1];
+  if (boundary !== undefined) return boundary.startsWith('"') ? boundary.slice(1, -1) : boundary;
+  throw new GatewayError(
+    'invalid_form',
+    'content-type: must be multipart/form-data; boundary=… with a boundary of 1 to 70 letters, digits and marks, and nothing else',
+    { param: 'content-type' },
+  );
+}
+
+/** Whether these characters stand at a place. */
+function standsAt(bytes: Buffer, at: number, text: string): boolean {
+  return bytes.toString('latin1', at, at + text.length) === text;
+}
+
+/** Where a text begins at or after a place; -1 when nowhere. */
+async function find(bytes: Buffer, text: Buffer, from: number): Promise<number> {
+  for (let start = from; start < bytes.length; await nextTurn()) {
+    const end = start - (start % stride) + stride;
+    const at = bytes.subarray(start, end + text.length - 1).indexOf(text);
+    if (at !== -1) return start + at;
+    start = end;
+  }
+  return -1;
+}
+
+function toPart(bytes: Buffer, headStart: number, headEnd: number, end: number, number: number): FormPart {
+  const head = readPartHead(bytes.subarray(headStart, headEnd));
+  if (typeof head === 'string') refuse(`is not as every reader of it takes it: part ${number} ${head}`);
+  const start = headEnd + 4;
+  const { length, ...rest } = head;
+  if (length && Number(length.digits) !== end - start) refuse(`has a wrong Content-Length in part ${number}`);
+  return { ...rest, start, end, lengthAt: length && headStart + length.at };
+}
+
+/**
+ * Reads a form (RFC 7578) in the one form that clients write and that every reader takes alike: lines end in CRLF, nothing
+ * stands before the first boundary and after the last, and the boundary stands nowhere else. What is read here is then
+ * what the provider reads.
+ * @throws GatewayError `invalid_form`
+ */
+export async function readForm(bytes: Buffer, contentType: string): Promise<Form> {
+  const boundary = boundaryOf(contentType);
+  const pattern = Buffer.from(boundary);
+  const parts: FormPart[] = [];
+  if (!standsAt(bytes, 0, `--${boundary}`)) refuse('must begin with its boundary');
+  let at = 2 + boundary.length;
+  while (!standsAt(bytes, at, '--')) {
+    if (parts.length === partLimit) refuse(`has more than ${partLimit} parts`);
+    if (!standsAt(bytes, at, '\r\n')) refuse('must have CRLF, and nothing else, behind its boundary');
+    const headStart = at + 2;
+    const headLength = bytes.subarray(headStart, headStart + headLimit).indexOf('\r\n\r\n');
+    if (headLength === -1) refuse(`has a part whose head has no end, or more than ${headLimit} bytes`);
+    const headEnd = headStart + headLength;
+    const next = await find(bytes, pattern, headEnd + 4);
+    if (next === -1) refuse('must end in its boundary and --');
+    const end = next - 4;
+    if (end < headEnd + 4 || !standsAt(bytes, end, '\r\n--')) {
+      refuse('must have its boundary between its parts alone, in lines of their own; use another boundary');
+    }
+    parts.push(toPart(bytes, headStart, headEnd, end, parts.length + 1));
+    at = next + boundary.length;
+  }
+  const rest = bytes.length - at - 2;
+  if (rest !== 0 && !(rest === 2 && standsAt(bytes, at + 2, '\r\n'))) refuse('must end with its last boundary');
+  return { bytes, parts };
+}

@@ -1,0 +1,88 @@
+import { GatewayError } from '../../../errors.ts';
+import type { FieldSpan } from '../../operation.ts';
+import { type BodyShape, foldCase } from './body-shape.ts';
+import { type JsonBudget, tooLarge } from './budget.ts';
+import { keptIntegers, maxKeys, weights } from './limits.ts';
+
+/** An object or array that is open. */
+export class Level {
+  isArray = false;
+  shape: BodyShape | undefined;
+  /** What of it is kept; `undefined` when nothing is. */
+  kept: Record<string, unknown> | unknown[] | undefined;
+  start = 0;
+  /** How many numbers of the text stand before it. */
+  numbersBefore = 0;
+  /** The key of an object whose value comes next. */
+  key = '';
+  /** The index of the item of an array that comes next. */
+  index = 0;
+  /** How many keys an object has that is acted on. */
+  keys = 0;
+  /** The keys of an object so far, where none may be there twice. */
+  seen: Set<string> | undefined;
+  /** The items of an array as long as all are whole numbers; then -1. */
+  integers = 0;
+
+  open(isArray: boolean, shape: BodyShape | undefined, start: number, numbersBefore: number): void {
+    this.isArray = isArray;
+    this.shape = shape;
+    this.kept = shape && (isArray ? [] : {});
+    this.start = start;
+    this.numbersBefore = numbersBefore;
+    this.index = 0;
+    this.keys = 0;
+    this.seen = undefined;
+    this.integers = 0;
+  }
+}
+
+/**
+ * What is described of the value that a key of an open object has.
+ * @param fields of the described keys that came before
+ * @throws GatewayError `request_too_large`, `duplicate_parameter`, `unknown_parameter`
+ */
+export function describedKey(level: Level, key: string, fields: ReadonlyMap<string, FieldSpan>): BodyShape | undefined {
+  const { path, properties, folded } = level.shape as BodyShape;
+  const shape = properties.get(key);
+  level.key = key;
+  if (path === undefined) return shape;
+  level.keys += 1;
+  if (level.keys > maxKeys) throw tooLarge(`An object of the body has more than ${maxKeys} keys`);
+  if (shape) {
+    if (!fields.has(String(shape.path))) return shape;
+    throw new GatewayError('duplicate_parameter', `'${key}' is given twice`, { param: key });
+  }
+  const meant = folded.get(foldCase(key));
+  if (meant === undefined) return undefined;
+  // another reader might take it for the one that was checked
+  throw new GatewayError('unknown_parameter', `'${key}' differs from '${meant}' in case alone: write '${meant}'`, {
+    param: key,
+  });
+}
+
+/** Keeps a value of an open array, if it is not one of very many whole numbers. @throws GatewayError `request_too_large` */
+export function keepItem(level: Level, value: unknown, budget: JsonBudget): void {
+  const kept = level.kept as unknown[];
+  if (level.integers >= 0) {
+    if (Number.isInteger(value)) {
+      level.integers += 1;
+      if (level.integers > keptIntegers) return;
+    } else {
+      // what is wrong must stand where it stands in the body
+      budget.spend((level.integers - kept.length) * weights.scalar);
+      while (kept.length < level.integers) kept.push(0);
+      level.integers = -1;
+    }
+  }
+  budget.spendItem(value);
+  kept.push(value);
+}
+
+/** Where a value stands that is within these levels: `data.items[0]`. */
+export function pathOf(levels: readonly Level[]): string {
+  return levels.reduce((path, { isArray, index, key }) => {
+    if (isArray) return `${path}[${index}]`;
+    return path === '' ? key : `${path}.${key}`;
+  }, '');
+}

@@ -1,0 +1,103 @@
+import { isUtf8 } from 'node:buffer';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { GatewayError } from '../../../errors.ts';
+import type { FieldSpan } from '../../operation.ts';
+import type { BodyShape } from './body-shape.ts';
+import { maxDepth, maxParts } from './limits.ts';
+import { JsonScan } from './scan.ts';
+import { NotJson } from './tokens.ts';
+
+/** So many bytes are looked at in one go, then others have their turn: some milliseconds. */
+const sliceLength = 256 * 1024;
+
+/** What a relay looks at of JSON. */
+export interface Outline {
+  /** What it parses to, of that which a shape describes; strings of more than 64 bytes are `…`. */
+  readonly value: unknown;
+  /** Where the values of described keys stand, by path, as in `stream_options.include_usage`. */
+  readonly fields: ReadonlyMap<string, FieldSpan>;
+}
+
+function checkUtf8(bytes: Buffer): void {
+  if (!isUtf8(bytes)) throw new GatewayError('invalid_encoding', 'The body must be UTF-8');
+}
+
+/** Which character of a text, counted from 1, a byte belongs to. */
+function characterAt(bytes: Buffer, at: number): number {
+  let count = 1;
+  // all bytes of a character but the first start with 10 (RFC 3629, section 3)
+  for (let i = 0; i < at; i += 1) if (((bytes[i] as number) & 0xc0) !== 0x80) count += 1;
+  return count;
+}
+
+/** Where it breaks, and nothing of what is there, which may be a secret. */
+function whereItBreaks(bytes: Buffer, { at }: NotJson): string {
+  if (at < bytes.length) return `look at character ${characterAt(bytes, at)}`;
+  return bytes.length < sliceLength && bytes.toString('latin1').trim() === '' ? 'it is empty' : 'it breaks off';
+}
+
+/** @throws GatewayError where the scan does, with `invalid_json` for what is no JSON (RFC 8259) */
+function scanOn(scan: JsonScan, bytes: Buffer, until: number): boolean {
+  try {
+    return scan.run(until);
+  } catch (error) {
+    if (!(error instanceof NotJson)) throw error;
+    throw new GatewayError('invalid_json', `The body is not valid JSON: ${whereItBreaks(bytes, error)}`);
+  }
+}
+
+/**
+ * Decodes and parses a JSON body.
+ * @throws GatewayError `invalid_encoding` when the bytes are not UTF-8; `invalid_json` when they are not JSON (RFC 8259)
+ * or nest deeper than 100 levels; `request_too_large` when what they parse to is out of proportion to them;
+ * `duplicate_parameter` when one object has a key twice
+ */
+export function parseJson(bytes: Buffer): unknown {
+  checkUtf8(bytes);
+  const scan = new JsonScan(bytes);
+  scanOn(scan, bytes, bytes.length);
+  const { duplicateKey } = scan;
+  if (duplicateKey !== undefined) {
+    throw new GatewayError('duplicate_parameter', `${duplicateKey}: appears twice in the body`, {
+      param: duplicateKey,
+    });
+  }
+  return JSON.parse(bytes.toString('utf8'));
+}
+
+/**
+ * Does for a body that is only looked at and goes on as it came what {@link parseJson} does for others. Long ones are
+ * looked at in turns.
+ * @throws GatewayError the same, but `duplicate_parameter` for a described key of an object alone that is there twice, and
+ * `unknown_parameter` for one that differs from it in case, lists aside: another reader might take that value
+ */
+export async function outline(bytes: Buffer, shape: BodyShape): Promise<Outline> {
+  const isLong = bytes.length > sliceLength;
+  // joining its chunks took its time
+  if (isLong) await nextTurn();
+  checkUtf8(bytes);
+  const scan = new JsonScan(bytes, shape);
+  let until = 0;
+  do {
+    if (until > 0) await nextTurn();
+    until = Math.min(bytes.length, until + sliceLength);
+  } while (!scanOn(scan, bytes, until));
+  return scan;
+}
+
+/**
+ * Bounds what it costs to serialise again what the host has parsed.
+ * @throws GatewayError `invalid_json` when it nests deeper than 100 levels, `request_too_large` when it has too many values
+ */
+export function checkTree(value: unknown): void {
+  let left = maxParts;
+  const check = (node: unknown, levels: number): void => {
+    left -= 1;
+    if (left < 0) throw new GatewayError('request_too_large', `The body has more than ${maxParts} values`);
+    if (typeof node !== 'object' || node === null) return;
+    if (levels === 0) throw new GatewayError('invalid_json', `The body nests deeper than ${maxDepth} levels`);
+    if (Array.isArray(node)) for (const item of node) check(item, levels - 1);
+    else for (const key in node) check((node as Record<string, unknown>)[key], levels - 1);
+  };
+  check(value, maxDepth);
+}

@@ -1,0 +1,247 @@
+import { GatewayError } from '../../../errors.ts';
+import type { FieldSpan } from '../../operation.ts';
+import type { BodyShape } from './body-shape.ts';
+import { JsonBudget } from './budget.ts';
+import { describedKey, keepItem, Level, pathOf } from './level.ts';
+import { keptIntegers, keptString, maxDepth, weights } from './limits.ts';
+import {
+  endOfNumber,
+  endOfShortString,
+  isShortInteger,
+  isSpace,
+  literalAt,
+  NotJson,
+  textAt,
+  throughLongString,
+} from './tokens.ts';
+
+const quote = 0x22;
+const comma = 0x2c;
+const colon = 0x3a;
+const minus = 0x2d;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+const openBracket = 0x5b;
+const closeBracket = 0x5d;
+
+/** What may come next, beside white space. */
+const next = {
+  value: 0,
+  valueOrEnd: 1,
+  key: 2,
+  keyOrEnd: 3,
+  colon: 4,
+  commaOrEnd: 5,
+  restOfKey: 6,
+  restOfValue: 7,
+  nothing: 8,
+} as const;
+
+/**
+ * One pass over the bytes of a JSON text that checks all of it and makes a tree of what a shape describes alone: keys and
+ * values that nobody looks at, long strings and long lists of whole numbers cost no memory. What the tree takes is
+ * bounded before it exists.
+ */
+export class JsonScan {
+  /** Where the values of an object's described keys stand, by path, as in `stream_options.include_usage`. */
+  readonly fields = new Map<string, FieldSpan>();
+  /** What the shape describes of the text. */
+  value: unknown;
+  /**
+   * Without a shape, the path of the first key that one object has twice, however it is escaped: `data.items[0]`.
+   * `JSON.parse` keeps the last of two and says nothing; another reader may keep the first.
+   */
+  duplicateKey: string | undefined;
+  readonly #bytes: Buffer;
+  /** Without a shape all is weighed as what `JSON.parse` would make of it, keys are compared, and nothing is kept. */
+  readonly #weighsAll: boolean;
+  readonly #levels: Level[] = [];
+  #depth = 0;
+  #level: Level | undefined;
+  #at = 0;
+  #next: number = next.value;
+  /** Of the value that comes next. */
+  #shape: BodyShape | undefined;
+  #stringStart = 0;
+  readonly #budget: JsonBudget;
+
+  /** @param bytes valid UTF-8 */
+  constructor(bytes: Buffer, shape?: BodyShape) {
+    this.#bytes = bytes;
+    this.#shape = shape;
+    this.#weighsAll = shape === undefined;
+    this.#budget = new JsonBudget(bytes.length);
+  }
+
+  /**
+   * Goes on to about `until`.
+   * @returns whether the text is done
+   * @throws NotJson; GatewayError `invalid_json`, `request_too_large`, `duplicate_parameter`, `unknown_parameter`
+   */
+  run(until: number): boolean {
+    const bytes = this.#bytes;
+    while (this.#at < until) {
+      const byte = bytes[this.#at] as number;
+      // inside a string white space is text
+      if (byte <= 0x20 && this.#next < next.restOfKey && isSpace(byte)) this.#at += 1;
+      else this.#step(byte, until);
+    }
+    if (this.#at < bytes.length) return false;
+    if (this.#next !== next.nothing) throw new NotJson(bytes.length);
+    return true;
+  }
+
+  #step(byte: number, until: number): void {
+    const expected = this.#next;
+    if (expected === next.value) this.#readValue(byte);
+    else if (expected === next.commaOrEnd) this.#goOnWithLevel(byte, this.#level as Level);
+    else if (expected === next.key) this.#readKey(byte);
+    else if (expected === next.colon) this.#pass(byte === colon, next.value);
+    else if (expected === next.valueOrEnd) byte === closeBracket ? this.#close() : this.#readValue(byte);
+    else if (expected === next.keyOrEnd) byte === closeBrace ? this.#close() : this.#readKey(byte);
+    else if (expected === next.nothing) this.#pass(isSpace(byte), next.nothing);
+    else this.#goOnWithString(until);
+  }
+
+  #goOnWithLevel(byte: number, level: Level): void {
+    if (byte === comma) {
+      level.index += 1;
+      this.#at += 1;
+      this.#next = level.isArray ? next.value : next.key;
+    } else if (byte === (level.isArray ? closeBracket : closeBrace)) this.#close();
+    else throw new NotJson(this.#at);
+  }
+
+  #pass(isRight: boolean, then: number): void {
+    if (!isRight) throw new NotJson(this.#at);
+    this.#at += 1;
+    this.#next = then;
+  }
+
+  #readKey(byte: number): void {
+    if (byte !== quote) throw new NotJson(this.#at);
+    const start = this.#at;
+    const end = endOfShortString(this.#bytes, start);
+    if (end === -1) {
+      this.#startLongString(start, next.restOfKey);
+      return;
+    }
+    const { shape } = this.#level as Level;
+    if (shape && shape.properties.size > 0) {
+      this.#shape = describedKey(this.#level as Level, textAt(this.#bytes, start, end), this.fields);
+    }
+    this.#endKey(start, end);
+  }
+
+  #endKey(start: number, end: number): void {
+    this.#count(weights.key, this.#weighsAll);
+    if (this.#weighsAll) {
+      this.#budget.spend(end - start);
+      this.#noteKey(this.#level as Level, textAt(this.#bytes, start, end));
+    }
+    this.#at = end;
+    this.#next = next.colon;
+  }
+
+  #noteKey(level: Level, key: string): void {
+    level.key = key;
+    level.seen ??= new Set();
+    if (level.seen.has(key)) this.duplicateKey ??= pathOf(this.#levels.slice(0, this.#depth));
+    level.seen.add(key);
+  }
+
+  #readValue(byte: number): void {
+    const start = this.#at;
+    if (this.#level?.isArray) this.#shape = this.#level.shape?.items;
+    const isKept = this.#weighsAll || this.#shape !== undefined;
+    if (byte === quote) {
+      const end = endOfShortString(this.#bytes, start);
+      if (end === -1) this.#startLongString(start, next.restOfValue);
+      else this.#endString(start, end);
+    } else if (byte === openBrace || byte === openBracket) {
+      this.#open(byte === openBracket, isKept);
+    } else if (byte === minus || (byte >= 0x30 && byte <= 0x39)) {
+      this.#readNumber(start);
+    } else {
+      const { value, end } = literalAt(this.#bytes, start);
+      this.#count(weights.scalar, isKept);
+      this.#finish(value, end, start);
+    }
+  }
+
+  #readNumber(start: number): void {
+    const end = endOfNumber(this.#bytes, start);
+    this.#budget.countNumber();
+    if (this.#weighsAll) this.#budget.spend(weights.scalar);
+    const level = this.#level;
+    if (this.#shape && level && level.integers >= keptIntegers && isShortInteger(this.#bytes, start, end)) {
+      level.integers += 1;
+      this.#shape = undefined;
+    }
+    this.#finish(this.#shape && Number(this.#bytes.toString('latin1', start, end)), end, start, 1);
+  }
+
+  #startLongString(start: number, then: number): void {
+    this.#stringStart = start;
+    this.#at = start + 1;
+    this.#next = then;
+  }
+
+  #goOnWithString(until: number): void {
+    this.#at = throughLongString(this.#bytes, this.#at, until);
+    if (this.#bytes[this.#at] !== quote) return;
+    if (this.#next === next.restOfKey) this.#endKey(this.#stringStart, this.#at + 1);
+    else this.#endString(this.#stringStart, this.#at + 1);
+  }
+
+  #endString(start: number, end: number): void {
+    this.#count(weights.string, this.#weighsAll || this.#shape !== undefined);
+    if (this.#weighsAll) this.#budget.spend(end - start);
+    this.#finish(this.#shape && (end - start > keptString ? '…' : textAt(this.#bytes, start, end)), end, start);
+  }
+
+  #open(isArray: boolean, isKept: boolean): void {
+    if (this.#depth === maxDepth) {
+      throw new GatewayError('invalid_json', `The body nests deeper than ${maxDepth} levels`);
+    }
+    this.#count(weights.container, isKept);
+    // levels are used again: most bodies have few, a hostile one has a million
+    this.#levels[this.#depth] ??= new Level();
+    const level = this.#levels[this.#depth] as Level;
+    level.open(isArray, this.#shape, this.#at, this.#budget.numbers);
+    this.#depth += 1;
+    this.#level = level;
+    this.#shape = undefined;
+    this.#at += 1;
+    this.#next = isArray ? next.valueOrEnd : next.keyOrEnd;
+  }
+
+  #close(): void {
+    const { shape, kept, start, numbersBefore } = this.#level as Level;
+    this.#depth -= 1;
+    this.#level = this.#depth === 0 ? undefined : this.#levels[this.#depth - 1];
+    this.#shape = shape;
+    this.#finish(kept, this.#at + 1, start, this.#budget.numbers - numbersBefore);
+  }
+
+  /** A value of the open level has ended, or the text with it. @param numbers how many it has */
+  #finish(value: unknown, end: number, start: number, numbers = 0): void {
+    const level = this.#level;
+    const shape = this.#shape;
+    this.#at = end;
+    this.#shape = undefined;
+    this.#next = level ? next.commaOrEnd : next.nothing;
+    if (!shape) return;
+    if (!level) this.value = value;
+    else if (level.isArray) keepItem(level, value, this.#budget);
+    else {
+      if (shape.path !== undefined) this.fields.set(shape.path, { start, end, numbers });
+      (level.kept as Record<string, unknown>)[level.key] = value;
+    }
+  }
+
+  #count(weight: number, isKept: boolean): void {
+    this.#budget.countPart();
+    if (isKept) this.#budget.spend(weight);
+  }
+}

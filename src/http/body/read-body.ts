@@ -1,0 +1,172 @@
+import type { IncomingMessage } from 'node:http';
+import type { Transform } from 'node:stream';
+import { GatewayError } from '../../errors.ts';
+import type { OpenRequests } from '../open-requests.ts';
+import type { BodyReservation } from './body-memory.ts';
+import { Chunks } from './chunks.ts';
+import { decoderFor } from './inflate.ts';
+
+/** How much of a body is taken, and for how long. */
+export interface BodyLimits {
+  /** Bytes, counted before decompression and after it. */
+  readonly bytes: number;
+  /** Milliseconds from the first read to the last byte. */
+  readonly time: number;
+}
+
+/** So many bytes may come out of any compressed body, and beyond them so many for each that came in. */
+const freeOutput = 1024 * 1024;
+const largestRatio = 100;
+
+/** So many pieces may any body come in, and beyond them one for so many bytes: each costs as much as a few hundred bytes. */
+const freePieces = 10_000;
+const bytesPerPiece = 512;
+
+function tooLarge({ bytes }: BodyLimits): GatewayError {
+  return new GatewayError('request_too_large', `The body is larger than ${bytes} bytes`);
+}
+
+/** Refuses a body of more bytes than the limit. */
+export function checkSize(size: number, limits: BodyLimits): void {
+  if (size > limits.bytes) throw tooLarge(limits);
+}
+
+function badCompression(cause?: unknown): GatewayError {
+  return new GatewayError('invalid_encoding', 'The body is not what its Content-Encoding says', { cause });
+}
+
+/** One body on its way, counted as it comes. */
+class BodyReader {
+  readonly #req: IncomingMessage;
+  readonly #limits: BodyLimits;
+  readonly #reservation: BodyReservation;
+  readonly #openRequests: OpenRequests;
+  readonly #decoder: Transform | undefined;
+  readonly #resolve: (bytes: Promise<Buffer>) => void;
+  readonly #reject: (error: unknown) => void;
+  readonly #announced: number;
+  readonly #timer: NodeJS.Timeout;
+  readonly #chunks = new Chunks();
+  #received = 0;
+  #pieces = 0;
+  #isOver = false;
+
+  constructor(
+    req: IncomingMessage,
+    { limits, reservation, openRequests }: BodyBounds,
+    { resolve, reject }: { resolve: (bytes: Promise<Buffer>) => void; reject: (error: unknown) => void },
+  ) {
+    this.#req = req;
+    this.#limits = limits;
+    this.#reservation = reservation;
+    this.#openRequests = openRequests;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#announced = Number(req.headers['content-length'] ?? -1);
+    this.#decoder = decoderFor(req);
+    checkSize(this.#announced, limits);
+    this.#timer = setTimeout(this.#onTime, limits.time);
+    req.on('data', this.#onReceived);
+    req.on('close', this.#onClose);
+    if (this.#decoder) this.#decode(this.#decoder);
+    else req.on('end', this.#onEnd);
+    openRequests.bodyBegun(this.#onRefused);
+  }
+
+  #decode(decoder: Transform): void {
+    decoder.on('data', this.#onPlain);
+    decoder.on('end', this.#onEnd);
+    // stays: what the reader is not told any more, because it has given up, must not end the process
+    decoder.on('error', this.#onBadCompression);
+    this.#req.pipe(decoder);
+  }
+
+  #onReceived = (chunk: Buffer): void => {
+    this.#received += chunk.length;
+    this.#pieces += 1;
+    if (this.#pieces > freePieces + this.#received / bytesPerPiece) {
+      this.#fail(new GatewayError('request_too_large', 'The body comes in too many small pieces; send larger ones'));
+    } else if (this.#decoder) {
+      // what is compressed to nothing could be sent for ever
+      if (this.#received > this.#limits.bytes) this.#fail(tooLarge(this.#limits));
+    } else {
+      this.#onPlain(chunk);
+      // the end of a body that is all there need not be waited for
+      if (this.#received === this.#announced) this.#onEnd();
+    }
+  };
+
+  #onPlain = (chunk: Buffer): void => {
+    const length = this.#chunks.length + chunk.length;
+    try {
+      checkSize(length, this.#limits);
+      if (this.#decoder && length > freeOutput && length > largestRatio * this.#received) {
+        throw new GatewayError('request_too_large', `The body grows more than ${largestRatio}-fold when decompressed`);
+      }
+      this.#reservation.grow(chunk.length);
+      this.#chunks.add(chunk);
+    } catch (error) {
+      this.#fail(error);
+    }
+  };
+
+  #onEnd = (): void => {
+    // compressed data may end before what was sent as such does
+    if (this.#decoder && !this.#req.readableEnded) this.#fail(badCompression());
+    else if (this.#stop()) this.#resolve(this.#chunks.joined());
+  };
+
+  #onBadCompression = (error: Error): void => this.#fail(badCompression(error));
+
+  #onTime = (): void => this.#fail(new GatewayError('request_timeout', 'The body did not arrive in time'));
+
+  #onRefused = (error: GatewayError): void => this.#fail(error);
+
+  #onClose = (): void => {
+    if (!this.#req.complete) this.#fail(new Error('the client left in the middle of the body'));
+  };
+
+  #fail(error: unknown): void {
+    if (this.#stop()) this.#reject(error);
+  }
+
+  /** @returns whether it had not been stopped before */
+  #stop(): boolean {
+    if (this.#isOver) return false;
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+    this.#openRequests.bodyEnded(this.#onRefused);
+    this.#req.off('data', this.#onReceived);
+    this.#req.off('end', this.#onEnd);
+    this.#req.off('close', this.#onClose);
+    if (this.#decoder) {
+      this.#req.unpipe(this.#decoder);
+      this.#decoder.off('data', this.#onPlain);
+      this.#decoder.off('end', this.#onEnd);
+      this.#decoder.destroy();
+    }
+    return true;
+  }
+}
+
+/** What a body may take. */
+export interface BodyBounds {
+  readonly limits: BodyLimits;
+  readonly reservation: BodyReservation;
+  /** Where it is said when the gateway waits for the body no longer. */
+  readonly openRequests: OpenRequests;
+}
+
+/**
+ * Reads the whole body of a request that nobody has read yet.
+ * @throws GatewayError `request_too_large`, counted before decompression and after it, and also for a body that grows out of proportion or
+ * comes in crumbs; `request_timeout`; `invalid_encoding` for compressed data that is none; `unsupported_media_type` for an
+ * unknown compression; `rate_limit_exceeded` or `overloaded` when there is no memory for it; `shutting_down`
+ */
+export function readBody(req: IncomingMessage, bounds: BodyBounds): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    if (!req.readable) return reject(new Error('the body cannot be read any more'));
+    if (req.readableEncoding !== null) return reject(new Error('the host has set an encoding for the body'));
+    new BodyReader(req, bounds, { resolve, reject });
+  });
+}

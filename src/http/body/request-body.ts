@@ -1,0 +1,87 @@
+import type { IncomingMessage } from 'node:http';
+import { GatewayError } from '../../errors.ts';
+import type { FieldSpan } from '../operation.ts';
+import { announcesBody } from '../reply/unread-body.ts';
+import type { Route } from '../routes.ts';
+import type { BodyShape } from './json/body-shape.ts';
+import { checkTree, outline, parseJson } from './json/parse.ts';
+import { keptBody } from './kept-body.ts';
+import { bodyMediaType } from './media-type.ts';
+import { type BodyBounds, checkSize, readBody } from './read-body.ts';
+
+/** A body as an operation gets it. */
+export interface RequestBody {
+  /** The bytes, decompressed; empty where there is no body. */
+  readonly raw: Buffer;
+  /** What it parses to, for JSON; of what is relayed only that which openapi.yaml describes. */
+  readonly value?: unknown;
+  /** Where the described fields of a relayed body stand, by path. */
+  readonly fields?: ReadonlyMap<string, FieldSpan>;
+}
+
+const noBody: RequestBody = Object.freeze({ raw: Buffer.alloc(0) });
+
+type ParsedByHost = IncomingMessage & { readonly body?: unknown };
+
+/** How the body of an operation is taken. */
+export interface BodyPlan extends BodyBounds {
+  readonly route: Route;
+  /** What of a relayed body is looked at. */
+  readonly shape: BodyShape | undefined;
+  /** Told when the exact bytes are gone, because the host parsed the body without `keepRawBody`. */
+  readonly onReserialised: () => void;
+}
+
+/** The bytes of what the host has parsed, as near as they can be had. */
+function serialiseAgain(body: unknown): Buffer {
+  if (Buffer.isBuffer(body)) return body;
+  if (typeof body === 'string') return Buffer.from(body);
+  checkTree(body);
+  return Buffer.from(JSON.stringify(body));
+}
+
+/** The bytes of a body that the host has read. */
+function takeFromHost(req: ParsedByHost, kept: Buffer | undefined, { reservation, onReserialised }: BodyPlan): Buffer {
+  if (!kept && req.body === undefined) {
+    throw new Error('the host has read the body and left nothing of it: mount the gateway before what reads it');
+  }
+  if (!kept) onReserialised();
+  const bytes = kept ?? serialiseAgain(req.body);
+  reservation.grow(bytes.length);
+  return bytes;
+}
+
+/** Takes the body from wherever it is: kept by the host, parsed by it, or still to be read. */
+async function takeBytes(req: IncomingMessage, plan: BodyPlan): Promise<Buffer> {
+  const kept = keptBody(req);
+  return kept || req.readableDidRead ? takeFromHost(req, kept, plan) : readBody(req, plan);
+}
+
+/**
+ * Reads the body of a request, whoever may have read it before, and parses it once.
+ * An operation that takes none has it read and dropped, under the same limits.
+ * @throws GatewayError `missing_required_parameter`, `unsupported_media_type`, `request_too_large`, `request_timeout`,
+ * `invalid_encoding`, `invalid_json`, `duplicate_parameter`, `unknown_parameter`, `rate_limit_exceeded`, `overloaded`
+ */
+export async function takeBody(req: IncomingMessage, plan: BodyPlan): Promise<RequestBody> {
+  const { route, shape } = plan;
+  const takesBody = route.mediaTypes.size > 0;
+  const missing = (): RequestBody => {
+    if (route.bodyRequired) throw new GatewayError('missing_required_parameter', 'This request needs a body');
+    return noBody;
+  };
+
+  if (!announcesBody(req)) return missing();
+  if (!takesBody && req.readableDidRead) return noBody;
+  const mediaType = takesBody ? bodyMediaType(req, route.mediaTypes) : '';
+  const raw = await takeBytes(req, plan);
+  checkSize(raw.length, plan.limits);
+  if (!takesBody) return noBody;
+  if (raw.length === 0) return missing();
+  if (mediaType !== 'application/json') return { raw };
+  if (shape) {
+    const { value, fields } = await outline(raw, shape);
+    return { raw, value, fields };
+  }
+  return { raw, value: parseJson(raw) };
+}

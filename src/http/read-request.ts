@@ -1,0 +1,115 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Spec } from '../openapi/spec.ts';
+import type { Logger } from '../options/options.ts';
+import { type Caller, CheckedCall } from './api-request.ts';
+import { BodyMemory, type BodyReservation } from './body/body-memory.ts';
+import { createFormCheck } from './body/form/check-form.ts';
+import { readForm } from './body/form/form.ts';
+import { type BodyShape, bodyShape } from './body/json/body-shape.ts';
+import type { BodyLimits } from './body/read-body.ts';
+import { type RequestBody, takeBody } from './body/request-body.ts';
+import type { OpenRequests } from './open-requests.ts';
+import type { Call } from './operation.ts';
+import { isRelayed, type Route } from './routes.ts';
+import { checkKnown, parseQuery } from './validation/query.ts';
+import { checkStorable } from './validation/storable.ts';
+import { createValidator } from './validation/validate.ts';
+
+/** Reads, parses and validates the rest of a request. */
+export type ReadCall = (req: IncomingMessage, res: ServerResponse, found: Found) => Promise<Call>;
+
+/** What a request is for, and who makes it. */
+export interface Found {
+  readonly route: Route;
+  readonly caller: Caller;
+}
+
+/** What {@link createCallReader} needs. */
+export interface CallReaderDependencies {
+  readonly spec: Spec;
+  readonly routes: readonly Route[];
+  readonly relayedLimits: BodyLimits;
+  readonly otherLimits: BodyLimits;
+  /** Bytes of all bodies held at once. */
+  readonly bodyMemory: number;
+  readonly openRequests: OpenRequests;
+  readonly logger: Logger;
+}
+
+/** Whether an operation takes nothing but forms, which are held against openapi.yaml by themselves. */
+function isUploadOnly({ mediaTypes }: Route): boolean {
+  return mediaTypes.size > 0 && !mediaTypes.has('application/json');
+}
+
+function jsonShape(spec: Spec, { description }: Route): BodyShape | undefined {
+  const schema = description.requestBody?.content['application/json']?.schema;
+  return schema && bodyShape(spec, schema);
+}
+
+/**
+ * Makes the function that turns a request into a checked call. What is relayed may have fields that openapi.yaml does not
+ * know, and any query, for the provider may know them; anything else may not.
+ */
+export async function createCallReader(deps: CallReaderDependencies): Promise<ReadCall> {
+  const { spec, routes, openRequests, logger } = deps;
+  const relayedRoutes = routes.filter((route) => isRelayed(route) && !isUploadOnly(route));
+  const others = routes.filter((route) => !isRelayed(route));
+  const checkForm = createFormCheck(spec, routes);
+  const validateRelayed = await createValidator(spec, relayedRoutes);
+  const validateOthers = await createValidator(spec, others);
+
+  const shapes = new Map(relayedRoutes.map((route) => [route, jsonShape(spec, route)]));
+  const memory = new BodyMemory(deps.bodyMemory);
+
+  let warned = false;
+  const onReserialised = (): void => {
+    if (warned) return;
+    warned = true;
+    logger.warn(
+      'the host parses bodies before the gateway; express.json({ verify: keepRawBody }) would keep them exact',
+    );
+  };
+
+  async function take(req: IncomingMessage, route: Route, reservation: BodyReservation): Promise<RequestBody> {
+    const limits = isRelayed(route) ? deps.relayedLimits : deps.otherLimits;
+    try {
+      return await takeBody(req, {
+        route,
+        limits,
+        reservation,
+        openRequests,
+        shape: shapes.get(route),
+        onReserialised,
+      });
+    } catch (error) {
+      // nothing of a refused body is held, however long its answer takes
+      reservation.release();
+      throw error;
+    }
+  }
+
+  return async function readCall(req, res, { route, caller }) {
+    const relayed = isRelayed(route);
+    const reservation = memory.open(caller.principal.userId);
+    res.once('close', () => reservation.release());
+    const body = await take(req, route, reservation);
+    const { raw, value } = body;
+    const { params } = caller;
+    const { headers } = req;
+    const query = parseQuery(req.url ?? '');
+    // what an operation takes is JSON or a form
+    const form =
+      relayed && value === undefined && raw.length > 0 ? await readForm(raw, headers['content-type'] ?? '') : undefined;
+
+    if (!relayed) {
+      checkStorable(value);
+      checkKnown(query, route.query);
+      await validateOthers(route, { params, headers, body: value, query });
+    } else if (form) {
+      checkForm(route, form);
+    } else {
+      await validateRelayed(route, { params, headers, body: value, query: {} });
+    }
+    return new CheckedCall(caller, { query, headers, body: form ? { ...body, form } : body, reservation });
+  };
+}

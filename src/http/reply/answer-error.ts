@@ -1,0 +1,82 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { describeThrown } from '../../errors.ts';
+import type { Logger } from '../../options/options.ts';
+import { readError } from './read-error.ts';
+import { sendReply } from './reply.ts';
+
+/** Request headers whose values an error's text might quote. */
+const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie', 'x-api-key'] as const;
+
+/** The credentials of a request, one by one, longest first. */
+function credentialsOf(req: IncomingMessage): string[] {
+  return credentialHeaders
+    .flatMap((name) => String(req.headers[name] ?? '').split(/[\s;,]+/))
+    .filter((part) => part.length >= 8)
+    .sort((a, b) => b.length - a.length);
+}
+
+function redact(text: string, secrets: readonly string[]): string {
+  return secrets.reduce((redacted, secret) => redacted.replaceAll(secret, '[redacted]'), text);
+}
+
+function stackOf(thrown: unknown): string | undefined {
+  try {
+    return thrown instanceof Error ? String(thrown.stack ?? '') : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * What a log may hold of an error: name, message and stack, never its other properties (an HTTP client's error
+ * carries the whole request), and none of the caller's credentials.
+ */
+function loggable(thrown: unknown, req: IncomingMessage): Record<string, unknown> {
+  const secrets = credentialsOf(req);
+  const stack = stackOf(thrown);
+  return {
+    error: redact(describeThrown(thrown), secrets),
+    ...(stack !== undefined && { stack: redact(stack, secrets) }),
+  };
+}
+
+/** What {@link answerError} needs to know about the request beside itself. */
+export interface ErrorContext {
+  readonly requestId: string;
+  readonly logger: Logger;
+}
+
+/**
+ * Answers an error, whatever was thrown: a GatewayError as itself, anything else as `internal_error`, told to the log
+ * and not to the client. An answer that has begun already cannot turn into another: its connection is cut, so that nobody
+ * takes the half for the whole. Never throws.
+ */
+export function answerError(
+  req: IncomingMessage,
+  res: ServerResponse,
+  thrown: unknown,
+  { requestId, logger }: ErrorContext,
+): void {
+  const { status, code, body, headers, cause, flaw } = readError(thrown);
+  if (status === 500 || flaw !== undefined) {
+    logger.error('a request failed', { requestId, code, ...(flaw && { flaw }), ...loggable(cause, req) });
+  }
+  if (res.writableEnded) return;
+  try {
+    if (res.headersSent) res.destroy();
+    else sendReply(req, res, { status, body, headers });
+  } catch (error) {
+    // what else has its hands on this answer does not let it out
+    logger.error('an error could not be answered', { requestId, ...loggable(error, req) });
+    res.destroy();
+  }
+}
+
+/** Whether a host has answered a request itself and then called `next()`; such an answer is left alone. */
+export function isAnswered(res: ServerResponse, logger: Logger): boolean {
+  if (!res.headersSent) return false;
+  logger.error(
+    'a request was answered already when it came to the gateway; the host must not call next() after answering',
+  );
+  return true;
+}

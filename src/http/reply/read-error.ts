@@ -1,0 +1,88 @@
+import { validateHeaderName, validateHeaderValue } from 'node:http';
+import {
+  describeThrown,
+  type ErrorBody,
+  type ErrorCode,
+  errorStatus,
+  errorType,
+  isErrorCode,
+  isGatewayError,
+} from '../../errors.ts';
+
+/** An error as it is answered: what could be read of whatever was thrown. */
+export interface AnswerableError {
+  readonly status: number;
+  readonly code: ErrorCode;
+  readonly body: ErrorBody;
+  readonly headers: Readonly<Record<string, string>>;
+  /** What lies beneath, for the log. */
+  readonly cause: unknown;
+  /** What is wrong with the error itself, for the host to mend. */
+  readonly flaw?: string;
+}
+
+/** Headers that the answer has of its own; others of these would make it unreadable. */
+const ownHeaders = new Set(['content-length', 'content-type', 'content-encoding', 'transfer-encoding', 'trailer']);
+
+function isSendable(name: string, value: unknown): boolean {
+  try {
+    validateHeaderName(name);
+    validateHeaderValue(name, value as string);
+    return (typeof value === 'string' || typeof value === 'number') && !ownHeaders.has(name.toLowerCase());
+  } catch {
+    return false;
+  }
+}
+
+function internalError(thrown: unknown, flaw?: string): AnswerableError {
+  const code = 'internal_error';
+  const status = errorStatus[code];
+  const message = 'The gateway failed; quote the x-request-id when you ask about it';
+  return {
+    status,
+    code,
+    body: { error: { message, type: errorType(status), param: null, code } },
+    headers: {},
+    cause: thrown,
+    ...(flaw !== undefined && { flaw }),
+  };
+}
+
+/** The fields of a GatewayError, of this copy of the package or of another, as they may be where types are not checked. */
+type Claimed = { readonly [Name in 'code' | 'message' | 'param' | 'headers' | 'cause']?: unknown };
+
+function readGatewayError({ code, message, param, headers, cause }: Claimed, thrown: unknown): AnswerableError {
+  if (!isErrorCode(code)) {
+    return internalError(thrown, `a GatewayError has the code ${describeThrown(code)}, which is none of ErrorCode`);
+  }
+  const given = Object.entries((headers ?? {}) as Record<string, unknown>);
+  const unsendable = given.filter(([name, value]) => !isSendable(name, value)).map(([name]) => name);
+  const sendable = given.filter(([name]) => !unsendable.includes(name)).map(([name, value]) => [name, String(value)]);
+  const status = errorStatus[code];
+  const told = typeof message === 'string' ? message : '';
+  return {
+    status,
+    code,
+    body: {
+      error: { message: told, type: errorType(status), param: typeof param === 'string' ? param : null, code },
+    },
+    // RFC 9110, section 11.6.1: every 401 says how to authenticate
+    headers: { ...(status === 401 && { 'www-authenticate': 'Bearer' }), ...Object.fromEntries(sendable) },
+    cause: cause ?? thrown,
+    ...(unsendable.length > 0 && {
+      flaw: `a GatewayError has headers that cannot be sent and were left out: ${unsendable.join(', ')}`,
+    }),
+  };
+}
+
+/**
+ * Reads whatever was thrown, by whomever: a GatewayError as itself, as far as it can be sent, anything else as
+ * `internal_error`. Never throws.
+ */
+export function readError(thrown: unknown): AnswerableError {
+  try {
+    return isGatewayError(thrown) ? readGatewayError(thrown, thrown) : internalError(thrown);
+  } catch {
+    return internalError(thrown, 'what was thrown cannot be read');
+  }
+}

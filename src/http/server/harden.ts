@@ -1,0 +1,81 @@
+import type { Server } from 'node:http';
+import { GatewayError } from '../../errors.ts';
+import { answerClientErrors, answerUnknownExpectations } from './client-errors.ts';
+
+/** What {@link hardenServer} sets. Durations are milliseconds. */
+export interface HardenOptions {
+  /** From the connection, or the request before, to the end of a request's head. @default 10_000 (Node: 60_000) */
+  readonly headersTimeout?: number;
+  /**
+   * To the end of a request's body. Longer than the gateway's own 120 s for a body, whose answer says more.
+   * Does not bound how long an answer takes: streams may run on. @default 130_000 (Node: 300_000)
+   */
+  readonly requestTimeout?: number;
+  /** How often connections are held against these two. @default 2_000 (Node: 30_000) */
+  readonly connectionsCheckingInterval?: number;
+  /** How long a connection is kept for another request. @default 5_000 (Node: the same) */
+  readonly keepAliveTimeout?: number;
+  /** Headers of one request; the rest is dropped. @default 100 (Node: 2_000) */
+  readonly maxHeadersCount?: number;
+  /** Connections at once; further ones are closed as they come. @default 10_000 (Node: no limit) */
+  readonly maxConnections?: number;
+}
+
+const defaults: Required<HardenOptions> = {
+  headersTimeout: 10_000,
+  requestTimeout: 130_000,
+  connectionsCheckingInterval: 2_000,
+  keepAliveTimeout: 5_000,
+  maxHeadersCount: 100,
+  maxConnections: 10_000,
+};
+
+function refuse(name: string, reason: string): never {
+  throw new GatewayError('invalid_options', `${name}: ${reason}`, { param: name });
+}
+
+function check(options: Required<HardenOptions>): void {
+  for (const [name, value] of Object.entries(options)) {
+    if (!Object.hasOwn(defaults, name)) {
+      refuse(name, `is not an option; there are ${Object.keys(defaults).join(', ')}`);
+    }
+    if (!Number.isSafeInteger(value) || value < 1) {
+      refuse(name, `must be a whole number, 1 or more, not ${String(value)}`);
+    }
+  }
+  if (options.headersTimeout > options.requestTimeout) refuse('headersTimeout', 'must not be above requestTimeout');
+}
+
+/**
+ * Answers `Expect: 100-continue` (RFC 9110, section 10.1.1) when somebody begins to read the body: by then the gateway knows
+ * whose request it is and how long the body will be. Node by itself says to everybody at once that the body may come.
+ */
+function continueWhenRead(server: Server): void {
+  if (server.listenerCount('checkContinue') > 0) return;
+  server.on('checkContinue', (req, res) => {
+    req.once('resume', () => {
+      if (!res.headersSent) res.writeContinue();
+    });
+    server.emit('request', req, res);
+  });
+}
+
+/**
+ * Bounds what slow and greedy clients can take of a server: a request's head and body must arrive in time, or the
+ * connection is answered 408 and closed, and a client that asks first sends no body that is refused. What Node refuses by
+ * itself (400, 408, 413, 417, 431) is answered with a JSON body; listeners of yours for `clientError`, `checkExpectation` and
+ * `checkContinue` are left to do that instead. Call it before `server.listen()`:
+ * `hardenServer(createServer(app)).listen(3000)`.
+ * @returns the same server
+ * @throws GatewayError `invalid_options`, also for a server that listens already, whose checks have begun
+ */
+export function hardenServer<S extends Server>(server: S, options: HardenOptions = {}): S {
+  const settings = { ...defaults, ...options };
+  check(settings);
+  if (server.listening) refuse('server', 'listens already; harden it before server.listen()');
+  continueWhenRead(server);
+  answerClientErrors(server);
+  answerUnknownExpectations(server);
+  // connectionsCheckingInterval is read when the server starts to listen, though only createServer's options document it
+  return Object.assign(server, settings);
+}

@@ -1,0 +1,82 @@
+import { type ErrorCode, GatewayError } from '../../errors.ts';
+import { expectation, schemaAt } from '../../openapi/describe-schema.ts';
+import type { Spec, SpecSchema } from '../../openapi/spec.ts';
+import type { Route } from '../routes.ts';
+
+/** One thing the validator found wrong. */
+export interface Finding {
+  /** A JSON pointer that starts with where it looked: `/body/events/0`, `/query/limit`. */
+  readonly path: string;
+  readonly message: string;
+  /** The JSON schema keyword that failed, before a dot: `required.openapi.validation`. */
+  readonly errorCode?: string;
+}
+
+const codes: Readonly<Record<string, ErrorCode>> = {
+  required: 'missing_required_parameter',
+  minProperties: 'missing_required_parameter',
+  additionalProperties: 'unknown_parameter',
+  unevaluatedProperties: 'unknown_parameter',
+  type: 'invalid_type',
+};
+
+/** Of several findings about one value the last says most: that no alternative of it fits. */
+const alternatives: ReadonlySet<string> = new Set(['anyOf', 'oneOf']);
+
+/** What the validator refuses without a keyword is an empty query parameter. */
+function keywordOf({ errorCode = 'minLength' }: Finding): string {
+  return errorCode.split('.')[0] as string;
+}
+
+/** `events/0/name` as people write it: `events[0].name`. */
+function toParam(path: readonly string[]): string {
+  return path.map((key, i) => (/^\d+$/.test(key) && i > 0 ? `[${key}]` : `${i > 0 ? '.' : ''}${key}`)).join('');
+}
+
+function toPath(pointer: string): string[] {
+  return pointer.split('/').map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
+/** Of two equal items the validator names the list, and tells in words which two; the later one is to blame. */
+function pathOf({ path, message }: Finding, keyword: string): string[] {
+  const twins = keyword === 'uniqueItems' ? (message.match(/\d+/g) ?? []) : [];
+  const later = twins.length === 2 ? [String(Math.max(...twins.map(Number)))] : [];
+  return [...toPath(path), ...later];
+}
+
+/** What an operation says about its body or its parameters, as one object schema. */
+function schemaOf({ description, parameters }: Route, location: string): SpecSchema | undefined {
+  if (location === 'body') return description.requestBody?.content['application/json']?.schema;
+  return { properties: Object.fromEntries(parameters.map(({ name, schema }) => [name, schema])) };
+}
+
+function sentence(spec: Spec, root: SpecSchema | undefined, path: readonly string[], keyword: string): string {
+  const wanted = expectation(spec, schemaAt(spec, root, path));
+  switch (keyword) {
+    case 'required':
+      return wanted === '' ? 'is required' : `is required, and must be ${wanted}`;
+    case 'additionalProperties':
+    case 'unevaluatedProperties': {
+      const known = Object.keys(schemaAt(spec, root, path.slice(0, -1)).properties ?? {});
+      return `is not a parameter of this operation; ${known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`}`;
+    }
+    case 'minProperties':
+      return `must have at least one of ${Object.keys(schemaAt(spec, root, path).properties ?? {}).join(', ')}`;
+    case 'uniqueItems':
+      return 'is the same as an item before it';
+    default:
+      return wanted === '' ? 'is not what openapi.yaml asks for' : `must be ${wanted}`;
+  }
+}
+
+/** Turns what the validator found into the one error that is answered, in our codes and without its jargon. */
+export function invalidRequest(spec: Spec, route: Route, findings: readonly Finding[]): GatewayError {
+  const finding = findings.findLast((found) => alternatives.has(keywordOf(found))) ?? (findings[0] as Finding);
+  const keyword = keywordOf(finding);
+  const [, location = '', ...path] = pathOf(finding, keyword);
+  const code = codes[keyword] ?? 'invalid_value';
+  const text = sentence(spec, schemaOf(route, location), path, keyword);
+  if (path.length === 0) return new GatewayError(code, `The ${location} ${text}`);
+  const param = toParam(path);
+  return new GatewayError(code, `${param}: ${text}`, { param });
+}

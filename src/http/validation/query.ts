@@ -1,0 +1,31 @@
+import { GatewayError } from '../../errors.ts';
+
+/**
+ * The query of a URL, each parameter once. The host's own `query parser` setting has no say in it.
+ * @throws GatewayError `duplicate_parameter` for a parameter that is there twice
+ */
+export function parseQuery(url: string): Record<string, unknown> {
+  const start = url.indexOf('?');
+  const query: Record<string, unknown> = Object.create(null);
+  if (start === -1) return query;
+  for (const [name, value] of new URLSearchParams(url.slice(start))) {
+    if (name in query) {
+      throw new GatewayError('duplicate_parameter', `${name}: appears twice in the query`, { param: name });
+    }
+    query[name] = value;
+  }
+  return query;
+}
+
+/**
+ * Refuses a query parameter that an operation does not have.
+ * @throws GatewayError `unknown_parameter`
+ */
+export function checkKnown(query: Readonly<Record<string, unknown>>, known: readonly string[]): void {
+  const unknown = Object.keys(query).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  const takes = known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`;
+  throw new GatewayError('unknown_parameter', `${unknown}: is not a parameter of this operation; ${takes}`, {
+    param: unknown,
+  });
+}

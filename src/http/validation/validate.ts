@@ -1,0 +1,121 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { middleware } from 'express-openapi-validator';
+import { GatewayError } from '../../errors.ts';
+import { referredTo } from '../../openapi/describe-schema.ts';
+import type { Spec } from '../../openapi/spec.ts';
+import type { Route } from '../routes.ts';
+import { type Finding, invalidRequest } from './invalid-request.ts';
+
+/** What of a request is held against openapi.yaml. */
+export interface Candidate {
+  readonly params: Readonly<Record<string, string>>;
+  /** Parameters of the operation alone: the validator makes objects of names with brackets in them. */
+  readonly query: Record<string, unknown>;
+  readonly headers: IncomingHttpHeaders;
+  /** Parsed JSON; `undefined` where there is none. */
+  readonly body: unknown;
+}
+
+/**
+ * Holds a request against its operation. Numbers in `query` are numbers afterwards.
+ * @throws GatewayError `missing_required_parameter`, `unknown_parameter`, `invalid_type` or `invalid_value`, with `param`
+ */
+export type Validate = (route: Route, candidate: Candidate) => Promise<void>;
+
+type Step = (req: object, res: object, next: (error?: unknown) => void) => void;
+
+const parameter = /\{(\w+)\}/g;
+
+/** The validator asks these of the app it thinks it is in; case and trailing slash were settled before. */
+const app = Object.freeze({ enabled: () => false, param() {} });
+
+/** A request as the validator sees it, and what it notes there of the route. */
+type Checked = Record<string, unknown> & { openapi?: object };
+
+/**
+ * A request of our own making, so that the host's stays as it is. The validator compiles and keeps one schema for every
+ * Content-Type it sees, parameters included, so it sees one. The path is made again with its slashes encoded,
+ * and the query is left out of it, for the validator refuses characters there that URLs may have.
+ */
+function toRequest({ method, path, headers: names }: Route, { params, query, headers, body }: Candidate): Checked {
+  const url = path.replace(parameter, (_, name: string) => encodeURIComponent(params[name] ?? ''));
+  const shown: Record<string, unknown> = { 'content-type': 'application/json' };
+  for (const name of names) if (headers[name] !== undefined) shown[name] = headers[name];
+  return { app, method, url, originalUrl: url, path: url, baseUrl: '', headers: shown, params: {}, query, body };
+}
+
+function run(steps: readonly Step[], req: object): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const step = (i: number, error?: unknown): void => {
+      const current = steps[i];
+      if (error !== undefined) reject(error);
+      else if (!current) resolve();
+      else current(req, {}, (thrown) => step(i + 1, thrown));
+    };
+    step(0);
+  });
+}
+
+function findingsOf(error: unknown): readonly Finding[] | undefined {
+  const { status, errors } = error as { status?: number; errors?: Finding[] };
+  return status === 400 && errors && errors.length > 0 ? errors : undefined;
+}
+
+/** Compiles every schema, so that no request waits for it and a broken document is known before the first. */
+async function compile(validate: Validate, routes: readonly Route[]): Promise<void> {
+  for (const route of routes) {
+    const params = Object.fromEntries([...route.path.matchAll(parameter)].map(([, name]) => [name, '-']));
+    try {
+      await validate(route, { params, query: {}, headers: {}, body: undefined });
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+    }
+  }
+}
+
+/** The part of openapi.yaml that requests are held against; what is said about answers only costs time and memory. */
+function requestSide(spec: Spec, routes: readonly Route[]): object {
+  const paths: Record<string, Record<string, unknown>> = {};
+  for (const { path, method, description } of routes) {
+    paths[path] ??= { parameters: spec.paths[path]?.parameters ?? [] };
+    paths[path][method.toLowerCase()] = { ...description, responses: {} };
+  }
+  const { parameters = {}, requestBodies = {} } = spec.components;
+  const schemas = referredTo([paths, parameters, requestBodies], spec.components.schemas);
+  return { openapi: spec.openapi, info: spec.info, paths, components: { schemas, parameters, requestBodies } };
+}
+
+/**
+ * Makes a validator for some routes. Each request pays for every path in it, so the relay has one of its own.
+ */
+export async function createValidator(spec: Spec, routes: readonly Route[]): Promise<Validate> {
+  const steps = middleware({
+    // biome-ignore lint/suspicious/noExplicitAny: the validator's own type of a document knows less than 3.1
+    apiSpec: requestSide(spec, routes) as any,
+    useRequestUrl: true,
+    validateApiSpec: false,
+    validateSecurity: false,
+    validateResponses: false,
+    fileUploader: false,
+  }) as unknown as readonly Step[];
+
+  // the steps before the last find the route by its URL and note it on the request, which is needed once for each
+  const lastStep = steps.slice(-1);
+  const noted = new Map<Route, object>();
+
+  const validate: Validate = async (route, candidate) => {
+    const req = toRequest(route, candidate);
+    const known = noted.get(route);
+    if (known) req.openapi = { ...known, pathParams: candidate.params };
+    try {
+      await run(known ? lastStep : steps, req);
+    } catch (error) {
+      const findings = findingsOf(error);
+      throw findings ? invalidRequest(spec, route, findings) : error;
+    } finally {
+      if (!known && req.openapi) noted.set(route, req.openapi);
+    }
+  };
+  await compile(validate, routes);
+  return validate;
+}

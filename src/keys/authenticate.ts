@@ -1,0 +1,40 @@
+import type { Principal } from '../http/operation.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import { isUnavailableError } from '../mongo/unavailable.ts';
+import type { KeyService } from './service.ts';
+
+/** How long a model call waits for the database to say whether a key that was checked before is still good. Milliseconds. */
+const longestCheck = 1_000;
+/** How long any other request does, which needs the rest of its time for what it asks for. Milliseconds. */
+const longestLookUp = 1_500;
+
+export interface RecogniseDeps {
+  readonly keys: Pick<KeyService, 'authenticate' | 'recogniseCached' | 'recall'>;
+  readonly database: Pick<DatabaseAccess, 'isUnavailable' | 'run'>;
+}
+
+/** Says whose key it is; `null` where it is nobody's, or not good. */
+export type Recognise = (token: string, isModelCall: boolean) => Promise<Principal | null>;
+
+/**
+ * Recognises keys however the database is: model calls go on with keys that were checked within the grace period,
+ * everything else needs the database anyway.
+ */
+export function createRecognise({ keys, database }: RecogniseDeps): Recognise {
+  async function checkAgain(token: string, known: Principal): Promise<Principal | null> {
+    try {
+      return await database.run(() => keys.authenticate(token), longestCheck);
+    } catch (error) {
+      if (isUnavailableError(error)) return known;
+      throw error;
+    }
+  }
+
+  return async function recognise(token, isModelCall) {
+    const known = isModelCall ? keys.recall(token) : undefined;
+    if (known === null || (known && database.isUnavailable)) return known;
+    const cached = keys.recogniseCached(token);
+    if (cached !== undefined) return cached;
+    return known ? checkAgain(token, known) : database.run(() => keys.authenticate(token), longestLookUp);
+  };
+}

@@ -1,0 +1,93 @@
+import mongoose, { type Connection } from 'mongoose';
+import { GatewayError } from '../../errors.ts';
+import type { Logger } from '../../options/options.ts';
+
+/** The database, and how to let go of it. */
+export interface Database {
+  readonly connection: Connection;
+  /** Closes the connection if the gateway opened it; leaves a host's own connection alone. */
+  close(): Promise<void>;
+}
+
+/**
+ * How the gateway's own connection finds out that a server, or a connection to it, is dead, while commands go on. Milliseconds.
+ *
+ * - A server that says nothing is given up after `connectTimeoutMS` and `heartbeatFrequencyMS` together, with all connections to it.
+ * - A connection that does not answer a command within `socketTimeoutMS` is closed, and the driver sends the command once more.
+ *   Others that died with it and were idle since have been closed after `maxIdleTimeMS`, which is shorter: the second try
+ *   meets a new connection, or one that has answered meanwhile. A database that is slow loses nothing but that one connection.
+ */
+export const connectionTimes = {
+  serverSelectionTimeoutMS: 5_000,
+  connectTimeoutMS: 3_000,
+  socketTimeoutMS: 5_000,
+  maxIdleTimeMS: 2_000,
+  heartbeatFrequencyMS: 1_000,
+} as const;
+
+/** A host's own connection that waits up to so many times as long is left alone. */
+const tolerance = 2;
+
+/** Without these, which are the driver's defaults, it sends no command again whose connection has died. */
+const retries = { retryReads: true, retryWrites: true } as const;
+
+/** Tells of a host's own connection that would wait so long that the gateway hardly notices a dead database or connection. */
+function checkOptions(connection: Connection, logger: Logger): void {
+  const options = connection.getClient().options as unknown as Record<string, unknown>;
+  const slow = Object.entries(connectionTimes).filter(([name, time]) => {
+    // 0 is no limit
+    return (Number(options[name]) || Number.POSITIVE_INFINITY) > time * tolerance;
+  });
+  const off = Object.entries(retries).filter(([name]) => options[name] === false);
+  const lacking = [...slow, ...off];
+  if (lacking.length === 0) return;
+  const advice = lacking.map(([name, value]) => `${name}: ${value}`).join(', ');
+  logger.warn(
+    `mongo: your connection notices late that the database or a connection to it is dead; open it with { ${advice} }`,
+    { options: lacking.map(([name]) => name) },
+  );
+}
+
+/** Opening it may take so long, elections included. Milliseconds. */
+const openWithin = 10_000;
+
+/** What the URI says itself counts. */
+function timesFor(uri: string): Partial<typeof connectionTimes> {
+  const stated = new Set([...uri.matchAll(/[?&](\w+)=/g)].map(([, name]) => name?.toLowerCase()));
+  return Object.fromEntries(Object.entries(connectionTimes).filter(([name]) => !stated.has(name.toLowerCase())));
+}
+
+async function open(uri: string): Promise<Connection> {
+  const deadline = performance.now() + openWithin;
+  for (;;) {
+    const connection = mongoose.createConnection(uri, timesFor(uri));
+    try {
+      return await connection.asPromise();
+    } catch (error) {
+      await connection.close();
+      const isOver = performance.now() > deadline;
+      if (isOver || !(error instanceof mongoose.Error.MongooseServerSelectionError)) throw error;
+    }
+  }
+}
+
+/**
+ * Opens a URI, or waits for a host's own connection to be ready.
+ * @throws GatewayError `invalid_options` when the database cannot be reached
+ */
+export async function openDatabase(mongo: Connection | string, logger: Logger): Promise<Database> {
+  if (typeof mongo !== 'string') {
+    await mongo.asPromise();
+    checkOptions(mongo, logger);
+    return { connection: mongo, async close() {} };
+  }
+  try {
+    const connection = await open(mongo);
+    return { connection, close: () => connection.close() };
+  } catch (cause) {
+    throw new GatewayError('invalid_options', 'mongo: the database cannot be reached; check the URI and the server', {
+      param: 'mongo',
+      cause,
+    });
+  }
+}

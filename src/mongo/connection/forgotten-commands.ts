@@ -1,0 +1,47 @@
+import type { Connection } from 'mongoose';
+import type { Logger } from '../../options/options.ts';
+import { createPeriodic, type Periodic } from '../periodic.ts';
+
+type Client = ReturnType<Connection['getClient']>;
+
+interface DriverConnection {
+  readonly closed?: boolean;
+  readonly socket?: NodeJS.EventEmitter & { readonly destroyed?: boolean };
+}
+
+/** What is looked at of the driver, which promises nothing of it. */
+interface Internals {
+  readonly topology?: {
+    readonly s?: { readonly servers?: ReadonlyMap<string, { readonly pool?: Pool }> };
+  };
+}
+
+interface Pool {
+  readonly checkedOutConnections?: Iterable<DriverConnection>;
+}
+
+/** How often it is looked for them. Milliseconds. */
+const interval = 2_000;
+
+function* checkedOut(client: Client): Iterable<DriverConnection> {
+  const servers = (client as unknown as Internals).topology?.s?.servers?.values() ?? [];
+  for (const { pool } of servers) yield* pool?.checkedOutConnections ?? [];
+}
+
+/**
+ * The driver (mongodb 7.8) never settles a command whose connection is closed while the command waits to be written: it
+ * listens for `drain` and `error`, and the destroyed socket emits neither. The command holds its place in the pool for good,
+ * and with the last place every other command hangs. There is no public way to those connections, so the driver's own
+ * objects are looked at; where they look otherwise, nothing is done.
+ * @returns what does so again and again, once it is started
+ */
+export function createForgottenCommands(client: Client, logger: Pick<Logger, 'warn'>): Periodic {
+  function settle(): void {
+    for (const { closed, socket } of [...checkedOut(client)]) {
+      const isForgotten = closed === true && socket?.destroyed === true && socket.listenerCount('drain') > 0;
+      if (isForgotten)
+        socket.emit('error', Object.assign(new Error('the connection was closed'), { code: 'ERR_STREAM_DESTROYED' }));
+    }
+  }
+  return createPeriodic({ name: 'settling forgotten commands', task: settle, interval, logger });
+}

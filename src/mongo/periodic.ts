@@ -1,0 +1,94 @@
+import type { Logger } from '../options/options.ts';
+import { answered } from './with-timeout.ts';
+
+/** A task that is done again and again, never twice at once. */
+export interface Periodic {
+  /** Does nothing where it has started already. */
+  start(): void;
+  /** Does it now rather than when it is next due; where it is being done, once more after that. */
+  hurry(): void;
+  /** Starts no more; resolves when a run under way has ended. It may be started again. */
+  stop(): Promise<void>;
+}
+
+/** Durations are milliseconds. */
+export interface PeriodicOptions {
+  /** For the log: `the sweep`, as in "the sweep failed and will be tried again". */
+  readonly name: string;
+  /** Where one run may outlast `longestRun`, it must be safe beside another. */
+  readonly task: () => unknown;
+  /** Between the end of one run and the start of the next. Of a run that failed, its own time counts as well. */
+  readonly interval: number | (() => number);
+  /** Between the start and the first run. @default 0 */
+  readonly initialDelay?: number;
+  /** The longest that one run is waited for; then it has failed. @default 9_000 */
+  readonly longestRun?: number;
+  readonly logger: Pick<Logger, 'warn'>;
+}
+
+/**
+ * Repeats a task. A failure is logged once until it succeeds again. A process that has nothing else to do is not kept alive by it.
+ */
+export function createPeriodic(options: PeriodicOptions): Periodic {
+  const { name, task, interval, initialDelay = 0, longestRun, logger } = options;
+  let timer: NodeJS.Timeout | undefined;
+  let running: Promise<void> | undefined;
+  let hurried = false;
+  let stopped = true;
+  let failing = false;
+
+  /** @returns whether the task has succeeded */
+  async function attempt(): Promise<boolean> {
+    try {
+      await answered((async () => task())(), longestRun, false);
+      failing = false;
+    } catch (error) {
+      if (!failing) logger.warn(`${name} failed and will be tried again`, { reason: String(error) });
+      failing = true;
+    }
+    return !failing;
+  }
+
+  function schedule(wait: number): void {
+    timer = setTimeout(run, wait).unref();
+  }
+
+  async function runOnce(): Promise<void> {
+    const startedAt = performance.now();
+    const succeeded = await attempt();
+    running = undefined;
+    if (stopped) return;
+    const pause = typeof interval === 'number' ? interval : interval();
+    const spent = succeeded ? 0 : performance.now() - startedAt;
+    schedule(hurried ? 0 : Math.max(0, pause - spent));
+  }
+
+  function run(): void {
+    timer = undefined;
+    hurried = false;
+    running = runOnce();
+  }
+
+  return {
+    start() {
+      if (!stopped) return;
+      stopped = false;
+      // a run from before it was stopped goes on by itself
+      if (running) hurried = initialDelay === 0;
+      else if (initialDelay === 0) run();
+      else schedule(initialDelay);
+    },
+    hurry() {
+      hurried = true;
+      if (timer === undefined) return;
+      clearTimeout(timer);
+      run();
+    },
+    async stop() {
+      stopped = true;
+      clearTimeout(timer);
+      timer = undefined;
+      await running;
+    },
+  };
+}

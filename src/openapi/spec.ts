@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs';
+import { CORE_SCHEMA, load } from 'js-yaml';
+
+/** The methods an OpenAPI path item may have. */
+export const specMethods = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'] as const;
+
+export type SpecMethod = (typeof specMethods)[number];
+
+/** A JSON schema of the document; `$ref`s in it are JSON pointers such as `#/components/schemas/Error`. */
+export type SpecSchema = Readonly<Record<string, unknown>>;
+
+/** What is said about one media type of a body. */
+export interface SpecMediaType {
+  readonly schema?: SpecSchema;
+  readonly examples?: Readonly<Record<string, { readonly value?: unknown; readonly $ref?: string }>>;
+}
+
+/** One operation: a method of a path, or of a webhook. */
+export interface SpecOperation {
+  readonly operationId: string;
+  readonly summary?: string;
+  readonly description?: string;
+  readonly tags?: readonly string[];
+  readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly parameters?: readonly Readonly<Record<string, unknown>>[];
+  readonly requestBody?: {
+    readonly required?: boolean;
+    readonly content: Readonly<Record<string, SpecMediaType>>;
+  };
+  readonly responses: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  /** Whether the operation goes beyond the interface this gateway implements. */
+  readonly 'x-extension'?: boolean;
+  /** What an API key must be good for to call it. */
+  readonly 'x-scope'?: string;
+}
+
+/** The operations of one path or webhook, by method. */
+export type SpecPathItem = Readonly<Partial<Record<SpecMethod, SpecOperation>>> & {
+  readonly parameters?: readonly Readonly<Record<string, unknown>>[];
+};
+
+/** openapi.yaml, parsed; `$ref`s are left as they stand. */
+export interface Spec {
+  readonly openapi: string;
+  readonly info: { readonly title: string; readonly version: string };
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly tags: readonly { readonly name: string; readonly description: string }[];
+  readonly paths: Readonly<Record<string, SpecPathItem>>;
+  readonly webhooks: Readonly<Record<string, SpecPathItem>>;
+  readonly components: Readonly<Record<string, Readonly<Record<string, unknown>>>> & {
+    readonly schemas: Readonly<Record<string, SpecSchema>>;
+  };
+}
+
+/** Reads the openapi.yaml that lies beside `src/` and, in the published package, beside `dist/`. */
+export function loadSpec(): Spec {
+  const text = readFileSync(new URL('../../openapi.yaml', import.meta.url), 'utf8');
+  return load(text, { schema: CORE_SCHEMA }) as Spec;
+}

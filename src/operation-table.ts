@@ -1,0 +1,59 @@
+import { creditOperations } from './accounting/credits/routes.ts';
+import type { CreditService } from './accounting/credits/service.ts';
+import { paymentOperations } from './accounting/payments/routes.ts';
+import type { PaymentService } from './accounting/payments/service.ts';
+import type { ReportUsage } from './accounting/usage/report.ts';
+import { usageOperations } from './accounting/usage/routes.ts';
+import { recoveryOperations } from './deliveries/redeliver/recoveries/routes.ts';
+import type { RecoveryService } from './deliveries/redeliver/recoveries/service.ts';
+import { type DeliveryRoutesDeps, deliveryOperations } from './deliveries/routes.ts';
+import { type EventRoutesDeps, eventOperations } from './events/routes.ts';
+import type { OperationTable } from './http/operation.ts';
+import { keyOperations } from './keys/routes.ts';
+import type { KeyService } from './keys/service.ts';
+import { type HealthRoutesDeps, healthOperations } from './webhooks/health/routes.ts';
+import { type WebhookRoutesDeps, webhookOperations } from './webhooks/routes.ts';
+
+/** The parts that answer requests. */
+export interface RouterParts {
+  /** The model endpoints. */
+  readonly models: OperationTable;
+  readonly webhooks: WebhookRoutesDeps;
+  readonly deliveries: DeliveryRoutesDeps;
+  readonly recoveries: RecoveryService;
+  readonly health: HealthRoutesDeps;
+  readonly keys: KeyService;
+  /** `undefined` where usage is not counted. */
+  readonly usage: ReportUsage | undefined;
+  readonly events: EventRoutesDeps;
+  readonly payments: PaymentService;
+  /** `undefined` where credits are off. */
+  readonly credits: CreditService | undefined;
+}
+
+/** The one table: every operationId of openapi.yaml, and what does it. */
+export function operationTable({
+  models,
+  webhooks,
+  deliveries,
+  recoveries,
+  health,
+  keys,
+  events,
+  payments,
+  usage,
+  credits,
+}: RouterParts): OperationTable {
+  return {
+    ...models,
+    ...webhookOperations(webhooks),
+    ...deliveryOperations(deliveries),
+    ...recoveryOperations(recoveries),
+    ...healthOperations(health),
+    ...keyOperations(keys),
+    ...paymentOperations(payments),
+    ...creditOperations(credits),
+    ...usageOperations(usage),
+    ...eventOperations(events),
+  };
+}

@@ -1,0 +1,18 @@
+import { GatewayError } from '../errors.ts';
+
+/** @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message */
+export function refuseOption(param: string, message: string): never {
+  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
+}
+
+/** The least and the most that options may be. */
+export type Bounds<Options> = { readonly [Name in keyof Options]?: readonly [min: number, max: number] };
+
+/** @throws GatewayError `invalid_options` for the first that is not a whole number within its bounds */
+export function checkIntegers<Options extends object>(options: Options, bounds: Bounds<Options>): void {
+  for (const [name, [min, max]] of Object.entries(bounds) as [string, readonly [number, number]][]) {
+    const value: unknown = options[name as keyof Options];
+    if (Number.isInteger(value) && Number(value) >= min && Number(value) <= max) continue;
+    refuseOption(name, `must be a whole number from ${min} to ${max}, not ${String(value)}`);
+  }
+}

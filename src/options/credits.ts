@@ -1,0 +1,80 @@
+import { GatewayError } from '../errors.ts';
+
+/** What a model costs, in credits. Tokens are priced by the million. */
+export interface ModelPrice {
+  /** A million tokens of input. @default 0 */
+  readonly input?: number;
+  /** A million tokens of input that the provider had in its cache. @default the price of input */
+  readonly cachedInput?: number;
+  /** A million tokens of output. @default 0 */
+  readonly output?: number;
+  /** One image. @default 0 */
+  readonly image?: number;
+}
+
+/** Prepaid credits: what calls cost, and when an account is told that it runs out of them. */
+export interface CreditOptions {
+  /** Prices by model, as callers name it. `'*'` is the price of every other one and of calls that name none; required. */
+  readonly prices: Readonly<Record<string, ModelPrice>>;
+  /** Credits that every account begins with. @default 0 */
+  readonly initialBalance?: number;
+  /** `credits.low` is published when a balance falls below so many credits. @default 0 (never) */
+  readonly lowThreshold?: number;
+  /**
+   * Credits that each process sets aside of a balance in use, so that calls seldom wait for the database. A burst of calls
+   * at one process that costs more is told 429 until more is set aside. @default 10
+   */
+  readonly slice?: number;
+  /** Tokens that are reserved for an answer whose request names no limit of its own (`max_tokens`). @default 1_000 */
+  readonly expectedOutputTokens?: number;
+  /**
+   * How often processes agree on what each has set aside, and how long it takes at most until credits that are booked in one
+   * process can be spent in another. Milliseconds. @default 500
+   */
+  readonly agreeInterval?: number;
+}
+
+const known = ['prices', 'initialBalance', 'lowThreshold', 'slice', 'expectedOutputTokens', 'agreeInterval'];
+const knownPrices = ['input', 'cachedInput', 'output', 'image'];
+/** Beyond it a number would no longer be exact in micro-credits. */
+const most = 1_000_000_000;
+
+function refuse(param: string, message: string): never {
+  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
+}
+
+function checkKeys(param: string, given: unknown, allowed?: readonly string[]): asserts given is object {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) refuse(param, 'must be an object');
+  for (const key of Object.keys(given)) {
+    if (allowed?.includes(key) === false)
+      refuse(`${param}.${key}`, `is not an option; there are ${allowed.join(', ')}`);
+  }
+}
+
+function checkNumber(param: string, value: unknown, min: number, max: number): void {
+  if (value === undefined) return;
+  if (typeof value !== 'number' || !(value >= min && value <= max)) {
+    refuse(param, `must be a number from ${min} to ${max}, not ${String(value)}`);
+  }
+}
+
+/**
+ * Checks the option `credits`.
+ * @throws GatewayError `invalid_options`, naming the option
+ */
+export function checkCreditOptions(credits: CreditOptions): void {
+  checkKeys('credits', credits, known);
+  checkKeys('credits.prices', credits.prices);
+  if (!Object.hasOwn(credits.prices, '*'))
+    refuse('credits.prices', "must have '*', the price of models not named there");
+  for (const [model, price] of Object.entries(credits.prices)) {
+    const param = `credits.prices['${model}']`;
+    checkKeys(param, price, knownPrices);
+    for (const [name, value] of Object.entries(price)) checkNumber(`${param}.${name}`, value, 0, most);
+  }
+  checkNumber('credits.initialBalance', credits.initialBalance, 0, most);
+  checkNumber('credits.lowThreshold', credits.lowThreshold, 0, most);
+  checkNumber('credits.slice', credits.slice, 0.000_001, most);
+  checkNumber('credits.expectedOutputTokens', credits.expectedOutputTokens, 0, most);
+  checkNumber('credits.agreeInterval', credits.agreeInterval, 10, 10_000);
+}

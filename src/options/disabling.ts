@@ -1,0 +1,41 @@
+import { GatewayError } from '../errors.ts';
+
+/** A webhook that is about to be disabled. */
+export interface DisabledWebhook {
+  /** `wh_…` */
+  readonly id: string;
+  readonly userId: string;
+  readonly url: string;
+  readonly events: readonly string[];
+  /** `gone`: it answered 410. `failing`: it failed everything for `disableAfterDays`. */
+  readonly reason: 'gone' | 'failing';
+}
+
+/** When webhooks are disabled without their owners' doing. Off by default. */
+export interface DisableOptions {
+  /** Disables a webhook after so many days of nothing but failed attempts, at least three. 1 to 365. @default never */
+  readonly disableAfterDays?: number;
+  /** Disables a webhook that answers 410 Gone. @default false */
+  readonly disableOnGone?: boolean;
+  /**
+   * Asked before a webhook is disabled, so that the host can tell its owner. `false`, or a promise of it, lets it go on:
+   * a failing one for a day, then it is asked again; one that is gone until the next 410.
+   * @default every such webhook is disabled
+   */
+  readonly onDisable?: (webhook: DisabledWebhook) => unknown;
+}
+
+/**
+ * Checks when webhooks are disabled.
+ * @throws GatewayError `invalid_options`, naming the option
+ */
+export function checkDisableOptions({ disableAfterDays, disableOnGone }: DisableOptions): void {
+  const refuse = (param: string, message: string): never => {
+    throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
+  };
+  if (typeof disableOnGone !== 'boolean') refuse('disableOnGone', 'must be true or false');
+  if (disableAfterDays === undefined) return;
+  if (typeof disableAfterDays !== 'number' || !(disableAfterDays >= 1 && disableAfterDays <= 365)) {
+    refuse('disableAfterDays', `must be a number of days from 1 to 365, not ${String(disableAfterDays)}`);
+  }
+}

@@ -1,0 +1,82 @@
+import type { Principal } from '../http/operation.ts';
+
+/** One model call, as a host's hooks see it. */
+export interface ModelCall {
+  readonly requestId: string;
+  readonly principal: Principal;
+  /** Which endpoint: `/chat/completions`, `/embeddings`, … */
+  readonly endpoint: string;
+  /** The model asked for; `undefined` where the call names none. */
+  readonly model: string | undefined;
+  /** Whether the answer was asked for as a stream. */
+  readonly stream: boolean;
+}
+
+/** An upstream's answer, when its head has come and nothing has been sent down yet. */
+export interface ModelAnswer extends ModelCall {
+  readonly upstream: string;
+  readonly status: number;
+  /** From the call's arrival to the head of the answer. Milliseconds. */
+  readonly firstByteMs: number;
+}
+
+/** How an answered call ended. `orphaned`: the process that relayed it died. */
+export type CallEnding = 'complete' | 'client_left' | 'upstream_failed' | 'orphaned';
+
+/** What one answered call has used. */
+export interface UsageRecord {
+  /** `use_…`, unique. */
+  readonly id: string;
+  readonly requestId: string;
+  readonly userId: string;
+  /** The API key used; `null` where the host authenticates by other means. */
+  readonly keyId: string | null;
+  readonly endpoint: string;
+  /** The model as the caller called it; `null` where the call named none. */
+  readonly model: string | null;
+  /** The upstream that answered. */
+  readonly upstream: string;
+  /** Cached ones included. */
+  readonly inputTokens: number;
+  /** Those of the input that the provider had in its cache, by its own word. */
+  readonly cachedInputTokens: number;
+  readonly outputTokens: number;
+  readonly images: number;
+  /** Whether the tokens are an estimate, because the upstream reported none or the answer broke off. */
+  readonly estimated: boolean;
+  readonly ending: CallEnding;
+  readonly startedAt: Date;
+  /** From the call's arrival to its end. Milliseconds. */
+  readonly durationMs: number;
+  /** From the call's arrival to the head of the answer; 0 when the client had left before. Milliseconds. */
+  readonly firstByteMs: number;
+}
+
+/** A call on its way: what is known of it before it is answered, with the estimate it is closed with if nobody can say more. */
+export type OpenUsage = Pick<
+  UsageRecord,
+  'id' | 'requestId' | 'userId' | 'keyId' | 'endpoint' | 'model' | 'upstream' | 'inputTokens' | 'startedAt'
+>;
+
+/** Where a host looks into model calls. */
+export interface ModelHooks {
+  /**
+   * Before a call is routed. May refuse it by throwing a GatewayError, or have another model called by returning its name.
+   * Any other error is answered `internal_error` and logged.
+   */
+  onRequest?(
+    call: ModelCall,
+  ): { readonly model?: string } | undefined | Promise<{ readonly model?: string } | undefined>;
+  /** When an upstream has answered. Not waited for; an error is logged and changes nothing. */
+  onResponse?(answer: ModelAnswer): void | Promise<void>;
+  /** When an answered call has ended. Not waited for; an error is logged and changes nothing. */
+  onUsage?(record: UsageRecord): void | Promise<void>;
+}
+
+/** What a call asks for, which credits reserve for. */
+export interface RequestedOutput {
+  /** Answers, or images, that are asked for: one unless the request says more. */
+  readonly choices: number;
+  /** The most tokens that each may have; `undefined` where the request does not say. */
+  readonly maxTokens: number | undefined;
+}

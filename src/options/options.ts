@@ -1,0 +1,198 @@
+import type { IncomingMessage } from 'node:http';
+import type { Connection } from 'mongoose';
+import type { Principal } from '../http/operation.ts';
+import { consoleLogger, faultTolerant, type Logger } from '../logger.ts';
+import { type BodyOptions, bodyDefaults, checkBodyOptions } from './bodies.ts';
+import { checkIntegers, refuseOption } from './checks.ts';
+import { type CreditOptions, checkCreditOptions } from './credits.ts';
+import { checkDashboardOptions, type DashboardOptions } from './dashboard.ts';
+import { checkDatabaseOptions, type DatabaseOptions, databaseDefaults } from './database.ts';
+import { checkDeliveryOptions, type DeliveryOptions, deliveryDefaults } from './deliveries.ts';
+import { checkDisableOptions, type DisableOptions } from './disabling.ts';
+import type { DrainOptions } from './draining.ts';
+import { checkEventTypes, type EventTypeOptions } from './event-types.ts';
+import { checkLimitOptions, type LimitOptions } from './limits.ts';
+import type { ModelHooks } from './model-hooks.ts';
+import { checkQuotaOptions, type QuotaOptions } from './quotas.ts';
+import { checkUpstreams, type UpstreamOptions } from './upstreams.ts';
+
+export type { Logger } from '../logger.ts';
+export type { CreditOptions } from './credits.ts';
+export type { DashboardOptions } from './dashboard.ts';
+export { defaultRetryDelays } from './deliveries.ts';
+export type { EventTypeOptions } from './event-types.ts';
+export type { LimitOptions, RateLimits, RateLimitsFor } from './limits.ts';
+export type {
+  CallEnding,
+  ModelAnswer,
+  ModelCall,
+  ModelHooks,
+  OpenUsage,
+  RequestedOutput,
+  UsageRecord,
+} from './model-hooks.ts';
+export { checkQuota, type Quota, type QuotaOptions } from './quotas.ts';
+export type { UpstreamOptions, UpstreamTimeouts } from './upstreams.ts';
+
+/** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
+export interface ModelGatewayOptions
+  extends ModelHooks,
+    BodyOptions,
+    DatabaseOptions,
+    DeliveryOptions,
+    DisableOptions,
+    DrainOptions {
+  /** The host's own mongoose connection, or a MongoDB URI. Only what the gateway opened is closed by it. */
+  readonly mongo: Connection | string;
+  /**
+   * Keys that seal webhook secrets at rest, each `<id>:<32 bytes in base64>`. The first seals, all open,
+   * so a new key is put in front and the old ones stay until everything is sealed anew. What upstreams get for an
+   * `Idempotency-Key` is derived from the one whose id comes first (k9 before k10): give newer keys higher ids.
+   */
+  readonly secretKeys: readonly string[];
+  /**
+   * Whether `mongo` may be a standalone mongod. It gives up what a replica set is for: events survive the loss of
+   * one machine, and `transaction` and `session` work. For trying things out. @default false
+   */
+  readonly allowStandalone?: boolean;
+  /** The providers that model calls go to. @default [] (every model call answers 404 `model_not_found`) */
+  readonly upstreams?: readonly UpstreamOptions[];
+  /** Tries in all that a model call gets before its first byte, at every upstream that serves the model. @default 3 */
+  readonly modelAttempts?: number;
+  /** What a caller may be kept waiting between those tries, all waits together. @default 2_000 */
+  readonly modelRetryWait?: number;
+  /** Whether the name of the upstream that answered goes down as `x-gateway-upstream`. @default false */
+  readonly exposeUpstream?: boolean;
+  /**
+   * Whether an upstream's call is aborted when its client leaves. `false` lets it run to its end: then the upstream's own
+   * usage is charged, and not an estimate; you pay for answers that nobody reads. @default true
+   */
+  readonly abortOnDisconnect?: boolean;
+  /**
+   * Says whose request it is, before any body is read; `null` answers 401. A principal without `scopes` may do what an
+   * account's owner may: `models`, `webhooks` and `keys`. The request is Express's, with what your middleware has added, where
+   * the router is mounted in Express; in front of Express it is Node's alone.
+   * @default the gateway's own API keys, sent as `Authorization: Bearer …`
+   */
+  readonly authenticate?: (req: IncomingMessage) => Principal | null | Promise<Principal | null>;
+  /** Put before the name of every collection and model. @default 'gateway_' */
+  readonly collectionPrefix?: string;
+  /**
+   * Event types of your own, by name: `{ 'order.shipped': { schema, example } }`. They are validated, subscribed to, sent
+   * and listed like the eight of the gateway. @default {}
+   */
+  readonly eventTypes?: Readonly<Record<string, EventTypeOptions>>;
+  /** Webhooks one account may have. @default 50 */
+  readonly maxWebhooks?: number;
+  /** API keys that work one account may have; those revoked or expired do not count. @default 100 */
+  readonly maxApiKeys?: number;
+  /** How often one account may change its webhooks (create, update, rotate, delete) in a minute, in each process; beyond it 429. @default 300 */
+  readonly managementRateLimit?: number;
+  /** How often one account may read (every GET: lists, single things, statistics) in a minute, in each process; beyond it 429. @default 6_000 */
+  readonly readRateLimit?: number;
+  /** How much model calls may ask for, by key and by account. @default no limits */
+  readonly limits?: LimitOptions;
+  /** Prepaid credits: every call is charged, and refused when they are used up. @default off */
+  readonly credits?: CreditOptions;
+  /**
+   * Whether model calls are recorded and counted; `onUsage` is told of them in any case. Quotas and credits need it.
+   * @default true
+   */
+  readonly usage?: boolean;
+  /** What accounts may use in a day or month, and when `usage.threshold` tells them. @default no quotas */
+  readonly quotas?: QuotaOptions;
+  /** A page for customers: their webhooks, what was delivered and what was not. @default off */
+  readonly dashboard?: DashboardOptions;
+  /** @default warnings and errors to the console */
+  readonly logger?: Logger;
+}
+
+/** The options that are functions of the host's; none has a default here. */
+const functionOptions = ['authenticate', 'onRequest', 'onResponse', 'onUsage', 'onDisable'] as const;
+/** Parts that are off unless their option is given. */
+const partOptions = ['limits', 'quotas', 'credits', 'dashboard', 'disableAfterDays'] as const;
+type OptionalOption = (typeof functionOptions)[number] | (typeof partOptions)[number];
+
+/** {@link ModelGatewayOptions}, checked, with every default filled in, frozen. */
+export type ResolvedOptions = Readonly<
+  Required<Omit<ModelGatewayOptions, OptionalOption>> & Pick<ModelGatewayOptions, OptionalOption>
+>;
+
+const defaults = {
+  allowStandalone: false,
+  upstreams: [],
+  modelAttempts: 3,
+  modelRetryWait: 2_000,
+  exposeUpstream: false,
+  abortOnDisconnect: true,
+  collectionPrefix: 'gateway_',
+  eventTypes: {},
+  maxWebhooks: 50,
+  maxApiKeys: 100,
+  usage: true,
+  managementRateLimit: 300,
+  readRateLimit: 6_000,
+  disableOnGone: false,
+  drainTimeout: 30_000,
+  ...databaseDefaults,
+  logger: consoleLogger,
+} satisfies Partial<ModelGatewayOptions>;
+
+const bounds = {
+  modelAttempts: [1, 20],
+  modelRetryWait: [0, 60_000],
+  maxWebhooks: [1, 100_000],
+  maxApiKeys: [1, 100_000],
+  managementRateLimit: [1, 1_000_000],
+  readRateLimit: [1, 1_000_000],
+  drainTimeout: [0, 3_600_000],
+} as const;
+
+/**
+ * Checks the options and fills in the defaults.
+ * @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message
+ */
+export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
+  const allDefaults = { ...defaults, ...bodyDefaults(given), ...deliveryDefaults(given) };
+  const known = new Set(['mongo', 'secretKeys', ...Object.keys(allDefaults), ...functionOptions, ...partOptions]);
+  for (const name of Object.keys(given)) {
+    if (!known.has(name)) refuseOption(name, `is not an option; there are ${[...known].sort().join(', ')}`);
+  }
+  const stated = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const { mongo, secretKeys } = given;
+  const options: ResolvedOptions = { ...allDefaults, ...stated, mongo, secretKeys };
+
+  if (!options.mongo) refuseOption('mongo', 'is required: a mongoose connection or a MongoDB URI');
+  if (!Array.isArray(options.secretKeys) || options.secretKeys.length === 0) {
+    refuseOption(
+      'secretKeys',
+      "is required: at least one '<id>:<32 bytes in base64>', for instance from `openssl rand -base64 32`",
+    );
+  }
+  if (!/^[A-Za-z][A-Za-z0-9_-]{0,40}$/.test(options.collectionPrefix)) {
+    refuseOption(
+      'collectionPrefix',
+      'must start with a letter and have only letters, digits, _ and -, 41 characters at most',
+    );
+  }
+  checkUpstreams(options.upstreams);
+  if (options.credits !== undefined) checkCreditOptions(options.credits);
+  if (options.limits !== undefined) checkLimitOptions(options.limits);
+  if (options.dashboard !== undefined) checkDashboardOptions(options.dashboard);
+  if (options.quotas !== undefined) checkQuotaOptions(options.quotas, options.credits !== undefined);
+  checkEventTypes(options.eventTypes);
+  if (typeof options.usage !== 'boolean') refuseOption('usage', 'must be true or false');
+  if (typeof options.abortOnDisconnect !== 'boolean') refuseOption('abortOnDisconnect', 'must be true or false');
+  for (const name of ['quotas', 'credits'] as const) {
+    if (options[name] !== undefined && !options.usage) refuseOption('usage', `must be true for the option ${name}`);
+  }
+  checkDisableOptions(options);
+  checkBodyOptions(options);
+  checkDatabaseOptions(options);
+  checkDeliveryOptions(options);
+  checkIntegers(options, bounds);
+  for (const name of functionOptions) {
+    if (options[name] !== undefined && typeof options[name] !== 'function') refuseOption(name, 'must be a function');
+  }
+  return Object.freeze({ ...options, logger: faultTolerant(options.logger) });
+}

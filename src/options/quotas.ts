@@ -1,0 +1,63 @@
+import { GatewayError } from '../errors.ts';
+
+/** What an account may use; it is told when it reaches a part of it, and never refused a call for it. */
+export interface Quota {
+  /** What is counted: tokens (input and output together), answered requests, or credits by the prices of the option `credits`. */
+  readonly unit: 'tokens' | 'requests' | 'credits';
+  /** In a day, UTC. @default no quota */
+  readonly daily?: number;
+  /** In a calendar month, UTC. @default no quota */
+  readonly monthly?: number;
+}
+
+/** What `usage.threshold` is published by. */
+export interface QuotaOptions {
+  /** The same for every account, or a synchronous function of its user id; `undefined` is no quota. */
+  readonly perUser: Quota | ((userId: string) => Quota | undefined);
+  /** Parts of the quota, in percent, that an account is told of when it reaches them. @default [80, 100] */
+  readonly thresholds?: readonly number[];
+}
+
+function refuse(param: string, message: string): never {
+  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
+}
+
+function checkKeys(param: string, given: object, allowed: readonly string[]): void {
+  for (const key of Object.keys(given)) {
+    if (!allowed.includes(key)) refuse(`${param}.${key}`, `is not an option; there are ${allowed.join(', ')}`);
+  }
+}
+
+const param = 'quotas.perUser';
+
+/** @throws GatewayError `invalid_options` */
+export function checkQuota(quota: Quota, hasPrices: boolean): void {
+  if (typeof quota !== 'object' || quota === null) refuse(param, 'must be a quota, or a function that gives some');
+  checkKeys(param, quota, ['unit', 'daily', 'monthly']);
+  if (!['tokens', 'requests', 'credits'].includes(quota.unit)) {
+    refuse(`${param}.unit`, "must be 'tokens', 'requests' or 'credits'");
+  }
+  if (quota.unit === 'credits' && !hasPrices)
+    refuse(`${param}.unit`, "'credits' needs the option credits, for its prices");
+  for (const period of ['daily', 'monthly'] as const) {
+    const limit = quota[period];
+    if (limit === undefined || (Number.isSafeInteger(limit) && limit > 0)) continue;
+    refuse(`${param}.${period}`, `must be a whole number, 1 or more, not ${String(limit)}`);
+  }
+}
+
+/**
+ * Checks the option `quotas`.
+ * @param hasPrices whether there is the option `credits`
+ * @throws GatewayError `invalid_options`, naming the option
+ */
+export function checkQuotaOptions(quotas: QuotaOptions, hasPrices: boolean): void {
+  if (typeof quotas !== 'object' || quotas === null) refuse('quotas', 'must be an object');
+  checkKeys('quotas', quotas, ['perUser', 'thresholds']);
+  if (typeof quotas.perUser !== 'function') checkQuota(quotas.perUser, hasPrices);
+  const { thresholds = [80] } = quotas;
+  const valid = (one: unknown) => typeof one === 'number' && Number.isFinite(one) && one > 0;
+  if (!Array.isArray(thresholds) || thresholds.length > 20 || !thresholds.every(valid)) {
+    refuse('quotas.thresholds', 'must be a list of at most 20 percentages above 0');
+  }
+}

@@ -1,0 +1,38 @@
+import { JsonSearch, searchedKey } from '../../http/body/json/search.ts';
+
+const usageObjects = searchedKey('usage', '{');
+
+/** Whether a usage object begins somewhere in these bytes; cheap enough for every chunk of a stream. Pure. */
+export function holdsUsage(bytes: Buffer): boolean {
+  const search = new JsonSearch(usageObjects);
+  search.next(bytes, 0);
+  return search.isInside;
+}
+
+/** The `data` of an event: its lines joined (WHATWG HTML, 9.2.6). */
+function dataOf(event: string): string {
+  return event
+    .split(/\r\n|\n|\r/)
+    .filter((line) => line.startsWith('data:'))
+    .map((line) => line.slice(5).replace(/^ /, ''))
+    .join('\n');
+}
+
+/**
+ * Whether an event is the extra chunk that `include_usage` adds at the end of a stream: no choices and a usage object.
+ * A caller who did not ask for it does not get it. Pure.
+ */
+export function isUsageChunk(event: Buffer): boolean {
+  if (!holdsUsage(event)) return false;
+  try {
+    const chunk = JSON.parse(dataOf(event.toString('utf8')));
+    return (
+      Array.isArray(chunk.choices) &&
+      chunk.choices.length === 0 &&
+      typeof chunk.usage === 'object' &&
+      chunk.usage !== null
+    );
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,36 @@
+import type { Call } from '../../http/operation.ts';
+import { newId } from '../../ids.ts';
+import type { CallEnding, ModelCall, OpenUsage, UsageRecord } from '../../options/options.ts';
+import type { usageOf } from './metering.ts';
+
+/** The record of a call that was sent to an upstream. */
+export function openRecord(
+  { principal, requestId }: Pick<Call, 'principal' | 'requestId'>,
+  { endpoint, model = null }: { readonly endpoint: ModelCall['endpoint']; readonly model: string | undefined | null },
+  { upstream, inputTokens, startedAt }: { upstream: string; inputTokens: number; startedAt: number },
+): OpenUsage {
+  return {
+    id: newId('use', startedAt),
+    requestId,
+    userId: principal.userId,
+    keyId: principal.keyId ?? null,
+    endpoint,
+    model,
+    upstream,
+    inputTokens,
+    startedAt: new Date(startedAt),
+  };
+}
+
+/** How a call ended, and when. */
+export interface CallEnd {
+  readonly upstream: string;
+  readonly ending: CallEnding;
+  readonly durationMs: number;
+  readonly firstByteMs: number;
+}
+
+/** The same when it has ended. */
+export function closedRecord(open: OpenUsage, used: ReturnType<typeof usageOf>, end: CallEnd): UsageRecord {
+  return { ...open, ...used, ...end };
+}

@@ -1,0 +1,49 @@
+import { JsonSearch, type SearchedKey } from '../../http/body/json/search.ts';
+import { HeldBytes } from '../held-bytes.ts';
+
+/**
+ * Reads the values that stand under one key out of bytes that pass by, however they are cut. What it costs
+ * grows with the bytes alone, not with the number of pieces that a value comes in.
+ */
+export class ValueReader {
+  readonly #search: JsonSearch;
+  readonly #held: HeldBytes;
+  readonly #onValue: (value: unknown) => void;
+  /** Whether some value was too large to be kept. */
+  hasLost = false;
+
+  /** @param keepLimit what may be kept while a value is not complete. Bytes. */
+  constructor(key: SearchedKey, keepLimit: number, onValue: (value: unknown) => void) {
+    this.#search = new JsonSearch(key);
+    this.#held = new HeldBytes(keepLimit);
+    this.#onValue = onValue;
+  }
+
+  read(bytes: Buffer): void {
+    const search = this.#search;
+    for (let at = 0; at < bytes.length; ) {
+      const wasInside = search.isInside;
+      const end = search.next(bytes, at);
+      if (wasInside) this.#take(bytes.subarray(at, end));
+      at = end;
+    }
+  }
+
+  #take(part: Buffer): void {
+    if (!this.#search.isInside) this.#tell(this.#held.take(part).toString());
+    else if (!this.#held.add(part)) {
+      this.hasLost = true;
+      this.#search.giveUp();
+    }
+  }
+
+  #tell(text: string): void {
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      return;
+    }
+    this.#onValue(value);
+  }
+}

@@ -1,0 +1,127 @@
+import type { Logger } from '../options/options.ts';
+import { classify } from '../outbound/classify.ts';
+import { OutboundError } from '../outbound/outbound-error.ts';
+import { failureOf } from './failure.ts';
+import { headersUp } from './headers.ts';
+import { collect } from './relay/collect.ts';
+import { nameAt, type Upstream } from './routing/upstream.ts';
+
+/** One model as it is listed: what the upstream says of it, unknown fields included. */
+export interface Model {
+  readonly id: string;
+  readonly object: 'model';
+  readonly created: number;
+  readonly owned_by: string;
+  readonly [field: string]: unknown;
+}
+
+/** The largest list that is read from an upstream. Bytes. */
+const listLimit = 8 * 1024 * 1024;
+/** How long an upstream may take for its list. Milliseconds. */
+const listTimeout = 10_000;
+/** How long a list is good for; one that lacks an upstream, only a tenth of it. Milliseconds. */
+const defaultLifetime = 60_000;
+
+const unlisted = { object: 'model', created: 0, owned_by: 'system' } as const;
+
+function readList(bytes: Buffer): Model[] {
+  const { data } = JSON.parse(bytes.toString('utf8')) as { data: unknown };
+  if (!Array.isArray(data)) throw new OutboundError('invalid_response', 'the list of models has no data');
+  return data.filter((model) => typeof model?.id === 'string').map((model) => ({ ...unlisted, ...model }));
+}
+
+/** An upstream's own list; empty where it has none to give. Rejects with an OutboundError. */
+async function fetchList(upstream: Upstream): Promise<Model[]> {
+  const response = await upstream.http.request({
+    url: `${upstream.baseUrl}/models`,
+    headers: headersUp({ accept: 'application/json' }, upstream.headers, 'req_models'),
+    signal: AbortSignal.timeout(listTimeout),
+  });
+  const { status } = response;
+  if (status !== 200) response.data.destroy();
+  if (status === 404 || status === 405 || status === 501) return [];
+  if (status !== 200) throw new OutboundError('invalid_response', `the list of models was answered ${status}`);
+  const { bytes, whole } = await collect(response.data, listLimit);
+  if (!whole) {
+    response.data.destroy();
+    throw new OutboundError('invalid_response', 'the list of models is too large');
+  }
+  return readList(bytes);
+}
+
+/** What callers may call at an upstream: the listed models it is configured to serve, those named outright, the aliases. Pure. */
+function offered(upstream: Pick<Upstream, 'serves' | 'models' | 'aliases'>, listed: readonly Model[]): Model[] {
+  const byId = new Map(listed.map((model) => [model.id, model]));
+  const named = [...upstream.models.filter((model) => !model.includes('*')), ...Object.keys(upstream.aliases)];
+  const served = listed.filter(({ id }) => upstream.serves(id));
+  return [...served, ...named.map((id) => ({ ...unlisted, ...byId.get(nameAt(upstream, id)), id }))];
+}
+
+/** One of each id, the first. Pure. */
+function merged(lists: readonly (readonly Model[])[]): Model[] {
+  const byId = new Map<string, Model>();
+  for (const model of lists.flat()) if (!byId.has(model.id)) byId.set(model.id, model);
+  return [...byId.values()];
+}
+
+/** The models of all upstreams, merged and kept for a minute. */
+export interface ModelList {
+  /**
+   * The list that is kept. Once it is old it is asked for anew; until that is there callers still get the old one, so that
+   * an upstream that hangs keeps nobody waiting who could be answered.
+   * @throws GatewayError when no upstream could be asked
+   */
+  all(): Promise<readonly Model[]>;
+}
+
+/** @param lifetime how long a list is good for, in milliseconds */
+export function createModelList(
+  upstreams: readonly Upstream[],
+  logger: Logger,
+  lifetime: number = defaultLifetime,
+): ModelList {
+  const byPriority = [...upstreams].sort((a, b) => a.priority - b.priority);
+  let kept: readonly Model[] | undefined;
+  let freshUntil = 0;
+  let asking: Promise<readonly Model[]> | undefined;
+
+  async function ask(): Promise<readonly Model[]> {
+    const answers = await Promise.allSettled(
+      byPriority.map(async (upstream) => offered(upstream, await fetchList(upstream))),
+    );
+    const failures: OutboundError[] = [];
+    const lists = answers.map((answer, i) => {
+      if (answer.status === 'fulfilled') return answer.value;
+      const error = classify(answer.reason);
+      failures.push(error);
+      logger.warn('an upstream is left out of the list of models', { upstream: byPriority[i]?.name, code: error.code });
+      return [];
+    });
+    freshUntil = Date.now() + (failures.length > 0 ? lifetime / 10 : lifetime);
+    if (failures[0] && failures.length === upstreams.length) throw failureOf(failures[0]);
+    return merged(lists);
+  }
+
+  async function refresh(): Promise<readonly Model[]> {
+    try {
+      kept = await ask();
+      return kept;
+    } catch (error) {
+      kept = undefined;
+      throw error;
+    } finally {
+      asking = undefined;
+    }
+  }
+
+  return {
+    async all() {
+      if (kept && Date.now() < freshUntil) return kept;
+      asking ??= refresh();
+      if (!kept) return asking;
+      // told by its log lines, and by the next call
+      asking.catch(() => undefined);
+      return kept;
+    },
+  };
+}

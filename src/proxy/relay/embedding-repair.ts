@@ -1,0 +1,60 @@
+import { JsonSearch, searchedKey } from '../../http/body/json/search.ts';
+import { OutboundError } from '../../outbound/outbound-error.ts';
+import { HeldBytes } from '../held-bytes.ts';
+
+/** The largest vector that is held until it is whole. Bytes; 1 MiB is some 50,000 dimensions. */
+const vectorLimit = 1024 * 1024;
+const bytesOfFloat = 4;
+const vectors = searchedKey('embedding', '[');
+
+/** A vector, written as JSON, as a JSON string with the base64 of its little-endian 32-bit floats. */
+function toBase64(vector: Buffer): string {
+  try {
+    const numbers = JSON.parse(vector.toString('latin1')) as unknown[];
+    const bytes = Buffer.allocUnsafe(numbers.length * bytesOfFloat);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+    for (let i = 0; i < numbers.length; i += 1) {
+      const number = numbers[i];
+      if (typeof number !== 'number') throw new TypeError(`number ${i} is a ${typeof number}`);
+      view.setFloat32(i * bytesOfFloat, number, true);
+    }
+    return `"${bytes.toString('base64')}"`;
+  } catch (cause) {
+    throw new OutboundError('invalid_response', 'an embedding is no list of numbers', false, { cause });
+  }
+}
+
+/**
+ * Turns vectors of numbers into base64 in an answer that passes by, one vector at a time, and leaves every other byte
+ * alone. OpenAI's clients ask for base64 without being told to and read a list of numbers as zeros; many upstreams
+ * answer numbers all the same.
+ */
+export class EmbeddingRepair {
+  readonly #search = new JsonSearch(vectors);
+  readonly #held = new HeldBytes(vectorLimit);
+
+  /** @throws OutboundError when a vector is no list of numbers or larger than 1 MiB */
+  push(chunk: Buffer): Buffer[] {
+    const search = this.#search;
+    const out: Buffer[] = [];
+    for (let at = 0; at < chunk.length; ) {
+      const wasInside = search.isInside;
+      const end = search.next(chunk, at);
+      const part = chunk.subarray(at, end);
+      if (!wasInside) {
+        if (part.length > 0) out.push(part);
+      } else if (!search.isInside) out.push(Buffer.from(toBase64(this.#held.take(part))));
+      else if (!this.#held.add(part)) {
+        throw new OutboundError('invalid_response', 'an embedding is too large to be repaired');
+      }
+      at = end;
+    }
+    return out;
+  }
+
+  /** A vector that breaks off is passed on as it came. */
+  end(): Buffer[] {
+    const rest = this.#held.take();
+    return rest.length === 0 ? [] : [rest];
+  }
+}

@@ -1,0 +1,102 @@
+import type { ServerResponse } from 'node:http';
+import type { Call } from '../../http/operation.ts';
+import type { CallEnding, Logger } from '../../options/options.ts';
+import type { Cutoff } from '../call-deadline.ts';
+import { failure } from '../failure.ts';
+import { type HeaderPlan, isEncoded } from '../headers.ts';
+import type { Answer } from '../routing/attempts.ts';
+import type { Upstream } from '../routing/upstream.ts';
+import { collect } from './collect.ts';
+
+/** Bytes of an upstream's error that are read. */
+const readLimit = 8 * 1024;
+/** Characters of it that are logged. */
+const logLimit = 2_000;
+/** What tells a client when to come back, and nothing of the upstream. */
+const keptHeaders = ['retry-after', 'retry-after-ms', 'x-should-retry'] as const;
+/** Keys as providers and this gateway write them, and what stands behind `Bearer`. */
+const keyLike = /\b(?:sk|pk|rk|gsk|xai|emg|key)[-_][\w*.-]{6,}|\bBearer\s+[^\s"'\\]+/gi;
+
+/** One answer whose body a client does not get to see. */
+export interface MaskedAnswer extends Answer {
+  readonly call: Call;
+  readonly res: ServerResponse;
+  readonly cutoff: Cutoff;
+  /** The name of the upstream, if it is sent down. */
+  readonly shownUpstream: string | undefined;
+}
+
+/** Whether an answer may tell of the operator's account, and clients of this upstream must not see that. Pure. */
+export function isMasked(
+  { maskErrors }: Pick<Upstream, 'maskErrors'>,
+  { status }: { readonly status: number },
+): boolean {
+  return maskErrors && (status === 429 || status >= 500);
+}
+
+/** What of the headers that the operator set for an upstream is secret, the longest first. */
+function secretsOf(fixedHeaders: HeaderPlan['fixed']): string[] {
+  const values = Object.values(fixedHeaders).flatMap((value) => [value, ...value.split(/\s+/)]);
+  return values.filter(({ length }) => length >= 8).sort((a, b) => b.length - a.length);
+}
+
+/** A text without the beginning of a secret that it ends in. */
+function withoutCutOff(text: string, secret: string): string {
+  for (let length = secret.length - 1; length > 0; length -= 1) {
+    if (text.endsWith(secret.slice(0, length))) return text.slice(0, -length);
+  }
+  return text;
+}
+
+/**
+ * What a log may hold of an upstream's error: bounded, and without keys. Pure.
+ * @param whole whether that is all of it; otherwise a key may be cut off at its end
+ */
+export function loggableError(text: string, whole: boolean, fixedHeaders: HeaderPlan['fixed']): string {
+  const secrets = secretsOf(fixedHeaders);
+  const redacted = secrets.reduce((left, secret) => left.replaceAll(secret, '[redacted]'), text);
+  const known = whole ? redacted : secrets.reduce(withoutCutOff, redacted);
+  return known.replace(keyLike, '[redacted]').slice(0, logLimit);
+}
+
+async function readText({ response, upstream, cutoff }: MaskedAnswer): Promise<string> {
+  if (isEncoded(response.headers)) {
+    response.data.destroy();
+    return '[encoded]';
+  }
+  cutoff.expect(upstream.timeouts.betweenChunks);
+  try {
+    const { bytes, whole } = await collect(response.data, readLimit, () => cutoff.progress());
+    const text = bytes.toString('utf8', 0, readLimit);
+    return loggableError(text, whole && bytes.length <= readLimit, upstream.headers.fixed);
+  } catch {
+    return '[broke off]';
+  } finally {
+    response.data.destroy();
+    cutoff.rest();
+  }
+}
+
+/** Answers the status of an upstream's error with an error of the gateway's own; the log gets what the upstream said. */
+export async function sendMasked(masked: MaskedAnswer, logger: Logger): Promise<CallEnding> {
+  const { response, upstream, res, cutoff, call, shownUpstream } = masked;
+  const { status, headers } = response;
+  const body = await readText(masked);
+  logger.warn('an upstream answered with an error', {
+    upstream: upstream.name,
+    status,
+    requestId: call.requestId,
+    body,
+  });
+  if (cutoff.clientLeft) return 'client_left';
+  const error = failure(status === 429 ? 'upstream_rate_limited' : 'upstream_error');
+  for (const name of keptHeaders) {
+    const value = headers[name];
+    if (typeof value === 'string') res.setHeader(name, value);
+  }
+  if (shownUpstream !== undefined) res.setHeader('x-gateway-upstream', shownUpstream);
+  const text = JSON.stringify(error.toBody());
+  res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });
+  res.end(text);
+  return 'complete';
+}

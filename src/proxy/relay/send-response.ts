@@ -1,0 +1,165 @@
+import type { ServerResponse } from 'node:http';
+import type { CallEnding } from '../../options/options.ts';
+import type { OutboundResponse } from '../../outbound/exchange.ts';
+import type { Cutoff } from '../call-deadline.ts';
+import { errorEvent, failure, failureOf } from '../failure.ts';
+import { isEncoded, isEventStream, setHeadersDown } from '../headers.ts';
+import { holdsUsage, isUsageChunk } from '../metering/usage-chunk.ts';
+import type { UsageMeter } from '../metering/usage-meter.ts';
+import { collect } from './collect.ts';
+import { EmbeddingRepair } from './embedding-repair.ts';
+import { type EventFilter, EventFramer, keepAll } from './event-framer.ts';
+import { type Course, transfer } from './transfer.ts';
+
+/** The largest answer that is held until it is whole. Bytes. */
+const holdLimit = 256 * 1024;
+
+/** The largest answer that is joined with its head. Bytes. */
+const joinedLimit = 16 * 1024;
+
+/** One answer on its way down, and what has to happen to it. */
+export interface Descent {
+  readonly response: OutboundResponse;
+  /** The name of the upstream, if it is sent down. */
+  readonly shownUpstream: string | undefined;
+  readonly res: ServerResponse;
+  readonly cutoff: Cutoff;
+  readonly betweenChunks: number;
+  readonly meter: UsageMeter;
+  /** Whether a whole stream ends in `[DONE]`. */
+  readonly endsInDone: boolean;
+  /** Whether the usage chunk at a stream's end is taken out, because the caller did not ask for it. */
+  readonly dropsUsageChunk: boolean;
+  /** Whether vectors of numbers become base64. */
+  readonly repairsVectors: boolean;
+}
+
+const withoutUsageChunk: EventFilter = { mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) };
+
+/** Half a JSON body must not look whole: the connection is cut, so that the client sees a failed transfer. */
+const cut = (res: ServerResponse): void => void res.destroy();
+
+function writeHead({ response, res, shownUpstream }: Descent, length?: number | string): void {
+  setHeadersDown(res, response.headers);
+  if (shownUpstream !== undefined) res.setHeader('x-gateway-upstream', shownUpstream);
+  if (length !== undefined) res.setHeader('content-length', length);
+  res.writeHead(response.status);
+}
+
+/** Whether a body says where it ends (RFC 9112, section 6.3); otherwise it ends with its connection, and so does half of it. */
+function isDelimited(headers: OutboundResponse['headers']): boolean {
+  return headers['content-length'] !== undefined || /\bchunked\b/i.test(String(headers['transfer-encoding'] ?? ''));
+}
+
+/**
+ * Sends a stream of events down as it comes; it ends in an error event when it breaks off, and then without `[DONE]`. What
+ * comes after `[DONE]` changes nothing: the client has it all.
+ */
+async function sendEvents(descent: Descent): Promise<CallEnding> {
+  const { response, res, cutoff, betweenChunks, meter, dropsUsageChunk, endsInDone } = descent;
+  const framer = new EventFramer(dropsUsageChunk ? withoutUsageChunk : keepAll);
+  const course: Course = {
+    stage: framer,
+    tap: meter,
+    isWhole: () => framer.done || !endsInDone || isDelimited(response.headers),
+    breakOff(_res, error) {
+      if (framer.done) {
+        res.end();
+        return;
+      }
+      const event = errorEvent(failureOf(error));
+      res.end(framer.insideEvent ? `\n\n${event}` : event);
+    },
+  };
+  writeHead(descent);
+  let hadAll = true;
+  const noteEnd = (): void => {
+    hadAll = framer.done;
+  };
+  if (cutoff.clientLeft) noteEnd();
+  res.once('close', noteEnd);
+  const ended = transfer(response.data, res, cutoff, betweenChunks, course);
+  res.flushHeaders();
+  const ending = await ended;
+  res.off('close', noteEnd);
+  meter.events = framer.events;
+  return framer.done && hadAll ? 'complete' : ending;
+}
+
+/** Sends a body down as it comes, which is too large to be held or cannot be read. */
+function sendLarge(descent: Descent, first: Buffer): Promise<CallEnding> {
+  const { response, res, cutoff, betweenChunks, meter, repairsVectors } = descent;
+  const stage = repairsVectors ? new EmbeddingRepair() : undefined;
+  const length = response.headers['content-length'];
+  const parts = stage ? stage.push(first) : [first];
+  meter.read(first);
+  const course: Course = { ...(stage && { stage }), tap: meter, breakOff: cut };
+  writeHead(descent, stage || typeof length !== 'string' ? undefined : length);
+  if (!cutoff.clientLeft) for (const part of parts) res.write(part);
+  return transfer(response.data, res, cutoff, betweenChunks, course);
+}
+
+/** @param text the bytes, each as one character */
+function sendWhole(descent: Descent, bytes: Buffer, text: string): CallEnding {
+  const { res, cutoff, meter, repairsVectors } = descent;
+  meter.read(bytes);
+  if (cutoff.clientLeft) return 'client_left';
+  if (repairsVectors) {
+    const repair = new EmbeddingRepair();
+    const repaired = Buffer.concat([...repair.push(bytes), ...repair.end()]);
+    writeHead(descent, repaired.length);
+    res.end(repaired);
+    return 'complete';
+  }
+  writeHead(descent, bytes.length);
+  // as text it goes out with the head in one piece
+  if (bytes.length <= joinedLimit) res.end(text, 'latin1');
+  else res.end(bytes);
+  return 'complete';
+}
+
+/** @param text bytes, each as one character: those beyond ASCII stand in strings alone, whatever they mean there */
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Whether bytes begin as a JSON object or list does; of a body too large to be held no more can be said. */
+function beginsAsJson(bytes: Buffer): boolean {
+  return /^\s*[[{]/.test(bytes.toString('latin1', 0, 64));
+}
+
+/** Sends down what can be held, or begins to send what turned out too large for that. */
+async function sendHeld(descent: Descent, bytes: Buffer, whole: boolean): Promise<CallEnding> {
+  const { response } = descent;
+  if (whole) {
+    const text = bytes.toString('latin1');
+    if (isJson(text)) return sendWhole(descent, bytes, text);
+  } else if (beginsAsJson(bytes)) {
+    return sendLarge(descent, bytes);
+  }
+  response.data.destroy();
+  // a client's own retries would not help where the request was refused
+  const details = response.status >= 500 || response.status < 400 ? {} : { headers: { 'x-should-retry': 'false' } };
+  throw failure('upstream_invalid_response', details);
+}
+
+/**
+ * Sends an answer down; resolves to how that ended. Rejects with a GatewayError or OutboundError as long as nothing has been
+ * sent.
+ */
+export async function sendDown(descent: Descent): Promise<CallEnding> {
+  const { response, cutoff, betweenChunks } = descent;
+  if (isEncoded(response.headers)) return sendLarge({ ...descent, repairsVectors: false }, Buffer.alloc(0));
+  if (isEventStream(response.headers) && response.status < 300) return sendEvents(descent);
+
+  const bytes = response.data.takeWhole();
+  if (bytes) return sendHeld(descent, bytes, true);
+  cutoff.expect(betweenChunks);
+  const held = await collect(response.data, holdLimit, () => cutoff.progress());
+  return sendHeld(descent, held.bytes, held.whole);
+}

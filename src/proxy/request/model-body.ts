@@ -1,0 +1,98 @@
+import type { FieldSpan, Span } from '../../http/operation.ts';
+import type { RequestedOutput } from '../../options/options.ts';
+import { modelNameTooLong } from './model-name.ts';
+import { listedTokens, requestedOutput } from './requested-output.ts';
+import { longestValue, shortValue } from './short-value.ts';
+import { type Edit, splice } from './splice.ts';
+
+/** What the relay reads of a request body. The rest of it goes up unread. */
+export interface ModelBody {
+  /** Empty once no upstream can need them any more. */
+  bytes: Buffer;
+  /** The model asked for; `undefined` where the body names none. */
+  readonly model: string | undefined;
+  readonly stream: boolean;
+  /** Whether the caller asked for the usage chunk at the end of a stream. */
+  readonly wantsUsage: boolean;
+  readonly wantsBase64: boolean;
+  /** How much the caller asked for. */
+  readonly output: RequestedOutput;
+  /** How many tokens the prompt has where it is a list of them; otherwise 0. */
+  readonly listedTokens: number;
+  /** Where the files of a form stand; `undefined` for JSON. */
+  readonly files?: readonly Span[];
+  /** Where the model's name stands. */
+  readonly modelSpan: Span | undefined;
+  /** A model's name as it is written there. */
+  readonly writeModel: (name: string) => string;
+  /** What would have to change for a stream to end with its usage; empty where it does so already. */
+  readonly usageEdits: readonly Edit[];
+}
+
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+
+function modelOf(bytes: Buffer, span: Span | undefined): string | undefined {
+  if (span && span.end - span.start > longestValue) throw modelNameTooLong();
+  const model = shortValue(bytes, span);
+  return typeof model === 'string' ? model : undefined;
+}
+
+function isEmptyObject(bytes: Buffer, { start }: Span): boolean {
+  let i = start + 1;
+  while ((bytes[i] as number) <= 0x20) i += 1;
+  return bytes[i] === closeBrace;
+}
+
+/** The edits that make `stream_options.include_usage` true. */
+function usageEdits(bytes: Buffer, options: Span | undefined, usage: Span | undefined): Edit[] {
+  if (usage) return [{ ...usage, text: 'true' }];
+  if (!options) {
+    const start = bytes.indexOf('{') + 1;
+    return [{ start, end: start, text: '"stream_options":{"include_usage":true},' }];
+  }
+  if (shortValue(bytes, options) === null) return [{ ...options, text: '{"include_usage":true}' }];
+  // neither null nor an object: the upstream's to refuse
+  if (bytes[options.start] !== openBrace) return [];
+  const start = options.start + 1;
+  return [{ start, end: start, text: `"include_usage":true${isEmptyObject(bytes, options) ? '' : ','}` }];
+}
+
+/**
+ * Reads what routing and metering need from a JSON body, from the bytes that go up. Pure.
+ * @param fields where the values of its fields stand, by path
+ * @param prompt what is known of the prompt of a text completion
+ * @throws GatewayError `invalid_value` for a model's name that is longer than any
+ */
+export function readModelBody(bytes: Buffer, fields: ReadonlyMap<string, FieldSpan>, prompt?: unknown): ModelBody {
+  const modelSpan = fields.get('model');
+  const usage = fields.get('stream_options.include_usage');
+  const model = modelOf(bytes, modelSpan);
+  const stream = shortValue(bytes, fields.get('stream')) === true;
+  const wantsUsage = shortValue(bytes, usage) === true;
+  return {
+    bytes,
+    model,
+    stream,
+    wantsUsage,
+    wantsBase64: shortValue(bytes, fields.get('encoding_format')) === 'base64',
+    output: requestedOutput(bytes, fields, prompt),
+    listedTokens: listedTokens(bytes, fields),
+    modelSpan,
+    writeModel: JSON.stringify,
+    usageEdits: stream && !wantsUsage ? usageEdits(bytes, fields.get('stream_options'), usage) : [],
+  };
+}
+
+/** The body as it goes up, in pieces where it is long: with the upstream's name for the model, and asking for usage where that is wanted. Pure. */
+export function bodyFor(
+  body: ModelBody,
+  upstreamModel: string | undefined,
+  askForUsage: boolean,
+): Buffer | readonly Buffer[] {
+  const edits = askForUsage ? [...body.usageEdits] : [];
+  if (body.modelSpan && upstreamModel !== undefined && upstreamModel !== body.model) {
+    edits.push({ ...body.modelSpan, text: body.writeModel(upstreamModel) });
+  }
+  return splice(body.bytes, edits);
+}

@@ -1,0 +1,132 @@
+import {
+  BrokenCircuitError,
+  CircuitState,
+  ConsecutiveBreaker,
+  circuitBreaker,
+  ExponentialBackoff,
+  handleWhen,
+} from 'cockatiel';
+import type { OutboundResponse } from '../../outbound/exchange.ts';
+import { OutboundError } from '../../outbound/outbound-error.ts';
+
+/** Failures in a row after which an upstream is left alone. */
+const failuresInARow = 5;
+/** How long it is left alone before one call tries it again; doubles up to the maximum. Milliseconds. */
+const rest = { initialDelay: 1_000, maxDelay: 30_000 };
+
+/** Accounts whose failures are remembered at once, for each upstream. */
+const accountsKept = 10_000;
+
+/** Keeps calls away from an upstream that has failed again and again. */
+export interface Breaker {
+  /** Runs a call of an account, or rejects at once with an error for which {@link isBroken} holds. */
+  run(userId: string, call: Call): Promise<OutboundResponse>;
+}
+
+type Call = () => Promise<OutboundResponse>;
+
+interface Circuit {
+  run(call: Call): Promise<OutboundResponse>;
+  /** Counts a call that was made without asking. It keeps its outcome, even if other calls have opened the circuit since. */
+  count(outcome: Promise<OutboundResponse>): Promise<OutboundResponse>;
+  /** Whether the last call has succeeded. */
+  isWell(): boolean;
+}
+
+const connectionFailures: ReadonlySet<string> = new Set([
+  'dns_failed',
+  'connect_refused',
+  'connect_failed',
+  'connect_timeout',
+  'tls_failed',
+]);
+/** A caller left, the request cannot be sent, or the gateway closes. */
+const othersDoing: ReadonlySet<string> = new Set(['aborted', 'invalid_request', 'closed']);
+
+/** Before a request is sent: no account can have caused it. */
+function isConnectionFailure(error: unknown): boolean {
+  return error instanceof OutboundError && connectionFailures.has(error.code);
+}
+
+/** After the request was sent, which may have caused it. */
+function isRequestFailure(error: unknown): boolean {
+  return error instanceof OutboundError && !connectionFailures.has(error.code) && !othersDoing.has(error.code);
+}
+
+function hasFailed({ status }: OutboundResponse): boolean {
+  return status >= 500;
+}
+
+function createCircuit(
+  isFailure: (error: unknown) => boolean,
+  isFailed: (response: OutboundResponse) => boolean,
+): Circuit {
+  const policy = circuitBreaker(
+    handleWhen(isFailure).orWhenResult((response) => isFailed(response as OutboundResponse)),
+    { halfOpenAfter: new ExponentialBackoff(rest), breaker: new ConsecutiveBreaker(failuresInARow) },
+  );
+  let failing = false;
+
+  /** While all is well the library is not asked: a success after a success changes nothing. */
+  async function whileClosed(call: Call): Promise<OutboundResponse> {
+    let response: OutboundResponse;
+    try {
+      response = await call();
+    } catch (error) {
+      if (policy.state !== CircuitState.Closed || !isFailure(error)) throw error;
+      failing = true;
+      return policy.execute(() => Promise.reject(error));
+    }
+    // what was let through is answered, even if others have opened the circuit since
+    if (policy.state !== CircuitState.Closed || !(failing || isFailed(response))) return response;
+    failing = isFailed(response);
+    return policy.execute(() => Promise.resolve(response));
+  }
+
+  return {
+    run(call) {
+      // the library would have everyone wait for the one call that tries; that may take minutes
+      if (policy.state === CircuitState.HalfOpen) return Promise.reject(new BrokenCircuitError());
+      return policy.state === CircuitState.Closed ? whileClosed(call) : policy.execute(call);
+    },
+    count: (outcome) => whileClosed(() => outcome),
+    isWell: () => policy.state === CircuitState.Closed && !failing,
+  };
+}
+
+/**
+ * Connections that fail keep every account away. What fails once a request was sent may be that request's doing, so it keeps
+ * only its own account away: nobody can shut an upstream for the others.
+ */
+export function createBreaker(): Breaker {
+  const connections = createCircuit(isConnectionFailure, () => false);
+  const accounts = new Map<string, Circuit>();
+
+  function remember(userId: string, circuit: Circuit): void {
+    accounts.delete(userId);
+    if (circuit.isWell()) return;
+    accounts.set(userId, circuit);
+    const [oldest] = accounts.keys();
+    if (accounts.size > accountsKept && oldest !== undefined) accounts.delete(oldest);
+  }
+
+  /** An account all of whose calls succeed costs nothing. */
+  async function runOwn(userId: string, call: Call): Promise<OutboundResponse> {
+    const known = accounts.get(userId);
+    if (known) return known.run(call).finally(() => remember(userId, known));
+    const outcome = call();
+    const isFailing = await outcome.then(hasFailed, isRequestFailure);
+    if (!isFailing) return outcome;
+    const circuit = accounts.get(userId) ?? createCircuit(isRequestFailure, hasFailed);
+    // at once, so that all calls that fail at this moment are counted together
+    accounts.set(userId, circuit);
+    return circuit.count(outcome).finally(() => remember(userId, circuit));
+  }
+
+  return { run: (userId, call) => connections.run(() => runOwn(userId, call)) };
+}
+
+/** Whether a call was kept away and never made. */
+export function isBroken(error: unknown): boolean {
+  return error instanceof BrokenCircuitError;
+}

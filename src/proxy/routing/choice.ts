@@ -1,0 +1,58 @@
+import { GatewayError } from '../../errors.ts';
+
+/** What of an upstream its choice depends on. */
+export interface Choosable {
+  readonly weight: number;
+  readonly priority: number;
+  serves(model: string): boolean;
+}
+
+/** A random order in which an upstream's chance to stand first is its share of the weights. */
+function shuffled<One extends Choosable>(upstreams: readonly One[], random: () => number): One[] {
+  const rest = [...upstreams];
+  const order: One[] = [];
+  while (rest.length > 0) {
+    let point = random() * rest.reduce((sum, { weight }) => sum + weight, 0);
+    const at = rest.findIndex(({ weight }) => {
+      point -= weight;
+      return point < 0;
+    });
+    order.push(...rest.splice(Math.max(at, 0), 1));
+  }
+  return order;
+}
+
+/**
+ * The upstreams that serve a model, in the order they are asked: by priority, then at random by weight. Pure.
+ * @param model `undefined` where the call names none: then everyone is asked
+ * @param random like `Math.random`
+ */
+export function choose<One extends Choosable>(
+  upstreams: readonly One[],
+  model: string | undefined,
+  random: () => number,
+): One[] {
+  const serving = model === undefined ? upstreams : upstreams.filter((upstream) => upstream.serves(model));
+  if (serving.length < 2) return [...serving];
+  const byPriority = new Map<number, One[]>();
+  for (const upstream of serving) {
+    byPriority.set(upstream.priority, [...(byPriority.get(upstream.priority) ?? []), upstream]);
+  }
+  return [...byPriority.keys()]
+    .sort((a, b) => a - b)
+    .flatMap((priority) => shuffled(byPriority.get(priority) ?? [], random));
+}
+
+/**
+ * The upstreams that a call of a model goes to, in turn; at least one.
+ * @throws GatewayError `model_not_found`
+ */
+export function route<One extends Choosable>(
+  upstreams: readonly One[],
+  model: string | undefined,
+): readonly [One, ...One[]] {
+  const [first, ...others] = choose(upstreams, model, Math.random);
+  if (first) return [first, ...others];
+  const message = model === undefined ? 'No model provider is configured.' : `The model '${model}' does not exist.`;
+  throw new GatewayError('model_not_found', message, { param: 'model' });
+}

@@ -1,0 +1,78 @@
+import type { OutboundCode } from '../../outbound/outbound-error.ts';
+import type { HeaderValues } from '../headers.ts';
+
+/** How often and how long a call that got no answer is tried again. */
+export interface RetryOptions {
+  /** Tries in all, the first included. @default 3 */
+  readonly attempts?: number;
+  /** What a caller may be kept waiting between tries, all waits together. Milliseconds. @default 2_000 */
+  readonly maxWait?: number;
+}
+
+/** What came of one try: an answer's status and headers, or the code of a failure. */
+export type Outcome =
+  | { readonly status: number; readonly headers: HeaderValues }
+  | { readonly code: OutboundCode; readonly reusedSocket: boolean };
+
+const retriedStatuses = new Set([408, 409, 429]);
+const retriedCodes: ReadonlySet<OutboundCode> = new Set([
+  'dns_failed',
+  'connect_refused',
+  'connect_failed',
+  'connect_timeout',
+  'tls_failed',
+  'reset',
+]);
+
+/** Whether another try may do better. An upstream's `x-should-retry` has the last word. Pure. */
+export function isRetryable(outcome: Outcome): boolean {
+  if ('code' in outcome) return retriedCodes.has(outcome.code);
+  const { status, headers } = outcome;
+  if (status < 400) return false;
+  if (headers['x-should-retry'] === 'false') return false;
+  return headers['x-should-retry'] === 'true' || retriedStatuses.has(status) || status >= 500;
+}
+
+function toMilliseconds(text: unknown, unit: number): number | undefined {
+  if (typeof text !== 'string' || !/^\s*\d+(\.\d+)?\s*$/.test(text)) return undefined;
+  return Number(text) * unit;
+}
+
+/** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). Pure. */
+export function askedWait(headers: HeaderValues, now: number): number | undefined {
+  const asked = toMilliseconds(headers['retry-after-ms'], 1) ?? toMilliseconds(headers['retry-after'], 1_000);
+  if (asked !== undefined) return asked;
+  const date = Date.parse(String(headers['retry-after'] ?? ''));
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+}
+
+/**
+ * How long to wait before the same upstream is tried again: what it asks for, else 100 ms, doubling, with up to half of it
+ * at random; not at all when only a kept connection had died. Pure.
+ * @param tries how many there have been
+ */
+export function waitBefore(outcome: Outcome, tries: number, now: number, random: () => number): number {
+  if ('code' in outcome && outcome.reusedSocket) return 0;
+  const asked = 'headers' in outcome ? askedWait(outcome.headers, now) : undefined;
+  return asked ?? 100 * 2 ** (tries - 1) * (0.5 + random() / 2);
+}
+
+/**
+ * Keeps retries a small part of all calls, so that they cannot double the load on providers that are failing already:
+ * every call earns a tenth of a retry, ten are there from the start.
+ */
+export class RetryBudget {
+  readonly #most = 10;
+  #left = this.#most;
+
+  earn(): void {
+    this.#left = Math.min(this.#most, this.#left + 0.1);
+  }
+
+  /** @returns whether there was one left */
+  spend(): boolean {
+    if (this.#left < 1) return false;
+    this.#left -= 1;
+    return true;
+  }
+}

@@ -1,0 +1,88 @@
+import type { UpstreamOptions, UpstreamTimeouts } from '../../options/options.ts';
+import { createHttpClient, type HttpClient } from '../../outbound/client.ts';
+import { createDispatcher } from '../../outbound/connection-pool.ts';
+import { splitUrl } from '../../outbound/url.ts';
+import { type HeaderPlan, planHeaders } from '../headers.ts';
+import { type Breaker, createBreaker } from './breaker.ts';
+import { modelMatcher } from './model-patterns.ts';
+import { UpstreamCalls } from './upstream-calls.ts';
+
+/** One provider, as the relay needs it. */
+export interface Upstream {
+  readonly name: string;
+  /** Where its API starts, without a slash at the end: `https://api.example.com/v1`. */
+  readonly baseUrl: string;
+  /** Its key is among them. */
+  readonly headers: HeaderPlan;
+  /** The models it serves, as they were configured. */
+  readonly models: readonly string[];
+  readonly aliases: Readonly<Record<string, string>>;
+  readonly weight: number;
+  readonly priority: number;
+  readonly timeouts: Readonly<Required<UpstreamTimeouts>>;
+  readonly includeUsage: boolean;
+  /** Whether clients get a plain error in place of its own. */
+  readonly maskErrors: boolean;
+  /** Whether it serves what a caller calls so. */
+  serves(model: string): boolean;
+  readonly http: HttpClient;
+  readonly breaker: Breaker;
+  /** Those under way. */
+  readonly calls: UpstreamCalls;
+  /** Ends its connections; calls in flight break off. */
+  close(): Promise<void>;
+}
+
+const defaultTimeouts: Required<UpstreamTimeouts> = {
+  connect: 10_000,
+  firstByte: 600_000,
+  betweenChunks: 300_000,
+  total: 3_600_000,
+};
+
+const defaultMaxConcurrency = 2_000;
+
+function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+export function createUpstream(options: UpstreamOptions): Upstream {
+  const { models = ['*'], aliases = {}, apiKey } = options;
+  const timeouts = { ...defaultTimeouts, ...options.timeouts };
+  const matches = modelMatcher(models);
+  // each has connections and a breaker of its own: a slow one holds nobody else up
+  const dispatcher = createDispatcher({ connectTimeout: timeouts.connect });
+  const { origin, path } = splitUrl(`${options.baseUrl.replace(/\/+$/, '')}/`);
+  const own = {
+    ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
+    ...lowerCaseNames(options.headers ?? {}),
+  };
+  const forwarded = (options.forwardHeaders ?? []).map((name) => name.toLowerCase());
+  return {
+    name: options.name,
+    baseUrl: (origin + path).slice(0, -1),
+    headers: planHeaders(own, forwarded),
+    models,
+    aliases,
+    weight: options.weight ?? 1,
+    priority: options.priority ?? 0,
+    timeouts,
+    includeUsage: options.includeUsage ?? true,
+    maskErrors: options.maskErrors ?? false,
+    serves: (model) => Object.hasOwn(aliases, model) || matches(model),
+    http: createHttpClient(dispatcher),
+    breaker: createBreaker(),
+    calls: new UpstreamCalls(options.maxConcurrency ?? defaultMaxConcurrency),
+    close: () => dispatcher.destroy(),
+  };
+}
+
+/** What an upstream calls the model that a caller calls so. */
+export function nameAt({ aliases }: Pick<Upstream, 'aliases'>, model: string): string {
+  return Object.hasOwn(aliases, model) ? (aliases[model] as string) : model;
+}
+
+/** The longest that a call at any of these upstreams can take. Milliseconds. Pure. */
+export function longestCall(upstreams: readonly Pick<UpstreamOptions, 'timeouts'>[]): number {
+  return Math.max(0, ...upstreams.map(({ timeouts }) => timeouts?.total ?? defaultTimeouts.total));
+}

@@ -1,0 +1,84 @@
+import { durableCollection } from '../../mongo/collection.ts';
+import { findConfirmed } from '../../mongo/confirmed-reads.ts';
+import type { DisabledWebhook, DisableOptions } from '../../options/disabling.ts';
+import type { Logger } from '../../options/options.ts';
+import type { MadeAttempt } from './batch.ts';
+import { failuresToFail } from './health-state.ts';
+import type { HealthModel } from './model.ts';
+
+type Reason = DisabledWebhook['reason'];
+
+export interface DisablingDeps {
+  readonly healths: HealthModel;
+  /** The webhook if it is active, and has been all the time since; else `null`. */
+  readonly activeSince: (webhookId: string, since: Date) => Promise<Omit<DisabledWebhook, 'reason'> | null>;
+  /** Sets it inactive on the same condition; `false` when it was not met any more. */
+  readonly disable: (webhookId: string, reason: Reason, since: Date) => Promise<boolean>;
+  readonly options: DisableOptions;
+  readonly logger: Logger;
+}
+
+/** Disables webhooks that have failed too long, or have said that they are gone, if the host has asked for that. */
+export type DisableFailing = (failures: readonly MadeAttempt[]) => Promise<void>;
+
+const day = 86_400_000;
+/** How long the host's answer that a failing webhook should go on holds. Milliseconds. */
+const sparedFor = day;
+
+/** One after the other; one that fails keeps none behind it from its turn. @throws what the first that failed threw */
+async function forEach<Item>(items: Iterable<Item>, task: (item: Item) => Promise<void>): Promise<void> {
+  let failure: { readonly error: unknown } | undefined;
+  for (const item of items) {
+    await task(item).catch((error: unknown) => {
+      failure ??= { error };
+    });
+  }
+  if (failure) throw failure.error;
+}
+
+export function createDisableFailing({ healths, options, logger, ...webhooks }: DisablingDeps): DisableFailing {
+  const { disableAfterDays, disableOnGone, onDisable } = options;
+  const collection = durableCollection(healths);
+
+  /** The host has the last word; one that cannot give it is asked again. */
+  async function disable(webhookId: string, reason: Reason, since: Date): Promise<void> {
+    const webhook = await webhooks.activeSince(webhookId, since);
+    if (!webhook) return;
+    if ((await onDisable?.({ ...webhook, reason })) === false) {
+      await collection.updateOne({ _id: webhookId }, [{ $set: { sparedAt: '$$NOW' } }]);
+      return;
+    }
+    if (await webhooks.disable(webhookId, reason, since)) logger.warn('a webhook was disabled', { webhookId, reason });
+  }
+
+  /** Those of these that nothing but failed for so many days, and that the host has not spared of late. */
+  async function failingTooLong(ids: readonly string[], days: number): Promise<string[]> {
+    const filter = (some: readonly string[]) => ({
+      _id: { $in: [...some] },
+      failures: { $gte: failuresToFail },
+      $expr: {
+        $and: [
+          { $lte: ['$failingSince', { $subtract: ['$$NOW', days * day] }] },
+          { $lte: [{ $ifNull: ['$sparedAt', new Date(0)] }, { $subtract: ['$$NOW', sparedFor] }] },
+        ],
+      },
+    });
+    const projection = { _id: 1 } as const;
+    const seeming = await collection.find(filter(ids), { projection }).toArray();
+    if (seeming.length === 0) return [];
+    // a primary that has been replaced knows of no later success
+    const found = await findConfirmed(collection, filter(seeming.map(({ _id }) => _id)), { projection });
+    return found.map(({ _id }) => _id);
+  }
+
+  return async function disableFailing(failures) {
+    const ids = [...new Set(failures.map(({ webhookId }) => webhookId))];
+    if (disableOnGone) {
+      const gone = new Map(failures.filter(({ status }) => status === 410).map((one) => [one.webhookId, one.at]));
+      await forEach(gone, ([id, at]) => disable(id, 'gone', at));
+    }
+    if (disableAfterDays === undefined) return;
+    const failing = await failingTooLong(ids, disableAfterDays);
+    await forEach(failing, (id) => disable(id, 'failing', new Date(Date.now() - disableAfterDays * day)));
+  };
+}

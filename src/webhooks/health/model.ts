@@ -1,0 +1,91 @@
+import { type Connection, type Model, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../../mongo/collection.ts';
+
+/** The attempts made to one webhook that ended in one hour. */
+export interface TallyDocument {
+  /** The webhook's id, a colon, and the hour in ISO 8601: a range of ids is a webhook's time. */
+  _id: string;
+  hour: Date;
+  succeeded: number;
+  failed: number;
+  /** How many attempts took how long: by bucket of histogram.ts. */
+  durations: Record<string, number>;
+}
+
+/** An attempt that failed. */
+export interface Failure {
+  /** When it had failed, by the database's clock. */
+  at: Date;
+  deliveryId: string;
+  /** Absent when the receiver did not answer. */
+  status?: number;
+  code: string;
+}
+
+/** What is remembered of one webhook's attempts, however long ago they were. */
+export interface HealthDocument {
+  /** The webhook's id. */
+  _id: string;
+  lastSuccessAt?: Date | null;
+  lastFailure?: Failure;
+  /** The first failure since the last success. */
+  failingSince?: Date;
+  /** Failures since the last success. */
+  failures?: number;
+  /** When the host last said that the webhook should go on although it fails. */
+  sparedAt?: Date;
+  /** When anything was last written here. */
+  updatedAt: Date;
+}
+
+export type TallyModel = Model<TallyDocument>;
+export type HealthModel = Model<HealthDocument>;
+
+const day = 86_400;
+
+// what a failover takes of these is statistics: the deliveries have it all
+const choices = { ...durableSchema, writeConcern: { w: 1 } } as const;
+
+const tallySchema = new Schema<TallyDocument>(
+  {
+    _id: String,
+    hour: { type: Date, required: true },
+    succeeded: { type: Number, required: true },
+    failed: { type: Number, required: true },
+    durations: { type: Schema.Types.Mixed, required: true },
+  },
+  choices,
+).index({ hour: 1 }, { name: 'expiry', expireAfterSeconds: 8 * day });
+
+const failure = new Schema<Failure>(
+  {
+    at: { type: Date, required: true },
+    deliveryId: { type: String, required: true },
+    status: Number,
+    code: { type: String, required: true },
+  },
+  { _id: false, strict: 'throw' },
+);
+
+const healthSchema = new Schema<HealthDocument>(
+  {
+    _id: String,
+    lastSuccessAt: Date,
+    lastFailure: failure,
+    failingSince: Date,
+    failures: Number,
+    sparedAt: Date,
+    updatedAt: { type: Date, required: true },
+  },
+  choices,
+).index({ updatedAt: 1 }, { name: 'expiry', expireAfterSeconds: 400 * day });
+
+/** The hours of one gateway's webhooks: model `<prefix>Tally`, collection `<prefix>tallies`. */
+export function createTallyModel(connection: Connection, prefix: string): TallyModel {
+  return modelOf(connection, `${prefix}Tally`, tallySchema, `${prefix}tallies`);
+}
+
+/** How the webhooks of one gateway fare: model `<prefix>Health`, collection `<prefix>health`. */
+export function createHealthModel(connection: Connection, prefix: string): HealthModel {
+  return modelOf(connection, `${prefix}Health`, healthSchema, `${prefix}health`);
+}

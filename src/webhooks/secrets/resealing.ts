@@ -1,0 +1,75 @@
+import { durableCollection } from '../../mongo/collection.ts';
+import { findConfirmed, findOneConfirmed } from '../../mongo/confirmed-reads.ts';
+import { changeByPipeline, dropEndedRotations, type WebhookDocument, type WebhookModel } from '../model.ts';
+import { keyIdsBeside, type Secrets } from './secrets.ts';
+
+/** What resealing came to. */
+export interface Resealed {
+  /** Webhooks whose secrets are sealed with the newest key now and were not before. */
+  readonly resealed: number;
+  /** Ids of webhooks whose secrets cannot be opened, because they were altered or their key is missing. They stay as they are. */
+  readonly unreadable: readonly string[];
+}
+
+/** Webhooks taken up at once. */
+const batchSize = 100;
+
+/**
+ * Makes the function that seals every secret anew with the newest key, so that older keys can be taken out of the
+ * options. Safe while gateways run, and when it is cut short and run again.
+ */
+export function createReseal(webhooks: WebhookModel, secrets: Secrets): () => Promise<Resealed> {
+  const { newestKeyId } = secrets;
+  const collection = durableCollection(webhooks);
+
+  function sealedAnew(webhook: WebhookDocument): Record<string, unknown> {
+    const { secret, rotation } = secrets.open(webhook);
+    const { _id } = webhook;
+    return {
+      secret: secrets.seal(_id, 'secret', secret),
+      ...(rotation && { 'rotation.previousSecret': secrets.seal(_id, 'previousSecret', rotation.previousSecret) }),
+      sealedWith: [newestKeyId],
+    };
+  }
+
+  /** Whether there was anything to do by the time it was done; somebody else may have replaced the secret meanwhile. */
+  async function resealOne(found: WebhookDocument): Promise<boolean> {
+    let webhook: WebhookDocument | null = found;
+    while (webhook?.sealedWith.some((id) => id !== newestKeyId)) {
+      const asFound = { _id: found._id, secret: webhook.secret };
+      if (await changeByPipeline(webhooks, asFound, sealedAnew(webhook))) return true;
+      webhook = await findOneConfirmed(collection, { _id: found._id });
+    }
+    return false;
+  }
+
+  /** Confirmed: what is passed over cannot be read any more once its key is taken out. */
+  async function* batchesSealedWith(keyId: string): AsyncGenerator<WebhookDocument[]> {
+    const options = { sort: { _id: 1 }, limit: batchSize } as const;
+    let after = '';
+    for (;;) {
+      const batch = await findConfirmed(collection, { sealedWith: keyId, _id: { $gt: after } }, options);
+      const last = batch.at(-1);
+      if (!last) return;
+      yield batch;
+      after = last._id;
+    }
+  }
+
+  return async function reseal() {
+    let resealed = 0;
+    const unreadable = new Set<string>();
+    await dropEndedRotations(webhooks);
+    for (const keyId of await keyIdsBeside(webhooks, [newestKeyId])) {
+      for await (const batch of batchesSealedWith(keyId)) {
+        const results = await Promise.allSettled(batch.map(resealOne));
+        for (const [i, result] of results.entries()) {
+          if (result.status === 'fulfilled') resealed += Number(result.value);
+          else if (result.reason?.code === 'secret_unreadable') unreadable.add((batch[i] as WebhookDocument)._id);
+          else throw result.reason;
+        }
+      }
+    }
+    return { resealed, unreadable: [...unreadable] };
+  };
+}

@@ -1,0 +1,55 @@
+import { checkUserId, isId } from '../../ids.ts';
+import { durableCollection } from '../../mongo/collection.ts';
+import { findOneConfirmed } from '../../mongo/confirmed-reads.ts';
+import { type CheckedSecretChange, toSecretChange } from '../fields.ts';
+import { changeByPipeline, type WebhookDocument, type WebhookModel } from '../model.ts';
+import { type MadeSecret, type SecretChange, toDetails, type WebhookDetails, webhookNotFound } from '../webhook.ts';
+import type { Secrets } from './secrets.ts';
+
+/** Replaces the secret of an account's webhook. */
+export type RotateSecret = (userId: string, id: string, change: SecretChange) => Promise<WebhookDetails & MadeSecret>;
+
+/** What a pipeline sets where the overlap of two secrets goes on, by the database's clock. */
+const stillOverlaps = { $gt: ['$rotation.endsAt', '$$NOW'] };
+
+/** A webhook's rotation if it still goes on, else `null`; for a pipeline. */
+export const liveRotation = { $cond: [stillOverlaps, '$rotation', null] };
+
+/** Makes the function that replaces a secret, and lets the old one sign beside it for a while. */
+export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): RotateSecret {
+  function replaced(webhook: WebhookDocument, change: CheckedSecretChange): Record<string, unknown> {
+    const { secret, overlapSeconds, serviceSignature } = change;
+    const { _id } = webhook;
+    const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId] };
+    if (overlapSeconds === 0) return { ...sealed, rotation: '$$REMOVE' };
+
+    const current = secrets.open(webhook);
+    const overlap = { endsAt: { $add: ['$$NOW', overlapSeconds * 1_000] }, serviceSignature };
+    if (secret !== current.secret) {
+      return {
+        ...sealed,
+        rotation: { previousSecret: secrets.seal(_id, 'previousSecret', current.secret), ...overlap },
+      };
+    }
+    // a request sent again must not push out the secret that receivers still have
+    if (!current.rotation) return sealed;
+    const previousSecret = secrets.seal(_id, 'previousSecret', current.rotation.previousSecret);
+    return { ...sealed, rotation: { $cond: [stillOverlaps, { previousSecret, ...overlap }, '$$REMOVE'] } };
+  }
+
+  return async function rotateSecret(userId, id, change) {
+    checkUserId(userId);
+    const wanted = toSecretChange(change);
+    for (;;) {
+      const found = isId('wh', id) ? await findOneConfirmed(durableCollection(webhooks), { _id: id, userId }) : null;
+      if (!found) throw webhookNotFound(id);
+      // only if nobody else has replaced or resealed it meanwhile: two rotations at once must not lose a secret
+      const changed = await changeByPipeline(
+        webhooks,
+        { _id: id, userId, secret: found.secret },
+        replaced(found, wanted),
+      );
+      if (changed) return { ...toDetails(changed), ...(wanted.made && { secret: wanted.secret }) };
+    }
+  };
+}

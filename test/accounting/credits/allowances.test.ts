@@ -1,0 +1,130 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { type Allowances, createAllowances } from '../../../src/accounting/credits/allowances.ts';
+
+describe('what processes agree on of an account', () => {
+  let wanted: number[];
+  let asked: (readonly string[])[];
+  let free: number;
+  let silence: Promise<{ amount: number; balance: number }> | undefined;
+  let allowances: Allowances;
+
+  beforeEach(() => {
+    wanted = [];
+    asked = [];
+    free = Number.POSITIVE_INFINITY;
+    silence = undefined;
+    allowances = createAllowances({
+      ledger: {
+        async booked(ids) {
+          asked.push(ids);
+          return [];
+        },
+      },
+      setAside: async (_userId, amount) => {
+        wanted.push(amount);
+        if (silence) return silence;
+        return { amount: Math.min(amount, free), balance: 1_000 };
+      },
+      slice: 10,
+      interval: 5_000,
+      lease: 25_000,
+      logger: { info() {}, warn() {}, error() {} },
+    });
+  });
+  afterEach(() => allowances.close());
+
+  it('is agreed on at once, and then no more often than twenty times a second, however much is asked for', async () => {
+    const started = performance.now();
+    while (performance.now() - started < 260) {
+      allowances.touch('usr_1');
+      await sleep(1);
+    }
+    const most = 2 + Math.floor((performance.now() - started) / 50);
+    expect(wanted.length).to.be.within(2, most);
+  });
+
+  it('is agreed on once more for what was asked for in between', async () => {
+    await allowances.agreed('usr_1');
+    allowances.of('usr_1').reserve(7);
+    allowances.touch('usr_1');
+    expect(wanted).to.deep.equal([10]);
+    while (wanted.length < 2) await sleep(1);
+    expect(wanted).to.deep.equal([10, 17]);
+  });
+
+  it('leaves out what was charged in this process, without asking', async () => {
+    const allowance = allowances.of('usr_1');
+    allowance.spend(0, 'use_1', 3);
+    allowance.spend(0, 'use_2', 4);
+    allowances.booked([
+      { _id: 'use_1', userId: 'usr_1' },
+      { _id: 'use_3', userId: 'usr_1' },
+      { _id: 'use_4', userId: 'usr_2' },
+    ]);
+    await allowances.refresh('usr_1');
+    expect({ reserved: allowance.reserved, wanted, asked }).to.deep.equal({ reserved: 4, wanted: [14], asked: [] });
+  });
+
+  it('is asked about every call where there is less than was wanted', async () => {
+    free = 5;
+    allowances.of('usr_1').spend(0, 'use_1', 3);
+    await allowances.refresh('usr_1');
+    await allowances.refresh('usr_1');
+    expect(asked).to.deep.equal([['use_1'], ['use_1'], ['use_1']]);
+  });
+
+  it('is agreed on anew within 2 s when the database leaves it unanswered, whatever comes of it later', async () => {
+    await allowances.agreed('usr_1');
+    const allowance = allowances.of('usr_1');
+    allowance.reserve(10);
+    let answerLate = (_own: { amount: number; balance: number }) => {};
+    silence = new Promise((resolve) => {
+      answerLate = resolve;
+    });
+    const started = performance.now();
+    allowances.touch('usr_1');
+    while (wanted.length < 2) await sleep(1);
+    expect(allowances.isOverdue('usr_1'), 'at once').to.equal(false);
+    while (!allowances.isOverdue('usr_1')) await sleep(1);
+    expect(allowance.reserve(1), 'without an answer').to.equal(false);
+    silence = undefined;
+    while (wanted.length < 3) {
+      allowances.touch('usr_1');
+      await sleep(1);
+    }
+    expect(performance.now() - started).to.be.at.least(1_900);
+    await allowances.refresh('usr_1');
+    expect(allowances.isOverdue('usr_1'), 'answered').to.equal(false);
+    answerLate({ amount: 0, balance: 0 });
+    await sleep(1);
+    expect(allowance.reserve(1)).to.equal(true);
+    expect(allowance.isEmpty).to.equal(false);
+  });
+
+  it('is no more than was asked for last, though the answer is lost', async () => {
+    await allowances.agreed('usr_1');
+    const allowance = allowances.of('usr_1');
+    allowance.reserve(30);
+    await allowances.refresh('usr_1');
+    allowance.spend(30, 'use_1', 2);
+    allowances.booked([{ _id: 'use_1', userId: 'usr_1' }]);
+    silence = Promise.reject(new Error('the connection is gone'));
+    await allowances.refresh('usr_1');
+
+    expect(wanted).to.deep.equal([10, 60, 10]);
+    // the database has set 10 aside of what is left after the 2 were charged
+    let calls = 0;
+    while (allowance.reserve(1)) calls += 1;
+    expect(calls).to.equal(10);
+  });
+
+  it('is given back when a process closes, but for what it has spent and nobody has charged yet', async () => {
+    await allowances.agreed('usr_1');
+    const allowance = allowances.of('usr_1');
+    allowance.reserve(4);
+    allowance.spend(4, 'use_1', 3);
+    await allowances.close();
+    expect(wanted).to.deep.equal([10, 3]);
+  });
+});

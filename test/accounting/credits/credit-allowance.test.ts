@@ -1,0 +1,78 @@
+import { expect } from 'chai';
+import { CreditAllowance } from '../../../src/accounting/credits/credit-allowance.ts';
+
+/** One that was agreed on with a balance of so much, all of it set aside here. */
+function agreedOn(balance: number): CreditAllowance {
+  const allowance = new CreditAllowance();
+  allowance.allow({ amount: balance, balance }, []);
+  return allowance;
+}
+
+describe('what a process may let an account spend', () => {
+  it('is nothing before it was agreed on', () => {
+    const allowance = new CreditAllowance();
+    expect([allowance.reserve(1), allowance.isEmpty, allowance.reserved]).to.deep.equal([false, true, 0]);
+  });
+
+  it('ends where as much is reserved as there is, overdrawn by the last reservation alone', () => {
+    const allowance = agreedOn(10);
+    expect([allowance.reserve(6), allowance.reserve(6), allowance.reserve(6)]).to.deep.equal([true, true, false]);
+    expect(allowance.reserved).to.equal(12);
+  });
+
+  it('is free again when a call ends without cost', () => {
+    const allowance = agreedOn(5);
+    expect(allowance.reserve(5)).to.equal(true);
+    expect(allowance.reserve(5)).to.equal(false);
+    allowance.release(5);
+    expect(allowance.reserve(5)).to.equal(true);
+  });
+
+  it('stays reserved after a call until its cost is booked', () => {
+    const allowance = agreedOn(10);
+    allowance.reserve(4);
+    allowance.spend(4, 'use_1', 10);
+    expect(allowance.reserve(1)).to.equal(false);
+    expect(allowance.unbooked).to.deep.equal(['use_1']);
+    expect(allowance.costOf(['use_1', 'use_unknown'])).to.equal(10);
+    allowance.allow({ amount: 10, balance: 10 }, ['use_1', 'use_unknown']);
+    expect([allowance.reserved, allowance.unbooked]).to.deep.equal([0, []]);
+    expect(allowance.reserve(1)).to.equal(true);
+  });
+
+  it('is nothing when nothing is set aside', () => {
+    const allowance = agreedOn(10);
+    allowance.allow({ amount: 0, balance: 0 }, []);
+    expect(allowance.reserve(0)).to.equal(false);
+  });
+
+  it('is empty when the account has nothing left, and not when only less is set aside here than calls may cost', () => {
+    const allowance = agreedOn(10);
+    allowance.reserve(30);
+    expect([allowance.reserve(1), allowance.isEmpty]).to.deep.equal([false, false]);
+    allowance.allow({ amount: 0, balance: 50 }, []);
+    expect([allowance.reserve(1), allowance.isEmpty]).to.deep.equal([false, false]);
+    allowance.spend(30, 'use_1', 50);
+    expect(allowance.isEmpty).to.equal(true);
+    allowance.allow({ amount: 5, balance: 5 }, ['use_1']);
+    expect(allowance.isEmpty).to.equal(false);
+    allowance.spend(0, 'use_2', 5);
+    expect(allowance.isEmpty).to.equal(true);
+    // it was booked just now, and the balance may show it or not
+    allowance.allow({ amount: 0, balance: 5 }, [], ['use_2']);
+    expect(allowance.isEmpty).to.equal(false);
+  });
+
+  it('runs low when half of what was left is reserved, and at once where nobody knows what there is', () => {
+    const allowance = new CreditAllowance();
+    expect(allowance.isRunningLow).to.equal(true);
+    allowance.allow({ amount: 10, balance: 10 }, []);
+    allowance.reserve(20);
+    allowance.allow({ amount: 60, balance: 60 }, []);
+    expect(allowance.isRunningLow).to.equal(false);
+    allowance.reserve(19);
+    expect(allowance.isRunningLow).to.equal(false);
+    allowance.reserve(1);
+    expect(allowance.isRunningLow).to.equal(true);
+  });
+});

@@ -1,0 +1,50 @@
+import { createAccountModel, createLedgerModel } from '../../../src/accounting/credits/model.ts';
+import { type CreditService, createCreditService } from '../../../src/accounting/credits/service.ts';
+import type { CreditOptions } from '../../../src/options/options.ts';
+import { startEvents } from '../../events/harness.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+
+/** The credit service alone, in a database of its own: as many processes as are asked for. A token costs a credit. */
+export async function startCredits() {
+  const { connection, drop } = await freshDatabase();
+  const events = await startEvents(connection);
+  const ledger = createLedgerModel(connection, 'gateway_');
+
+  function newService(options: Partial<CreditOptions> = {}): CreditService {
+    return createCreditService({
+      accounts: createAccountModel(connection, 'gateway_'),
+      ledger,
+      publish: events.publish,
+      transaction: events.transaction,
+      options: { prices: { '*': { input: 1_000_000 } }, ...options },
+      logger: { info() {}, warn() {}, error() {} },
+    });
+  }
+
+  await newService().init();
+  return {
+    connection,
+    events,
+    newService,
+    ledgerOf: (userId: string) => ledger.find({ userId }).lean(),
+    /** Charges for usage records as counting does, by number and credits: the same number is the same record. */
+    charge(service: CreditService, userId: string, records: readonly (readonly [number: number, credits: number])[]) {
+      const none = { model: 'm', cachedInputTokens: 0, outputTokens: 0, images: 0 };
+      const charged = records.map(([number, inputTokens]) => ({
+        ...none,
+        _id: `use_${userId}_${number}`,
+        userId,
+        inputTokens,
+      }));
+      return events.transaction((session) => service.charge(charged, session));
+    },
+    /** What the account was told, oldest first. */
+    async toldOf(userId: string) {
+      const found = await events.events.find({ userId }).sort({ _id: 1 }).lean();
+      return found.map(({ type, body }) => ({ type, data: JSON.parse(String(body)).data }));
+    },
+    drop,
+  };
+}
+
+export type TestCredits = Awaited<ReturnType<typeof startCredits>>;

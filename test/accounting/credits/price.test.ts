@@ -1,0 +1,49 @@
+import { expect } from 'chai';
+import { costOf, toCredits, toMicro } from '../../../src/accounting/credits/price.ts';
+
+const prices = {
+  '*': { input: 2, output: 8 },
+  painter: { image: 40 },
+  tiny: { input: 0.15 },
+  caching: { input: 2, cachedInput: 0.5 },
+  free: {},
+};
+const none = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 };
+
+describe('the price of a call', () => {
+  it('is that of its model: tokens by the million, images one by one, in micro-credits', () => {
+    expect(costOf(prices, { ...none, model: 'any', inputTokens: 1_000_000, outputTokens: 500_000 })).to.equal(
+      6_000_000,
+    );
+    expect(costOf(prices, { ...none, model: 'painter', inputTokens: 50, images: 2 })).to.equal(80_000_000);
+    expect(costOf(prices, { ...none, model: 'free', inputTokens: 50 })).to.equal(0);
+  });
+
+  it('is less for input that the provider had in its cache, where that has a price of its own', () => {
+    const cached = { ...none, inputTokens: 1_000, cachedInputTokens: 800 };
+    expect(costOf(prices, { ...cached, model: 'caching' })).to.equal(200 * 2 + 800 * 0.5);
+    expect(costOf(prices, { ...cached, model: 'any' })).to.equal(1_000 * 2);
+  });
+
+  it('is that of every other model where none is named, whatever it is called', () => {
+    for (const model of [null, undefined, '__proto__', 'constructor', 'toString']) {
+      expect(costOf(prices, { ...none, model, inputTokens: 3 })).to.equal(6);
+    }
+  });
+
+  it('is a whole number of micro-credits, rounded once', () => {
+    expect(costOf(prices, { ...none, model: 'tiny', inputTokens: 10 })).to.equal(2);
+    expect(costOf(prices, { ...none, model: 'tiny', inputTokens: 1_000_000 })).to.equal(150_000);
+  });
+
+  it('is counted in credits of a million each', () => {
+    expect(toMicro('credits', 0.1)).to.equal(100_000);
+    expect(toCredits(toMicro('credits', 12.345678))).to.equal(12.345678);
+  });
+
+  for (const credits of [-1, Number.NaN, Number.POSITIVE_INFINITY, 1e10, '5', null]) {
+    it(`is no amount: ${String(credits)}`, () => {
+      expect(() => toMicro('credits', credits as number)).to.throw(/^credits: must be an amount/);
+    });
+  }
+});

@@ -1,0 +1,33 @@
+import { expect } from 'chai';
+import type { Connection } from 'mongoose';
+import { createAccountModel } from '../../../src/accounting/credits/model.ts';
+import { createSetAside } from '../../../src/accounting/credits/reservations.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+
+describe('What is set aside of a balance', () => {
+  let connection: Connection;
+  let drop: () => Promise<void>;
+  const setAsideBy = (holder: string) => createSetAside(createAccountModel(connection, 'gateway_'), holder, 10_000);
+
+  beforeEach(async () => {
+    ({ connection, drop } = await freshDatabase());
+    const account = { _id: 'usr_1', balance: 10, low: false, depleted: false, slices: [] };
+    await createAccountModel(connection, 'gateway_').create(account);
+  });
+  afterEach(() => drop());
+
+  it('is what the holder wants and no other holder has', async () => {
+    expect(await setAsideBy('one')('usr_1', 7, 1)).to.deep.equal({ amount: 7, balance: 10 });
+    expect(await setAsideBy('two')('usr_1', 7, 1)).to.deep.equal({ amount: 3, balance: 10 });
+    expect(await setAsideBy('one')('usr_1', 2, 2)).to.deep.equal({ amount: 2, balance: 10 });
+    expect(await setAsideBy('two')('usr_1', 9, 2)).to.deep.equal({ amount: 8, balance: 10 });
+  });
+
+  it('stays as it is for what the holder asked for before, and the database got late', async () => {
+    const setAside = setAsideBy('one');
+    await setAside('usr_1', 6, 2);
+    expect(await setAside('usr_1', 4, 1)).to.deep.equal({ amount: 6, balance: 10 });
+    expect(await setAside('usr_1', 9, 1)).to.deep.equal({ amount: 6, balance: 10 });
+    expect(await setAsideBy('two')('usr_1', 9, 1)).to.deep.equal({ amount: 4, balance: 10 });
+  });
+});

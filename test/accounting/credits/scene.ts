@@ -1,0 +1,109 @@
+import mongoose from 'mongoose';
+import { createModelGateway } from '../../../src/index.ts';
+import { createRandom } from '../../faults/random.ts';
+import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { openBooks } from './books.ts';
+import { type CrowdOutcome, callTogether } from './crowd.ts';
+import { startMeteredUpstream } from './metered-upstream.ts';
+import { startProcess } from './processes.ts';
+
+const userId = 'usr_crowd';
+/** A call costs some 0.11 credits on average: the account is depleted by about the 2,700th of 4,000. */
+const prices = {
+  '*': { input: 1_000, cachedInput: 500, output: 4_000 },
+  large: { input: 3_000, cachedInput: 300, output: 12_000 },
+};
+const topUps = { first: 250, second: 50 };
+const quota = { daily: 250, monthly: 280, thresholds: [20, 50, 80, 100] };
+const credits = { prices, lowThreshold: 120, slice: 10, expectedOutputTokens: 20 };
+/** What the dearest call is taken for before it is answered: its 100 bytes by four, and the expected output. Credits. */
+const largestEstimate = (25 * prices.large.input + 20 * prices.large.output) / 1_000_000;
+/** How far a process may overdraw: by an estimate and a slice. Credits. */
+export const overdraft = largestEstimate + credits.slice;
+
+/** Something that is done once, when so many calls have ended. */
+export interface Incident {
+  readonly afterCalls: number;
+  happen(): unknown;
+}
+
+/** One account, its money, the gateway processes that serve it, and eight clients. */
+export async function openScene(uri: string, seed: number, count: number) {
+  const random = createRandom(seed);
+  const upstream = await startMeteredUpstream(createRandom(seed + 1));
+  const connection = await mongoose.createConnection(uri, { serverSelectionTimeoutMS: 60_000 }).asPromise();
+  const options = {
+    secretKeys: [newSecretKey()],
+    upstreams: [{ name: 'metered', baseUrl: upstream.baseUrl }],
+    credits,
+    quotas: { perUser: { unit: 'credits', daily: quota.daily, monthly: quota.monthly }, thresholds: quota.thresholds },
+    limits: { perUser: { requestsPerMinute: 1_000_000 }, perKey: { tokensPerMinute: 1_000_000_000 }, shared: true },
+  } as const;
+  const till = await createModelGateway({ ...loopbackOptions, ...options, mongo: connection });
+  await till.credits?.topUp({ userId, credits: topUps.first, reference: 'first' });
+  const { key } = await till.keys.create({ userId });
+  const processes = await Promise.all(Array.from({ length: count }, () => startProcess({ uri, options })));
+  const books = openBooks(connection, { userId, prices, toppedUp: topUps.first + topUps.second, quota });
+  const paidAfter = 200 + random.below(600);
+  const pay = () =>
+    till.payments.completed({
+      paymentId: 'pay_crowd',
+      userId,
+      amount: 5,
+      currency: 'usd',
+      creditsAdded: topUps.second,
+    });
+
+  return {
+    random,
+    upstream,
+    connection,
+    processes,
+    books,
+    /** Has eight clients make 500 calls each, while this happens. */
+    async spend(...incidents: Incident[]): Promise<CrowdOutcome> {
+      const upcoming = incidents.toSorted((a, b) => a.afterCalls - b.afterCalls);
+      let paid: Promise<unknown> | undefined;
+      const happening: unknown[] = [];
+      const outcome = await callTogether({
+        clients: 8,
+        calls: 500,
+        apiKey: key,
+        urls: processes.map(({ url }) => url),
+        modelOf: (call) => (call % 2 === 0 ? 'large' : 'small'),
+        onProgress(ended) {
+          while (upcoming[0] && ended >= upcoming[0].afterCalls) happening.push(upcoming.shift()?.happen());
+          if (ended >= paidAfter) paid ??= pay();
+          // nobody calls on until it is booked: a balance that was below the threshold by then would fall below it twice
+          return paid;
+        },
+      });
+      await Promise.all(happening);
+      const { answered, refused, putOff, broken } = outcome;
+      console.log(`      answered ${answered.length} · refused ${refused} · put off ${putOff} · broken ${broken}`);
+      return outcome;
+    },
+    /** What eight more calls at one process are answered. */
+    statusesAt: (url: string) =>
+      Promise.all(
+        Array.from({ length: 8 }, async () => {
+          const response = await fetch(`${url}/v1/chat/completions`, {
+            method: 'POST',
+            headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+            body: JSON.stringify({ model: 'large', messages: [{ role: 'user', content: 'One more?' }] }),
+          });
+          await response.arrayBuffer();
+          return response.status;
+        }),
+      ),
+    async close() {
+      for (const { child, died } of processes) {
+        child.kill('SIGKILL');
+        await died;
+      }
+      await till.close();
+      await connection.close();
+      await upstream.close();
+    },
+  };
+}

@@ -1,0 +1,41 @@
+import { randomInt } from 'node:crypto';
+import { expect } from 'chai';
+import { type Cluster, startCluster } from '../../faults/cluster.ts';
+import { openScene, overdraft } from './scene.ts';
+
+describe('an account that eight clients spend at two processes while the primary of the database steps down', function () {
+  this.timeout(300_000);
+  let cluster: Cluster;
+
+  before(async () => {
+    cluster = await startCluster();
+  });
+  after(() => cluster?.stop());
+
+  it('is charged for every call that was answered, once, told once of each fall and threshold, and refused at the end', async () => {
+    const seed = Number(process.env.CROWD_SEED ?? randomInt(2 ** 31));
+    console.log(`      seed ${seed}`);
+    // what a host asks for by itself is not enough to survive this
+    const scene = await openScene(`${cluster.uri}&w=1`, seed, 2);
+    try {
+      const before = (await cluster.primary()).node.host;
+      const afterCalls = 900 + scene.random.below(1_000);
+      const { answered, refused } = await scene.spend({
+        afterCalls,
+        happen: () => cluster.admin.command({ replSetStepDown: 10, force: true }),
+      });
+      expect((await cluster.primary()).node.host, 'primary').to.not.equal(before);
+      await scene.books.settled(answered, 120_000);
+      const left = await scene.books.expectEven();
+      await scene.books.expectRecorded(answered);
+      expect(await scene.books.records(), 'records').to.equal(scene.upstream.requests.length);
+      expect(refused, 'refused').to.be.above(0);
+      expect(left / 1_000_000, 'credits left').to.be.within(-2 * overdraft, 0);
+      const calls = scene.upstream.requests.length;
+      for (const { url } of scene.processes) expect(await scene.statusesAt(url)).to.deep.equal(Array(8).fill(402));
+      expect(scene.upstream.requests).to.have.length(calls);
+    } finally {
+      await scene.close();
+    }
+  });
+});

@@ -1,0 +1,204 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { createExceededModel, createRateModel, type ExceededModel } from '../../../src/accounting/limits/model.ts';
+import {
+  createLimitService,
+  type LimitService,
+  type LimitServiceDeps,
+} from '../../../src/accounting/limits/service.ts';
+import type { GatewayError } from '../../../src/errors.ts';
+import type { EventInput } from '../../../src/events/publication.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+
+interface Published {
+  readonly input: EventInput & { readonly data: Record<string, unknown> };
+  readonly idempotencyKey: string;
+}
+
+const window = 400;
+
+describe('refused calls', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let exceeded: ExceededModel;
+  let published: Published[];
+  let services: LimitService[];
+
+  function start(deps: Partial<LimitServiceDeps> = {}): LimitService {
+    const service = createLimitService({
+      rates: createRateModel(database.connection, 'gateway_'),
+      exceeded,
+      publish: async (input, { idempotencyKey }) => {
+        published.push({ input: input as Published['input'], idempotencyKey });
+      },
+      options: { perKey: { requestsPerMinute: 1 }, eventWindow: window },
+      logger: { info() {}, warn() {}, error() {} },
+      flushInterval: 5,
+      ...deps,
+    });
+    services.push(service);
+    return service;
+  }
+
+  function flood(service: LimitService, keyId: string, refusals: number): void {
+    let refused = 0;
+    while (refused < refusals) {
+      try {
+        service.admit?.({ userId: 'usr_1', keyId }, 1);
+      } catch {
+        refused += 1;
+      }
+    }
+  }
+
+  const rejected = () => published.reduce((sum, { input }) => sum + Number(input.data.rejected_requests), 0);
+
+  async function untilClosed(service: LimitService, total: number): Promise<void> {
+    for (let i = 0; i < 200 && rejected() < total; i += 1) {
+      await sleep(10);
+      await service.closeWindows();
+    }
+  }
+
+  beforeEach(async () => {
+    published = [];
+    services = [];
+    database = await freshDatabase();
+    exceeded = createExceededModel(database.connection, 'gateway_');
+    await exceeded.createIndexes();
+  });
+
+  afterEach(async () => {
+    await Promise.all(services.map((service) => service.close()));
+    await database.drop();
+  });
+
+  /** Waits for the beginning of a window, so that what follows at once falls into one. */
+  const windowStarts = () => sleep(window - (Date.now() % window) + 1);
+
+  it('are summed up over processes in one event for each key and window, when the window is over', async () => {
+    const [one, two] = [start(), start()];
+    await windowStarts();
+    const at = Date.now();
+    flood(one, 'key_1', 30);
+    flood(two, 'key_1', 12);
+    flood(two, 'key_2', 3);
+    await sleep(20);
+    await one.closeWindows();
+    expect(published).to.have.length(0);
+    await untilClosed(two, 45);
+    const [first, second] = published.map(({ input }) => input).sort((a) => (a.data.api_key_id === 'key_1' ? -1 : 1));
+    const windowStart = Math.floor(at / window) * window;
+    expect(first).to.deep.equal({
+      type: 'rate_limit.exceeded',
+      userId: 'usr_1',
+      data: {
+        user_id: 'usr_1',
+        api_key_id: 'key_1',
+        limit: 1,
+        rejected_requests: 42,
+        window_start: new Date(windowStart).toISOString(),
+        window_end: new Date(windowStart + window).toISOString(),
+      },
+    });
+    expect(second?.data).to.include({ api_key_id: 'key_2', rejected_requests: 3 });
+    await one.closeWindows();
+    expect(published).to.have.length(2);
+  });
+
+  it('are published by another process when theirs has died', async () => {
+    const survivor = start();
+    // never closed nor asked again: as far as the database can see, it is dead
+    const dead = start();
+    services.pop();
+    flood(dead, 'key_1', 7);
+    await sleep(50);
+    await untilClosed(survivor, 7);
+    expect(rejected()).to.equal(7);
+  });
+
+  it('are published with one idempotency key and the same data, whoever and however many do it', async () => {
+    const all = [start(), start(), start()];
+    await windowStarts();
+    flood(all[0] as LimitService, 'key_1', 9);
+    await sleep(2 * window + 50);
+    await Promise.all(all.map((service) => service.closeWindows()));
+    expect(published.length).to.be.at.least(1);
+    expect(new Set(published.map((each) => JSON.stringify(each))).size).to.equal(1);
+    expect(published[0]?.idempotencyKey).to.match(/^rate_limit\.exceeded:[0-9a-f]{64}$/);
+  });
+
+  it('are published again when that was cut off', async () => {
+    let failures = 2;
+    const service = start({
+      publish: async (input, { idempotencyKey }) => {
+        if (failures-- > 0) throw new Error('the database is away');
+        published.push({ input: input as Published['input'], idempotencyKey });
+      },
+    });
+    flood(service, 'key_1', 4);
+    await sleep(2 * window + 50);
+    for (let i = 0; i < 2; i += 1) await service.closeWindows().catch(() => {});
+    await service.closeWindows();
+    expect(rejected()).to.equal(4);
+  });
+
+  it('count once when nobody knows whether their batch was written', async () => {
+    const service = start();
+    const { collection } = exceeded;
+    const bulkWrite = collection.bulkWrite.bind(collection);
+    let lost = 2;
+    collection.bulkWrite = async (...args) => {
+      const result = await bulkWrite(...args);
+      if (lost-- > 0) throw new Error('connection closed');
+      return result;
+    };
+    flood(service, 'key_1', 5);
+    await untilClosed(service, 5);
+    expect(lost).to.be.below(0);
+    await sleep(2 * window);
+    await service.closeWindows();
+    expect(rejected()).to.equal(5);
+  });
+
+  it('that are written after their window was closed count in the next', async () => {
+    const service = start();
+    await windowStarts();
+    await service.reportExceeded({ userId: 'usr_1', apiKeyId: 'key_1', limit: 60, rejectedRequests: 3 });
+    await exceeded.updateMany({}, { $set: { state: 'closed' } });
+    await service.reportExceeded({ userId: 'usr_1', apiKeyId: 'key_1', limit: 60, rejectedRequests: 4 });
+    await untilClosed(service, 7);
+    expect(published.map(({ input }) => input.data.rejected_requests)).to.deep.equal([3, 4]);
+  });
+
+  it("of a host's own limiter are published alike, without any limit here", async () => {
+    const service = start({ options: { eventWindow: window } });
+    expect(service.admit).to.equal(undefined);
+    await service.reportExceeded({ userId: 'usr_9', apiKeyId: null, limit: 10 });
+    await untilClosed(service, 1);
+    expect(published[0]?.input.data).to.include({
+      user_id: 'usr_9',
+      api_key_id: 'none',
+      limit: 10,
+      rejected_requests: 1,
+    });
+  });
+
+  it('of nobody, or none of them, cannot be reported', async () => {
+    const service = start();
+    const report = { userId: 'usr_1', apiKeyId: 'key_1', limit: 1 };
+    const wrong: [param: string, report: object][] = [
+      ['userId', { ...report, userId: '' }],
+      ['apiKeyId', { ...report, apiKeyId: '' }],
+      ['limit', { ...report, limit: -1 }],
+      ['rejectedRequests', { ...report, rejectedRequests: 0 }],
+      ['at', { ...report, at: new Date(Number.NaN) }],
+    ];
+    for (const [param, given] of wrong) {
+      const error: GatewayError = await service.reportExceeded(given as typeof report).then(
+        () => expect.fail(`${param} should have been refused`),
+        (thrown) => thrown,
+      );
+      expect(error).to.include({ code: 'invalid_value', param });
+    }
+  });
+});

@@ -1,0 +1,61 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { forkConfigured } from '../../support/configured-process.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+import { openLedger } from './ledger.ts';
+
+const script = fileURLToPath(new URL('./counting-process.ts', import.meta.url));
+
+describe('processes that count usage', function () {
+  this.timeout(60_000);
+
+  it('count and charge nothing twice and lose nothing when they are killed anywhere, and tell of it once', async () => {
+    const database = await freshDatabase();
+    const { connection } = database;
+    const ledger = await openLedger(connection);
+    const started: ChildProcess[] = [];
+    const start = async () => {
+      const child = forkConfigured(script, { uri: database.uri }, { execArgv: ['--import', 'tsx'] });
+      started.push(child);
+      await once(child, 'message');
+      return child;
+    };
+    try {
+      const users = 2;
+      const records = 2_000;
+      for (const userId of ['usr_0', 'usr_1']) {
+        await ledger.credits.topUp({ userId, credits: 0.001, reference: userId });
+      }
+      const children = await Promise.all([start(), start(), start()]);
+      for (let added = 0; added < records; added += 100) {
+        await ledger.add(
+          Array.from({ length: 100 }, (_, i) => ({ userId: `usr_${i % users}`, inputTokens: added + i })),
+        );
+        if (added % 800 === 700) children.pop()?.kill('SIGKILL');
+        await sleep(10);
+      }
+      // where in its transaction each kill met its process is up to chance; the last one has all that is left to do
+      const last = ledger.counter({ perUser: { unit: 'requests', daily: 1_000 } });
+      for (const child of started) child.kill('SIGKILL');
+      for (let idle = 0; idle < 2; ) {
+        const left = await last().catch(() => 1);
+        idle = left === 0 ? idle + 1 : 0;
+        if (left === 0) await sleep(100);
+      }
+      const { records: recorded, ...others } = await ledger.totals();
+      expect(recorded.requests).to.equal(records);
+      for (const [name, sums] of Object.entries(others)) expect(sums, name).to.deep.equal(recorded);
+      const published = (await ledger.published()).map(({ user_id, threshold }) => `${user_id} ${threshold}`);
+      expect(published.sort()).to.deep.equal(['usr_0 100', 'usr_0 80', 'usr_1 100', 'usr_1 80']);
+      const told = ['usr_0', 'usr_1'].flatMap((userId) => [`${userId} credits.depleted`, `${userId} credits.low`]);
+      const balance = 2_000 - recorded.inputTokens;
+      expect(await ledger.charged()).to.deep.equal({ entries: records, sum: balance, balances: balance, told });
+    } finally {
+      for (const child of started) child.kill('SIGKILL');
+      await database.drop();
+    }
+  });
+});

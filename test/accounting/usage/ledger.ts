@@ -1,0 +1,151 @@
+import type { Connection } from 'mongoose';
+import { createAccountModel, createLedgerModel } from '../../../src/accounting/credits/model.ts';
+import { createCreditService } from '../../../src/accounting/credits/service.ts';
+import { type CountDeps, createCount } from '../../../src/accounting/usage/count.ts';
+import {
+  createCounterModel,
+  createPeriodModel,
+  createUsageModel,
+  type UsageSums,
+} from '../../../src/accounting/usage/model.ts';
+import { createCatalogue } from '../../../src/events/catalogue/catalogue.ts';
+import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
+import { createEventService } from '../../../src/events/service.ts';
+import { createOutbox } from '../../../src/events/store/outbox.ts';
+import { newId } from '../../../src/ids.ts';
+import { loadSpec } from '../../../src/openapi/spec.ts';
+import type { QuotaOptions, UsageRecord } from '../../../src/options/options.ts';
+import { noFanOut, settled } from '../../events/harness.ts';
+
+/** What the property and crash tests of counting look at: records, counters, and the events that were published. */
+export async function openLedger(connection: Connection) {
+  const usage = createUsageModel(connection, 'gateway_');
+  const counters = createCounterModel(connection, 'gateway_');
+  const periods = createPeriodModel(connection, 'gateway_');
+  const events = createEventModel(connection, 'gateway_');
+  const logger = { info() {}, warn() {}, error() {} };
+  const service = createEventService({
+    connection,
+    outbox: createOutbox(events),
+    owners: createOwnerModel(connection, 'gateway_'),
+    catalogue: createCatalogue(loadSpec()),
+    subscribers: async () => ({ targets: [], skipped: [] }),
+    settleSubscribers: settled,
+    fanOut: noFanOut,
+    logger,
+    transactionLease: 500,
+  });
+  await Promise.all([service.init(), ...[usage, counters, periods].map((model) => model.createIndexes())]);
+
+  const credits = createCreditService({
+    accounts: createAccountModel(connection, 'gateway_'),
+    ledger: createLedgerModel(connection, 'gateway_'),
+    publish: service.publish,
+    transaction: service.transaction,
+    // a token of input costs a micro-credit
+    options: { prices: { '*': { input: 1 } }, lowThreshold: 0.0005 },
+    logger,
+  });
+  await credits.init();
+
+  const sums = ({ requests, inputTokens, cachedInputTokens, outputTokens, images }: UsageSums) => ({
+    requests,
+    inputTokens,
+    cachedInputTokens,
+    outputTokens,
+    images,
+  });
+  const total = (all: readonly UsageSums[]): UsageSums =>
+    all.reduce<UsageSums>(
+      (sum, one) => ({
+        requests: sum.requests + one.requests,
+        inputTokens: sum.inputTokens + one.inputTokens,
+        cachedInputTokens: sum.cachedInputTokens + one.cachedInputTokens,
+        outputTokens: sum.outputTokens + one.outputTokens,
+        images: sum.images + one.images,
+      }),
+      { requests: 0, inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 },
+    );
+
+  return {
+    usage,
+    counters,
+    periods,
+    /** One process that counts. */
+    counter: (quotas?: QuotaOptions, batchSize = 500, own: Pick<CountDeps, 'written' | 'patience'> = {}) =>
+      createCount({
+        usage,
+        counters,
+        periods,
+        transaction: service.transaction,
+        publish: service.publish,
+        charge: credits.charge,
+        quotas,
+        // a thousandth of a credit a token
+        cost: ({ inputTokens, outputTokens }) => (inputTokens + outputTokens) * 1_000,
+        logger,
+        batchSize,
+        ...own,
+      }),
+    /** Writes records that have ended. */
+    async add(records: readonly Partial<UsageRecord>[]): Promise<void> {
+      if (records.length === 0) return;
+      await usage.insertMany(records.map((record) => toDocument(record)));
+    },
+    credits,
+    /** What the credit ledger and the balances come to, in micro-credits, and what accounts were told of it. */
+    async charged() {
+      const entries = await createLedgerModel(connection, 'gateway_').find().lean();
+      const accounts = await createAccountModel(connection, 'gateway_').find().lean();
+      const told = await events.find({ type: /^credits/ }).lean();
+      return {
+        entries: entries.filter(({ kind }) => kind === 'usage').length,
+        sum: entries.reduce((sum, { amount }) => sum + amount, 0),
+        balances: accounts.reduce((sum, { balance }) => sum + balance, 0),
+        told: told.map(({ userId, type }) => `${userId} ${type}`).sort(),
+      };
+    },
+    /** What the records, the counters by day, and the periods come to. */
+    async totals() {
+      const records = await usage.find({ ending: { $ne: null } }).lean();
+      return {
+        records: total(records.map((record) => ({ ...record, requests: 1 }))),
+        counters: total((await counters.find().lean()).map(sums)),
+        days: total((await periods.find({ period: 'daily' }).lean()).map(sums)),
+        months: total((await periods.find({ period: 'monthly' }).lean()).map(sums)),
+      };
+    },
+    /** The data of every `usage.threshold`, in order. */
+    async published(): Promise<Record<string, unknown>[]> {
+      const found = await events.find({ type: 'usage.threshold' }).sort({ _id: 1 }).lean();
+      return found.map(
+        ({ body }) => JSON.parse(Buffer.from((body as unknown as { buffer: Buffer }).buffer).toString()).data,
+      );
+    },
+  };
+}
+
+function toDocument({ id = newId('use', Date.now()), ...record }: Partial<UsageRecord>) {
+  return {
+    _id: id,
+    requestId: 'req_1',
+    userId: 'usr_1',
+    keyId: 'key_1',
+    endpoint: '/chat/completions',
+    model: 'm',
+    upstream: 'one',
+    inputTokens: 10,
+    cachedInputTokens: 3,
+    outputTokens: 10,
+    images: 0,
+    estimated: false,
+    ending: 'complete' as const,
+    startedAt: new Date('2026-01-31T12:00:00Z'),
+    durationMs: 1,
+    firstByteMs: 1,
+    ...record,
+    counted: false,
+  };
+}
+
+export type Ledger = Awaited<ReturnType<typeof openLedger>>;

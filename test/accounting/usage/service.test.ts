@@ -1,0 +1,200 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import mongoose, { type Connection } from 'mongoose';
+import { createUsageModel, type UsageModel } from '../../../src/accounting/usage/model.ts';
+import { createUsageService, type UsageService, type UsageServiceDeps } from '../../../src/accounting/usage/service.ts';
+import { newId } from '../../../src/ids.ts';
+import type { OpenUsage, UsageRecord } from '../../../src/options/options.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+
+describe('usage records', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let connection: Connection;
+  let usage: UsageModel;
+  let service: UsageService;
+  let errors: unknown[];
+
+  const make = (deps: Partial<UsageServiceDeps> = {}) =>
+    createUsageService({
+      usage,
+      logger: { info() {}, warn() {}, error: (_message, fields) => errors.push(fields) },
+      longestCall: 1_000,
+      flushInterval: 5,
+      ...deps,
+    });
+
+  beforeEach(async () => {
+    errors = [];
+    database = await freshDatabase();
+    connection = database.connection;
+    usage = createUsageModel(connection, 'gateway_');
+    await usage.createIndexes();
+    service = make();
+  });
+
+  afterEach(async () => {
+    await service.close();
+    await database.drop();
+  });
+
+  const open = (startedAt = new Date()): OpenUsage => ({
+    id: newId('use', Date.now()),
+    requestId: 'req_1',
+    userId: 'usr_1',
+    keyId: null,
+    endpoint: '/chat/completions',
+    model: 'm',
+    upstream: 'one',
+    inputTokens: 12,
+    startedAt,
+  });
+
+  const closed = (opened: OpenUsage): UsageRecord => ({
+    ...opened,
+    cachedInputTokens: 4,
+    outputTokens: 5,
+    images: 0,
+    estimated: false,
+    ending: 'complete',
+    durationMs: 10,
+    firstByteMs: 2,
+  });
+
+  const written = async (count: number) => {
+    for (let i = 0; i < 400 && (await usage.countDocuments()) !== count; i += 1) await sleep(5);
+    return await usage.find().lean();
+  };
+
+  it('are open while a call runs and final when it has ended', async () => {
+    const call = open();
+    service.opened(call);
+    expect((await written(1))[0]).to.include({ _id: call.id, ending: null, estimated: true, inputTokens: 12 });
+    service.closed(closed(call));
+    await service.close();
+    const { id, ...fields } = closed(call);
+    expect(await usage.find().lean()).to.deep.equal([{ _id: id, ...fields, counted: false }]);
+  });
+
+  it('are written once for a call that ends at once', async () => {
+    const calls = Array.from({ length: 50 }, () => open());
+    for (const call of calls) {
+      service.opened(call);
+      service.closed(closed(call));
+    }
+    await service.close();
+    expect(await usage.countDocuments({ ending: 'complete' })).to.equal(50);
+  });
+
+  it('do not stay of a call that was not answered', async () => {
+    const early = open();
+    service.opened(early);
+    service.dropped(early.id);
+    const late = open();
+    service.opened(late);
+    await written(1);
+    service.dropped(late.id);
+    await service.close();
+    expect(await usage.countDocuments()).to.equal(0);
+  });
+
+  it('are closed as estimated when their process has died, and not before', async () => {
+    const old = open(new Date(Date.now() - 120_000));
+    const young = open(new Date(Date.now() - 30_000));
+    service.opened(old);
+    service.opened(young);
+    await written(2);
+    expect(await service.sweep()).to.equal(1);
+    expect(await usage.findById(old.id).lean()).to.include({ ending: 'orphaned', estimated: true, inputTokens: 12 });
+    expect(await usage.findById(young.id).lean()).to.include({ ending: null });
+  });
+
+  it('do not change any more when they have ended, whatever comes late', async () => {
+    const call = open(new Date(Date.now() - 120_000));
+    service.opened(call);
+    await written(1);
+    await service.sweep();
+    service.closed(closed(call));
+    const ended = open();
+    service.closed(closed(ended));
+    await written(2);
+    service.dropped(ended.id);
+    service.dropped(call.id);
+    await service.close();
+    expect(await usage.findById(call.id).lean()).to.include({ ending: 'orphaned', outputTokens: 0 });
+    expect(await usage.findById(ended.id).lean()).to.include({ ending: 'complete', outputTokens: 5 });
+  });
+
+  /** What the database answers to the next writes of records. */
+  async function failWrites(times: number, failure: object): Promise<void> {
+    const admin = connection.getClient().db('admin');
+    const namespace = `${connection.name}.${usage.collection.collectionName}`;
+    const data = { failCommands: ['insert', 'update'], namespace, ...failure };
+    await admin.command({ configureFailPoint: 'failCommand', mode: { times }, data });
+  }
+
+  it('wait while the database refuses them', async () => {
+    const call = open();
+    await failWrites(2, { errorCode: 8_000 });
+    service.opened(call);
+    service.closed(closed(call));
+    expect(await written(1)).to.have.lengthOf(1);
+    // told once, however often it is tried again
+    expect(errors).to.have.lengthOf(1);
+  });
+
+  it('do not stay of a call that was not answered when the database had not said that it wrote them', async () => {
+    const call = open();
+    await failWrites(1, { writeConcernError: { code: 64, errmsg: 'waiting for replication timed out' } });
+    service.opened(call);
+    while (errors.length === 0) await sleep(1);
+    expect(await usage.countDocuments()).to.equal(1);
+    service.dropped(call.id);
+    await service.close();
+    expect(await usage.countDocuments()).to.equal(0);
+  });
+
+  it('are one plain insertion for calls that end at once, and an update for those that run on', async () => {
+    const monitored = await mongoose.createConnection(database.uri, { monitorCommands: true }).asPromise();
+    const commands: string[] = [];
+    monitored.getClient().on('commandStarted', ({ commandName, command }) => {
+      if (commandName === 'insert' || commandName === 'update')
+        commands.push(`${commandName} ${command.documents?.length ?? 1}`);
+    });
+    const journal = make({ usage: createUsageModel(monitored, 'gateway_') });
+    const [short, long] = [open(), open()];
+    journal.opened(short);
+    journal.opened(long);
+    journal.closed(closed(short));
+    await written(2);
+    journal.closed(closed(long));
+    await journal.close();
+    await monitored.close();
+    expect(commands).to.deep.equal(['insert 2', 'update 1']);
+    expect(await usage.countDocuments({ ending: 'complete', counted: false })).to.equal(2);
+  });
+
+  it('are acknowledged by a majority, whatever the host asks for', async () => {
+    const weak = await mongoose.createConnection(database.uri, { w: 1, monitorCommands: true }).asPromise();
+    const concerns: unknown[] = [];
+    weak.getClient().on('commandStarted', ({ commandName, command }) => {
+      if (commandName === 'insert') concerns.push(command.writeConcern);
+    });
+    const hosted = make({ usage: createUsageModel(weak, 'gateway_') });
+    hosted.opened(open());
+    await hosted.close();
+    await weak.close();
+    expect(concerns).to.deep.equal([{ w: 'majority', j: true }]);
+  });
+
+  it('that a kill loses are those of the last moments before it', async () => {
+    // what has been gathered and not yet written when a process dies is lost: here the last five of ten calls
+    const dying = make({ flushInterval: 50 });
+    const early = Array.from({ length: 5 }, () => open());
+    for (const call of early) dying.opened(call);
+    expect(await written(5)).to.have.lengthOf(5);
+    for (let i = 0; i < 5; i += 1) dying.opened(open());
+    expect(await usage.countDocuments()).to.equal(5);
+    await dying.close();
+    expect(await usage.countDocuments()).to.equal(10);
+  });
+});

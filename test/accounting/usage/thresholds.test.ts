@@ -1,0 +1,53 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { crossings } from '../../../src/accounting/usage/thresholds.ts';
+
+describe('the thresholds of a quota', () => {
+  it('are reached by the amount that brings the sum there, one amount may reach several', () => {
+    expect(crossings(0, [79, 1, 5], 100, [80, 100], [])).to.deep.equal([{ threshold: 80, usage: 80 }]);
+    expect(crossings(70, [45, 10], 100, [100, 80], [])).to.deep.equal([
+      { threshold: 80, usage: 115 },
+      { threshold: 100, usage: 115 },
+    ]);
+  });
+
+  it('are told of to two decimals', () => {
+    expect(crossings(0, [2], 3, [50], [])).to.deep.equal([{ threshold: 50, usage: 66.67 }]);
+  });
+
+  it('are not told of twice, but are when a smaller quota has put them in the past', () => {
+    expect(crossings(90, [5], 100, [80, 100], [80])).to.deep.equal([]);
+    expect(crossings(90, [5], 100, [80, 100], [])).to.deep.equal([{ threshold: 80, usage: 95 }]);
+    expect(crossings(90, [], 100, [80, 100], [])).to.deep.equal([]);
+  });
+
+  it('are those of a plain sum, however the amounts are cut into batches', () => {
+    const amounts = fc.array(fc.nat(60), { maxLength: 30 });
+    const thresholds = fc.uniqueArray(fc.integer({ min: 1, max: 150 }), { maxLength: 4 });
+    fc.assert(
+      fc.property(amounts, thresholds, fc.integer({ min: 1, max: 500 }), fc.nat(10), (all, wanted, quota, cut) => {
+        const expected = new Map<number, number>();
+        let sum = 0;
+        for (const amount of all) {
+          sum += amount;
+          for (const one of wanted) {
+            if (!expected.has(one) && (sum / quota) * 100 >= one - 1e-9) expected.set(one, sum);
+          }
+        }
+        const found: [number, number][] = [];
+        let before = 0;
+        for (let i = 0; i < all.length; i += cut + 1) {
+          const batch = all.slice(i, i + cut + 1);
+          const announced = found.map(([threshold]) => threshold);
+          for (const { threshold, usage } of crossings(before, batch, quota, wanted, announced)) {
+            found.push([threshold, usage]);
+          }
+          before += batch.reduce((total, amount) => total + amount, 0);
+        }
+        const rounded = [...expected].map(([one, used]) => [one, Math.round((used / quota) * 10_000) / 100]);
+        const byThreshold = (a: number[], b: number[]) => Number(a[0]) - Number(b[0]);
+        expect(found.sort(byThreshold)).to.deep.equal(rounded.sort(byThreshold));
+      }),
+    );
+  });
+});

@@ -1,0 +1,253 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { type Configuration, type Environment, readConfiguration } from '../../../src/cli/config/config.ts';
+import { parseDuration } from '../../../src/cli/config/duration.ts';
+import { variablesForHelp, variablesForReadme } from '../../../src/cli/config/variable-docs.ts';
+import { variables } from '../../../src/cli/config/variables.ts';
+import { GatewayError } from '../../../src/errors.ts';
+import { defaultRetryDelays } from '../../../src/options/options.ts';
+
+const key = (id: string) => `${id}:${Buffer.alloc(32, id).toString('base64')}`;
+const uri = 'mongodb://user:canary-password@db:27017/gateway?replicaSet=rs0';
+const upstream = 'https://api.example.com/v1';
+const pricesFile = fileURLToPath(new URL('./prices.json', import.meta.url));
+
+function refusal(env: Environment): GatewayError {
+  try {
+    readConfiguration(env);
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+describe('the configuration from the environment', () => {
+  type Pick<T> = (configuration: Configuration) => T;
+  const right: [Environment, Pick<unknown>, unknown][] = [
+    [{}, (c) => c.port, 3000],
+    [{ PORT: '' }, (c) => c.port, 3000],
+    [{ PORT: '0' }, (c) => c.port, 0],
+    [{ PORT: '65535' }, (c) => c.port, 65_535],
+    [{}, (c) => c.host, '127.0.0.1'],
+    [{ HOST: '::1' }, (c) => c.host, '::1'],
+    [{}, (c) => c.dataDir, '.data'],
+    [{ DATA_DIR: '/var/lib/gw' }, (c) => c.dataDir, '/var/lib/gw'],
+    [{}, (c) => c.mongodbUri, undefined],
+    [{ MONGODB_URI: uri, SECRET_KEYS: key('k1') }, (c) => c.mongodbUri, uri],
+    [{}, (c) => c.secretKeys, undefined],
+    [{ SECRET_KEYS: `${key('k2')}, ${key('k1')}` }, (c) => c.secretKeys, [key('k2'), key('k1')]],
+    [{}, (c) => c.upstream, undefined],
+    [{ UPSTREAM_BASE_URL: upstream }, (c) => c.upstream, { name: 'upstream', baseUrl: upstream }],
+    [
+      { UPSTREAM_BASE_URL: upstream, UPSTREAM_API_KEY: 'sk-1', UPSTREAM_NAME: 'openai' },
+      (c) => c.upstream,
+      { name: 'openai', baseUrl: upstream, apiKey: 'sk-1' },
+    ],
+    [{}, (c) => c.allowHttp, true],
+    [{ NODE_ENV: 'production' }, (c) => c.allowHttp, false],
+    [{ NODE_ENV: 'production', ALLOW_HTTP: 'true' }, (c) => c.allowHttp, true],
+    [{ ALLOW_HTTP: 'no' }, (c) => c.allowHttp, false],
+    ...(['127.0.0.1', '127.1.2.3', 'localhost', '::1'] as const).map((HOST): [Environment, Pick<unknown>, unknown] => [
+      { HOST },
+      (c) => [c.allowHttp, c.allowPrivateNetworks, c.allowedBecause],
+      [true, ['127.0.0.0/8', '::1/128'], 'HOST is loopback, NODE_ENV is not production'],
+    ]),
+    ...(['0.0.0.0', '::', '192.168.1.5', 'gateway.example', '127.evil.example', '127.1'] as const).map(
+      (HOST): [Environment, Pick<unknown>, unknown] => [
+        { HOST },
+        (c) => [c.allowHttp, c.allowPrivateNetworks, c.allowedBecause],
+        [false, [], `HOST ${HOST} is not loopback`],
+      ],
+    ),
+    [
+      { HOST: '0.0.0.0', ALLOW_HTTP: 'true', ALLOW_PRIVATE_NETWORKS: '127.0.0.0/8' },
+      (c) => [c.allowHttp, c.allowPrivateNetworks],
+      [true, ['127.0.0.0/8']],
+    ],
+    [{}, (c) => c.allowPrivateNetworks, ['127.0.0.0/8', '::1/128']],
+    [{ NODE_ENV: 'production' }, (c) => c.allowPrivateNetworks, []],
+    [{ NODE_ENV: 'production', ALLOW_PRIVATE_NETWORKS: '10.0.0.0/8' }, (c) => c.allowPrivateNetworks, ['10.0.0.0/8']],
+    [{ ALLOW_PRIVATE_NETWORKS: 'fd00::/8, 10.0.0.0/8' }, (c) => c.allowPrivateNetworks, ['fd00::/8', '10.0.0.0/8']],
+    [{ ALLOW_PRIVATE_NETWORKS: 'none' }, (c) => c.allowPrivateNetworks, []],
+    [{}, (c) => c.options, {}],
+    [{ RETRY_DELAYS: '300ms, 1m, 2h' }, (c) => c.options, { retryDelays: [300, 60_000, 7_200_000] }],
+    [{ RETRY_DELAYS: 'none' }, (c) => c.options, { retryDelays: [] }],
+    [{ DRAIN_TIMEOUT: '2m' }, (c) => c.options, { drainTimeout: 120_000 }],
+    [{}, (c) => c.hstsMaxAge, undefined],
+    [{ HSTS_MAX_AGE: '365d' }, (c) => c.hstsMaxAge, 365 * 86_400_000],
+    [{ ATTEMPT_TIMEOUT: '1.5s' }, (c) => c.options, { attemptTimeout: 1_500 }],
+    [{ CONCURRENCY: '200' }, (c) => c.options, { concurrency: 200 }],
+    [{ CONCURRENCY_PER_ACCOUNT: '100' }, (c) => c.options, { concurrencyPerAccount: 100 }],
+    [{ CONCURRENCY_PER_WEBHOOK: '20' }, (c) => c.options, { concurrencyPerWebhook: 20 }],
+    [{ CHANGE_STREAMS: 'true' }, (c) => c.options, { changeStreams: true }],
+    [{ RECOVER_RATE: '10' }, (c) => c.options, { recoverRate: 10 }],
+    [{ DISABLE_AFTER_DAYS: '5' }, (c) => c.options, { disableAfterDays: 5 }],
+    [{ DISABLE_ON_GONE: 'true' }, (c) => c.options, { disableOnGone: true }],
+    [{ MAX_WEBHOOKS: '5' }, (c) => c.options, { maxWebhooks: 5 }],
+    [{ MANAGEMENT_RATE_LIMIT: '60' }, (c) => c.options, { managementRateLimit: 60 }],
+    [{ READ_RATE_LIMIT: '600' }, (c) => c.options, { readRateLimit: 600 }],
+    [{ RETENTION_DAYS: '7' }, (c) => c.options, { retentionDays: 7 }],
+    [{ COLLECTION_PREFIX: 'llm_' }, (c) => c.options, { collectionPrefix: 'llm_' }],
+    [{ KEY_GRACE_PERIOD: '1h' }, (c) => c.options, { keyGracePeriod: 3_600_000 }],
+    [{ USAGE_BACKLOG: '20000' }, (c) => c.options, { usageBacklog: 20_000 }],
+    [{ BODY_MEMORY: '1073741824' }, (c) => c.options, { bodyMemory: 1024 ** 3 }],
+    [{ MAX_API_KEYS: '10' }, (c) => c.options, { maxApiKeys: 10 }],
+    [{ KEY_REQUESTS_PER_MINUTE: '60' }, (c) => c.options, { limits: { perKey: { requestsPerMinute: 60 } } }],
+    [
+      { KEY_TOKENS_PER_MINUTE: '9', USER_REQUESTS_PER_MINUTE: '0', USER_TOKENS_PER_MINUTE: '7', SHARED_LIMITS: 'yes' },
+      (c) => c.options.limits,
+      { perKey: { tokensPerMinute: 9 }, perUser: { requestsPerMinute: 0, tokensPerMinute: 7 }, shared: true },
+    ],
+    [{ LIMIT_EVENT_WINDOW: '1m' }, (c) => c.options, { limits: { eventWindow: 60_000 } }],
+    [{ DAILY_QUOTA: '5' }, (c) => c.options, { quotas: { perUser: { unit: 'tokens', daily: 5 } } }],
+    [
+      { MONTHLY_QUOTA: '5', QUOTA_UNIT: 'requests', QUOTA_THRESHOLDS: '50, 100' },
+      (c) => c.options.quotas,
+      { perUser: { unit: 'requests', monthly: 5 }, thresholds: [50, 100] },
+    ],
+    [{ CREDIT_PRICES: '{"*":{}}' }, (c) => c.options, { credits: { prices: { '*': {} } } }],
+    [
+      {
+        CREDIT_PRICES: pricesFile,
+        INITIAL_CREDITS: '0.5',
+        CREDIT_LOW_THRESHOLD: '10',
+        DAILY_QUOTA: '1',
+        QUOTA_UNIT: 'credits',
+      },
+      (c) => [c.options.credits, c.options.quotas],
+      [
+        { prices: { '*': { input: 1 } }, initialBalance: 0.5, lowThreshold: 10 },
+        { perUser: { unit: 'credits', daily: 1 } },
+      ],
+    ],
+    [
+      { EVENT_TYPES: '{"order.shipped":{"schema":{"type":"object"},"example":{}}}' },
+      (c) => c.options.eventTypes,
+      { 'order.shipped': { schema: { type: 'object' }, example: {} } },
+    ],
+  ];
+  for (const [env, pick, expected] of right) {
+    it(`reads ${JSON.stringify(env).slice(0, 90)} (${String(pick).replace('(c) => c.', '')})`, () => {
+      expect(pick(readConfiguration(env))).to.deep.equal(expected);
+    });
+  }
+
+  const wrong: [keyof typeof variables, string[]][] = [
+    ['PORT', ['65536', '-1', 'http', '80.5', '1e3', ' ']],
+    ['HOST', ['a host', 'http://x']],
+    ['MONGODB_URI', ['localhost:27017', 'http://db/']],
+    ['SECRET_KEYS', ['secret', 'k1:c2hvcnQ=', `${key('k1')},`, `${key('k1')},${key('k1')}`, 'none']],
+    ['UPSTREAM_BASE_URL', ['api.example.com', 'ftp://x/', 'https://']],
+    ['UPSTREAM_API_KEY', ['two words', 'sk-ü']],
+    ['UPSTREAM_NAME', ['a b', 'x'.repeat(65)]],
+    ['ALLOW_HTTP', ['maybe', '2']],
+    ['ALLOW_PRIVATE_NETWORKS', ['10.0.0.0', '10.0.0.0/33', '10.0.0.0/8/8', 'localhost/8', '::1/129', '10.0.0.0/8,']],
+    ['RETRY_DELAYS', ['60', '1m,', '1m,5x', '1s,1s,1s,1s,1s,1s', '-1s', '400d']],
+    ['ATTEMPT_TIMEOUT', ['31s', '0', '30']],
+    ['DRAIN_TIMEOUT', ['2h', '30']],
+    ['HSTS_MAX_AGE', ['forever', '731d']],
+    ['CONCURRENCY', ['0', '10001', '1.5']],
+    ['CONCURRENCY_PER_ACCOUNT', ['0', '10001', 'many']],
+    ['CONCURRENCY_PER_WEBHOOK', ['0', '10001', 'many']],
+    ['CHANGE_STREAMS', ['2', 'sometimes']],
+    ['RECOVER_RATE', ['0', '10001', '1/s']],
+    ['DISABLE_AFTER_DAYS', ['0', '366', '5d']],
+    ['DISABLE_ON_GONE', ['410', 'maybe']],
+    ['MAX_WEBHOOKS', ['0', 'many']],
+    ['RETENTION_DAYS', ['0', '3651', '30d']],
+    ['MAX_API_KEYS', ['0', '-1']],
+    ['KEY_REQUESTS_PER_MINUTE', ['-1', '1.5', 'many']],
+    ['USER_TOKENS_PER_MINUTE', ['10k']],
+    ['SHARED_LIMITS', ['maybe', 'true']],
+    ['LIMIT_EVENT_WINDOW', ['5', '2d', '1ms']],
+    ['QUOTA_UNIT', ['euros', 'tokens', 'credits']],
+    ['DAILY_QUOTA', ['0', '-1', '1e6']],
+    ['QUOTA_THRESHOLDS', ['80%', '0', '80', 'eighty']],
+    [
+      'CREDIT_PRICES',
+      ['1', '[]', '{', '{}', 'no-such-file.json', '{"*":{"inputs":1}}', '{"*":{"input":-1}}', '{"*":{"input":"1"}}'],
+    ],
+    ['INITIAL_CREDITS', ['-1', '0.0000001', '1', 'some']],
+    ['CREDIT_LOW_THRESHOLD', ['-1', '5', 'low']],
+    ['CREDIT_SLICE', ['-1', '5', 'all']],
+    [
+      'EVENT_TYPES',
+      [
+        'order.shipped',
+        '{"shipped":{}}',
+        '{"order.shipped":{}}',
+        '{"order.shipped":{"schema":{"type":"string"},"example":{}}}',
+      ],
+    ],
+    ['COLLECTION_PREFIX', ['1_', 'a.b', '$x', 'x'.repeat(42)]],
+  ];
+  for (const [name, values] of wrong) {
+    for (const value of values) {
+      it(`refuses ${name}=${JSON.stringify(value).slice(0, 60)} by name and says what is allowed`, () => {
+        const error = refusal({ UPSTREAM_BASE_URL: upstream, SECRET_KEYS: key('k1'), [name]: value });
+        expect(error).to.include({ code: 'invalid_options', param: name });
+        expect(error.message).to.match(new RegExp(`^${name}(\\[.+)?: `));
+      });
+    }
+  }
+
+  it('says what is allowed and what was given', () => {
+    expect(refusal({ PORT: 'http' }).message).to.equal("PORT: must be a whole number from 0 to 65535, not 'http'");
+  });
+
+  it('says where in a JSON value the mistake is, and what belongs there', () => {
+    expect(refusal({ CREDIT_PRICES: '{"*":{"inputs":1}}' }).message).to.equal(
+      "CREDIT_PRICES['*'].inputs: is not an option; there are input, cachedInput, output, image",
+    );
+    expect(refusal({ CREDIT_PRICES: '{}' }).message).to.match(/^CREDIT_PRICES: must have '\*'/);
+    expect(refusal({ CREDIT_PRICES: '{"*":{}}', CREDIT_SLICE: '0' }).message).to.match(
+      /^CREDIT_SLICE: must be a number/,
+    );
+    expect(refusal({ EVENT_TYPES: '{"shipped":{}}' }).message).to.match(/^EVENT_TYPES\['shipped'\]: must be called/);
+  });
+
+  it('refuses what nothing would use, and says what is missing', () => {
+    expect(refusal({ INITIAL_CREDITS: '5' }).message).to.equal(
+      'INITIAL_CREDITS: is set without CREDIT_PRICES, so nothing would use it',
+    );
+    expect(refusal({ QUOTA_UNIT: 'requests' }).message).to.contain('DAILY_QUOTA or MONTHLY_QUOTA');
+    expect(refusal({ QUOTA_UNIT: 'credits', DAILY_QUOTA: '1' }).message).to.contain('CREDIT_PRICES');
+  });
+
+  it('never repeats a secret in an error', () => {
+    const canary = 'canary secret';
+    for (const [name, { secret }] of Object.entries(variables).filter(([, variable]) => 'secret' in variable)) {
+      expect(secret, name).to.equal(true);
+      const error = refusal({ UPSTREAM_BASE_URL: upstream, SECRET_KEYS: key('k1'), [name]: canary });
+      expect(error.message).not.to.include(canary);
+    }
+  });
+
+  it('refuses MONGODB_URI without SECRET_KEYS and says how to make one', () => {
+    const error = refusal({ MONGODB_URI: uri });
+    expect(error.param).to.equal('SECRET_KEYS');
+    expect(error.message).to.include('openssl rand -base64 32');
+  });
+
+  it('refuses an upstream key that nothing would use', () => {
+    expect(refusal({ UPSTREAM_API_KEY: 'sk-1' }).param).to.equal('UPSTREAM_API_KEY');
+  });
+
+  it('documents every variable in --help', () => {
+    for (const [name, { meaning, reader }] of Object.entries(variables)) {
+      expect(variablesForHelp()).to.include(`${name}\n      ${meaning}.\n      Takes ${reader.allowed}.\n`);
+    }
+  });
+
+  it('documents every variable in the README, by the same table', () => {
+    const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8');
+    expect(readme).to.include(variablesForReadme());
+  });
+
+  it('documents the default delays as they are', () => {
+    const documented = variables.RETRY_DELAYS.default.split(',').map(parseDuration);
+    expect(documented).to.deep.equal(defaultRetryDelays);
+  });
+});

@@ -1,0 +1,45 @@
+import { expect } from 'chai';
+import type { Command } from 'commander';
+import { createProgram } from '../../src/cli/program.ts';
+import { command, RecordedTerminal } from './recorded-terminal.ts';
+
+/** The words that lead to each command that does something. */
+function everyPath(at: Command, words: readonly string[] = []): string[][] {
+  if (at.commands.length === 0) return [[...words]];
+  return at.commands.flatMap((below) => everyPath(below, [...words, below.name()]));
+}
+
+const paths = everyPath(createProgram(new RecordedTerminal()));
+
+describe('--help', () => {
+  for (const path of paths) {
+    it(`of ${path.join(' ')} has examples`, async () => {
+      const { code, stdout, stderr } = await command([...path, '--help']);
+      expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
+      expect(stdout).to.match(/^Examples?:\n {2}\$ .*express-model-gateway /m);
+    });
+  }
+
+  it('names every command but the one whose name has changed', async () => {
+    const { stdout } = await command(['--help']);
+    for (const [word = ''] of paths) {
+      if (word !== 'publish') expect(stdout).to.match(new RegExp(`^ {2}${word} `, 'm'));
+    }
+    expect(stdout).to.not.match(/^ {2}publish/m);
+  });
+
+  it('gives defaults as they are typed', async () => {
+    const tail = await command(['deliveries', 'tail', '--help']);
+    expect(tail.stdout).to.include('(default: 2s)');
+    const create = await command(['keys', 'create', '--help']);
+    expect(create.stdout.replace(/\s+/g, ' '))
+      .to.include('(default: models, webhooks, keys)')
+      .and.include('(default: no name)');
+  });
+
+  it('is shown, with exit code 2, where a command is left out', async () => {
+    const { code, stdout, stderr } = await command(['webhooks']);
+    expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
+    expect(stderr).to.include('rotate-secret');
+  });
+});

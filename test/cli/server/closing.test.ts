@@ -1,0 +1,78 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { freshUri } from '../../support/mongo.ts';
+import { ScriptedUpstream, stall } from '../../support/upstream.ts';
+import { CommandProcess } from '../command.ts';
+
+const first = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n';
+const second = 'data: {"choices":[{"delta":{"content":"b"}}]}\n\n';
+const last =
+  'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}\n\ndata: [DONE]\n\n';
+
+describe('a stand-alone gateway with a stream under way that is told to end', function () {
+  this.timeout(60_000);
+  let upstream: ScriptedUpstream;
+  let gateway: CommandProcess;
+  let write: (text: string) => void;
+  let finish: () => void;
+  let text: Promise<string>;
+
+  before(async () => {
+    upstream = await ScriptedUpstream.start();
+    upstream.script = (res, request) => {
+      write = (piece) => void res.write(piece);
+      finish = () => void res.end(last);
+      return stall(first)(res, request);
+    };
+  });
+  after(() => upstream.close());
+  afterEach(() => gateway.end('SIGKILL'));
+
+  async function startWithStream(env: Record<string, string>): Promise<string> {
+    gateway = new CommandProcess(['start'], {
+      PORT: '0',
+      MONGODB_URI: freshUri(),
+      SECRET_KEYS: `k1:${randomBytes(32).toString('base64')}`,
+      UPSTREAM_BASE_URL: upstream.baseUrl,
+      ...env,
+    });
+    const [, baseUrl] = await gateway.until(/^Base URL: (\S+)$/m);
+    const [, key] = await gateway.until(/^API key: (\S+)$/m);
+    const response = await fetch(`${baseUrl}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: '{"model":"m","messages":[{"role":"user","content":"a"}],"stream":true}',
+    });
+    text = response.text();
+    text.catch(() => {});
+    return baseUrl as string;
+  }
+
+  /** Tells it to end, and waits until it takes no more requests. */
+  async function terminate(baseUrl: string): Promise<void> {
+    gateway.child.kill('SIGTERM');
+    while ((await fetch(`${baseUrl}/models`)).status !== 503);
+  }
+
+  it('lets the stream end, though that takes seconds, and then ends itself', async () => {
+    await terminate(await startWithStream({}));
+    await sleep(3_000);
+    write(second);
+    finish();
+    expect(await text).to.match(/^data: .*"a".*\n\ndata: .*"b".*\n\n(data: .*\n\n)?data: \[DONE\]\n\n$/);
+    expect(await gateway.exited).to.equal(0);
+  });
+
+  it('ends the stream with an error event after DRAIN_TIMEOUT', async () => {
+    await startWithStream({ DRAIN_TIMEOUT: '100ms' });
+    gateway.child.kill('SIGTERM');
+    expect(await text).to.match(/"code":"shutting_down"\}\}\n\n$/);
+    expect(await gateway.exited).to.equal(0);
+  });
+
+  it('ends at once at the second signal', async () => {
+    await terminate(await startWithStream({}));
+    expect(await gateway.end('SIGINT')).to.equal(130);
+  });
+});

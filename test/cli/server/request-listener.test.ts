@@ -1,0 +1,80 @@
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { expect } from 'chai';
+import { createRequestListener } from '../../../src/cli/server/request-listener.ts';
+import type { ModelGateway } from '../../../src/index.ts';
+import { connectRaw, head } from '../../http/raw-client.ts';
+import { listen } from '../../support/gateway.ts';
+
+type Router = ModelGateway['router'];
+
+const knowsNothing: Router = (_req, _res, next) => next?.();
+
+/** What a server with this router answers to a GET. */
+async function get(router: Router, path = '/', hstsMaxAge?: number): Promise<Response> {
+  const server = await listen(createRequestListener(router, hstsMaxAge));
+  const response = await fetch(server.url + path);
+  await response.clone().arrayBuffer();
+  await server.close();
+  return response;
+}
+
+describe('what a stand-alone gateway listens with', () => {
+  it('gives the router requests as Node has made them, before Express sees them', async () => {
+    const seen: unknown[] = [];
+    const response = await get((req, res) => {
+      seen.push(Object.getPrototypeOf(req), Object.getPrototypeOf(res));
+      res.end('answered');
+    });
+    expect(seen).to.deep.equal([IncomingMessage.prototype, ServerResponse.prototype]);
+    expect(await response.text()).to.equal('answered');
+  });
+
+  it('answers what the router does not know with 404 in the error shape', async () => {
+    const response = await get(knowsNothing, '/nothing?a=b');
+    expect(response.status).to.equal(404);
+    expect(response.headers.get('x-request-id')).to.match(/^req_/);
+    expect(await response.json()).to.deep.equal({
+      error: {
+        message: 'There is no GET /nothing here; everything is under /v1',
+        type: 'not_found_error',
+        param: null,
+        code: 'not_found',
+      },
+    });
+  });
+
+  for (const path of ['/%zz', '//x', '*', 'http://other.example/x']) {
+    it(`does so for ${path}`, async () => {
+      const server = await listen(createRequestListener(knowsNothing));
+      const client = connectRaw(Number(new URL(server.url).port));
+      client.write(head('GET', path, { connection: 'close' }));
+      expect(await client.ended()).to.match(/^HTTP\/1\.1 404 [\s\S]*\r\n\r\n\{"error":\{.*"code":"not_found"\}\}$/);
+      await server.close();
+    });
+  }
+
+  for (const [what, router] of [
+    ['the router answers', (_req, res) => void res.end('answered')],
+    ['nobody knows', knowsNothing],
+  ] as [string, Router][]) {
+    it(`sends the safe headers with what ${what}`, async () => {
+      const { headers } = await get(router);
+      expect(headers.get('x-content-type-options')).to.equal('nosniff');
+      expect(headers.get('x-frame-options')).to.equal('SAMEORIGIN');
+      expect(headers.get('content-security-policy')).to.match(/default-src 'self'/);
+      expect(headers.has('x-powered-by')).to.equal(false);
+    });
+  }
+
+  for (const [maxAge, sent] of [
+    [undefined, null],
+    [365 * 86_400_000, 'max-age=31536000'],
+    [0, 'max-age=0'],
+  ] as const) {
+    const given = maxAge === undefined ? 'left out' : `of ${maxAge} ms`;
+    it(`sends ${sent ?? 'no'} Strict-Transport-Security with HSTS_MAX_AGE ${given}`, async () => {
+      const { headers } = await get(knowsNothing, '/', maxAge);
+      expect(headers.get('strict-transport-security')).to.equal(sent);
+    });
+  }
+});

@@ -1,0 +1,74 @@
+import { expect } from 'chai';
+import { freshDatabase } from '../../support/mongo.ts';
+import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
+import { startReceiver, type TestReceiver } from '../receiver.ts';
+
+describe('A webhook that changes while attempts are pending', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let webhooks: FakeWebhooks;
+  let gateway: TestGateway;
+  let receiver: TestReceiver;
+  let webhookId: string;
+  const current = () => webhooks.webhooks.get(webhookId) ?? expect.fail('no webhook');
+
+  beforeEach(async () => {
+    database = await freshDatabase();
+    webhooks = fakeWebhooks();
+    receiver = await startReceiver(500, 200);
+    webhookId = webhooks.add(receiver.url);
+    gateway = await startGateway(database.connection, webhooks, { retryDelays: [700] });
+    await gateway.start();
+  });
+  afterEach(async () => {
+    await gateway.close();
+    await receiver.stop();
+    await database.drop();
+  });
+
+  async function afterFirstAttempt(change: () => void) {
+    const { id } = await gateway.publish(payment);
+    await gateway.delivery(id, ({ attempt }) => attempt === 2);
+    change();
+    return gateway.delivery(id, ended);
+  }
+
+  const changes: [string, string, () => void][] = [
+    ['paused', 'webhook_inactive', () => Object.assign(current(), { active: false })],
+    ['unsubscribed', 'unsubscribed', () => Object.assign(current(), { events: ['credits.low'] })],
+    ['deleted', 'webhook_deleted', () => webhooks.webhooks.delete(webhookId)],
+  ];
+  for (const [what, reason, change] of changes) {
+    it(`ends its deliveries as canceled when it was ${what}, and hears no more`, async () => {
+      const delivery = await afterFirstAttempt(change);
+
+      expect([delivery.state, delivery.reason]).to.deep.equal(['canceled', reason]);
+      expect(delivery.attempts).to.have.length(1);
+      expect(receiver.received).to.have.length(1);
+    });
+  }
+
+  it('goes on with its deliveries when it was resumed before they were due', async () => {
+    const delivery = await afterFirstAttempt(() => {
+      Object.assign(current(), { active: false });
+      setTimeout(() => Object.assign(current(), { active: true }), 100);
+    });
+
+    expect(delivery.state).to.equal('delivered');
+  });
+
+  it('gets a test event once, marked, even of a type it is not subscribed to', async () => {
+    const { id } = await gateway.publishTest({ userId: 'usr_1', type: 'credits.low', webhookId });
+    const delivery = await gateway.delivery(id, ended);
+
+    expect([delivery.state, delivery.attempts.length, delivery.maxAttempts]).to.deep.equal(['failed', 1, 1]);
+    expect(receiver.received[0]?.headers['x-service-test']).to.equal('true');
+  });
+
+  it('gets nothing of events published while it was inactive, which are kept as skipped', async () => {
+    Object.assign(current(), { active: false });
+    const { id } = await gateway.publish(payment);
+
+    expect(await gateway.events.findById(id).lean()).to.deep.include({ targets: [], skipped: [webhookId] });
+    expect(await gateway.ofEvent(id)).to.deep.equal([]);
+  });
+});

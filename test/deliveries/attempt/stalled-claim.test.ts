@@ -1,0 +1,65 @@
+import { expect } from 'chai';
+import { createAttempts } from '../../../src/deliveries/attempt/attempt.ts';
+import type { Claim, Claims } from '../../../src/deliveries/attempt/claims.ts';
+import { createLeases } from '../../../src/deliveries/attempt/leases.ts';
+import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
+import { NotSentError } from '../../../src/deliveries/send/send.ts';
+import { fakeWebhooks, quiet } from '../gateway.ts';
+
+describe('An attempt whose claim was answered late', () => {
+  const lease = 900;
+
+  async function makeAttempt(answerAfter: number) {
+    const done: string[] = [];
+    const webhooks = fakeWebhooks();
+    const webhookId = webhooks.add('http://127.0.0.1:9/');
+    const delivery = { _id: 'dlv_1', eventId: 'evt_1', webhookId, type: 'payment.completed', attempt: 1, starts: 1 };
+    const claims = {
+      async claim() {
+        const heldUntil = performance.now() + lease;
+        await new Promise((resolve) => setTimeout(resolve, answerAfter));
+        const claim: Claim = {
+          delivery: delivery as DeliveryDocument,
+          token: 'token',
+          startedAt: new Date(),
+          heldUntil,
+        };
+        return claim;
+      },
+      async finish() {
+        done.push('finished');
+        return true;
+      },
+      forget() {},
+      async release() {
+        done.push('released');
+      },
+    } as Partial<Claims> as Claims;
+    const { make } = createAttempts({
+      claims,
+      leases: createLeases({ renew: async () => [], lease, interval: 10_000, logger: quiet }),
+      async send({ maySend = () => true }) {
+        if (!maySend()) throw new NotSentError();
+        done.push('sent');
+        return { status: 200, durationMs: 1, response: '' };
+      },
+      forDelivery: webhooks.forDelivery,
+      body: async () => Buffer.from('{}'),
+      retryDelays: [],
+      userAgent: 'test',
+      ring() {},
+      keep() {},
+      logger: quiet,
+    });
+    await make({ deliveryId: 'dlv_1', webhookId, userId: 'usr_1', attempt: 1 });
+    return done;
+  }
+
+  it('is given back unsent: by then another worker may have made it', async () => {
+    expect(await makeAttempt(lease)).to.deep.equal(['released']);
+  });
+
+  it('is made when the answer came in time', async () => {
+    expect(await makeAttempt(0)).to.deep.equal(['sent', 'finished']);
+  });
+});

@@ -1,0 +1,89 @@
+import { expect } from 'chai';
+import mongoose, { type Connection } from 'mongoose';
+import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
+import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
+import { freshUri } from '../../support/mongo.ts';
+import { startTcpProxy } from '../../support/tcp-proxy.ts';
+import { pendingDelivery } from './pending-delivery.ts';
+
+const delivery = pendingDelivery('dlv_1');
+
+describe('A claim that the database has made, and not confirmed in time', () => {
+  const appName = `unanswered-claims-${process.pid}`;
+  /** Milliseconds. */
+  const lease = 60;
+  let connection: Connection;
+  let deliveries: DeliveryModel;
+
+  function failing(mode: 'off' | 'alwaysOn' | { times: number }, data: object = {}): Promise<unknown> {
+    const command = { configureFailPoint: 'failCommand', mode, data: { appName, failCommands: ['update'], ...data } };
+    return connection.getClient().db('admin').command(command);
+  }
+
+  async function tryToClaim(owner: string, at = deliveries): Promise<string> {
+    const { claim } = createClaims({ deliveries: at, owner, lease, retention: 1_000_000 });
+    const made = claim(delivery._id, 1);
+    return made.then((claim) => (claim ? 'claimed' : 'not claimed')).catch(() => 'unconfirmed');
+  }
+
+  /** What is stored, once the delivery may be claimed. */
+  async function free(): Promise<DeliveryDocument> {
+    for (;;) {
+      const found = await deliveries.findOne({ $expr: { $lte: ['$claimableAt', '$$NOW'] } }).lean();
+      if (found) return found;
+    }
+  }
+
+  before(async () => {
+    connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
+    deliveries = createDeliveryModel(connection, 'gateway_');
+    await deliveries.createIndexes();
+  });
+  beforeEach(async () => {
+    await failing('off');
+    await deliveries.deleteMany({});
+    await deliveries.create(delivery);
+  });
+  after(async () => {
+    await failing('off');
+    await connection.dropDatabase();
+    await connection.close();
+  });
+
+  const writeConcernError = { code: 64, errmsg: 'waiting for replication timed out' };
+  const faults: [string, object, string][] = [
+    ['no majority confirms it', { writeConcernError }, 'unconfirmed'],
+    ['it is confirmed when its lease has ended', { blockConnection: true, blockTimeMS: 2 * lease }, 'unconfirmed'],
+  ];
+  for (const [what, fault, outcome] of faults) {
+    it(`counts as no start of the attempt, however often: ${what}`, async () => {
+      await failing('alwaysOn', fault);
+      for (let i = 0; i < 6; i += 1) {
+        expect(await tryToClaim('worker')).to.equal(outcome);
+        await free();
+      }
+      expect((await free()).starts).to.equal(0);
+    });
+  }
+
+  it('counts as none either when another worker has claimed it meanwhile, whom it leaves its start', async () => {
+    const uri = new URL(freshUri());
+    const proxy = await startTcpProxy({ port: Number(uri.port) });
+    uri.port = String(proxy.port);
+    uri.pathname = `/${connection.name}`;
+    uri.searchParams.delete('replicaSet');
+    uri.searchParams.set('directConnection', 'true');
+    const slow = await mongoose.createConnection(uri.href).asPromise();
+    try {
+      proxy.delay(2 * lease);
+      const late = tryToClaim('slow', createDeliveryModel(slow, 'gateway_'));
+      while ((await free()).starts === 0);
+      expect(await tryToClaim('worker')).to.equal('claimed');
+      expect(await late).to.equal('unconfirmed');
+      expect(await deliveries.findOne().lean()).to.deep.include({ starts: 1 });
+    } finally {
+      await slow.close();
+      await proxy.close();
+    }
+  });
+});

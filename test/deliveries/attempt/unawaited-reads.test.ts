@@ -1,0 +1,75 @@
+import { expect } from 'chai';
+import mongoose, { type Connection } from 'mongoose';
+import { createAttempts, startLimit } from '../../../src/deliveries/attempt/attempt.ts';
+import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
+import { createLeases } from '../../../src/deliveries/attempt/leases.ts';
+import { createDeliveryModel } from '../../../src/deliveries/model.ts';
+import { createFindRecoverable } from '../../../src/deliveries/redeliver/recoverable.ts';
+import { createEventModel } from '../../../src/events/model.ts';
+import { freshUri } from '../../support/mongo.ts';
+import { quiet } from '../gateway.ts';
+import { pendingDelivery } from './pending-delivery.ts';
+
+describe('A read that fails while nobody waits for it', () => {
+  const appName = `unawaited-reads-${process.pid}`;
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown) => void unhandled.push(reason);
+  let connection: Connection;
+  let listeners: NodeJS.UnhandledRejectionListener[];
+
+  function failing(mode: 'off' | 'alwaysOn', data: object = {}): Promise<unknown> {
+    const command = { configureFailPoint: 'failCommand', mode, data: { appName, ...data } };
+    return connection.getClient().db('admin').command(command);
+  }
+
+  before(async () => {
+    connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
+    listeners = process.listeners('unhandledRejection');
+    process.removeAllListeners('unhandledRejection').on('unhandledRejection', note);
+  });
+  afterEach(async () => {
+    await failing('off');
+    expect(unhandled.splice(0)).to.deep.equal([]);
+  });
+  after(async () => {
+    process.removeAllListeners('unhandledRejection');
+    for (const listener of listeners) process.on('unhandledRejection', listener);
+    await connection.dropDatabase();
+    await connection.close();
+  });
+
+  it('ends no process that counts what a recovery will find', async () => {
+    const deliveries = createDeliveryModel(connection, 'gateway_');
+    const events = createEventModel(connection, 'gateway_');
+    await Promise.all([deliveries.createIndexes(), events.createIndexes()]);
+    const since = new Date(Date.now() - 60_000);
+    const wanted = { userId: 'usr_1', webhookId: 'wh_1', states: ['failed', 'skipped'] as const, since };
+    await failing('alwaysOn', { failCommands: ['aggregate'], errorCode: 11_600 });
+    const { count } = createFindRecoverable(deliveries, events);
+    const error = await count({ ...wanted, until: new Date() }, 10).catch((reason: unknown) => reason);
+    expect(error).to.include({ code: 11_600 });
+    await new Promise((resolve) => setImmediate(resolve));
+  });
+
+  it('ends no process that records an attempt whose workers died', async () => {
+    const deliveries = createDeliveryModel(connection, 'gateway_');
+    const claims = createClaims({ deliveries, owner: 'wrk_1', lease: 5_000, retention: 60_000 });
+    const { _id } = await deliveries.create({ ...pendingDelivery('dlv_1'), starts: startLimit });
+    const unreadable = () => Promise.reject(new Error('it cannot be read'));
+    const { make } = createAttempts({
+      claims,
+      leases: createLeases({ renew: claims.renew, lease: 5_000, interval: 1_000, logger: quiet }),
+      send: () => expect.fail('it was sent'),
+      forDelivery: unreadable,
+      body: unreadable,
+      retryDelays: [60_000],
+      userAgent: 'test',
+      ring() {},
+      keep() {},
+      logger: quiet,
+    });
+    await make({ deliveryId: _id, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });
+    const [attempt] = (await deliveries.findById(_id).lean())?.attempts ?? [];
+    expect(attempt).to.include({ code: 'worker_crashed' });
+  });
+});

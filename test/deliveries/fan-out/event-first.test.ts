@@ -1,0 +1,209 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
+import { createEventModel, type EventDocument } from '../../../src/events/model.ts';
+import { createTakeEvents } from '../../../src/events/store/take-events.ts';
+import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
+import type { CrashPoint } from '../../faults/crash-points.ts';
+import { createAuthority } from '../../support/certificates.ts';
+import { forkConfigured } from '../../support/configured-process.ts';
+import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+import { eventually, low } from '../over-http.ts';
+import { startReceiver, type TestReceiver } from '../receiver.ts';
+import { startSlowHandshakes } from '../slow-handshakes.ts';
+
+const script = fileURLToPath(new URL('./crashing-process.ts', import.meta.url));
+
+describe('An event whose first attempts are made before its deliveries are stored', function () {
+  this.timeout(60_000);
+  const { logger: _, ...loopback } = loopbackOptions;
+  const options = { ...loopback, secretKeys: [newSecretKey()], sweepInterval: 50 };
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let other: ModelGateway;
+  let receiver: TestReceiver;
+  const children: ChildProcess[] = [];
+
+  beforeEach(async () => {
+    database = await freshDatabase();
+    other = await createModelGateway({ ...options, ...loopbackOptions, mongo: database.connection });
+    receiver = await startReceiver(200);
+    await other.webhooks.create('usr_1', { url: receiver.url, events: ['credits.low'], secret: 'long-enough' });
+  });
+  afterEach(async () => {
+    for (const child of children.splice(0)) child.kill('SIGKILL');
+    await other.close();
+    await receiver.stop();
+    await database.drop();
+  });
+
+  const events = () => database.connection.collection<EventDocument>('gateway_events');
+  const deliveries = () => database.connection.collection<DeliveryDocument>('gateway_deliveries');
+  const ended = (count: number) =>
+    eventually(
+      () =>
+        deliveries()
+          .find({ state: { $ne: 'pending' } })
+          .toArray(),
+      ({ length }) => length === count,
+    );
+  const allMarked = () =>
+    eventually(
+      () => events().countDocuments({ fanOut: 'pending' }),
+      (left) => left === 0,
+    );
+
+  /** A worker that publishes so many events, and dies at a point. */
+  async function publisher(count: number, point?: CrashPoint, env = process.env): Promise<ChildProcess> {
+    const config = {
+      uri: database.uri,
+      options,
+      events: Array(count).fill(low),
+      ...(point && { crash: { point, after: 1 } }),
+    };
+    const child = forkConfigured(script, config, { execArgv: ['--import', 'tsx'], env });
+    children.push(child);
+    await once(child, 'message');
+    child.send('publish');
+    return child;
+  }
+
+  it('ends with the attempt that is its first write, by the same reading of the clock', async () => {
+    await other.start();
+    for (let i = 0; i < 3; i += 1) await other.publish(low);
+    for (const { starts, attempts, endedAt } of await ended(3)) {
+      expect(starts).to.equal(0);
+      expect(attempts.map(({ startedAt, durationMs }) => startedAt.getTime() + durationMs)).to.deep.equal([
+        endedAt?.getTime(),
+      ]);
+    }
+  });
+
+  it('is delivered though its publisher was killed between the insert of the event and the first outcome', async () => {
+    const child = await publisher(1, 'after publish');
+    await once(child, 'exit');
+    expect(await events().countDocuments()).to.equal(1);
+    expect(await deliveries().countDocuments()).to.equal(0);
+    await other.start();
+    const [delivery] = await ended(1);
+
+    expect(delivery).to.include({ state: 'delivered' });
+    expect(delivery?.attempts).to.have.length(1);
+    await allMarked();
+  });
+
+  it('is sent once though its publisher was killed before it marked the event', async () => {
+    const child = await publisher(1, 'after outcome');
+    await once(child, 'exit');
+    expect(await deliveries().countDocuments({ state: 'delivered' })).to.equal(1);
+    expect(await events().countDocuments({ fanOut: 'pending' })).to.equal(1);
+    await other.start();
+    await allMarked();
+
+    expect(await deliveries().countDocuments()).to.equal(1);
+    expect(receiver.received).to.have.length(1);
+  });
+
+  for (const [what, answers, attempts] of [
+    ['records the 2xx that it finds then, though others have failed meanwhile', [null, 500], 1],
+    ['changes nothing when others have delivered it meanwhile', [null, 200], 1],
+  ] as const) {
+    it(`of a process that was stopped in the midst of it, and woken after the lease: ${what}`, async () => {
+      let answer = () => {};
+      receiver.answers((res) => {
+        answer = () => void res.end('taken');
+      }, answers[1]);
+      const child = await publisher(1);
+      await receiver.count(1);
+      child.kill('SIGSTOP');
+      expect(await deliveries().countDocuments(), 'it was stopped before it had stored anything').to.equal(0);
+      await other.start();
+      await receiver.count(2);
+      const before = await eventually(
+        () => deliveries().findOne(),
+        (found) => found?.attempts.length === attempts,
+      );
+      answer();
+      child.kill('SIGCONT');
+      const [delivery] = await ended(1);
+      child.send('close');
+      await once(child, 'exit');
+
+      expect(delivery).to.include({ state: 'delivered', lease: null });
+      expect(delivery?.attempts).to.have.length(1);
+      expect(delivery?.attempts[0]).to.include({ number: 1, status: 200 });
+      if (answers[1] === 200) expect(await deliveries().findOne()).to.deep.equal(before);
+      else expect(delivery?.attempts[0]).to.include({ response: 'taken' });
+      await allMarked();
+    });
+  }
+
+  it('of a process that was stopped before its first byte, and woken after the lease, is not sent by it any more', async () => {
+    const authority = createAuthority();
+    const folder = mkdtempSync(join(tmpdir(), 'event-first-'));
+    writeFileSync(join(folder, 'ca.pem'), authority.cert);
+    const env = { ...process.env, NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem') };
+    const slow = await startSlowHandshakes(authority.issue({ name: 'localhost' }));
+    try {
+      const [webhook] = (await other.webhooks.list('usr_1')).webhooks;
+      await other.webhooks.remove('usr_1', webhook?.id ?? '');
+      await other.webhooks.create('usr_1', { url: slow.url, events: ['credits.low'], secret: 'long-enough' });
+      const stopped = await publisher(1, undefined, env);
+      await eventually(
+        async () => slow.kept.size,
+        (kept) => kept === 1,
+      );
+      stopped.kill('SIGSTOP');
+      slow.keepNoMore();
+      expect(await deliveries().countDocuments(), 'it was stopped before it had stored anything').to.equal(0);
+      const beside = await publisher(0, undefined, env);
+      const [before] = await ended(1);
+      slow.release();
+      stopped.kill('SIGCONT');
+      for (const child of [stopped, beside]) {
+        child.send('close');
+        await once(child, 'exit');
+      }
+
+      expect(slow.arrivals).to.have.length(1);
+      expect(before).to.include({ state: 'delivered' });
+      expect(await deliveries().find().toArray()).to.deep.equal([before]);
+    } finally {
+      await slow.stop();
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('is taken by one of two sweeps that come at the same moment', async () => {
+    await Promise.all(Array.from({ length: 50 }, () => other.publish(low)));
+    const ids = (await events().find().toArray()).map(({ _id }) => _id);
+    const model = createEventModel(database.connection, 'gateway_');
+    const [one, two] = [createTakeEvents(model), createTakeEvents(model)];
+    const [first, second] = await Promise.all([one(ids, 1_000), two(ids, 1_000)]);
+    const taken = [...first, ...second].map(({ event }) => event._id);
+
+    expect(taken.sort()).to.deep.equal(ids.sort());
+    expect([...first, ...second].map(({ lease }) => lease?.isFirst)).to.deep.equal(Array(50).fill(true));
+    expect(await one(ids, 1_000), 'as long as they are held').to.deep.equal([]);
+    const later = await eventually(
+      () => two(ids, 1_000),
+      ({ length }) => length > 0,
+    );
+    expect(later[0]?.lease?.isFirst, 'attempts may have been made').to.equal(false);
+  });
+
+  it('is sent once by several workers that sweep at the same time', async () => {
+    await Promise.all(Array.from({ length: 100 }, () => other.publish(low)));
+    await Promise.all([publisher(0), publisher(0), other.start()]);
+    await ended(100);
+    await allMarked();
+
+    expect(receiver.received).to.have.length(100);
+    expect(await deliveries().countDocuments()).to.equal(100);
+  });
+});

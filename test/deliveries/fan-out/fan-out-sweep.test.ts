@@ -1,0 +1,251 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { firstDelivery } from '../../../src/deliveries/fan-out/fan-out.ts';
+import { createFanOutSweep } from '../../../src/deliveries/fan-out/fan-out-sweep.ts';
+import { createHeldEvents } from '../../../src/deliveries/fan-out/held-events.ts';
+import { createOutbox } from '../../../src/events/store/outbox.ts';
+import { createRenewEvents, createTakeEvents } from '../../../src/events/store/take-events.ts';
+import { durableCollection } from '../../../src/mongo/collection.ts';
+import { settled } from '../../events/harness.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+import { ended, type FakeWebhooks, fakeWebhooks, payment, quiet, startGateway, type TestGateway } from '../gateway.ts';
+import { eventually } from '../over-http.ts';
+import { hang, startReceiver, type TestReceiver } from '../receiver.ts';
+
+/** More than one page of the sweep, all accepted at the same moment. */
+const corruptCount = 250;
+const longAgo = new Date(Date.now() - 60_000);
+
+describe('The sweep of unfinished fan-outs', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let receiver: TestReceiver;
+  let gateway: TestGateway;
+  let webhooks: FakeWebhooks;
+  let logged: { message: string; [field: string]: unknown }[];
+
+  beforeEach(async () => {
+    logged = [];
+    const log = (message: string, fields?: object) => void logged.push({ message, ...fields });
+    database = await freshDatabase();
+    receiver = await startReceiver();
+    webhooks = fakeWebhooks();
+    webhooks.add(receiver.url);
+    const logger = { info() {}, warn: log, error: log };
+    gateway = await startGateway(database.connection, webhooks, { sweepInterval: 50, logger });
+  });
+  afterEach(async () => {
+    // before: nobody waits for a receiver that hangs
+    await receiver.stop();
+    await gateway.close();
+    await database.drop();
+  });
+
+  /** An event that its publisher stored and did not live to fan out. */
+  async function unfinished(): Promise<string> {
+    const { id } = await gateway.publish(payment);
+    await eventually(
+      () => gateway.events.findById(id).lean(),
+      (event) => event?.fanOut === 'done' || event?.fanOutLeases === 0,
+    );
+    await gateway.deliveries.deleteMany({ eventId: id });
+    await gateway.events.updateOne({ _id: id }, { fanOut: 'pending', fanOutAt: new Date() });
+    return id;
+  }
+
+  /** Stores copies of an event that lack what a fan-out takes, older than the event. */
+  async function corrupt(id: string): Promise<void> {
+    const event = await gateway.events.findById(id).lean();
+    const damages = [
+      { targets: [42] },
+      { targets: [{}] },
+      { targets: 'wh_1' },
+      { deliveryKey: null },
+      { created: 'now' },
+    ];
+    const copies = Array.from({ length: corruptCount }, (_, i) => ({
+      ...event,
+      ...damages[i % damages.length],
+      _id: `evt_${String(i).padStart(4, '0')}`,
+      idempotencyKey: `corrupt ${i}`,
+      fanOutAt: longAgo,
+    }));
+    await gateway.events.collection.insertMany(copies as never[]);
+  }
+
+  it('goes past events that cannot be fanned out, and logs them once', async () => {
+    const id = await unfinished();
+    await corrupt(id);
+    const start = performance.now();
+    await gateway.start();
+    expect((await gateway.delivery(id, ended)).state).to.equal('delivered');
+    expect(performance.now() - start).to.be.below(5_000);
+
+    const lines = logged.length;
+    expect(lines).to.be.within(1, 3);
+    expect(JSON.stringify(logged)).to.include('evt_0000');
+    const next = await unfinished();
+    expect((await gateway.delivery(next, ended)).state).to.equal('delivered');
+    expect(logged).to.have.length(lines);
+    expect(await gateway.deliveries.countDocuments({ eventId: /^evt_\d{4}$/ }), 'none of a corrupt event').to.equal(0);
+  });
+
+  it('fans out an event whose body is gone only to end its deliveries', async () => {
+    const id = await unfinished();
+    await gateway.events.collection.updateOne({ _id: id as never }, { $unset: { body: 1 } });
+    const next = await unfinished();
+    await gateway.start();
+
+    expect((await gateway.delivery(next, ended)).state).to.equal('delivered');
+    expect((await gateway.delivery(id, ended)).state).not.to.equal('delivered');
+  });
+
+  it('fans out an event that tells nothing of its leases, or nonsense, and those beside it', async () => {
+    const id = await unfinished();
+    const event = await gateway.events.findById(id).lean();
+    const { fanOutLeases: _, fanOutAt: __, ...before } = { ...event, _id: `${id}1`, idempotencyKey: 'before' };
+    const nonsense = { ...event, _id: `${id}2`, idempotencyKey: 'nonsense', fanOutLeases: 'two', fanOutAt: 'then' };
+    await gateway.events.collection.insertMany([before, nonsense] as never[]);
+    await gateway.start();
+
+    for (const one of [id, `${id}1`, `${id}2`]) {
+      expect((await gateway.delivery(one, ended)).state, one).to.equal('delivered');
+    }
+    expect(logged).to.deep.equal([]);
+  });
+
+  it('counts a start of what somebody may have begun, and none of what was stored because there was no room', async () => {
+    const begun = webhooks.add(receiver.url);
+    receiver.answers(hang);
+    const id = await unfinished();
+    await gateway.events.updateOne({ _id: id }, { fanOutLeases: 1 });
+    const event = await durableCollection(gateway.events).findOne({ _id: id });
+    if (!event) return expect.fail('no event');
+    const [other = ''] = event.targets;
+    await gateway.deliveries.create(firstDelivery(event, other, 6));
+    await gateway.start();
+    const inFlight = await eventually(
+      () => gateway.ofEvent(id),
+      (deliveries) => deliveries.length === 2 && deliveries.every(({ lease }) => lease !== null),
+    );
+
+    const starts = Object.fromEntries(inFlight.map((delivery) => [delivery.webhookId, delivery.starts]));
+    expect(starts).to.deep.equal({ [other]: 1, [begun]: 2 });
+  });
+
+  it('takes no more events than may be in memory together, and goes on as soon as some of them have ended', async () => {
+    const { events } = gateway;
+    const size = 200 * 1024;
+    const large = Array.from({ length: 180 }, (_, i) => ({
+      _id: `evt_${String(i).padStart(4, '0')}`,
+      userId: 'usr_1',
+      idempotencyKey: `key ${i}`,
+      body: Buffer.alloc(size),
+      targets: ['wh_1'],
+      fanOut: 'pending',
+      fanOutAt: longAgo,
+      fanOutLeases: 0,
+    }));
+    await events.collection.insertMany(large as never[]);
+    const outbox = createOutbox(events);
+    const lease = 60_000;
+    const heldEvents = createHeldEvents({ renew: createRenewEvents(events), lease, logger: quiet });
+    const held: string[] = [];
+    const sweep = createFanOutSweep({
+      outbox,
+      take: createTakeEvents(events),
+      lease,
+      settleSubscribers: settled,
+      async fanOut(event) {
+        heldEvents.hold(event);
+        held.push(event.event._id);
+      },
+      heldEvents,
+      wanted: () => 1_000,
+      logger: quiet,
+    });
+    async function look(): Promise<boolean> {
+      const page = sweep.page();
+      return sweep.take(page ? await events.aggregate(page.pipeline as never) : []);
+    }
+    while (await look());
+
+    expect(held.length * size).to.be.within(30 * 1024 * 1024, 33 * 1024 * 1024);
+    const before = held.length;
+    for (const id of held.slice(0, 3)) heldEvents.release(id);
+    while (await look());
+    expect(held.length).to.be.within(before + 1, before + 3);
+    for (const id of held) heldEvents.release(id);
+    while (await look());
+    expect(held).to.have.length(large.length);
+    for (const id of held) heldEvents.release(id);
+  });
+
+  it('goes on with what waits though publications leave one place at a time', async () => {
+    const { events } = gateway;
+    const waiting = Array.from({ length: 300 }, (_, i) => ({
+      _id: `evt_${String(i).padStart(4, '0')}`,
+      userId: 'usr_1',
+      idempotencyKey: `key ${i}`,
+      targets: ['wh_1'],
+      fanOut: 'pending',
+      fanOutAt: longAgo,
+      fanOutLeases: 0,
+    }));
+    await events.collection.insertMany(waiting as never[]);
+    let begun = 0;
+    const sweep = createFanOutSweep({
+      outbox: createOutbox(events),
+      take: createTakeEvents(events),
+      lease: 60_000,
+      settleSubscribers: settled,
+      async fanOut() {
+        begun += 1;
+      },
+      heldEvents: { room: 1_000_000 },
+      wanted: () => 1,
+      logger: quiet,
+    });
+    let looks = 0;
+    while (begun < waiting.length) {
+      const page = sweep.page();
+      await sweep.take(page ? await events.aggregate(page.pipeline as never) : []);
+      looks += 1;
+      await sleep(50);
+    }
+    expect(looks).to.be.below(100);
+  });
+
+  it('reads a page as a range of an index, however many events are pending and wherever the page begins', async () => {
+    const { events } = gateway;
+    const outbox = createOutbox(events);
+    const take = createTakeEvents(events);
+    const pending = Array.from({ length: 2_000 }, (_, i) => ({
+      _id: `evt_${String(i).padStart(4, '0')}`,
+      userId: 'usr_1',
+      idempotencyKey: `key ${i}`,
+      fanOut: 'pending',
+      fanOutAt: longAgo,
+      fanOutLeases: 0,
+    }));
+    await events.collection.insertMany(pending as never[]);
+    const seen: string[] = [];
+    for (;;) {
+      const { pipeline } = outbox.unfinished(300);
+      const page = await events.aggregate<{ _id: string }>(pipeline as never);
+      const explained = await events.collection.aggregate(pipeline as never).explain('executionStats');
+      const plan = JSON.stringify(explained, (key, value) => (key === 'rejectedPlans' ? undefined : value));
+      expect(plan)
+        .to.include('"indexName":"unfinishedFanOut"')
+        .and.not.match(/"stage":"(SORT|COLLSCAN)"/);
+      expect(Number(/"totalDocsExamined":(\d+)/.exec(plan)?.[1])).to.be.at.most(300);
+      expect(Number(/"totalKeysExamined":(\d+)/.exec(plan)?.[1])).to.be.at.most(301);
+      const ids = page.map(({ _id }) => _id);
+      if (ids.length === 0) break;
+      expect(await take(ids, 60_000)).to.have.length(ids.length);
+      expect(await take(ids, 60_000), 'they are held').to.have.length(0);
+      seen.push(...ids);
+    }
+
+    expect(seen).to.deep.equal(pending.map(({ _id }) => _id));
+  });
+});

@@ -1,0 +1,147 @@
+import { MongoBackend } from '@agendajs/mongo-backend';
+import { Agenda, type JobWithState } from 'agenda';
+import { expect } from 'chai';
+import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
+import type { ModelGatewayOptions } from '../../../src/index.ts';
+import { eventually, type Scene, startScene } from '../over-http.ts';
+import { type Answer, startReceiver, type TestReceiver } from '../receiver.ts';
+
+const hour = 3_600_000;
+
+describe("Agenda's own tools", () => {
+  let scene: Scene;
+  let receiver: TestReceiver;
+  /** Knows nothing of the gateway but where its jobs are, as Agendash does. */
+  let stock: Agenda;
+
+  async function open(options: Partial<ModelGatewayOptions>, ...answers: Answer[]): Promise<void> {
+    receiver = await startReceiver(...answers);
+    scene = await startScene({ allowHttp: true, allowPrivateNetworks: ['127.0.0.1/32'], ...options });
+    const backend = new MongoBackend({
+      mongo: scene.connection.db as never,
+      collection: 'gateway_jobs',
+      ensureIndex: false,
+    });
+    stock = new Agenda({ backend });
+    await stock.ready;
+  }
+  afterEach(async () => {
+    await scene.close();
+    await receiver.stop();
+  });
+
+  const jobs = async (): Promise<JobWithState[]> => (await stock.queryJobs()).jobs;
+  const jobsOnce = (holds: (found: JobWithState[]) => boolean) => eventually(jobs, holds);
+  const hasAttempts = (count: number) => (delivery: { attempts: unknown[] }) => delivery.attempts.length === count;
+  const none = (found: JobWithState[]) => found.length === 0;
+
+  /** As the one job of a pending delivery has to be. */
+  function expectJobOf(found: JobWithState[], { _id, webhookId, userId, attempt, dueAt }: DeliveryDocument): void {
+    expect(found).to.have.length(1);
+    const { name, state, data, nextRunAt, ...more } = found[0] as JobWithState;
+    expect({ name, state, data }).to.deep.equal({
+      name: 'delivery attempt',
+      state: 'scheduled',
+      data: { deliveryId: _id, webhookId, userId, attempt },
+    });
+    expect(Number(nextRunAt)).to.be.within(Number(dueAt) - 50, Number(dueAt) + 5_000);
+    for (const unset of ['lockedAt', 'lastRunAt', 'lastFinishedAt', 'failedAt', 'failCount', 'failReason'] as const) {
+      expect(more[unset], unset).to.equal(undefined);
+    }
+  }
+  const storedOne = async () => (await scene.stored.findOne()) as DeliveryDocument;
+
+  it('show the retry that a delivery waits for, whichever it is', async () => {
+    await open({ retryDelays: [20, 20, hour] }, 500);
+    await scene.webhook(receiver.url);
+    await scene.published(hasAttempts(3));
+    await jobsOnce((found) => found.some(({ data }) => (data as { attempt: number }).attempt === 4));
+    expectJobOf(await jobsOnce((found) => found.length === 1), await storedOne());
+    const [overview] = await stock.getJobsOverview();
+
+    expect(overview).to.include({ name: 'delivery attempt', total: 1, scheduled: 1, running: 0, failed: 0 });
+  });
+
+  it('show nothing of what was delivered, or has failed for good', async () => {
+    await open({ retryDelays: [20, 20] }, 500, 200, 500);
+    await scene.webhook(receiver.url);
+    const { attempts } = await scene.published(({ state }) => state === 'delivered');
+    const failed = await scene.published(({ state }) => state === 'failed');
+    await jobsOnce(none);
+
+    expect([attempts.length, failed.attempts.length]).to.deep.equal([2, 3]);
+  });
+
+  it('show the retry as it was after a resend that fails, and none after one that succeeds', async () => {
+    await open({ retryDelays: [hour] }, 500);
+    await scene.webhook(receiver.url);
+    const { id } = await scene.published(hasAttempts(1));
+    const [before] = await jobsOnce((found) => found.length === 1);
+    await scene.call('POST', `/v1/deliveries/${id}/resend`);
+    const [after] = await jobs();
+    expect(after).to.deep.equal(before);
+    expectJobOf([after as JobWithState], await storedOne());
+    receiver.answers(200);
+    await scene.call('POST', `/v1/deliveries/${id}/resend`);
+    await jobsOnce(none);
+
+    expect((await scene.delivery(id)).state).to.equal('delivered');
+  });
+
+  it('show the retry of a webhook that was deleted until it is canceled', async () => {
+    await open({ retryDelays: [1_500] }, 500);
+    const webhookId = await scene.webhook(receiver.url);
+    const { id } = await scene.published(hasAttempts(1));
+    await jobsOnce((found) => found.length === 1);
+    await scene.call('DELETE', `/v1/webhooks/${webhookId}`);
+    const [job] = await jobs();
+    const canceled = await scene.delivery(id, ({ state }) => state === 'canceled');
+    await jobsOnce(none);
+
+    expect(job?.state).to.equal('scheduled');
+    expect(canceled.attempts).to.have.length(1);
+  });
+
+  it('show what is due and waits for a place by another name, until it begins', async () => {
+    const open_: (() => void)[] = [];
+    const holdBack: Answer = (res) => void open_.push(() => res.writeHead(200).end());
+    await open({ retryDelays: [hour], concurrency: 1 }, holdBack);
+    await scene.webhook(receiver.url);
+    const published = 12;
+    for (let i = 0; i < published; i += 1) {
+      await scene.gateway.publish({
+        type: 'credits.low',
+        userId: 'usr_1',
+        data: { user_id: 'usr_1', credits_remaining: 5, threshold: 10 },
+      });
+    }
+    const unclaimed = () =>
+      scene.stored
+        .find({ state: 'pending', lease: null })
+        .map(({ _id }) => _id)
+        .toArray();
+    await eventually(
+      async () => [(await jobs()).map(({ data }) => (data as { deliveryId: string }).deliveryId), await unclaimed()],
+      ([of, waiting]) => waiting !== undefined && waiting.length > 0 && waiting.every((id) => of?.includes(id)),
+    );
+    const shown = await jobs();
+    expect(new Set(shown.map(({ name }) => name))).to.deep.equal(new Set(['waiting delivery attempt']));
+    expect(new Set(shown.map(({ state }) => state)), 'due, and not begun').to.deep.equal(new Set(['queued']));
+    const answering = setInterval(() => {
+      for (const answer of open_.splice(0)) answer();
+    }, 5);
+    await receiver.count(published);
+    await jobsOnce(none);
+    clearInterval(answering);
+  });
+
+  it('may remove every job: the sweep starts the retry', async () => {
+    await open({ retryDelays: [700] }, 500, 200);
+    await scene.webhook(receiver.url);
+    const { id } = await scene.published(hasAttempts(1));
+    await jobsOnce((found) => found.length === 1);
+    await stock.cancelAll();
+
+    expect((await scene.delivery(id, ({ state }) => state !== 'pending')).state).to.equal('delivered');
+  });
+});

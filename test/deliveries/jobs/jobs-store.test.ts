@@ -1,0 +1,137 @@
+import { expect } from 'chai';
+import mongoose, { type Connection } from 'mongoose';
+import { createJobs, type Jobs } from '../../../src/deliveries/jobs/jobs.ts';
+import { freshUri } from '../../support/mongo.ts';
+import { quiet } from '../gateway.ts';
+
+const bell = (n: number, attempt = 1) => ({ deliveryId: `dlv_${n}`, webhookId: 'wh_1', userId: 'usr_1', attempt });
+
+describe('Jobs', () => {
+  let connection: Connection;
+  let jobs: Jobs;
+  let rung: string[];
+  const stored = () => connection.collection('gateway_jobs').find().sort({ 'data.deliveryId': 1 }).toArray();
+
+  beforeEach(async () => {
+    connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
+    rung = [];
+    jobs = createJobs({
+      connection,
+      owner: 'wrk_1',
+      collection: 'gateway_jobs',
+      onBell: ({ deliveryId }) => rung.push(deliveryId),
+      logger: quiet,
+    });
+    await jobs.init();
+  });
+  afterEach(async () => {
+    await jobs.stop();
+    await connection.dropDatabase();
+    await connection.close();
+  });
+
+  /** The commands on the collection, from now on. */
+  function commands(): string[] {
+    const names: string[] = [];
+    connection.getClient().on('commandStarted', ({ commandName, command }) => {
+      if (command[commandName] === 'gateway_jobs') names.push(commandName);
+    });
+    return names;
+  }
+
+  it('are stored, locked and removed many at a time', async () => {
+    const bells = Array.from({ length: 100 }, (_, n) => bell(n));
+    const names = commands();
+    await Promise.all(bells.map((one) => jobs.schedule(one, 0)));
+    expect(names).to.deep.equal(['update']);
+    await jobs.start();
+    while ((await stored()).length > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    const writes = names.filter((name) => name !== 'find');
+
+    expect(rung.sort()).to.deep.equal(bells.map(({ deliveryId }) => deliveryId).sort());
+    expect(writes.length, writes.join(' ')).to.be.below(20);
+  });
+
+  it('are moved, not stored twice, where an attempt has one already', async () => {
+    await Promise.all([bell(1), bell(2)].map((one) => jobs.schedule(one, 60_000)));
+    await Promise.all([bell(1), bell(1, 2)].map((one) => jobs.schedule(one, 120_000)));
+    const found = (await stored()).map(({ data, nextRunAt }) => {
+      return [data.deliveryId, data.attempt, Math.round((nextRunAt - Date.now()) / 60_000)];
+    });
+
+    expect(found).to.have.deep.members([
+      ['dlv_1', 1, 2],
+      ['dlv_1', 2, 2],
+      ['dlv_2', 1, 1],
+    ]);
+  });
+
+  it('go when their attempt has begun without them, and the job of the next attempt stays', async () => {
+    await Promise.all([bell(1), bell(1, 2), bell(2)].map((one) => jobs.schedule(one, 60_000)));
+    await Promise.all([jobs.remove(bell(1)), jobs.remove(bell(2))]);
+
+    expect((await stored()).map(({ data }) => data.attempt)).to.deep.equal([2]);
+  });
+
+  it('go with their delivery, whichever attempt they are of', async () => {
+    await Promise.all([bell(1, 2), bell(1, 3), bell(2)].map((one) => jobs.schedule(one, 60_000)));
+    await jobs.remove({ deliveryId: 'dlv_1' });
+
+    expect((await stored()).map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_2']);
+  });
+
+  it('of attempts that wait for a place are stored together, without those that begin meanwhile, and rung in no hurry', async () => {
+    await jobs.start();
+    const names = commands();
+    for (const n of [1, 2, 3]) jobs.keep([bell(n)]);
+    await jobs.remove(bell(2));
+    while ((await stored()).length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+
+    expect((await stored()).map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_1', 'dlv_3']);
+    expect(names.filter((name) => name !== 'find')).to.deep.equal(['update']);
+    expect(rung).to.deep.equal([]);
+  });
+
+  it('of attempts that wait for a place are gone where the attempt begins while they are being stored', async () => {
+    jobs.keep(Array.from({ length: 1_000 }, (_, n) => bell(n)));
+    await Promise.all(Array.from({ length: 1_000 }, (_, n) => jobs.remove(bell(n))));
+
+    expect(await stored()).to.deep.equal([]);
+  });
+
+  it('of attempts that wait for a place are there when the worker stops', async () => {
+    jobs.keep([bell(1)]);
+    await jobs.stop();
+
+    expect(await stored()).to.have.length(1);
+  });
+
+  it('that a process locked and then died are rung by another within seconds', async () => {
+    await jobs.schedule(bell(1), 0);
+    const lockedAt = new Date(Date.now() - 6_000);
+    await connection.collection('gateway_jobs').updateMany({}, { $set: { lockedAt, lastModifiedBy: 'wrk_dead' } });
+    await jobs.start();
+    while (rung.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+
+    expect(rung).to.deep.equal(['dlv_1']);
+  });
+
+  it('are rung on time by another process than the one that has stored them', async () => {
+    await jobs.schedule(bell(1), 1_000);
+    const due = Number((await stored())[0]?.nextRunAt);
+    const rungAt: number[] = [];
+    const other = createJobs({
+      connection,
+      owner: 'wrk_2',
+      collection: 'gateway_jobs',
+      onBell: () => rungAt.push(Date.now()),
+      logger: quiet,
+    });
+    await other.start();
+    while (rungAt.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    await other.stop();
+
+    // it looks again only after five seconds
+    expect(rungAt[0]).to.be.within(due, due + 2_000);
+  });
+});

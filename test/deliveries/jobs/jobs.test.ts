@@ -1,0 +1,63 @@
+import { expect } from 'chai';
+import { createJobs, type Jobs } from '../../../src/deliveries/jobs/jobs.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+import { eventually } from '../over-http.ts';
+
+const collection = 'gateway_jobs';
+const logger = { info() {}, warn() {}, error() {} };
+
+describe('Jobs', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let jobs: Jobs;
+
+  beforeEach(async () => {
+    database = await freshDatabase();
+    const { connection } = database;
+    jobs = createJobs({ connection, owner: 'wrk_1', collection, onBell() {}, logger, indexInterval: 20 });
+    await jobs.init();
+    await jobs.start();
+  });
+  afterEach(async () => {
+    await jobs.stop();
+    await database.drop();
+  });
+
+  const names = async () => {
+    const indexes = await database.connection
+      .collection(collection)
+      .indexes()
+      .catch(() => []);
+    return indexes.map(({ name }) => name);
+  };
+  const areBack = () => eventually(names, (found) => found.includes('next') && found.includes('ofAttempt'));
+
+  it('build their indexes again while they run, when somebody drops the collection', async () => {
+    await database.connection.collection(collection).drop();
+    await areBack();
+  });
+
+  it('do so where attempts have got two jobs in between', async () => {
+    const kept = database.connection.collection(collection);
+    const data = { deliveryId: 'dlv_1', webhookId: 'wh_1', attempt: 1 };
+    const nextRunAt = new Date(Date.now() + 3_600_000);
+    await kept.drop();
+    await kept
+      .insertMany([
+        { data, nextRunAt },
+        { data, nextRunAt },
+      ])
+      .catch(() => {});
+    // an index that is being built is listed already
+    await eventually(
+      () => kept.countDocuments({ 'data.deliveryId': 'dlv_1' }),
+      (count) => count < 2,
+    );
+    await areBack();
+  });
+
+  it('leave the indexes alone that are there', async () => {
+    const before = await names();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(await names()).to.deep.equal(before);
+  });
+});

@@ -1,0 +1,75 @@
+import { expect } from 'chai';
+import { createAttemptWait } from '../../../src/deliveries/redeliver/attempt-wait.ts';
+import { createResend, type ResendDeps } from '../../../src/deliveries/redeliver/resend.ts';
+import { createSendTest, type SendTestDeps } from '../../../src/deliveries/redeliver/test-event.ts';
+import { type DeliveryRoutesDeps, deliveryOperations } from '../../../src/deliveries/routes.ts';
+import { createInFlightLimit } from '../../../src/fairness/in-flight-limit.ts';
+import type { DataOperation } from '../../../src/http/operation.ts';
+import { newId } from '../../../src/ids.ts';
+
+/** An attempt that nobody hears of in time. */
+const never = () => new Promise<never>(() => {});
+
+const at = new Date();
+const delivery = {
+  _id: newId('dlv', at.getTime()),
+  eventId: newId('evt', at.getTime()),
+  webhookId: newId('wh', at.getTime()),
+  userId: 'usr_1',
+  type: 'credits.low',
+  test: false,
+  state: 'pending',
+  attempt: 1,
+  maxAttempts: 6,
+  starts: 0,
+  dueAt: at,
+  inFlight: true,
+  attempts: [],
+  createdAt: at,
+} as const;
+
+const history = { get: async () => delivery, list: async () => ({ deliveries: [delivery], hasMore: false }) };
+const budget = () => ({ run: (work: () => Promise<unknown>) => work(), renew: () => {} });
+const { hasEnded } = createAttemptWait(never);
+const surroundings = async () => ({ url: null, body: null, userAgent: 'a', retryDelays: [] });
+
+describe('An answer that waits for the outcome of an attempt', () => {
+  const resend = createResend({
+    claims: { claim: async () => ({}) },
+    attempt: never,
+    history,
+    hasEnded,
+    background: { add() {} },
+    limit: createInFlightLimit(50, 'resends'),
+    logger: { info() {}, warn() {}, error() {} },
+    wait: 20,
+  } as unknown as ResendDeps);
+  const sendTest = createSendTest({
+    webhook: async () => ({ active: true, events: ['credits.low'] }),
+    publishTest: async () => ({}),
+    attempt: () => ({ deliveryId: delivery._id, made: never() }),
+    history,
+    hasEnded,
+    limit: createInFlightLimit(50, 'test events'),
+    wait: 20,
+  } as unknown as SendTestDeps);
+  const operations = deliveryOperations({
+    history,
+    surroundings,
+    budget,
+    resend,
+    sendTest,
+  } as unknown as DeliveryRoutesDeps);
+
+  for (const [id, params, body] of [
+    ['resendDelivery', { id: delivery._id }, undefined],
+    ['testWebhook', { id: delivery.webhookId }, { type: 'credits.low' }],
+  ] as const) {
+    it(`is a 202 of ${id} when it does not come in time, and shows the attempt in flight`, async () => {
+      const { handle } = operations[id] as DataOperation;
+      const reply = await handle({ principal: { userId: 'usr_1' }, params, body } as never);
+      expect(reply.status).to.equal(202);
+      expect(reply.body).to.include({ id: delivery._id, state: 'pending', in_flight: true });
+    });
+  }
+});

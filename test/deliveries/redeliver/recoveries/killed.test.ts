@@ -1,0 +1,136 @@
+import { expect } from 'chai';
+import type { DeliveryDocument } from '../../../../src/deliveries/model.ts';
+import { type ModelGateway, scopes } from '../../../../src/index.ts';
+import { startProcess } from '../../../accounting/credits/processes.ts';
+import { atOnce } from '../../../support/at-once.ts';
+import { newSecretKey } from '../../../support/gateway.ts';
+import { uriOf } from '../../../support/mongo.ts';
+import { eventually, low, startScene } from '../../over-http.ts';
+import { hang, startReceiver } from '../../receiver.ts';
+import { eventIdOf, storeEnded } from './missed.ts';
+
+const opened: (() => Promise<void>)[] = [];
+
+/** What another process needs to serve the same accounts. */
+async function sceneWithProcesses(options: { retryDelays: number[]; recoverRate?: number }) {
+  const secretKeys = [newSecretKey()];
+  const receiver = await startReceiver(200);
+  const scene = await startScene({ ...options, secretKeys });
+  const uri = uriOf(scene.connection.name);
+  const { key } = await (scene.gateway as ModelGateway).keys.create({ userId: 'usr_1', scopes });
+  const close = async () => {
+    await scene.close();
+    await receiver.stop();
+  };
+  opened.push(close);
+  return {
+    scene,
+    receiver,
+    async process() {
+      const started = await startProcess({ uri, options: { ...options, secretKeys, sweepInterval: 100 } });
+      return {
+        ...started,
+        // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for
+        async post(path: string, body?: unknown): Promise<any> {
+          const response = await fetch(started.url + path, {
+            method: 'POST',
+            headers: {
+              authorization: `Bearer ${key}`,
+              ...(body !== undefined && { 'content-type': 'application/json' }),
+            },
+            ...(body !== undefined && { body: JSON.stringify(body) }),
+          });
+          return response.json();
+        },
+        async kill() {
+          started.child.kill('SIGKILL');
+          await started.died;
+        },
+      };
+    },
+  };
+}
+
+describe('When a process is killed', function () {
+  this.timeout(60_000);
+  after(() => Promise.all(opened.map((close) => close())));
+
+  atOnce({
+    async 'in a recovery, another goes on with it: nothing is lost, and twice only what was just being sent'() {
+      const { scene, receiver, process } = await sceneWithProcesses({ retryDelays: [], recoverRate: 100 });
+      const webhookId = await scene.webhook(receiver.url);
+      const failed = await storeEnded(scene.connection, webhookId, Array(150).fill('failed'));
+      await scene.call('PATCH', `/v1/webhooks/${webhookId}`, { active: false });
+      const missed = await Promise.all(Array.from({ length: 50 }, () => scene.gateway.publish(low)));
+      await scene.call('PATCH', `/v1/webhooks/${webhookId}`, { active: true });
+      // nobody but processes that can be killed carries it on
+      await scene.gateway.close();
+
+      const first = await process();
+      const since = new Date(Date.now() - 3_600_000).toISOString();
+      const { id } = await first.post(`/v1/webhooks/${webhookId}/recover`, { since });
+      await receiver.count(70);
+      await first.kill();
+      const second = await process();
+      const recoveries = scene.connection.collection<{ _id: string; state: string }>('gateway_recoveries');
+      const done = await eventually(
+        () => recoveries.findOne({ _id: id }),
+        (found) => found?.state === 'done',
+        40_000,
+      );
+      await second.kill();
+
+      expect(done).to.include({ found: 200, resent: 200, delivered: 200, failed: 0 });
+      const received = receiver.received.map(eventIdOf);
+      expect(new Set(received)).to.deep.equal(new Set([...failed, ...missed.map((event) => event.id)]));
+      // four are in flight at once
+      expect(received.length - 200).to.be.at.most(4);
+      const deliveries = await scene.stored.find().toArray();
+      expect(deliveries).to.have.length(200);
+      for (const { state, attempts } of deliveries) {
+        expect(state).to.equal('delivered');
+        expect(attempts.filter(({ code }) => code === undefined)).to.have.length(1);
+      }
+    },
+
+    async 'in a resend, the delivery is free again within the lease, and has its six scheduled attempts and no more'() {
+      const { scene, receiver, process } = await sceneWithProcesses({ retryDelays: [3_000, 0, 0, 0, 0] });
+      await scene.webhook(receiver.url);
+      receiver.answers(500, hang, 500);
+      const other = await process();
+      const { id, next_attempt_at } = await scene.published(({ attempts_made }) => attempts_made === 1);
+      const resent = other.post(`/v1/deliveries/${id}/resend`).catch(() => 'killed');
+      await receiver.count(2);
+      await other.kill();
+      expect(await resent).to.equal('killed');
+      expect((await scene.call('POST', `/v1/deliveries/${id}/resend`)).body.error.code).to.equal('attempt_in_flight');
+
+      const failed = await scene.delivery(id, ({ state }) => state === 'failed', 20_000);
+      const numbers = failed.attempts.map(({ number }: { number: number | null }) => number);
+      expect(numbers).to.deep.equal([1, 2, 3, 4, 5, 6]);
+      expect(Date.parse(failed.attempts[1].started_at)).to.be.at.least(Date.parse(next_attempt_at));
+      expect(receiver.received).to.have.length(7);
+      receiver.answers(200);
+      expect((await scene.call('POST', `/v1/deliveries/${id}/resend`)).body.state).to.equal('delivered');
+    },
+
+    async 'in a test event, another makes its one attempt'() {
+      const { scene, receiver, process } = await sceneWithProcesses({ retryDelays: [0] });
+      const webhookId = await scene.webhook(receiver.url);
+      await scene.gateway.close();
+      receiver.answers(hang, 200);
+      const first = await process();
+      const sent = first.post(`/v1/webhooks/${webhookId}/test`, { type: 'credits.low' }).catch(() => 'killed');
+      await receiver.count(1);
+      await first.kill();
+      expect(await sent).to.equal('killed');
+      const second = await process();
+      const look = () => scene.connection.collection<DeliveryDocument>('gateway_deliveries').find().toArray();
+      const [delivery] = await eventually(look, ([found]) => found?.state === 'delivered', 20_000);
+      await second.kill();
+
+      expect(delivery?.attempts.map(({ number }) => number)).to.deep.equal([1]);
+      expect(receiver.received).to.have.length(2);
+    },
+  });
+});

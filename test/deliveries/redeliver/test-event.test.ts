@@ -1,0 +1,125 @@
+import { expect } from 'chai';
+import express from 'express';
+import { createModelGateway } from '../../../src/index.ts';
+import { listen, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+import { type Scene, startScene } from '../over-http.ts';
+import { hang, startReceiver, type TestReceiver } from '../receiver.ts';
+
+describe('A test event', () => {
+  let scene: Scene;
+  let receiver: TestReceiver;
+  let webhookId: string;
+
+  beforeEach(async () => {
+    receiver = await startReceiver(200);
+    scene = await startScene({ retryDelays: [0, 0] });
+    webhookId = await scene.webhook(receiver.url);
+  });
+  afterEach(async () => {
+    await scene.close();
+    await receiver.stop();
+  });
+  const sendTest = (type = 'credits.low') => scene.call('POST', `/v1/webhooks/${webhookId}/test`, { type });
+
+  it('goes to the receiver as real events do, marked, and the answer has what came of it', async () => {
+    const { status, body } = await sendTest();
+
+    expect(status).to.equal(200);
+    expect(body).to.include({ test: true, state: 'delivered', attempts_made: 1, max_attempts: 1, last_status: 200 });
+    const [received] = receiver.received;
+    expect(received?.headers).to.include({ 'x-service-test': 'true' });
+    expect(received?.headers['x-service-signature']).to.match(/^sha256=/);
+    expect(received?.body.toString()).to.equal(body.body);
+    expect(JSON.parse(body.body).data).to.include({ user_id: 'usr_1' });
+    expect(body.attempts[0].request_headers).to.include({ 'x-service-test': 'true' });
+    const event = await scene.call('GET', `/v1/events/${body.event_id}`);
+    expect(event.body).to.include({ test: true, state: 'delivered' });
+  });
+
+  it('has one attempt, and says why it failed', async () => {
+    receiver.answers((res) => res.writeHead(503).end('<script>alert(1)</script>'));
+    const { status, body } = await sendTest();
+
+    expect(status).to.equal(200);
+    expect(body).to.include({ state: 'failed', attempts_made: 1, last_code: 'http_503' });
+    expect(body.attempts[0].response).to.equal('<script>alert(1)</script>');
+    expect(receiver.received).to.have.length(1);
+  });
+
+  it('of many at the same moment is sent once each', async () => {
+    const answers = await Promise.all(Array.from({ length: 20 }, () => sendTest()));
+
+    expect(new Set(answers.map(({ body }) => body.id)).size).to.equal(20);
+    expect(new Set(answers.map(({ body }) => body.state))).to.deep.equal(new Set(['delivered']));
+    expect(receiver.received).to.have.length(20);
+  });
+
+  it('is refused with a type that the webhook is not subscribed to, while it is paused, and for others', async () => {
+    const wrong = await sendTest('payment.failed');
+    expect([wrong.status, wrong.body.error.param]).to.deep.equal([400, 'type']);
+    await scene.call('PATCH', `/v1/webhooks/${webhookId}`, { active: false });
+    const paused = await sendTest();
+    expect([paused.status, paused.body.error.code]).to.deep.equal([409, 'webhook_inactive']);
+    const { key } = await scene.gateway.keys.create({ userId: 'usr_2' });
+    const response = await fetch(`${scene.url}/v1/webhooks/${webhookId}/test`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: '{"type":"credits.low"}',
+    });
+    expect(response.status).to.equal(404);
+    expect(receiver.received).to.have.length(0);
+  });
+});
+
+describe('A test event in a process that makes no deliveries', () => {
+  it('is sent all the same, once, though a worker elsewhere is after it too', async () => {
+    const receiver = await startReceiver(200);
+    const database = await freshDatabase();
+    const options = { mongo: database.connection, secretKeys: [newSecretKey()], ...loopbackOptions };
+    const front = await createModelGateway(options);
+    const { url, close } = await listen(express().use(front.router));
+    const { key } = await front.keys.create({ userId: 'usr_1' });
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+    const webhook = await front.webhooks.create('usr_1', {
+      url: receiver.url,
+      events: ['credits.low'],
+      secret: 'long-enough',
+    });
+    const send = async () => {
+      const body = '{"type":"credits.low"}';
+      const response = await fetch(`${url}/v1/webhooks/${webhook.id}/test`, { method: 'POST', headers, body });
+      return ((await response.json()) as { state: string }).state;
+    };
+    try {
+      expect(await send()).to.equal('delivered');
+      const worker = await createModelGateway({ ...options, sweepInterval: 20 });
+      await worker.start();
+      const states = await Promise.all(Array.from({ length: 10 }, send));
+      await worker.close();
+      expect(new Set(states)).to.deep.equal(new Set(['delivered']));
+      expect(receiver.received).to.have.length(11);
+    } finally {
+      await close();
+      await front.close();
+      await database.drop();
+      await receiver.stop();
+    }
+  });
+});
+
+describe('A test event to a receiver that hangs', () => {
+  it('is answered with the time-out of its attempt', async () => {
+    const receiver = await startReceiver(hang);
+    const scene = await startScene({ attemptTimeout: 300 });
+    try {
+      const id = await scene.webhook(receiver.url);
+      const { status, body } = await scene.call('POST', `/v1/webhooks/${id}/test`, { type: 'credits.low' });
+      expect(status).to.equal(200);
+      expect(body).to.include({ state: 'failed', last_code: 'timeout', last_status: null });
+    } finally {
+      await scene.close();
+      await receiver.stop();
+    }
+  });
+});

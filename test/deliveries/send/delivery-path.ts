@@ -1,0 +1,50 @@
+import { failureOf, type SendResult } from '../../../src/deliveries/attempt/outcome.ts';
+import { createDeliveryClients } from '../../../src/deliveries/send/clients.ts';
+import { createSend } from '../../../src/deliveries/send/send.ts';
+import { isAllowedAddress, parseNetworks } from '../../../src/outbound/addresses.ts';
+import { createResolver } from '../../../src/outbound/resolver.ts';
+
+/** What a test may choose of the way from a signed body to an outcome. */
+export interface PathChoices {
+  /** Milliseconds. @default 4_000, which a busy machine keeps too */
+  readonly deadline?: number;
+  /** @default ['127.0.0.1/32'] */
+  readonly networks?: readonly string[];
+  /** The name server. @default none that answers */
+  readonly nameServer?: string;
+  /** The one certificate authority that is trusted, in PEM. @default the system's */
+  readonly ca?: string;
+  /** Milliseconds. @default as in production */
+  readonly connectTimeout?: number;
+}
+
+/** The result of one attempt, with the code it is recorded under; `delivered` for a success. */
+export type Outcome = SendResult & { readonly code: string };
+
+/** Sends as a gateway does: the same clients, guard, resolver and deadline. */
+export function openDeliveryPath(choices: PathChoices = {}) {
+  const { deadline = 4_000, networks = ['127.0.0.1/32'], nameServer = '127.0.0.1:9', ca, connectTimeout } = choices;
+  const opened = parseNetworks(networks);
+  const clients = createDeliveryClients({
+    allowAddress: (address) => isAllowedAddress(address, opened),
+    resolve: createResolver({ timeout: deadline / 2, servers: [nameServer] }),
+    ...(ca !== undefined && { ca }),
+    ...(connectTimeout !== undefined && { connectTimeout }),
+  });
+  const send = createSend(clients, deadline);
+  return {
+    async post(url: string, body = Buffer.from('{"id":"evt_1"}'), maySend = () => true): Promise<Outcome> {
+      const result = await send({
+        url,
+        headers: { 'content-type': 'application/json' },
+        body,
+        sign: () => ({}),
+        maySend,
+      });
+      return { ...result, code: failureOf(result) ?? 'delivered' };
+    },
+    close: () => clients.close(),
+  };
+}
+
+export type DeliveryPath = ReturnType<typeof openDeliveryPath>;

@@ -1,0 +1,349 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
+import { expect } from 'chai';
+import { NotSentError } from '../../../src/deliveries/send/send.ts';
+import { createAuthority } from '../../support/certificates.ts';
+import { startNameServer } from '../../support/name-server.ts';
+import { type Play, request, startRawReceiver } from '../../support/raw-receiver.ts';
+import { type DeliveryPath, openDeliveryPath } from './delivery-path.ts';
+import { startReceiverThread } from './receiver-thread.ts';
+
+const ok = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
+/** Answers a request that has come. */
+const answering =
+  (...parts: (string | Buffer)[]): Play =>
+  (socket) => {
+    for (const part of parts) socket.write(part);
+  };
+const answer = answering(ok);
+const close = (socket: Socket) => void socket.destroy();
+/** A connection can be taken again some turns after its answer. Milliseconds. */
+const settling = 20;
+const body = Buffer.from('{"id":"evt_1","data":"ä€𝄞"}');
+
+describe('Sending a delivery', () => {
+  const host = 'receiver.example';
+  const authority = createAuthority();
+  const certificate = authority.issue({ name: host });
+  let names: Awaited<ReturnType<typeof startNameServer>>;
+  let path: DeliveryPath;
+  let receiver: Awaited<ReturnType<typeof startRawReceiver>>;
+  /** Resets the one connection that there is. */
+  const reset = () => receiver.resetAll();
+  let requests: string[];
+  /** Connections, in the order in which they were made. */
+  let sockets: Socket[];
+
+  /** Does with each request of each connection as `plays[connection][request]` says. */
+  async function receive(plays: Play[][], secure = false): Promise<string> {
+    let connections = 0;
+    const play: Play = async (socket) => {
+      const own = plays[connections++] ?? [];
+      sockets.push(socket);
+      for (const one of own) {
+        requests.push((await request(socket)).toString());
+        await one(socket);
+      }
+    };
+    receiver = await startRawReceiver(play, secure ? certificate : undefined);
+    return `${secure ? 'https' : 'http'}://${host}:${receiver.port}/hook`;
+  }
+
+  before(async () => {
+    names = await startNameServer(() => ({ addresses: ['127.0.0.1'] }));
+  });
+  beforeEach(() => {
+    requests = [];
+    sockets = [];
+    path = openDeliveryPath({ nameServer: names.address, ca: authority.cert });
+  });
+  /** For attempts that take as long as they may. */
+  async function shorten(): Promise<void> {
+    await path.close();
+    path = openDeliveryPath({ deadline: 600, nameServer: names.address, ca: authority.cert });
+  }
+  afterEach(async () => {
+    await path.close();
+    await receiver.stop();
+  });
+  after(() => names.stop());
+
+  /** Two deliveries, one after the other; the codes of both. */
+  async function twice(url: string): Promise<string[]> {
+    const first = await path.post(url, body);
+    await sleep(settling);
+    const second = await path.post(url, body);
+    return [first.code, second.code];
+  }
+
+  describe('on a kept connection', () => {
+    it('takes it again', async () => {
+      const url = await receive([[answer, answer]]);
+      expect(await twice(url)).to.deep.equal(['delivered', 'delivered']);
+      expect(receiver.connections).to.equal(1);
+    });
+
+    for (const secure of [false, true]) {
+      const scheme = secure ? 'https' : 'http';
+      for (const [how, drop] of [
+        ['is reset', reset],
+        ['ends', close],
+      ] as const) {
+        it(`that ${how} while it is idle, sends on a fresh one what the receiver sees once (${scheme})`, async () => {
+          const url = await receive([[answer], [answer]], secure);
+          expect((await path.post(url, body)).code).to.equal('delivered');
+          await sleep(settling);
+          // the sender hears of it when it has chosen the connection
+          for (const socket of sockets) drop(socket);
+          expect((await path.post(url, body)).code).to.equal('delivered');
+          expect([receiver.connections, requests.length]).to.deep.equal([2, 2]);
+          expect(requests[1]?.endsWith(body.toString())).to.equal(true);
+        });
+
+        it(`that ${how} when the request has been read, sends nothing again: it is a failed attempt (${scheme})`, async () => {
+          const url = await receive([[answer, drop], [answer]], secure);
+          expect(await twice(url)).to.deep.equal(['delivered', 'reset']);
+          expect([receiver.connections, requests.length]).to.deep.equal([1, 2]);
+        });
+
+        it(`that ${how} when no more than the head has been read, sends nothing again (${scheme})`, async () => {
+          const url = await receive([[answer], [answer]], secure);
+          expect((await path.post(url, body)).code).to.equal('delivered');
+          await sleep(settling);
+          for (const socket of sockets) socket.once('data', () => drop(socket));
+          expect((await path.post(url, Buffer.alloc(1_000_000))).code).to.equal('reset');
+          expect(receiver.connections).to.equal(1);
+        });
+      }
+    }
+
+    it('that is reset right before the request is written, sends on a fresh one what the receiver sees once', async () => {
+      await receive([]);
+      const thread = await startReceiverThread();
+      try {
+        expect((await path.post(thread.url, body)).code).to.equal('delivered');
+        await sleep(settling);
+        // in this turn of the event loop the sender cannot hear of it any more before it writes
+        setImmediate(thread.resetAll);
+        expect((await path.post(thread.url, body)).code).to.equal('delivered');
+        expect(await thread.requests()).to.equal(2);
+      } finally {
+        await thread.stop();
+      }
+    });
+
+    it('sends no third time', async () => {
+      const url = await receive([[answer], [reset], [answer]]);
+      expect((await path.post(url, body)).code).to.equal('delivered');
+      await sleep(settling);
+      reset();
+      expect((await path.post(url, body)).code).to.equal('reset');
+      expect([receiver.connections, requests.length]).to.deep.equal([2, 2]);
+    });
+
+    it('keeps to the one deadline when it sends again', async () => {
+      const url = await receive([[answer], [() => {}]]);
+      await shorten();
+      await path.post(url, body);
+      await sleep(settling);
+      reset();
+      const { code, durationMs } = await path.post(url, body);
+      expect(code).to.equal('timeout');
+      expect(durationMs).to.be.within(590, 600 + 450);
+    });
+
+    it('closes it before receivers do, which close after 2 s and more', async () => {
+      const offering = answering('HTTP/1.1 200 OK\r\nkeep-alive: timeout=600\r\ncontent-length: 0\r\n\r\n');
+      const url = await receive([[offering]]);
+      await path.post(url, body);
+      const answeredAt = performance.now();
+      const [socket] = sockets;
+      if (socket && !socket.destroyed) await once(socket, 'close');
+      expect(performance.now() - answeredAt).to.be.within(1_000, 1_950);
+    });
+
+    const begun: [what: string, Play][] = [
+      ['one byte of an answer', answering('H')],
+      ['half a head', answering('HTTP/1.1 200 OK\r\ncontent-')],
+      ['a 100', answering('HTTP/1.1 100 Continue\r\n\r\n')],
+      ['a 102', answering('HTTP/1.1 102 Processing\r\n\r\n')],
+      ['half a body', answering('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nha')],
+    ];
+    for (const [what, begin] of begun) {
+      it(`sends nothing again after ${what}`, async () => {
+        const breaking: Play = async (socket) => {
+          await begin(socket);
+          setTimeout(() => socket.resetAndDestroy(), 20);
+        };
+        const url = await receive([[answer, breaking], [answer]]);
+        expect(await twice(url)).to.deep.equal(['delivered', 'reset']);
+        expect([receiver.connections, requests.length]).to.deep.equal([1, 2]);
+      });
+    }
+
+    it('sends nothing again after silence', async () => {
+      const url = await receive([[answer, () => {}], [answer]]);
+      await shorten();
+      expect(await twice(url)).to.deep.equal(['delivered', 'timeout']);
+      expect([receiver.connections, requests.length]).to.deep.equal([1, 2]);
+    });
+  });
+
+  describe('that may not be sent any more', () => {
+    for (const secure of [false, true]) {
+      it(`writes no byte of it, though there is a connection by then (${secure ? 'https' : 'http'})`, async () => {
+        const url = await receive([[answer, answer]], secure);
+        let asked = 0;
+        const refusing = () => {
+          asked += 1;
+          return false;
+        };
+        const refused = await path.post(url, body, refusing).catch((error: unknown) => error);
+        expect(refused).to.be.instanceOf(NotSentError);
+        // once when there was a connection, once to know why there is no outcome
+        expect(asked).to.equal(2);
+        expect((await path.post(url, body)).code).to.equal('delivered');
+        expect(requests).to.have.length(1);
+      });
+    }
+
+    it('is no attempt that failed when no connection could be made', async () => {
+      const url = await receive([]);
+      await receiver.stop();
+      const refused = await path.post(url, body, () => false).catch((error: unknown) => error);
+      expect(refused).to.be.instanceOf(NotSentError);
+      await receive([]);
+    });
+  });
+
+  for (const [what, course] of [
+    ['an answer', { code: 'delivered', status: 200, response: 'ok' }],
+    ['a reset', { code: 'reset', response: '' }],
+  ] as const) {
+    it(`ends with ${what} that came in time, though the process could look at it only after the deadline`, async () => {
+      await receive([]);
+      await shorten();
+      const thread = await startReceiverThread(200);
+      try {
+        const sending = path.post(thread.url, body);
+        while ((await thread.requests()) === 0);
+        if (what === 'a reset') thread.resetAll();
+        thread.holdLoop(1_000);
+        expect(await sending).to.include(course);
+      } finally {
+        await thread.stop();
+      }
+    });
+  }
+
+  describe('on a fresh connection', () => {
+    it('sends nothing again when it is reset as soon as it is accepted', async () => {
+      const url = await receive([[], [answer]]);
+      receiver.plays((socket) => void socket.resetAndDestroy());
+      expect((await path.post(url, body)).code).to.equal('reset');
+      expect([receiver.connections, requests.length]).to.deep.equal([1, 0]);
+    });
+
+    it('sends nothing again when it is reset', async () => {
+      const url = await receive([[reset], [answer]]);
+      expect((await path.post(url, body)).code).to.equal('reset');
+      expect([receiver.connections, requests.length]).to.deep.equal([1, 1]);
+    });
+
+    it('sends nothing again when it ends, nor over TLS, whose handshake is no answer', async () => {
+      const url = await receive([[(socket) => void socket.end()], [answer]], true);
+      expect((await path.post(url, body)).code).to.equal('reset');
+      expect([receiver.connections, requests.length]).to.deep.equal([1, 1]);
+    });
+
+    it('sends nothing again after half a head', async () => {
+      const url = await receive([[(socket) => void socket.end('HTTP/1.1 200 O')], [answer]]);
+      expect((await path.post(url, body)).code).to.equal('reset');
+      expect([receiver.connections, requests.length]).to.deep.equal([1, 1]);
+    });
+  });
+
+  describe('whatever the environment and the answer ask for', () => {
+    let elsewhere: Server;
+    let visits: number;
+    let address: string;
+
+    beforeEach(async () => {
+      visits = 0;
+      elsewhere = createServer((_req, res) => {
+        visits += 1;
+        res.end();
+      });
+      elsewhere.on('connect', (_req, socket) => {
+        visits += 1;
+        socket.destroy();
+      });
+      await new Promise<void>((resolve) => elsewhere.listen(0, '127.0.0.1', resolve));
+      address = `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}`;
+    });
+    afterEach(() => {
+      elsewhere.closeAllConnections();
+      elsewhere.close();
+    });
+
+    for (const secure of [false, true]) {
+      it(`goes through no proxy (${secure ? 'https' : 'http'})`, async () => {
+        const variables = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap((name) => [name, name.toLowerCase()]);
+        const before = variables.map((name) => [name, process.env[name]] as const);
+        for (const name of variables) process.env[name] = address;
+        try {
+          const url = await receive([[answer]], secure);
+          const own = openDeliveryPath({ nameServer: names.address, ca: authority.cert });
+          expect((await own.post(url, body)).code).to.equal('delivered');
+          await own.close();
+        } finally {
+          for (const [name, value] of before) {
+            if (value === undefined) delete process.env[name];
+            else process.env[name] = value;
+          }
+        }
+        expect(visits).to.equal(0);
+        expect(receiver.connections).to.equal(1);
+      });
+    }
+
+    for (const status of [301, 302, 303, 307, 308]) {
+      it(`follows no ${status}`, async () => {
+        const url = await receive([
+          [answering(`HTTP/1.1 ${status} Moved\r\nlocation: ${address}\r\ncontent-length: 0\r\n\r\n`)],
+        ]);
+        const outcome = await path.post(url, body);
+        expect(outcome).to.include({ code: 'redirect', status });
+        expect(visits).to.equal(0);
+      });
+    }
+
+    it('decompresses nothing', async () => {
+      const packed = gzipSync('a text that would be found');
+      const head = `HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: ${packed.length}\r\n\r\n`;
+      const url = await receive([[answering(head, packed)]]);
+      const { code, response } = await path.post(url, body);
+      expect(code).to.equal('delivered');
+      expect(response).to.not.include('text');
+    });
+
+    it('waits for no byte after the first 4,096 of an answer, and keeps 1,024', async () => {
+      const of = (bytes: number) => answering('HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n', 'a'.repeat(bytes));
+      const enough = await path.post(await receive([[of(4_096)]]), body);
+      expect(enough).to.include({ code: 'delivered', response: 'a'.repeat(1_024) });
+      await receiver.stop();
+      await shorten();
+      const tooFew = await path.post(await receive([[of(4_095)]]), body);
+      expect(tooFew).to.include({ code: 'timeout', response: 'a'.repeat(1_024) });
+    });
+
+    it('drops the connection of a receiver that says more than is read', async () => {
+      const url = await receive([[answering('HTTP/1.1 200 OK\r\n\r\n', 'a'.repeat(100_000))]]);
+      await path.post(url, body);
+      while (receiver.open > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    });
+  });
+});

@@ -1,0 +1,32 @@
+import { expect } from 'chai';
+import { createDeliveryClients } from '../../../src/deliveries/send/clients.ts';
+import { signatureHeaders } from '../../../src/deliveries/send/headers.ts';
+import { createSend } from '../../../src/deliveries/send/send.ts';
+import { signBody } from '../../../src/deliveries/send/signature.ts';
+import { startReceiver } from '../receiver.ts';
+
+describe('The signature of a delivery', () => {
+  it('is made over what is sent, whatever an interceptor has done to it', async () => {
+    const receiver = await startReceiver(200);
+    const clients = createDeliveryClients({ allowAddress: () => true });
+    clients.pooled.interceptors.request.use(async (config) => ({ ...config, data: Buffer.from('{"changed":true}') }));
+    const attempt = { eventId: 'evt_1', startedAt: new Date(), secrets: { service: 's', standard: ['s'] } };
+    try {
+      await createSend(
+        clients,
+        4_000,
+      )({
+        url: receiver.url,
+        headers: { 'content-type': 'application/json' },
+        body: Buffer.from('{}'),
+        sign: (body) => signatureHeaders(attempt, body),
+      });
+      const [{ headers, body }] = (await receiver.count(1)) as [(typeof receiver.received)[number]];
+      expect(body.toString()).to.equal('{"changed":true}');
+      expect(headers['x-service-signature']).to.equal(signBody(body, 's'));
+    } finally {
+      await clients.close();
+      await receiver.stop();
+    }
+  });
+});

@@ -1,0 +1,141 @@
+import { expect } from 'chai';
+import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
+import { createDue, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/worker/due.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+
+const past = new Date(Date.now() - 60_000);
+const later = new Date(Date.now() + 3_600_000);
+
+function delivery(_id: string, webhookId: string, claimableAt: Date): DeliveryDocument {
+  return {
+    _id,
+    eventId: 'evt_1',
+    webhookId,
+    userId: 'usr_1',
+    type: 'payment.completed',
+    test: false,
+    state: 'pending',
+    attempt: 1,
+    maxAttempts: 6,
+    starts: 0,
+    dueAt: claimableAt,
+    claimableAt,
+    lease: null,
+    attempts: [],
+    createdAt: past,
+  };
+}
+
+const noEvents = { coll: 'gateway_events', pipeline: [] };
+
+interface Plan {
+  readonly stage?: string;
+  readonly indexName?: string;
+  readonly keysExamined?: number;
+}
+
+/** Every stage, wherever in the answer to an explain it stands. */
+function stagesIn(node: unknown): Plan[] {
+  if (typeof node !== 'object' || node === null) return [];
+  const inner = Object.entries(node).flatMap(([key, value]) => (key === 'rejectedPlans' ? [] : stagesIn(value)));
+  return 'stage' in node ? [node as Plan, ...inner] : inner;
+}
+
+describe('What is due', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let deliveries: DeliveryModel;
+
+  before(async () => {
+    database = await freshDatabase();
+    deliveries = createDeliveryModel(database.connection, 'gateway_');
+    await deliveries.createIndexes();
+  });
+  after(() => database.drop());
+
+  async function store(...documents: DeliveryDocument[]): Promise<void> {
+    await deliveries.collection.deleteMany({});
+    await deliveries.collection.insertMany(documents as never[]);
+  }
+
+  it('is found for each webhook up to its share, longest due first', async () => {
+    const at = (seconds: number) => new Date(past.getTime() + seconds * 1_000);
+    await store(
+      ...[3, 1, 2].map((n) => delivery(`dlv_a${n}`, 'wh_a', at(n))),
+      delivery('dlv_b1', 'wh_b', at(9)),
+      delivery('dlv_c1', 'wh_c', at(0)),
+      delivery('dlv_b2', 'wh_b', later),
+    );
+    const shares = new Map([
+      ['wh_a', 2],
+      ['wh_b', 5],
+    ]);
+    const found = await createDue(deliveries).ofWebhooks(shares);
+
+    expect(found.map(({ deliveryId }) => deliveryId)).to.deep.equal(['dlv_a1', 'dlv_a2', 'dlv_b1']);
+  });
+
+  it('names every webhook page by page, even where a thousand are due at the very same moment', async () => {
+    const webhookIds = Array.from({ length: 1_000 }, (_, i) => `wh_${String(i).padStart(4, '0')}`);
+    await store(
+      ...webhookIds.map((webhookId, i) => delivery(`dlv_${i}`, webhookId, past)),
+      delivery('dlv_later', 'wh_later', later),
+    );
+    const due = createDue(deliveries);
+    const named: string[] = [];
+    let pages = 0;
+    for (let next: Parameters<typeof due.look>[0] = null, more = true; more; more = next !== null) {
+      const page = await due.look(next, 300, noEvents);
+      named.push(...page.webhookIds);
+      next = page.next;
+      pages += 1;
+    }
+
+    expect(named.sort()).to.deep.equal(webhookIds);
+    expect(pages).to.equal(4);
+  });
+
+  it('is an index range, without a sort and without a scan, as cheap with 100,000 pending as with 100', async function () {
+    this.timeout(60_000);
+    const costs: number[][] = [];
+    for (const count of [100, 100_000]) {
+      await store(delivery('dlv_due', 'wh_7', past));
+      for (let i = 0; i < count; i += 10_000) {
+        const batch = Math.min(10_000, count);
+        const some = Array.from({ length: batch }, (_, n) => delivery(`dlv_${i + n}`, `wh_${n % 50}`, later));
+        await deliveries.collection.insertMany(some as never[]);
+      }
+      const pipelines: object[][] = [
+        dueWebhooksPipeline({ claimableAt: new Date(0), webhookId: '' }, 1_000),
+        dueOfWebhookPipeline('wh_7', 20),
+      ];
+      const plans = await Promise.all(
+        pipelines.map(async (pipeline) =>
+          stagesIn(await deliveries.collection.aggregate(pipeline).explain('executionStats')),
+        ),
+      );
+      for (const [i, index] of ['due', 'dueOfWebhook'].entries()) {
+        const names = new Set(plans[i]?.map(({ stage }) => stage));
+        expect(new Set(plans[i]?.flatMap(({ indexName }) => indexName ?? []))).to.deep.equal(new Set([index]));
+        expect(names).not.to.include('SORT');
+        expect(names).not.to.include('COLLSCAN');
+      }
+      const shares = new Map([['wh_7', 20]]);
+      expect(await createDue(deliveries).ofWebhooks(shares)).to.have.length(1);
+      const { cost } = await keysExamined(pipelines);
+      costs.push(cost);
+    }
+
+    expect(costs[1]).to.deep.equal(costs[0]);
+  });
+
+  /** Keys of the index that each pipeline looks at. */
+  async function keysExamined(pipelines: object[][]): Promise<{ cost: number[] }> {
+    const cost = await Promise.all(
+      pipelines.map(async (pipeline) => {
+        const text = JSON.stringify(await deliveries.collection.aggregate(pipeline).explain('executionStats'));
+        return Number(/"totalKeysExamined":(\d+)/.exec(text)?.[1]);
+      }),
+    );
+    return { cost };
+  }
+});

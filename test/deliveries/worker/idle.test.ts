@@ -1,0 +1,25 @@
+import { expect } from 'chai';
+import mongoose from 'mongoose';
+import { freshUri } from '../../support/mongo.ts';
+import { fakeWebhooks, startGateway } from '../gateway.ts';
+
+describe('A worker with nothing to do', () => {
+  it('asks the database fewer than five times a second', async () => {
+    const connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
+    const gateway = await startGateway(connection, fakeWebhooks());
+    await gateway.start();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    let asked = 0;
+    connection.getClient().on('commandStarted', () => {
+      asked += 1;
+    });
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    await gateway.close();
+    const during = asked;
+    await connection.dropDatabase();
+    await connection.close();
+
+    // what closing itself takes is two or three
+    expect(during).to.be.below(10 + 3);
+  });
+});

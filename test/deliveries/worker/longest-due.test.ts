@@ -1,0 +1,118 @@
+import { expect } from 'chai';
+import type { Attempts } from '../../../src/deliveries/attempt/attempt.ts';
+import type { AttemptRef } from '../../../src/deliveries/attempt/attempt-ref.ts';
+import type { Jobs } from '../../../src/deliveries/jobs/jobs.ts';
+import type { Due } from '../../../src/deliveries/worker/due.ts';
+import { createWorker } from '../../../src/deliveries/worker/worker.ts';
+import { settled } from '../../events/harness.ts';
+
+const webhook = { webhookId: 'wh_1', userId: 'usr_1' };
+const ref = (deliveryId: string): AttemptRef => ({ ...webhook, deliveryId, attempt: 1 });
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+const logger = { info() {}, warn() {}, error() {} };
+
+describe('What is due longest', () => {
+  /** A worker over deliveries in memory; each look at what is due ends when the test says so. */
+  async function start(due: number) {
+    const waiting = Array.from({ length: due }, (_, i) => `old ${i}`);
+    const looks: (() => void)[] = [];
+    const ready = { send: async () => async () => {}, giveBack: async () => {} };
+    const held = new Set<string>();
+    const worker = createWorker({
+      concurrency: 4,
+      concurrencyPerAccount: 4,
+      concurrencyPerWebhook: 2,
+      sweepInterval: 3_600_000,
+      attempts: {
+        async prepare({ deliveryId }: AttemptRef) {
+          waiting.splice(waiting.indexOf(deliveryId), 1);
+          await turn();
+          return ready;
+        },
+        async prepareFirst({ claim }: { claim: { delivery: { _id: string } } }) {
+          held.add(claim.delivery._id);
+          // a database that is slow
+          for (let i = 0; i < 3; i += 1) await turn();
+          return ready;
+        },
+      } as unknown as Attempts,
+      due: {
+        look: async () => ({ webhookIds: [], next: null, events: [] }),
+        async ofWebhooks(shares: ReadonlyMap<string, number>) {
+          await new Promise<void>((resolve) => looks.push(resolve));
+          return waiting.slice(0, shares.get(webhook.webhookId) ?? 0).map(ref);
+        },
+      } as unknown as Due,
+      watches: [],
+      fanOuts: {
+        outbox: { unfinished: () => ({ coll: 'events', pipeline: [] }) },
+        take: async () => [],
+        lease: 4_500,
+        settleSubscribers: settled,
+        fanOut: async () => {},
+        heldEvents: { room: 1 },
+      },
+      expireEvents: async () => {},
+      jobs: {
+        keep() {},
+        remove: async () => {},
+        start: async () => {},
+        stop: async () => {},
+      } as Partial<Jobs> as Jobs,
+      logger,
+    });
+    await worker.start();
+    worker.onDue(webhook);
+    /** New deliveries: each begins at once where there is room. */
+    function publish(count: number): void {
+      for (let i = 0; i < count && worker.hasRoom(webhook); i += 1) {
+        const delivery = { ...ref(`new ${held.size}`), _id: `new ${held.size} ${i} ${Math.random()}` };
+        worker.handOver({ claim: { delivery } } as never);
+      }
+    }
+    return { worker, waiting, held, publish, endLook: () => looks.shift()?.() };
+  }
+
+  it('begins although new deliveries come all the time', async () => {
+    const { worker, waiting, held, publish, endLook } = await start(300);
+    for (let round = 0; round < 2_000 && waiting.length > 0; round += 1) {
+      publish(1_000);
+      await turn();
+      publish(1_000);
+      endLook();
+      await turn();
+    }
+    expect(waiting).to.deep.equal([]);
+    for (let i = 0; i < 100 && !worker.hasRoom(webhook); i += 1) {
+      endLook();
+      await turn();
+    }
+    const before = held.size;
+    publish(1_000);
+    expect(held.size).to.be.above(before);
+    for (let i = 0; i < 10; i += 1) {
+      endLook();
+      await turn();
+    }
+    await worker.close();
+  });
+
+  it('is looked for although new deliveries hold most of what may be held when it becomes due', async () => {
+    const { worker, waiting, publish, endLook } = await start(0);
+    publish(1_000);
+    waiting.push('old');
+    worker.onDue(webhook);
+    for (let round = 0; round < 200 && waiting.length > 0; round += 1) {
+      publish(1_000);
+      await turn();
+      publish(1_000);
+      endLook();
+    }
+    expect(waiting).to.deep.equal([]);
+    for (let i = 0; i < 10; i += 1) {
+      endLook();
+      await turn();
+    }
+    await worker.close();
+  });
+});

@@ -1,0 +1,63 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import mongoose from 'mongoose';
+import { createModels } from '../../../src/collections.ts';
+import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
+import { createWatch } from '../../../src/deliveries/worker/watch.ts';
+import { durableCollection } from '../../../src/mongo/collection.ts';
+import { connectionTimes } from '../../../src/mongo/connection/connection.ts';
+import { type BreakableDatabase, startBreakableDatabase } from '../../support/breakable-database.ts';
+
+describe('A change stream of deliveries', function () {
+  this.timeout(60_000);
+  let database: BreakableDatabase;
+
+  before(async () => {
+    database = await startBreakableDatabase();
+  });
+  after(() => database?.stop());
+
+  it('stays open while there is nothing to tell, and hears on when its connection swallows what it carries', async () => {
+    const [connection, beside] = await Promise.all([
+      mongoose.createConnection(database.uri, connectionTimes).asPromise(),
+      mongoose.createConnection(database.directUri).asPromise(),
+    ]);
+    const warnings: string[] = [];
+    const heard = new Set<string>();
+    let broken = 0;
+    connection.getClient().on('connectionClosed', ({ reason }) => {
+      if (reason === 'error') broken += 1;
+    });
+    const watch = createWatch<DeliveryDocument>({
+      collection: durableCollection(createModels(connection, 'quiet_').deliveries),
+      which: { 'fullDocument.lease': null },
+      fields: ['webhookId'],
+      onStored: ({ webhookId }) => heard.add(webhookId),
+      logger: { info() {}, error() {}, warn: (line) => void warnings.push(line) },
+    });
+    const store = (webhookId: string) =>
+      beside.collection('quiet_deliveries').insertOne({ webhookId, userId: 'usr_1', lease: null });
+    async function untilHeard(): Promise<number> {
+      const startedAt = performance.now();
+      for (let i = 0; ; i += 1) {
+        const webhookId = `wh_${startedAt}_${i}`;
+        await store(webhookId);
+        await sleep(100);
+        if (heard.has(webhookId)) return performance.now() - startedAt;
+      }
+    }
+    watch.start();
+    try {
+      await untilHeard();
+      await sleep(connectionTimes.socketTimeoutMS + 1_500);
+      expect(broken).to.equal(0);
+      expect(database.proxy.swallowOpen('both', 'pool')).to.be.above(0);
+      expect(await untilHeard()).to.be.below(10_000);
+      expect(warnings).to.deep.equal([]);
+    } finally {
+      await watch.close();
+      await connection.close();
+      await beside.close();
+    }
+  });
+});

@@ -1,0 +1,85 @@
+import { EventEmitter } from 'node:events';
+import { expect } from 'chai';
+import { createWatch } from '../../../src/deliveries/worker/watch.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+import { type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
+import { startReceiver, type TestReceiver } from '../receiver.ts';
+
+describe('What a process without workers publishes', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let webhooks: FakeWebhooks;
+  let receiver: TestReceiver;
+  let publisher: TestGateway;
+  let worker: TestGateway;
+
+  async function open(choices: object): Promise<void> {
+    publisher = await startGateway(database.connection, webhooks);
+    worker = await startGateway(database.connection, webhooks, choices);
+    await worker.start();
+    // the stream is open by then
+    await new Promise((resolve) => setTimeout(resolve, 300));
+  }
+
+  /** Milliseconds from publishing to the receiver, three times in a row. */
+  async function waits(): Promise<number[]> {
+    const found: number[] = [];
+    for (let i = 1; i <= 3; i += 1) {
+      await publisher.publish(payment);
+      const published = performance.now();
+      const requests = await receiver.count(i);
+      found.push((requests.at(-1)?.at ?? Number.POSITIVE_INFINITY) - published);
+    }
+    return found;
+  }
+
+  beforeEach(async () => {
+    database = await freshDatabase();
+    webhooks = fakeWebhooks();
+    receiver = await startReceiver();
+    webhooks.add(receiver.url);
+  });
+  afterEach(async () => {
+    await Promise.all([publisher.close(), worker.close()]);
+    await receiver.stop();
+    await database.drop();
+  });
+
+  it('is found by another process', async () => {
+    await open({});
+
+    expect(await waits()).to.have.length(3);
+  });
+
+  it('is heard of by change streams, long before a sweep would find it', async () => {
+    await open({ changeStreams: true, sweepInterval: 2_000 });
+    const [, ...others] = await waits();
+
+    // published right after a delivery, each would wait for a whole interval; how quick it is belongs to the benchmark
+    expect(Math.max(...others)).to.be.below(1_000);
+  });
+});
+
+describe('Change streams, where there are none', () => {
+  it('are given up with one clear warning, and opened again after any other error', async () => {
+    const warnings: string[] = [];
+    const streams: (EventEmitter & { close(): Promise<void> })[] = [];
+    const collection = {
+      watch() {
+        const stream = Object.assign(new EventEmitter(), { async close() {} });
+        streams.push(stream);
+        return stream;
+      },
+    };
+    const logger = { info() {}, error() {}, warn: (message: string) => void warnings.push(message) };
+    const watch = createWatch({ collection: collection as never, which: {}, fields: [], onStored() {}, logger });
+    watch.start();
+    streams[0]?.emit('error', Object.assign(new Error('broken'), { code: 1 }));
+    while (streams.length < 2) await new Promise((resolve) => setTimeout(resolve, 20));
+    streams[1]?.emit('error', Object.assign(new Error('standalone'), { code: 40_573 }));
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await watch.close();
+
+    expect(streams).to.have.length(2);
+    expect(warnings.at(-1)).to.match(/^changeStreams: there are none here/);
+  });
+});

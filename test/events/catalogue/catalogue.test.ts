@@ -1,0 +1,206 @@
+import { expect } from 'chai';
+import { GatewayError } from '../../../src/errors.ts';
+import { createCatalogue } from '../../../src/events/catalogue/catalogue.ts';
+import { loadSpec } from '../../../src/openapi/spec.ts';
+
+const catalogue = createCatalogue(loadSpec());
+
+function refusal(type: string, data: unknown): GatewayError {
+  try {
+    catalogue.validate(type, data);
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
+  throw new Error(`${type} took ${JSON.stringify(data)}`);
+}
+
+const fields: Readonly<Record<string, readonly string[]>> = {
+  'usage.threshold': ['user_id', 'threshold', 'current_usage', 'period'],
+  'credits.low': ['user_id', 'credits_remaining', 'threshold'],
+  'credits.depleted': ['user_id', 'credits_remaining'],
+  'payment.completed': ['payment_id', 'amount', 'currency', 'credits_added', 'user_id'],
+  'payment.failed': ['payment_id', 'amount', 'currency', 'user_id', 'reason'],
+  'api_key.created': ['api_key_id', 'name', 'user_id'],
+  'api_key.revoked': ['api_key_id', 'name', 'user_id'],
+  'rate_limit.exceeded': ['user_id', 'api_key_id', 'limit', 'rejected_requests', 'window_start', 'window_end'],
+};
+
+describe('the catalogue of events', () => {
+  it('has the eight types of the interface', () => {
+    expect([...catalogue.types]).to.deep.equal(Object.keys(fields));
+  });
+
+  it('describes each type in words without Markdown, as the dashboard shows them', () => {
+    const descriptions = catalogue.list().map(({ description }) => description);
+    expect(descriptions[0]).to.match(/^Beta\. Usage of the period/);
+    for (const description of descriptions) expect(description).to.not.include('**');
+  });
+
+  it('says which types there are when one is unknown', () => {
+    const error = refusal('payment.complete', {});
+    expect(error).to.include({ code: 'unknown_event_type', status: 400, param: 'type' });
+    for (const type of catalogue.types) expect(error.message).to.contain(type);
+  });
+
+  for (const type of ['', 'toString', '__proto__', 'PAYMENT.COMPLETED', 'payment.completed ']) {
+    it(`does not know the type ${JSON.stringify(type)}`, () => {
+      expect(refusal(type, {}).code).to.equal('unknown_event_type');
+    });
+  }
+
+  it('does not know a type that is no string', () => {
+    const error = refusal(7 as unknown as string, {});
+    expect(error).to.include({ code: 'unknown_event_type' });
+    expect(error.message).to.match(/^type: '7' is not one of/);
+  });
+
+  it('has no example of an unknown type', () => {
+    expect(() => catalogue.example('nothing'))
+      .to.throw(GatewayError)
+      .with.property('code', 'unknown_event_type');
+  });
+
+  it('gives a new example each time, so that changing one changes no other', () => {
+    const example = catalogue.example('payment.completed');
+    example.amount = 'changed';
+    expect(catalogue.example('payment.completed').amount).to.equal(25);
+  });
+
+  for (const [type, names] of Object.entries(fields)) {
+    describe(type, () => {
+      it('takes its own example', () => {
+        catalogue.validate(type, catalogue.example(type));
+      });
+
+      it('has exactly the fields of the interface', () => {
+        expect(Object.keys(catalogue.example(type))).to.have.members([...names]);
+      });
+
+      it('refuses a field it does not have, and names those it has', () => {
+        const error = refusal(type, { ...catalogue.example(type), usage: 1 });
+        expect(error).to.include({ code: 'invalid_event_data', param: 'data.usage' });
+        expect(error.message).to.equal(
+          `data.usage: is not a field; data has ${Object.keys(catalogue.example(type)).join(', ')}`,
+        );
+      });
+
+      for (const name of names) {
+        it(`refuses data without ${name}`, () => {
+          const { [name]: _, ...rest } = catalogue.example(type);
+          const error = refusal(type, rest);
+          expect(error).to.include({ code: 'invalid_event_data', status: 400, param: `data.${name}` });
+          expect(error.message).to.match(new RegExp(`^data\\.${name}: is missing; data needs `));
+        });
+
+        it(`refuses null as ${name}`, () => {
+          const error = refusal(type, { ...catalogue.example(type), [name]: null });
+          expect(error).to.include({ code: 'invalid_event_data', param: `data.${name}` });
+          expect(error.message).to.match(/, not null$/);
+        });
+      }
+    });
+  }
+
+  const wrong: readonly [type: string, change: Record<string, unknown>, message: string][] = [
+    ['payment.completed', { amount: -3 }, 'data.amount: must be 0 or more, not -3'],
+    ['payment.completed', { amount: '25' }, 'data.amount: must be a number, not "25"'],
+    ['payment.completed', { amount: true }, 'data.amount: must be a number, not true'],
+    ['payment.completed', { amount: [25] }, 'data.amount: must be a number, not an array'],
+    ['payment.completed', { amount: { usd: 25 } }, 'data.amount: must be a number, not an object'],
+    ['payment.completed', { credits_added: '1' }, 'data.credits_added: must be a number, not "1"'],
+    ['payment.completed', { payment_id: 'ch_1' }, 'data.payment_id: must match ^pay_.+, not "ch_1"'],
+    ['payment.completed', { payment_id: 'pay_' }, 'data.payment_id: must match ^pay_.+, not "pay_"'],
+    ['payment.completed', { payment_id: 5 }, 'data.payment_id: must be a string, not 5'],
+    ['payment.completed', { currency: 'USD' }, 'data.currency: must match ^[a-z]{3}$, not "USD"'],
+    ['payment.completed', { currency: 'us' }, 'data.currency: must match ^[a-z]{3}$, not "us"'],
+    ['payment.completed', { currency: 'usd\n' }, 'data.currency: must match ^[a-z]{3}$, not "usd\\n"'],
+    ['payment.completed', { user_id: '' }, 'data.user_id: must not be empty, not ""'],
+    ['payment.failed', { reason: '' }, 'data.reason: must not be empty, not ""'],
+    ['usage.threshold', { period: 'weekly' }, 'data.period: must be one of "daily", "monthly", not "weekly"'],
+    ['usage.threshold', { threshold: -1 }, 'data.threshold: must be 0 or more, not -1'],
+    ['usage.threshold', { current_usage: '81%' }, 'data.current_usage: must be a number, not "81%"'],
+    ['credits.depleted', { credits_remaining: 3 }, 'data.credits_remaining: must be 0, not 3'],
+    ['api_key.created', { api_key_id: '' }, 'data.api_key_id: must not be empty, not ""'],
+    ['rate_limit.exceeded', { limit: 1.5 }, 'data.limit: must be an integer, not 1.5'],
+    ['rate_limit.exceeded', { rejected_requests: 0 }, 'data.rejected_requests: must be 1 or more, not 0'],
+    [
+      'rate_limit.exceeded',
+      { window_end: '2026-02-30T00:00:00Z' },
+      'data.window_end: must be a date-time such as 2026-01-01T00:00:00.000Z, not "2026-02-30T00:00:00Z"',
+    ],
+  ];
+  for (const [type, change, message] of wrong) {
+    it(`tells what ${type} expects instead of ${JSON.stringify(change)}`, () => {
+      const error = refusal(type, { ...catalogue.example(type), ...change });
+      expect(error.message).to.equal(message);
+      expect(error).to.include({ code: 'invalid_event_data', param: message.slice(0, message.indexOf(':')) });
+    });
+  }
+
+  for (const moment of ['2026-01-01', '2026-01-01T00:00:00+01:00', '2026-01-01 00:00:00Z', 'yesterday']) {
+    it(`refuses ${moment} as a moment in UTC`, () => {
+      const error = refusal('rate_limit.exceeded', {
+        ...catalogue.example('rate_limit.exceeded'),
+        window_start: moment,
+      });
+      expect(error.param).to.equal('data.window_start');
+    });
+  }
+
+  const allowed: readonly [type: string, change: Record<string, unknown>][] = [
+    ['payment.completed', { amount: 0.1 }],
+    ['payment.completed', { amount: 0 }],
+    ['payment.completed', { payment_id: 'pay_Ü😀' }],
+    ['usage.threshold', { period: 'daily', current_usage: 130.25 }],
+    ['credits.low', { credits_remaining: -2 }],
+    ['credits.depleted', { credits_remaining: 0 }],
+    ['api_key.revoked', { name: '' }],
+    ['rate_limit.exceeded', { window_start: '2026-01-01T00:00:00Z' }],
+  ];
+  for (const [type, change] of allowed) {
+    it(`takes ${JSON.stringify(change)} in ${type}`, () => {
+      catalogue.validate(type, { ...catalogue.example(type), ...change });
+    });
+  }
+
+  for (const [data, found] of [
+    [null, 'null'],
+    [[], 'an array'],
+    ['{}', '"{}"'],
+    [5, '5'],
+    [true, 'true'],
+  ] as const) {
+    it(`refuses ${found} as data`, () => {
+      const error = refusal('credits.low', data);
+      expect(error).to.include({ code: 'invalid_event_data', param: 'data' });
+      expect(error.message).to.equal(`data: must be an object, not ${found}`);
+    });
+  }
+
+  it('cuts a long value in the message short', () => {
+    const error = refusal('payment.completed', {
+      ...catalogue.example('payment.completed'),
+      currency: 'x'.repeat(9999),
+    });
+    expect(error.message.length).to.be.below(120);
+  });
+
+  it('looks for what JSON cannot carry before it looks at the schema', () => {
+    const error = refusal('payment.completed', { ...catalogue.example('payment.completed'), amount: 25n });
+    expect(error).to.include({ code: 'invalid_event_data', param: 'data.amount' });
+    expect(error.message).to.contain('BigInt');
+  });
+
+  it('changes nothing in the data it checks', () => {
+    const data = Object.freeze(catalogue.example('payment.completed'));
+    catalogue.validate('payment.completed', data);
+    expect(data).to.deep.equal(catalogue.example('payment.completed'));
+  });
+
+  it('cannot be made from a document whose event has no schema of data', () => {
+    const spec = loadSpec();
+    const webhooks = { 'made.up': { post: { operationId: 'onMadeUp', responses: {} } } };
+    expect(() => createCatalogue({ ...spec, webhooks })).to.throw('the event made.up needs a schema of data');
+  });
+});

@@ -1,0 +1,85 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import type { Connection } from 'mongoose';
+import { createOwnerModel, type OwnerModel } from '../../../src/events/model.ts';
+import { forkConfigured } from '../../support/configured-process.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+import { startEvents, type TestEvents } from '../harness.ts';
+
+const script = fileURLToPath(new URL('./transaction-process.ts', import.meta.url));
+const lease = 1_000;
+
+describe('a transaction whose process is killed', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let connection: Connection;
+  let owners: OwnerModel;
+  let events: TestEvents;
+  let child: ChildProcess | undefined;
+
+  beforeEach(async () => {
+    database = await freshDatabase();
+    ({ connection } = database);
+    owners = createOwnerModel(connection, 'gateway_');
+    events = await startEvents(connection, lease);
+    await connection.collection('accounts').insertOne({ name: 'usr_1', balance: 100 });
+  });
+  afterEach(async () => {
+    child?.kill('SIGKILL');
+    child = undefined;
+    await events.close();
+    await database.drop();
+  });
+
+  async function startOther(): Promise<ChildProcess> {
+    child = forkConfigured(script, { uri: database.uri, lease }, { execArgv: ['--import', 'tsx'] });
+    await once(child, 'message');
+    return child;
+  }
+
+  const balance = async () => (await connection.collection('accounts').findOne({ name: 'usr_1' }))?.balance;
+  const spend = () =>
+    events.transaction((session) =>
+      connection.collection('accounts').updateOne({ name: 'usr_1' }, { $inc: { balance: -1 } }, { session }),
+    );
+
+  it('is rolled back and out of the way of others soon, not after the minute that the server keeps it', async () => {
+    (await startOther()).kill('SIGKILL');
+    const killed = performance.now();
+    await spend();
+    const took = performance.now() - killed;
+    expect(took).to.be.below(20_000);
+    expect(await balance()).to.equal(99);
+    expect(await owners.countDocuments({ _id: { $ne: null } })).to.equal(1);
+  });
+
+  it('lets writes outside of transactions through as well', async () => {
+    (await startOther()).kill('SIGKILL');
+    const plain = connection.collection('accounts').updateOne({ name: 'usr_1' }, { $inc: { balance: -2 } });
+    await Promise.all([plain, spend()]);
+    expect(await balance()).to.equal(97);
+  });
+
+  it('is left alone as long as its process lives, however long it takes', async () => {
+    await startOther();
+    await sleep(2 * lease);
+    const spending = spend();
+    await sleep(lease);
+    expect(await balance()).to.equal(100);
+    child?.kill('SIGKILL');
+    await spending;
+    expect(await balance()).to.equal(99);
+  });
+
+  it('leaves nothing behind where no process is killed', async () => {
+    await Promise.all([spend(), spend(), spend()]);
+    expect(await owners.countDocuments()).to.equal(1);
+    await events.close();
+    expect(await owners.countDocuments()).to.equal(0);
+    await spend();
+    await sleep(lease);
+    expect(await owners.countDocuments()).to.equal(0);
+  });
+});

@@ -1,0 +1,65 @@
+import { expect } from 'chai';
+import { GatewayError } from '../../../src/errors.ts';
+import { bearerToken } from '../../../src/http/authentication/bearer.ts';
+
+/** A request as Node shows it: the first of two equal headers, and the raw list of both. */
+function requestWith(...values: string[]): Parameters<typeof bearerToken>[0] {
+  return {
+    headers: values[0] === undefined ? {} : { authorization: values[0] },
+    rawHeaders: ['Host', 'example.com', ...values.flatMap((value) => ['Authorization', value])],
+  };
+}
+
+function codeOf(...values: string[]): string {
+  try {
+    bearerToken(requestWith(...values));
+  } catch (error) {
+    return (error as GatewayError).code;
+  }
+  return 'none';
+}
+
+describe('the bearer token', () => {
+  for (const [header, token] of [
+    ['Bearer abc', 'abc'],
+    ['bearer abc', 'abc'],
+    ['BEARER   a.b-c_d~e+f/g==', 'a.b-c_d~e+f/g=='],
+  ] as const) {
+    it(`is read from ${header}`, () => {
+      expect(bearerToken(requestWith(header))).to.equal(token);
+    });
+  }
+
+  it('is missing without the header, and when nothing follows the scheme', () => {
+    expect(codeOf()).to.equal('missing_api_key');
+    expect(codeOf('')).to.equal('missing_api_key');
+    expect(codeOf('Bearer')).to.equal('missing_api_key');
+    expect(codeOf('Bearer ')).to.equal('missing_api_key');
+  });
+
+  for (const header of [
+    'Basic dTpw',
+    'abc',
+    'Bearerabc',
+    'Bearer a b',
+    'Bearer a, Bearer b',
+    'Bearer ä',
+    'Bearer\tabc',
+  ]) {
+    it(`is not read from ${JSON.stringify(header)}`, () => {
+      expect(codeOf(header)).to.equal('invalid_authorization');
+    });
+  }
+
+  it('is refused when it is sent twice, even the same', () => {
+    expect(codeOf('Bearer abc', 'Bearer abc')).to.equal('invalid_authorization');
+    expect(codeOf('Bearer abc', 'Basic dTpw')).to.equal('invalid_authorization');
+  });
+
+  it('is never in the error', () => {
+    expect(() => bearerToken(requestWith('Token canary-secret')))
+      .to.throw(GatewayError)
+      .with.property('message')
+      .that.does.not.contain('canary');
+  });
+});

@@ -1,0 +1,227 @@
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { expect } from 'chai';
+import request from 'supertest';
+import { createFakeEdge, fakeOperations, goodKey, type Listening, listen } from '../fake-edge.ts';
+import { connectRaw, head } from '../raw-client.ts';
+
+const authorization = `Bearer ${goodKey}`;
+const json = { authorization, 'content-type': 'application/json' };
+const webhook = '{"url":"https://example.com","events":["credits.low"],"secret":"12345678"}';
+const next = head('GET', '/v1/models', { authorization });
+
+function post(server: Listening, headers: Record<string, string>, body?: string | Buffer, path = '/v1/webhooks') {
+  const call = request(server.url).post(path).set(headers);
+  return body === undefined ? call : call.serialize((bytes) => bytes).send(body as unknown as object);
+}
+
+describe('reading a body', () => {
+  let server: Listening;
+  let sawRelayed = 0;
+
+  before(async () => {
+    const edge = await createFakeEdge({
+      webhookBodyLimit: 1000,
+      modelBodyLimit: 4000,
+      bodyTimeout: 150,
+      operations: fakeOperations({
+        createEmbedding: {
+          async relay(_call, res) {
+            sawRelayed += 1;
+            res.end();
+          },
+        },
+      }),
+    });
+    server = await listen((req, res) => edge(req, res, () => res.writeHead(299).end()));
+  });
+  after(() => server.close());
+
+  for (const [encoding, compress] of [
+    ['gzip', gzipSync],
+    ['x-gzip', gzipSync],
+    ['deflate', deflateSync],
+    ['br', brotliCompressSync],
+    ['identity', Buffer.from],
+    ['GZIP', gzipSync],
+  ] as const) {
+    it(`takes Content-Encoding: ${encoding}`, async () => {
+      const { status, body } = await post(
+        server,
+        { ...json, 'content-encoding': encoding },
+        compress(Buffer.from(webhook)),
+      );
+      expect([status, body.body?.secret]).to.deep.equal([200, '12345678']);
+    });
+  }
+
+  for (const [what, encoding, bytes, status, code] of [
+    ['an encoding it does not know', 'zstd', Buffer.from(webhook), 415, 'unsupported_media_type'],
+    ['two encodings', 'gzip, gzip', gzipSync(gzipSync(webhook)), 415, 'unsupported_media_type'],
+    ['the name of a property of every object', 'constructor', Buffer.from(webhook), 415, 'unsupported_media_type'],
+    ['what is no gzip', 'gzip', Buffer.from(webhook), 400, 'invalid_encoding'],
+    ['gzip that breaks off', 'gzip', gzipSync(webhook).subarray(0, -12), 400, 'invalid_encoding'],
+    [
+      'gzip with more behind it',
+      'gzip',
+      Buffer.concat([gzipSync(webhook), Buffer.from('more')]),
+      400,
+      'invalid_encoding',
+    ],
+    ['a bomb', 'gzip', gzipSync(Buffer.alloc(1024 * 1024)), 413, 'request_too_large'],
+    ['a bomb in brotli', 'br', brotliCompressSync(Buffer.alloc(1024 * 1024)), 413, 'request_too_large'],
+  ] as const) {
+    it(`refuses ${what}`, async () => {
+      const answer = await post(server, { ...json, 'content-encoding': encoding }, bytes);
+      expect([answer.status, answer.body.error.code]).to.deep.equal([status, code]);
+    });
+  }
+
+  it('counts the limit in bytes, to the last one', async () => {
+    const filled = (length: number): string => `{"active":true${' '.repeat(length - 15)}}`;
+    const patch = (body: string) => request(server.url).patch('/v1/webhooks/wh_1').set(json).send(body);
+    expect((await patch(filled(1000))).status).to.equal(200);
+    expect((await patch(filled(1001))).body.error).to.include({
+      code: 'request_too_large',
+      message: 'The body is larger than 1000 bytes',
+    });
+  });
+
+  it('has another limit for what is relayed', async () => {
+    const body = JSON.stringify({ model: 'm', input: 'x'.repeat(3000) });
+    expect((await post(server, json, body, '/v1/embeddings')).status).to.equal(200);
+    expect((await post(server, json, `${body}${' '.repeat(1000)}`, '/v1/embeddings')).status).to.equal(413);
+    expect(sawRelayed).to.equal(1);
+  });
+
+  for (const [type, status] of [
+    ['application/json', 200],
+    ['Application/JSON; charset=utf-8', 200],
+    ['application/json; charset="UTF-8"; x=y', 200],
+    ['application/json; charset=us-ascii', 200],
+    ['application/json;', 200],
+    ['application/json; charset=utf-16', 415],
+    ['application/json; charset=latin1', 415],
+    ['text/json', 415],
+    ['application/jsonp', 415],
+    ['application/ld+json', 415],
+    ['application/x-www-form-urlencoded', 415],
+    ['multipart/form-data; boundary=x', 415],
+    ['application/json, text/plain', 415],
+    ['', 415],
+  ] as const) {
+    it(`answers ${status} to Content-Type: ${type || '(none)'}`, async () => {
+      expect((await post(server, { ...json, 'content-type': type }, Buffer.from(webhook))).status).to.equal(status);
+    });
+  }
+
+  it('reads and drops the body of an operation that takes none', async () => {
+    const client = connectRaw(server.port);
+    client.write(head('DELETE', '/v1/webhooks/wh_1', { authorization, 'content-length': '3' }), 'abc', next);
+    const text = await client.received(/200 OK[\s\S]*"params":\{"id":"wh_1"\}[\s\S]*200 OK/);
+    expect(text).to.contain('"raw":""').and.not.contain('invalid');
+    client.socket.destroy();
+  });
+
+  it('says that a chunked body without a byte is missing', async () => {
+    const client = connectRaw(server.port);
+    client.write(head('POST', '/v1/webhooks', { ...json, 'transfer-encoding': 'chunked' }), '0\r\n\r\n');
+    await client.received(/400 Bad Request[\s\S]*missing_required_parameter/);
+    client.socket.destroy();
+  });
+
+  it('gives up on a body that does not arrive', async () => {
+    const client = connectRaw(server.port);
+    client.write(head('POST', '/v1/webhooks', { ...json, 'content-length': '500' }), '{"url":');
+    await client.received(/408 Request Timeout[\s\S]*request_timeout/);
+    client.socket.destroy();
+  });
+
+  it('gives up on a compressed body that does not arrive', async () => {
+    const client = connectRaw(server.port);
+    const bytes = gzipSync(webhook);
+    client.write(head('POST', '/v1/webhooks', { ...json, 'content-encoding': 'gzip', 'content-length': '500' }), bytes);
+    await client.received(/408 Request Timeout/);
+    client.write(Buffer.alloc(500 - bytes.length, 1));
+    client.socket.destroy();
+    await once(client.socket, 'close');
+    expect((await request(server.url).get('/v1/models').set({ authorization })).status).to.equal(200);
+  });
+
+  it('outlives a client that leaves in the middle of a compressed body', async () => {
+    const client = connectRaw(server.port);
+    client.write(
+      head('POST', '/v1/webhooks', { ...json, 'content-encoding': 'gzip', 'content-length': '500' }),
+      gzipSync('{').subarray(0, 8),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    client.socket.destroy();
+    expect((await request(server.url).get('/v1/models').set({ authorization })).status).to.equal(200);
+  });
+});
+
+describe('a connection after a refusal', () => {
+  let server: Listening;
+
+  before(async () => {
+    const edge = await createFakeEdge({ webhookBodyLimit: 1000 });
+    server = await listen((req, res) => edge(req, res, () => res.end()));
+  });
+  after(() => server.close());
+
+  const body = Buffer.alloc(200_000, 'x');
+  for (const [why, headers, status] of [
+    ['no key', { 'content-type': 'application/json' }, 401],
+    ['a body that is too large', json, 413],
+    ['a body that is no JSON', { authorization, 'content-type': 'text/plain' }, 415],
+  ] as const) {
+    it(`serves the next request after ${why}, when the body was short`, async () => {
+      const client = connectRaw(server.port);
+      client.write(head('POST', '/v1/webhooks', { ...headers, 'content-length': String(body.length) }), body, next);
+      const text = await client.received(/HTTP\/1\.1 [\s\S]*HTTP\/1\.1 200 OK/);
+      expect(text)
+        .to.match(new RegExp(`^HTTP/1\\.1 ${status} `))
+        .and.not.match(/connection: close/i);
+      client.socket.destroy();
+    });
+
+    it(`answers in full and then closes after ${why}, when the body has no end in sight`, async () => {
+      const client = connectRaw(server.port);
+      client.write(
+        head('POST', '/v1/webhooks', { ...headers, 'transfer-encoding': 'chunked' }),
+        '1000\r\n',
+        body.subarray(0, 0x1000),
+        '\r\n',
+      );
+      const text = await client.received(/"code":"\w+"\}\}$/);
+      expect(text)
+        .to.match(new RegExp(`^HTTP/1\\.1 ${status} `))
+        .and.match(/connection: close/i);
+      client.write('0\r\n\r\n');
+      await client.ended();
+    });
+  }
+
+  it('takes no more than 64 MiB of a body that nobody wants', async function () {
+    this.timeout(15_000);
+    const accepted = once(server.server, 'connection') as Promise<[Socket]>;
+    const client = connectRaw(server.port);
+    const [socket] = await accepted;
+    // the client may see the end before the server does
+    const closed = once(socket, 'close');
+    client.write(head('POST', '/v1/webhooks', { 'transfer-encoding': 'chunked' }));
+    const chunk = Buffer.alloc(1024 * 1024, 'x');
+    let isOver = false;
+    client.socket.on('close', () => {
+      isOver = true;
+    });
+    for (let sent = 0; sent < 200 && !isOver; sent += 1) {
+      client.write('100000\r\n', chunk, '\r\n');
+      if (client.socket.writableNeedDrain) await once(client.socket, 'drain').catch(() => {});
+    }
+    if (!isOver) await client.ended();
+    await closed;
+    expect(socket.bytesRead).to.be.within(64 * 1024 * 1024, 80 * 1024 * 1024);
+  });
+});

@@ -1,0 +1,145 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { type HardenOptions, hardenServer } from '../../../src/index.ts';
+import { createFakeEdge, fakeOperations, goodKey } from '../fake-edge.ts';
+import { connectRaw, head } from '../raw-client.ts';
+
+const authorization = `Bearer ${goodKey}`;
+const json = { authorization, 'content-type': 'application/json' };
+
+/** Milliseconds until `work` is done. */
+async function timed(work: Promise<unknown>): Promise<number> {
+  const began = performance.now();
+  await work;
+  return performance.now() - began;
+}
+
+describe('a hardened server', () => {
+  let server: Server;
+  let port: number;
+  const short = { headersTimeout: 200, requestTimeout: 400, connectionsCheckingInterval: 20 };
+
+  async function start(options: HardenOptions = short): Promise<void> {
+    const edge = await createFakeEdge({
+      operations: fakeOperations({
+        createChatCompletion: {
+          async relay(_call, res) {
+            for (let i = 0; i < 8; i += 1) {
+              res.write(`data: ${i}\n\n`);
+              await sleep(100);
+            }
+            res.end('data: [DONE]\n\n');
+          },
+        },
+      }),
+    });
+    server = createServer((req, res) => edge(req, res, () => res.writeHead(404).end(Object.keys(req.headers).join())));
+    hardenServer(server, options);
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    ({ port } = server.address() as AddressInfo);
+  }
+
+  afterEach(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  it('closes a connection that says nothing', async () => {
+    await start();
+    const client = connectRaw(port);
+    expect(await timed(client.ended())).to.be.within(150, 5_000);
+  });
+
+  it('closes a connection whose head never ends, however busily it drips', async () => {
+    await start();
+    const client = connectRaw(port);
+    client.write('GET /v1/models HTTP/1.1\r\nhost: localhost\r\n');
+    const dripping = setInterval(() => client.write('x-drip: 1\r\n'), 20);
+    const took = await timed(client.ended());
+    clearInterval(dripping);
+    expect(took).to.be.within(150, 5_000);
+    expect(await client.ended()).to.match(/^HTTP\/1\.1 408 /);
+  });
+
+  it('closes a connection whose body drips', async () => {
+    await start();
+    const client = connectRaw(port);
+    client.write(head('POST', '/v1/webhooks', { ...json, 'content-length': '100000' }), '{"url":"');
+    const dripping = setInterval(() => client.write('x'), 20);
+    const took = await timed(client.ended());
+    clearInterval(dripping);
+    expect(took).to.be.within(350, 5_000);
+  });
+
+  it('closes a connection whose next request drips, after a first that was fast', async () => {
+    await start();
+    const client = connectRaw(port);
+    client.write(head('GET', '/v1/webhooks', { authorization }));
+    await client.received(/200 OK/);
+    client.write('GET /v1/');
+    expect(await timed(client.ended())).to.be.within(150, 5_000);
+  });
+
+  it('lets an answer take longer than a request may', async () => {
+    await start();
+    const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hi' }] });
+    const client = connectRaw(port);
+    const length = String(body.length);
+    client.write(head('POST', '/v1/chat/completions', { ...json, 'content-length': length }), body);
+    expect(await timed(client.received(/\[DONE\]/))).to.be.above(700);
+    client.socket.destroy();
+  });
+
+  it('takes so many headers and no more', async () => {
+    await start({ ...short, maxHeadersCount: 5 });
+    const many = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`x-${i}`, '1']));
+    const client = connectRaw(port);
+    client.write(head('GET', '/', many));
+    const [, names = ''] = /\r\n(host[^\r]*)\r\n/.exec(await client.received(/host,x-[^\r]*\r\n/)) ?? [];
+    client.socket.destroy();
+    expect(names.split(',')).to.have.length(5);
+  });
+
+  it('takes so many connections and no more', async () => {
+    await start({ ...short, headersTimeout: 400, maxConnections: 3 });
+    const clients = Array.from({ length: 6 }, () => connectRaw(port));
+    const lifetimes = await Promise.all(clients.map((client) => timed(client.ended())));
+    expect(lifetimes.filter((ms) => ms < 200)).to.have.length(3);
+  });
+
+  it('has the values that are documented', () => {
+    server = hardenServer(createServer());
+    expect(server).to.deep.include({
+      headersTimeout: 10_000,
+      requestTimeout: 130_000,
+      connectionsCheckingInterval: 2_000,
+      keepAliveTimeout: 5_000,
+      maxHeadersCount: 100,
+      maxConnections: 10_000,
+    });
+  });
+
+  for (const [what, options, param] of [
+    ['no time at all', { headersTimeout: 0 }, 'headersTimeout'],
+    ['half a header', { maxHeadersCount: 0.5 }, 'maxHeadersCount'],
+    ['a text', { requestTimeout: '10s' }, 'requestTimeout'],
+    ['a head that may take longer than the request', { requestTimeout: 1_000 }, 'headersTimeout'],
+    ['an option there is not', { timeout: 1 }, 'timeout'],
+  ] as const) {
+    it(`is not made with ${what}`, () => {
+      server = createServer();
+      expect(() => hardenServer(server, options as HardenOptions))
+        .to.throw()
+        .that.includes({ code: 'invalid_options', param });
+    });
+  }
+
+  it('is not made of one that listens already', async () => {
+    await start();
+    expect(() => hardenServer(server))
+      .to.throw()
+      .that.includes({ code: 'invalid_options', param: 'server' });
+  });
+});

@@ -1,0 +1,136 @@
+import { expect } from 'chai';
+import request from 'supertest';
+import type { DataOperation, RelayOperation } from '../../../src/http/operation.ts';
+import { expectation } from '../../../src/openapi/describe-schema.ts';
+import { loadSpec, type Spec, type SpecOperation, type SpecSchema } from '../../../src/openapi/spec.ts';
+import { createFakeEdge, echo, fakeOperations, goodKey, type Listening, listen } from '../fake-edge.ts';
+
+const headers = { authorization: `Bearer ${goodKey}`, 'content-type': 'application/json' };
+
+describe('what a schema asks for, in words', () => {
+  const spec = { components: { schemas: { Size: { type: 'integer', minimum: 1 } } } } as unknown as Spec;
+  const table: [SpecSchema, string][] = [
+    [{ type: 'string' }, 'a string'],
+    [{ type: 'string', minLength: 8, maxLength: 256 }, 'a string of 8 to 256 characters'],
+    [{ type: 'string', maxLength: 5 }, 'a string of 5 or fewer characters'],
+    [{ type: 'array', minItems: 2, maxItems: 2 }, 'an array of 2 items'],
+    [{ type: 'integer', minimum: 1, maximum: 100 }, 'a whole number from 1 to 100'],
+    [{ $ref: '#/components/schemas/Size' }, 'a whole number, 1 or more'],
+    [{ type: 'number', maximum: 2 }, 'a number, 2 or less'],
+    [{ type: ['boolean', 'null'] }, 'true or false or null'],
+    [{ enum: ['a', 'b'] }, 'one of a, b'],
+    [{ const: true }, 'true'],
+    [{ anyOf: [{ type: 'string' }, { type: 'object' }, { type: 'string' }] }, 'a string or an object'],
+    [{}, ''],
+  ];
+  for (const [schema, words] of table) {
+    it(`is ${words || 'nothing'} for ${JSON.stringify(schema)}`, () => {
+      expect(expectation(spec, schema)).to.equal(words);
+    });
+  }
+});
+
+/** openapi.yaml with some operations described in another way. */
+function specWith(changes: Record<string, Partial<SpecOperation>>): Spec {
+  const spec = structuredClone(loadSpec());
+  for (const item of Object.values(spec.paths)) {
+    for (const operation of Object.values(item)) {
+      if ('operationId' in operation) Object.assign(operation, changes[operation.operationId]);
+    }
+  }
+  Object.assign(spec.components.parameters ?? {}, {
+    Count: { name: 'count', in: 'query', schema: { type: 'integer', maximum: 3 } },
+    Mode: { name: 'X-Mode', in: 'header', required: true, schema: { type: 'string', enum: ['slow', 'fast'] } },
+  });
+  return spec;
+}
+
+describe('an operation that openapi.yaml describes', () => {
+  let server: Listening;
+  const reply: DataOperation = { handle: async (call) => ({ status: 200, body: echo(call) }) };
+  const upload: RelayOperation = {
+    async relay({ body, rawBody }, res) {
+      res.end(`${typeof body} ${rawBody}`);
+    },
+  };
+
+  before(async () => {
+    const ref = (name: string) => ({ $ref: `#/components/parameters/${name}` });
+    const choice = { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' } }] };
+    const edge = await createFakeEdge({
+      spec: specWith({
+        listWebhooks: { parameters: [ref('Count'), ref('Mode')] },
+        createImage: {
+          requestBody: {
+            required: true,
+            content: {
+              'application/json': { schema: { type: 'object', required: ['prompt'] } },
+              'multipart/form-data': { schema: { type: 'object', required: ['image'] } },
+            },
+          },
+        },
+        createWebhook: {
+          requestBody: {
+            required: false,
+            content: { 'application/json': { schema: { type: 'object', properties: { to: choice } } } },
+          },
+        },
+      }),
+      operations: fakeOperations({ createWebhook: reply, createImage: upload }),
+    });
+    server = await listen((req, res) => edge(req, res, () => res.end()));
+  });
+  after(() => server.close());
+
+  it('has its shared query and header parameters checked', async () => {
+    const list = (query: string, mode?: string) => {
+      const call = request(server.url).get(`/v1/webhooks${query}`).set(headers);
+      return mode === undefined ? call : call.set('x-mode', mode);
+    };
+    expect((await list('?count=3', 'slow')).body.query).to.deep.equal({ count: 3 });
+    expect((await list('?count=4', 'slow')).body.error).to.include({
+      param: 'count',
+      code: 'invalid_value',
+      message: 'count: must be a whole number, 3 or less',
+    });
+    expect((await list('')).body.error).to.include({ param: 'x-mode', code: 'missing_required_parameter' });
+    expect((await list('', 'idle')).body.error).to.include({ param: 'x-mode', code: 'invalid_value' });
+  });
+
+  it('takes an upload where it says so, holds it against its schema, and leaves it as it is', async () => {
+    const form = (name: string) => `--x\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n1\r\n--x--\r\n`;
+    const send = (body: string) =>
+      request(server.url)
+        .post('/v1/images/generations')
+        .set({ ...headers, 'content-type': 'multipart/form-data; boundary=x' })
+        .send(body);
+    expect((await send(form('image'))).text).to.equal(`undefined ${form('image')}`);
+    expect((await send(form('n'))).body.error).to.include({ code: 'missing_required_parameter', param: 'image' });
+  });
+
+  it('goes without a body where it may', async () => {
+    const { status, body } = await request(server.url)
+      .post('/v1/webhooks')
+      .set({ authorization: headers.authorization });
+    expect([status, body.raw]).to.deep.equal([200, '']);
+  });
+
+  it('names every alternative when none of them fits', async () => {
+    const { body } = await request(server.url)
+      .post('/v1/webhooks')
+      .set(headers)
+      .send({ to: [1] });
+    expect(body.error).to.include({ param: 'to', code: 'invalid_value', message: 'to: must be a string or an array' });
+  });
+});
+
+describe('a relayed call', () => {
+  it('may have any query, which is neither checked nor changed', async () => {
+    const edge = await createFakeEdge();
+    const server = await listen((req, res) => edge(req, res, () => res.end()));
+    const { status, body } = await request(server.url).get('/v1/models?limit=x&a[b]=1&__proto__[c]=&d=').set(headers);
+    expect(status).to.equal(200);
+    expect(body.query).to.deep.equal(JSON.parse('{"limit":"x","a[b]":"1","__proto__[c]":"","d":""}'));
+    await server.close();
+  });
+});

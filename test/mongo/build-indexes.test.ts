@@ -1,0 +1,111 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import mongoose from 'mongoose';
+import { createModelGateway, GatewayError } from '../../src/index.ts';
+import { buildIndexes } from '../../src/mongo/build-indexes.ts';
+import { connectionTimes } from '../../src/mongo/connection/connection.ts';
+import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+
+describe('Indexes on a large collection', function () {
+  this.timeout(60_000);
+  let database: BreakableDatabase;
+
+  before(async () => {
+    database = await startBreakableDatabase();
+  });
+  after(() => database?.stop());
+
+  async function failCommand(mode: object | 'off', name = 'createIndexes'): Promise<void> {
+    const beside = await mongoose.createConnection(database.directUri).asPromise();
+    const data = { failCommands: [name], errorCode: 10_107 };
+    const command = { configureFailPoint: 'failCommand', mode, ...(mode !== 'off' && { data }) };
+    await beside.getClient().db('admin').command(command);
+    await beside.close();
+  }
+
+  it('are built after an election that takes place meanwhile', async () => {
+    await failCommand({ times: 3 });
+    const options = { ...loopbackOptions, secretKeys: [newSecretKey()], collectionPrefix: 'election_' };
+    const gateway = await createModelGateway({ ...options, mongo: database.uri });
+    await gateway.close();
+  });
+
+  it('are built after an election that takes place when a connection has just been silent for too long', async () => {
+    const connection = await mongoose.createConnection(database.uri).asPromise();
+    let tries = 0;
+    const build = async () => {
+      tries += 1;
+      if (tries === 1) throw new mongoose.mongo.MongoNetworkTimeoutError('connection timed out');
+    };
+    await failCommand({ times: 1 }, 'ping');
+    try {
+      await buildIndexes(build, { connection, logger: loopbackOptions.logger });
+      expect(tries).to.equal(2);
+    } finally {
+      await failCommand('off');
+      await connection.close();
+    }
+  });
+
+  it('are given up with a clear error where there is no primary for long', async () => {
+    const connection = await mongoose.createConnection(database.uri).asPromise();
+    await failCommand({ times: 1_000 });
+    try {
+      const build = () => connection.collection('never').createIndex({ a: 1 });
+      const building = buildIndexes(build, { connection, logger: loopbackOptions.logger, availableWithin: 500 });
+      const error = await building.then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      expect(error).to.be.instanceOf(GatewayError).and.include({ code: 'invalid_options', param: 'mongo' });
+      expect((error as GatewayError).message).to.include('no primary');
+    } finally {
+      await failCommand('off');
+      await connection.close();
+    }
+  });
+
+  it('are built where another version has made an index with other keys of the same fields', async () => {
+    const beside = await mongoose.createConnection(database.uri).asPromise();
+    const name = 'pendingFanOut';
+    const partialFilterExpression = { fanOut: 'pending' };
+    await beside.collection('older_events').createIndex({ acceptedAt: 1, _id: 1 }, { name, partialFilterExpression });
+    await beside.close();
+    const options = { ...loopbackOptions, secretKeys: [newSecretKey()], collectionPrefix: 'older_' };
+    const gateway = await createModelGateway({ ...options, mongo: database.uri });
+    await gateway.close();
+  });
+
+  it('are waited for longer than a connection may be silent', async () => {
+    const beside = await mongoose.createConnection(database.directUri).asPromise();
+    const hang = (mode: string) =>
+      beside.getClient().db('admin').command({ configureFailPoint: 'hangAfterStartingIndexBuild', mode });
+    const told: string[] = [];
+    const logger = { ...loopbackOptions.logger, info: (line: string) => void told.push(line) };
+    try {
+      // on an empty collection, an index is there at once
+      await beside.collection('large_deliveries').insertOne({ state: 'pending' });
+      await hang('alwaysOn');
+      const starting = createModelGateway({
+        ...loopbackOptions,
+        mongo: database.uri,
+        secretKeys: [newSecretKey()],
+        collectionPrefix: 'large_',
+        logger,
+      });
+      starting.catch(() => {});
+      const deadline = performance.now() + 4 * connectionTimes.socketTimeoutMS;
+      while (told.length === 0 && performance.now() < deadline) await sleep(50);
+      await hang('off');
+      const gateway = await starting;
+      await gateway.close();
+      expect(told).to.deep.equal(['indexes are being built; the gateway starts when they are there']);
+      const indexes = await beside.collection('large_deliveries').indexes();
+      expect(indexes.map(({ name }) => name)).to.include.members(['due', 'dueOfWebhook']);
+    } finally {
+      await hang('off');
+      await beside.close();
+    }
+  });
+});

@@ -1,0 +1,74 @@
+import { expect } from 'chai';
+import { createDatabaseAccess, createDatabaseBudget } from '../../../src/mongo/connection/availability.ts';
+import { databaseUnavailable } from '../../../src/mongo/unavailable.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+
+describe('what needs the database', () => {
+  it('is not begun when the time for it has passed while it waited', async () => {
+    const { connection, drop } = await freshDatabase();
+    const access = createDatabaseAccess(connection, { info() {}, warn() {} });
+    try {
+      let begun = 0;
+      const work = async () => {
+        begun += 1;
+      };
+      const error = await access.run(work, 100, 100).catch((thrown) => thrown);
+      expect(error).to.include({ code: 'database_unavailable' });
+      expect(begun).to.equal(0);
+      await access.run(work, 100, 99);
+      expect(begun).to.equal(1);
+    } finally {
+      access.close();
+      await drop();
+    }
+  });
+});
+
+describe('the steps of a request that share what they may wait for the database', () => {
+  /** A database that is gone when so many steps were done. */
+  function goneAfter(steps: number) {
+    let done = 0;
+    return {
+      async run<T>(work: () => Promise<T>): Promise<T> {
+        if (done === steps) throw databaseUnavailable();
+        done += 1;
+        return work();
+      },
+    };
+  }
+  const step = async () => {};
+
+  it('say that nothing was done when the first one was not begun', async () => {
+    const error = await createDatabaseBudget(goneAfter(0))
+      .run(step)
+      .catch((thrown) => thrown);
+    expect(error.message).to.include('nothing was done');
+  });
+
+  it('do not say so of a later one', async () => {
+    const budget = createDatabaseBudget(goneAfter(1));
+    await budget.run(step);
+    const error = await budget.run(step).catch((thrown) => thrown);
+    expect(error).to.include({ code: 'database_unavailable' });
+    expect(error.message).to.include('may or may not have been made');
+  });
+
+  it('may wait in all as long as one, and again when the database answers', async () => {
+    const left: number[] = [];
+    const slow = {
+      async run<T>(work: () => Promise<T>, most = 0, waited = 0): Promise<T> {
+        left.push(Math.round((most - waited) / 100));
+        return work();
+      },
+    };
+    const budget = createDatabaseBudget(slow);
+    const wait = () => new Promise((resolve) => setTimeout(resolve, 200));
+    await budget.run(wait);
+    await budget.run(step);
+    budget.renew();
+    await budget.run(step);
+    expect(left[0]).to.equal(30);
+    expect(left[1]).to.be.below(29);
+    expect(left[2]).to.equal(30);
+  });
+});

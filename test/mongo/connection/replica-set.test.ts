@@ -1,0 +1,71 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import mongoose from 'mongoose';
+import { findMongod, mongodSources } from '../../../src/cli/mongo/download/binary.ts';
+import { defaultCacheFolder } from '../../../src/cli/mongo/download/cache-folder.ts';
+import { requireReplicaSet } from '../../../src/mongo/connection/replica-set.ts';
+import { freshDatabase } from '../../support/mongo.ts';
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  return typeof address === 'object' && address ? address.port : 0;
+}
+
+async function startStandalone() {
+  const mongod = await findMongod(mongodSources(defaultCacheFolder()), () => {});
+  const dbPath = await mkdtemp(join(tmpdir(), 'standalone-'));
+  const port = await freePort();
+  const child = spawn(mongod, ['--dbpath', dbPath, '--port', String(port), '--bind_ip', '127.0.0.1'], {
+    stdio: 'ignore',
+  });
+  const connection = await mongoose.createConnection(`mongodb://127.0.0.1:${port}/test`).asPromise();
+  return {
+    connection,
+    async stop() {
+      await connection.close();
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+      await rm(dbPath, { recursive: true, force: true });
+    },
+  };
+}
+
+describe('A standalone mongod', function () {
+  this.timeout(180_000);
+  let standalone: Awaited<ReturnType<typeof startStandalone>>;
+  const said: string[] = [];
+  const logger = { info() {}, warn: (line: string) => void said.push(line), error() {} };
+
+  before(async () => {
+    standalone = await startStandalone();
+  });
+  after(() => standalone.stop());
+
+  it('is refused, with the reason and the remedy', async () => {
+    const refused = await requireReplicaSet(standalone.connection, { allowStandalone: false, logger }).catch((e) => e);
+
+    expect([refused.code, refused.param]).to.deep.equal(['invalid_options', 'mongo']);
+    expect(refused.message).to.match(/standalone.*can be lost.*--replSet.*allowStandalone/);
+  });
+
+  it('is taken when the host says so, and what is given up is said once', async () => {
+    await requireReplicaSet(standalone.connection, { allowStandalone: true, logger });
+
+    expect(said).to.have.length(1);
+    expect(said[0]).to.include('can be lost');
+  });
+
+  it('is not what a replica set is taken for', async () => {
+    const { connection, drop } = await freshDatabase();
+    await requireReplicaSet(connection, { allowStandalone: false, logger });
+    await drop();
+  });
+});

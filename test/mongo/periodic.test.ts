@@ -1,0 +1,172 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { createPeriodic, type Periodic, type PeriodicOptions } from '../../src/mongo/periodic.ts';
+
+/** A task whose runs a test ends as it likes. */
+function scriptedTask() {
+  const runs: { startedAt: number; end: () => void; fail: () => void }[] = [];
+  const waiting: { count: number; tell: () => void }[] = [];
+  return {
+    runs,
+    task: () =>
+      new Promise<void>((resolve, reject) => {
+        runs.push({ startedAt: performance.now(), end: resolve, fail: () => reject(new Error('no luck')) });
+        for (const { count, tell } of waiting) if (runs.length >= count) tell();
+      }),
+    /** Resolves when so many runs have begun. */
+    async begun(count: number): Promise<void> {
+      await new Promise<void>((resolve) => {
+        if (runs.length >= count) resolve();
+        else waiting.push({ count, tell: resolve });
+      });
+    },
+  };
+}
+
+describe('What is done again and again', () => {
+  let script: ReturnType<typeof scriptedTask>;
+  let warnings: string[];
+  const started: Periodic[] = [];
+
+  function create(options: Partial<PeriodicOptions> = {}): Periodic {
+    const logger = { warn: (message: string) => void warnings.push(message) };
+    const periodic = createPeriodic({ name: 'it', task: script.task, interval: 10, logger, ...options });
+    started.push(periodic);
+    return periodic;
+  }
+
+  function run(i: number) {
+    const found = script.runs[i];
+    if (!found) throw new Error(`there is no run ${i}`);
+    return found;
+  }
+
+  beforeEach(() => {
+    script = scriptedTask();
+    warnings = [];
+  });
+  afterEach(async () => {
+    const stopped = started.map((periodic) => periodic.stop());
+    for (const { end } of script.runs) end();
+    await Promise.all(stopped);
+    started.length = 0;
+  });
+
+  it('begins at once, and again an interval after it has ended', async () => {
+    create({ interval: 50 }).start();
+    expect(script.runs).to.have.lengthOf(1);
+    await sleep(60);
+    const endedAt = performance.now();
+    run(0).end();
+    await script.begun(2);
+    expect(run(1).startedAt - endedAt).to.be.at.least(48);
+  });
+
+  it('begins after its delay', async () => {
+    const startedAt = performance.now();
+    create({ initialDelay: 40 }).start();
+    expect(script.runs).to.have.lengthOf(0);
+    await script.begun(1);
+    expect(run(0).startedAt - startedAt).to.be.at.least(38);
+  });
+
+  it('goes by an interval that may be another each time', async () => {
+    const asked: number[] = [];
+    create({ interval: () => asked.push(0) }).start();
+    for (let i = 0; i < 3; i += 1) {
+      await script.begun(i + 1);
+      run(i).end();
+    }
+    await script.begun(4);
+    expect(asked).to.have.lengthOf(3);
+  });
+
+  it('is never done twice at once, hurried or started anew', async () => {
+    const periodic = create({ interval: 1 });
+    periodic.start();
+    periodic.start();
+    periodic.hurry();
+    const stopped = periodic.stop();
+    periodic.start();
+    await sleep(30);
+    expect(script.runs).to.have.lengthOf(1);
+    run(0).end();
+    await stopped;
+    await script.begun(2);
+  });
+
+  it('is done at once when it is hurried, and once more where it was being done', async () => {
+    const periodic = create({ interval: 60_000 });
+    periodic.start();
+    periodic.hurry();
+    run(0).end();
+    await script.begun(2);
+    run(1).end();
+    await sleep(5);
+    expect(script.runs).to.have.lengthOf(2);
+    periodic.hurry();
+    expect(script.runs).to.have.lengthOf(3);
+  });
+
+  it('stops when the run under way has ended, and begins no other', async () => {
+    const periodic = create({ interval: 1 });
+    periodic.start();
+    periodic.hurry();
+    let stopped = false;
+    const stopping = periodic.stop().then(() => {
+      stopped = true;
+    });
+    await sleep(10);
+    expect(stopped).to.equal(false);
+    run(0).end();
+    await stopping;
+    await sleep(10);
+    expect(script.runs).to.have.lengthOf(1);
+  });
+
+  it('is logged once while it fails, and again after it has succeeded', async () => {
+    create({ interval: 1 }).start();
+    for (const [i, succeeds] of [false, false, true, false].entries()) {
+      await script.begun(i + 1);
+      if (succeeds) run(i).end();
+      else run(i).fail();
+    }
+    await script.begun(5);
+    expect(warnings).to.deep.equal(Array(2).fill('it failed and will be tried again'));
+  });
+
+  it('may throw instead of rejecting', async () => {
+    create({
+      task() {
+        throw new Error('at once');
+      },
+    }).start();
+    await sleep(5);
+    expect(warnings).to.have.lengthOf(1);
+  });
+
+  it('is waited for as long as it may take, and then done again', async () => {
+    const startedAt = performance.now();
+    create({ interval: 40, longestRun: 80 }).start();
+    await script.begun(3);
+    expect(performance.now() - startedAt).to.be.within(155, 1_000);
+    expect(warnings).to.have.lengthOf(1);
+  });
+
+  it('is waited for no longer than 9 s where it does not say', async () => {
+    create({ interval: 0 }).start();
+    await script.begun(2);
+    expect(run(1).startedAt - run(0).startedAt).to.be.within(8_900, 10_000);
+  });
+
+  it('keeps no process alive', async () => {
+    const child = fork(fileURLToPath(new URL('./periodic-process.ts', import.meta.url)), {
+      execArgv: ['--import=tsx'],
+    });
+    const [code] = await once(child, 'exit');
+    expect(code).to.equal(0);
+  });
+});

@@ -1,0 +1,34 @@
+import { createRequire } from 'node:module';
+import { expect } from 'chai';
+import { mongo } from 'mongoose';
+import { isUnavailable } from '../../src/mongo/unavailable.ts';
+
+interface ErrorClass {
+  readonly name: string;
+  readonly prototype: object;
+}
+
+/** An error of one of the driver's classes: some are made by the driver's own parts alone. */
+function errorOf(errorClass: ErrorClass): unknown {
+  return Object.create(errorClass.prototype);
+}
+
+/** The driver does not export all of its classes. */
+const poolErrors = createRequire(import.meta.url)('mongodb/lib/cmap/errors.js') as Record<string, ErrorClass>;
+
+describe('An error of the driver', () => {
+  it('says that the database is unavailable in every class of the network', () => {
+    const { MongoNetworkError, MongoNetworkTimeoutError } = mongo;
+    const cleared = Object.values(poolErrors).filter(({ prototype }) => prototype instanceof MongoNetworkError);
+    expect(cleared).to.have.length(2);
+    for (const one of [MongoNetworkError, MongoNetworkTimeoutError, ...cleared]) {
+      expect(isUnavailable(errorOf(one)), one.name).to.equal(true);
+    }
+  });
+
+  it('does not say so for what the caller got wrong', () => {
+    for (const one of [mongo.MongoParseError, mongo.MongoInvalidArgumentError, mongo.MongoServerError]) {
+      expect(isUnavailable(errorOf(one)), one.name).to.equal(false);
+    }
+  });
+});

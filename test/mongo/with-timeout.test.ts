@@ -1,0 +1,26 @@
+import { expect } from 'chai';
+import { answered } from '../../src/mongo/with-timeout.ts';
+
+describe('What the database answers', () => {
+  it('is passed on, and so is its refusal', async () => {
+    expect(await answered(Promise.resolve(7))).to.equal(7);
+    const refusal = new Error('refused');
+    expect(await answered(Promise.reject(refusal)).catch((error) => error)).to.equal(refusal);
+  });
+
+  it('is waited for no longer than is said, and then counts as unknown', async () => {
+    const error = await answered(new Promise<never>(() => {}), 20).catch((reason) => reason);
+    expect((error as Error).message).to.equal('the database has not answered within 0.02 s');
+  });
+
+  it('may be refused after nobody waits any more', async () => {
+    let refuse = (_: Error) => {};
+    const late = new Promise<void>((_, reject) => {
+      refuse = reject;
+    });
+    await answered(late, 1).catch(() => {});
+    // an unhandled rejection would fail the run
+    refuse(new Error('too late'));
+    await new Promise((resolve) => setImmediate(resolve));
+  });
+});

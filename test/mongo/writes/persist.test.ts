@@ -1,0 +1,40 @@
+import { expect } from 'chai';
+import { UnansweredError } from '../../../src/mongo/with-timeout.ts';
+import { persist } from '../../../src/mongo/writes/persist.ts';
+import { quiet } from '../../deliveries/gateway.ts';
+
+describe('The outcome of an attempt', () => {
+  const waits = [1, 1, 1];
+
+  function failing(error: Error, times: number) {
+    let tries = 0;
+    return async () => {
+      tries += 1;
+      if (tries <= times) throw error;
+      return tries;
+    };
+  }
+  const unavailable = new UnansweredError('no answer');
+
+  it('is recorded after an outage of any length: forgotten, the attempt would be made again', async () => {
+    expect(await persist(failing(unavailable, 20), { logger: quiet, waits })).to.equal(21);
+  });
+
+  it('is given up where it is not the database that keeps it from being recorded', async () => {
+    const error = await persist(failing(new Error('a bug'), 20), { logger: quiet, waits }).catch((reason) => reason);
+    expect(error).to.have.property('message', 'a bug');
+  });
+
+  it('is tried again as often for another reason after an outage as without one', async () => {
+    const outage = failing(unavailable, 20);
+    const other = failing(new Error('interrupted'), 2);
+    const logger = quiet;
+    expect(await persist(() => outage().then(other), { logger, waits })).to.equal(3);
+  });
+
+  it('is given up when the gateway has closed', async () => {
+    const closed = AbortSignal.timeout(50);
+    const never = failing(unavailable, Number.POSITIVE_INFINITY);
+    expect(await persist(never, { logger: quiet, waits, closed }).catch((reason) => reason)).to.equal(unavailable);
+  });
+});

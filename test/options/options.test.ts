@@ -1,0 +1,111 @@
+import { expect } from 'chai';
+import { GatewayError } from '../../src/errors.ts';
+import { defaultRetryDelays, type ModelGatewayOptions, resolveOptions } from '../../src/options/options.ts';
+
+const required: ModelGatewayOptions = { mongo: 'mongodb://127.0.0.1/x', secretKeys: ['k1:x'] };
+
+function refusal(options: Record<string, unknown>): GatewayError {
+  try {
+    resolveOptions({ ...required, ...options } as ModelGatewayOptions);
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+describe('the options of a gateway', () => {
+  it('are filled in with the documented defaults, and frozen', () => {
+    const options = resolveOptions(required);
+    expect(options).to.include({
+      collectionPrefix: 'gateway_',
+      attemptTimeout: 30_000,
+      allowHttp: false,
+      allowStandalone: false,
+      maxWebhooks: 50,
+      modelBodyLimit: 33_554_432,
+      webhookBodyLimit: 262_144,
+      retentionDays: 30,
+    });
+    expect(options.retryDelays).to.equal(defaultRetryDelays);
+    expect(options.allowPrivateNetworks).to.deep.equal([]);
+    expect(Object.isFrozen(options)).to.equal(true);
+  });
+
+  it('take undefined for absent', () => {
+    expect(
+      resolveOptions({ ...required, maxWebhooks: undefined } as unknown as ModelGatewayOptions).maxWebhooks,
+    ).to.equal(50);
+  });
+
+  const refused: [param: string, options: Record<string, unknown>, says: RegExp][] = [
+    ['mongo', { mongo: '' }, /required/],
+    ['secretKeys', { secretKeys: [] }, /required/],
+    ['secretKeys', { secretKeys: undefined }, /openssl rand -base64 32/],
+    ['retryDelay', { retryDelay: [1] }, /is not an option; there are .*retryDelays/],
+    ['retryDelays', { retryDelays: [1, 2, 3, 4, 5, 6] }, /at most 5/],
+    ['retryDelays[1]', { retryDelays: [1, -2] }, /whole number of milliseconds/],
+    ['retryDelays[0]', { retryDelays: ['1m'] }, /whole number of milliseconds/],
+    ['attemptTimeout', { attemptTimeout: 30_001 }, /from 1 to 30000, not 30001/],
+    ['concurrency', { concurrency: 0 }, /from 1/],
+    ['maxWebhooks', { maxWebhooks: 1.5 }, /whole number/],
+    ['sweepInterval', { sweepInterval: 2_001 }, /to 2000/],
+    ['drainTimeout', { drainTimeout: -1 }, /from 0 to 3600000/],
+    ['logger', { logger: { info: () => {}, warn: () => {} } }, /functions info, warn, error/],
+    ['logger', { logger: null }, /functions info, warn, error/],
+    ['collectionPrefix', { collectionPrefix: '$x' }, /start with a letter/],
+    ['usage', { usage: 1 }, /true or false/],
+    ['usage', { usage: false, credits: { prices: { '*': {} } } }, /must be true for the option credits/],
+    ['usage', { usage: false, quotas: { perUser: { unit: 'tokens' } } }, /must be true for the option quotas/],
+    ['maxApiKeys', { maxApiKeys: 0 }, /whole number/],
+    ['credits.initialBalance', { credits: { prices: { '*': {} }, initialBalance: -1 } }, /from 0/],
+    ["credits.prices['*'].cachedInput", { credits: { prices: { '*': { cachedInput: '1' } } } }, /number/],
+    ['limits.perkey', { limits: { perkey: {} } }, /is not an option; there are perKey/],
+    ['limits.perKey.tokens', { limits: { perKey: { tokens: 1 } } }, /tokensPerMinute/],
+    ['limits.perUser.requestsPerMinute', { limits: { perUser: { requestsPerMinute: -1 } } }, /whole number/],
+    ['limits.eventWindow', { limits: { eventWindow: 1 } }, /from 100/],
+    ['limits.shared', { limits: { shared: 1 } }, /true or false/],
+    ['quotas.perUser.unit', { quotas: { perUser: { unit: 'words' } } }, /'tokens', 'requests' or 'credits'/],
+    ['quotas.perUser.unit', { quotas: { perUser: { unit: 'credits' } } }, /needs the option credits/],
+    ['quotas.perUser.daily', { quotas: { perUser: { unit: 'tokens', daily: 0 } } }, /1 or more/],
+    ['quotas.thresholds', { quotas: { perUser: { unit: 'tokens' }, thresholds: [0] } }, /percentages/],
+    ['authenticate', { authenticate: 'me' }, /must be a function/],
+    ['onDisable', { onDisable: true }, /must be a function/],
+    ['disableOnGone', { disableOnGone: 'yes' }, /true or false/],
+    ['keyGracePeriod', { keyGracePeriod: -1 }, /from 0 to 86400000/],
+    ['usageBacklog', { usageBacklog: 0 }, /from 1 to 10000000/],
+    ['disableAfterDays', { disableAfterDays: 0 }, /from 1 to 365/],
+    ['disableAfterDays', { disableAfterDays: '7' }, /from 1 to 365/],
+    ['recoverRate', { recoverRate: 0 }, /from 1 to/],
+    ['credits', { credits: true }, /must be an object/],
+    ['credits.prices', { credits: {} }, /must be an object/],
+    ['credits.prices', { credits: { prices: {} } }, /must have '\*'/],
+    ["credits.prices['*'].input", { credits: { prices: { '*': { input: -1 } } } }, /from 0 to/],
+    [
+      "credits.prices['*'].tokens",
+      { credits: { prices: { '*': { tokens: 1 } } } },
+      /input, cachedInput, output, image/,
+    ],
+    ['credits.slice', { credits: { prices: { '*': {} }, slice: 0 } }, /must be a number/],
+    ['credits.threshold', { credits: { prices: { '*': {} }, threshold: 1 } }, /lowThreshold/],
+    ['upstreams[0].baseUrl', { upstreams: [{ name: 'a', baseUrl: 'ftp://x' }] }, /http or https/],
+    ['upstreams[0].name', { upstreams: [{ name: '', baseUrl: 'http://x' }] }, /non-empty/],
+    [
+      'upstreams[1].name',
+      {
+        upstreams: [
+          { name: 'a', baseUrl: 'http://x' },
+          { name: 'a', baseUrl: 'http://y' },
+        ],
+      },
+      /twice/,
+    ],
+  ];
+  for (const [param, options, says] of refused) {
+    it(`refuse ${JSON.stringify(options)}, naming ${param} and the fix`, () => {
+      const error = refusal(options);
+      expect(error).to.include({ code: 'invalid_options', param });
+      expect(error.message).to.match(says);
+    });
+  }
+});

@@ -1,0 +1,162 @@
+import { pbkdf2 } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { classify } from '../../src/outbound/classify.ts';
+import { createResolver, type ResolverOptions } from '../../src/outbound/resolver.ts';
+import { silence, startNameServer } from '../support/name-server.ts';
+
+describe('The resolver', () => {
+  let names: Awaited<ReturnType<typeof startNameServer>>;
+  let folder: string;
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'hosts-'));
+  });
+  after(() => rm(folder, { recursive: true }));
+  beforeEach(async () => {
+    names = await startNameServer(() => ({}));
+  });
+  afterEach(() => names.stop());
+
+  const resolver = (options: ResolverOptions = {}) =>
+    createResolver({
+      timeout: 400,
+      patience: 60,
+      servers: [names.address],
+      hostsFile: join(folder, 'none'),
+      ...options,
+    });
+  const failure = (promise: Promise<unknown>): Promise<string> =>
+    promise.then(
+      () => expect.fail('should have failed'),
+      (error) => classify(error).code,
+    );
+  async function timed<T>(promise: Promise<T>): Promise<[T, number]> {
+    const started = performance.now();
+    return [await promise, performance.now() - started];
+  }
+
+  it('gives the addresses of both families', async () => {
+    names.answers(() => ({ addresses: ['93.184.216.34', '2606:4700::1111', '10.0.0.1'] }));
+    expect(await resolver()('both.example')).to.have.members(['93.184.216.34', '10.0.0.1', '2606:4700::1111']);
+  });
+
+  it('gives every answer of a long list', async () => {
+    const addresses = Array.from({ length: 25 }, (_, i) => `93.184.216.${i}`);
+    names.answers(() => ({ addresses }));
+    expect(await resolver()('many.example')).to.have.members(addresses);
+  });
+
+  it('goes through an alias to what it stands for', async () => {
+    names.answers(() => ({ alias: 'other.example', addresses: ['127.0.0.1'] }));
+    expect(await resolver()('alias.example')).to.deep.equal(['127.0.0.1']);
+  });
+
+  it('asks again over TCP where an answer is truncated', async () => {
+    names.answers(() => ({ addresses: ['93.184.216.34'], truncated: true }));
+    expect(await resolver()('long.example')).to.deep.equal(['93.184.216.34']);
+  });
+
+  it('asks again where a packet is lost', async () => {
+    let asked = 0;
+    names.answers((_name, family) => {
+      if (family === 6) return {};
+      asked += 1;
+      return asked === 1 ? new Promise(() => {}) : { addresses: ['93.184.216.34'] };
+    });
+    expect(await resolver()('lossy.example')).to.deep.equal(['93.184.216.34']);
+  });
+
+  for (const [what, code] of [
+    ['an unknown name', 3],
+    ['a server that fails', 2],
+    ['a server that refuses', 5],
+    ['a name without addresses', 0],
+  ] as const) {
+    it(`says dns_failed of ${what}`, async () => {
+      names.answers(() => ({ code }));
+      expect(await failure(resolver()('none.example'))).to.equal('dns_failed');
+    });
+  }
+
+  it('says dns_failed of a server that is silent, when its time is over', async () => {
+    names.answers(silence);
+    const [code, took] = await timed(failure(resolver({ timeout: 400 })('slow.example')));
+    expect(code).to.equal('dns_failed');
+    expect(took).to.be.within(300, 8_000);
+  });
+
+  it('does with one family where the other fails', async () => {
+    names.answers((_name, family) => (family === 6 ? { code: 2 } : { addresses: ['93.184.216.34'] }));
+    expect(await resolver()('half.example')).to.deep.equal(['93.184.216.34']);
+  });
+
+  it('waits a little, not to the end, for a family that is silent', async () => {
+    names.answers((_name, family) => (family === 4 ? new Promise(() => {}) : { addresses: ['2606:4700::1111'] }));
+    const [addresses, took] = await timed(resolver({ timeout: 5_000 })('half.example'));
+    expect(addresses).to.have.length(1);
+    expect(took).to.be.within(50, 3_000);
+  });
+
+  it('answers other names at once while a hundred wait for a slow server', async () => {
+    names.answers((name) => (name.startsWith('slow') ? new Promise(() => {}) : { addresses: ['93.184.216.34'] }));
+    const resolve = resolver();
+    const slow = Promise.all(Array.from({ length: 100 }, (_, i) => failure(resolve(`slow${i}.example`))));
+    const [addresses, took] = await timed(resolve('quick.example'));
+    expect(addresses).to.deep.equal(['93.184.216.34']);
+    expect(took).to.be.below(1_500);
+    expect(new Set(await slow)).to.deep.equal(new Set(['dns_failed']));
+  });
+
+  it('needs no thread of the pool, which may be full', async () => {
+    await writeFile(join(folder, 'hosts'), '10.0.0.5 db.internal\n');
+    names.answers(() => ({ addresses: ['93.184.216.34'] }));
+    let finished = 0;
+    const busy = Array.from(
+      { length: 5 },
+      () =>
+        new Promise<void>((resolve) => {
+          pbkdf2('a', 'b', 300_000, 64, 'sha512', () => {
+            finished += 1;
+            resolve();
+          });
+        }),
+    );
+    const resolve = resolver({ timeout: 5_000, hostsFile: join(folder, 'hosts') });
+    expect(await resolve('db.internal')).to.deep.equal(['10.0.0.5']);
+    expect(await resolve('quick.example')).to.deep.equal(['93.184.216.34']);
+    expect(finished).to.equal(0);
+    await Promise.all(busy);
+  });
+
+  describe('with a hosts file', () => {
+    it('asks it first, and no name server for what it names', async () => {
+      const hostsFile = join(folder, 'first');
+      await writeFile(hostsFile, '10.0.0.5 db.internal\nfd00::5 db.internal\nnonsense db.internal\n');
+      const resolve = resolver({ hostsFile });
+      expect(await resolve('DB.internal')).to.deep.equal(['10.0.0.5', 'fd00::5']);
+      expect(await resolve('db.internal.')).to.deep.equal(['10.0.0.5', 'fd00::5']);
+      expect(names.asked).to.deep.equal([]);
+    });
+
+    it('sees that it has changed', async () => {
+      const hostsFile = join(folder, 'changing');
+      await writeFile(hostsFile, '10.0.0.5 db.internal\n');
+      const resolve = resolver({ hostsFile });
+      expect(await resolve('db.internal')).to.deep.equal(['10.0.0.5']);
+      await writeFile(hostsFile, '10.0.0.66 db.internal\n');
+      expect(await resolve('db.internal')).to.deep.equal(['10.0.0.66']);
+    });
+
+    it('asks the name server where it is silent or missing', async () => {
+      names.answers(() => ({ addresses: ['93.184.216.34'] }));
+      const hostsFile = join(folder, 'silent');
+      await writeFile(hostsFile, '10.0.0.5 other.internal\n');
+      for (const file of [hostsFile, join(folder, 'missing')]) {
+        expect(await resolver({ hostsFile: file })('db.internal')).to.deep.equal(['93.184.216.34']);
+      }
+    });
+  });
+});

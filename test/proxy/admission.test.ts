@@ -1,0 +1,74 @@
+import { expect } from 'chai';
+import { GatewayError } from '../../src/errors.ts';
+import type { Gate } from '../../src/proxy/admission.ts';
+import { type ModelServer, startModelServer } from '../support/model-server.ts';
+import { json, ScriptedUpstream } from '../support/upstream.ts';
+
+const ask = { model: 'm', messages: [{ role: 'user' as const, content: 'Hi' }] };
+const refusal = () => new GatewayError('rate_limit_exceeded', 'Too much', { headers: { 'retry-after': '7' } });
+
+describe('the gates before a model call', () => {
+  let upstream: ScriptedUpstream;
+  let server: ModelServer;
+  let told: string[];
+  let second: Gate;
+
+  const first: Gate = (call, estimatedTokens) => {
+    told.push(`${call.endpoint} ${call.principal.userId} ${estimatedTokens > 0}`);
+    return {
+      headers: { 'x-first': 'seen' },
+      closed: ({ inputTokens }) => told.push(`closed ${inputTokens}`),
+      dropped: () => told.push('dropped'),
+    };
+  };
+
+  beforeEach(async () => {
+    told = [];
+    second = () => undefined;
+    upstream = await ScriptedUpstream.start();
+    upstream.script = json(200, { usage: { prompt_tokens: 4, completion_tokens: 1 } });
+    server = await startModelServer({
+      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, models: ['m'] }],
+      gates: [first, (...asked) => second(...asked)],
+    });
+  });
+
+  afterEach(async () => {
+    await server.close();
+    await upstream.close();
+  });
+
+  const failure = (options: Partial<typeof ask> = {}) =>
+    server
+      .client()
+      .chat.completions.create({ ...ask, ...options })
+      .then(
+        () => expect.fail('the call should have failed'),
+        (error) => error,
+      );
+
+  it('let a call through, have their headers sent down, and hear what it has used', async () => {
+    const { response } = await server.client().chat.completions.create(ask).withResponse();
+    expect(response.headers.get('x-first')).to.equal('seen');
+    expect(told).to.deep.equal(['/chat/completions usr_1 true', 'closed 4']);
+  });
+
+  it('refuse a call before its upstream is called; the gates before take back their pass', async () => {
+    second = () => {
+      throw refusal();
+    };
+    const error = await failure();
+    expect(error).to.include({ status: 429, code: 'rate_limit_exceeded' });
+    expect(error.headers.get('retry-after')).to.equal('7');
+    expect(error.headers.get('x-first')).to.equal('seen');
+    expect(told.slice(1)).to.deep.equal(['dropped']);
+    expect(upstream.requests).to.have.length(0);
+  });
+
+  it('hear of a call that was answered with an error, or that no upstream serves', async () => {
+    upstream.script = json(422, { error: { message: 'no' } });
+    await failure();
+    await failure({ model: 'unknown' });
+    expect(told.filter((line) => line === 'dropped')).to.have.length(2);
+  });
+});

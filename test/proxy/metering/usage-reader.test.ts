@@ -1,0 +1,81 @@
+import { expect } from 'chai';
+import { UsageReader } from '../../../src/proxy/metering/usage-reader.ts';
+
+function read(text: string, size = text.length): unknown {
+  const reader = new UsageReader();
+  const bytes = Buffer.from(text);
+  for (let i = 0; i < bytes.length; i += size) reader.read(bytes.subarray(i, i + size));
+  return reader.usage;
+}
+
+function used(inputTokens: number, outputTokens: number, cachedInputTokens = 0) {
+  return { inputTokens, cachedInputTokens, outputTokens };
+}
+
+describe('the reading of usage', () => {
+  const completion =
+    '{"choices":[{"message":{"content":"\\"usage\\":{\\"prompt_tokens\\":999}"}}],"usage" : {"prompt_tokens":3,"completion_tokens":5,"details":{"s":"}"}},"x":1}';
+
+  it('reads a completion, whatever the model wrote into it', () => {
+    expect(read(completion)).to.deep.equal(used(3, 5));
+  });
+
+  it('reads it however the bytes are cut', () => {
+    for (let size = 1; size < completion.length; size += 1) {
+      expect(read(completion, size), `in pieces of ${size}`).to.deep.equal(used(3, 5));
+    }
+  });
+
+  it('reads the last of a stream, past every null', () => {
+    const stream =
+      'data: {"choices":[{}],"usage":null}\n\ndata: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":9}}\n\ndata: [DONE]\n\n';
+    for (const size of [1, 7, 50, 1000]) expect(read(stream, size)).to.deep.equal(used(7, 9));
+  });
+
+  it('knows the names that images use, and embeddings', () => {
+    expect(read('{"usage":{"input_tokens":4,"output_tokens":6}}')).to.deep.equal(used(4, 6));
+    expect(read('{"usage":{"prompt_tokens":4,"total_tokens":4}}')).to.deep.equal(used(4, 0));
+  });
+
+  it('knows how much of the input was cached, by both its names, and never more than there was', () => {
+    const chat = '{"usage":{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":8}}}';
+    const image = '{"usage":{"input_tokens":9,"output_tokens":1,"input_tokens_details":{"cached_tokens":8}}}';
+    for (const size of [1, 7, 1000]) {
+      expect(read(chat, size)).to.deep.equal(used(9, 1, 8));
+      expect(read(image, size)).to.deep.equal(used(9, 1, 8));
+    }
+    for (const [details, cached] of [
+      ['{"cached_tokens":99}', 9],
+      ['{"cached_tokens":-1}', 0],
+      ['{"cached_tokens":"8"}', 0],
+      ['{}', 0],
+      ['null', 0],
+      ['[8]', 0],
+      ['8', 0],
+    ] as const) {
+      const text = `{"usage":{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":${details}}}`;
+      expect(read(text), details).to.deep.equal(used(9, 1, cached));
+    }
+  });
+
+  it('finds none where there is none', () => {
+    for (const text of [
+      '',
+      '{"usage":null}',
+      '{"a":"usage"}',
+      '["usage",{"prompt_tokens":1}]',
+      '{"usage":{broken}}',
+      '{"usage":{',
+    ]) {
+      expect(read(text), text).to.equal(undefined);
+      expect(read(text, 1), text).to.equal(undefined);
+    }
+  });
+
+  it('keeps little of an object that does not end', () => {
+    const reader = new UsageReader();
+    reader.read(Buffer.from(`{"usage":{"a":"${'x'.repeat(100_000)}`));
+    reader.read(Buffer.from('"}}'));
+    expect(reader.usage).to.equal(undefined);
+  });
+});

@@ -1,0 +1,84 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { callerKey } from '../../support/model-server.ts';
+import { ScriptedUpstream, stall } from '../../support/upstream.ts';
+
+const streams = 1_000;
+const atOnce = 100;
+const script = fileURLToPath(new URL('./measured-server.ts', import.meta.url));
+
+describe('a thousand streams whose clients leave', () => {
+  let upstream: ScriptedUpstream;
+  let server: ChildProcess;
+  let port: number;
+
+  before(async () => {
+    upstream = await ScriptedUpstream.start();
+    upstream.script = stall('data: {"choices":[{"delta":{"content":"a"}}]}\n\n');
+    // a process of its own: the clients' and the upstream's memory is none of the gateway's
+    server = fork(script, [upstream.baseUrl], { execArgv: ['--import', 'tsx', '--expose-gc'] });
+    const [baseUrl] = await once(server, 'message');
+    port = Number(new URL(baseUrl).port);
+  });
+
+  after(async () => {
+    server.kill();
+    await upstream.close();
+  });
+
+  const body = '{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}';
+  const request =
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${callerKey}\r\n` +
+    `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+
+  /** Opens a stream and, when its first event has come, leaves without a word. */
+  async function openAndLeave(): Promise<void> {
+    const socket: Socket = connect(port, '127.0.0.1');
+    socket.write(request);
+    await new Promise<void>((resolve, reject) => {
+      socket.on('data', (data) => data.includes('content') && resolve());
+      socket.on('error', reject);
+    });
+    socket.destroy();
+  }
+
+  /** Resolves when every upstream call has ended and the connections that were kept for the next one are given up. */
+  async function openAndLeaveAll(): Promise<void> {
+    upstream.requests.length = 0;
+    let left = streams;
+    const worker = async (): Promise<void> => {
+      while (left-- > 0) await openAndLeave();
+    };
+    await Promise.all(Array.from({ length: atOnce }, worker));
+    const finished = await Promise.all(upstream.requests.map(({ closed }) => closed));
+    expect(finished).to.have.lengthOf(streams).and.not.to.include(true);
+    // undici makes a connection anew in the place of one that a call was cut off on: what is left is its pool, as large
+    // as the crowd was, and those who came a moment before somebody was seen to have left
+    expect(upstream.sockets).to.be.at.most(1.1 * atOnce);
+    upstream.requests.length = 0;
+    // four seconds without a call
+    for (let i = 0; i < 400 && upstream.sockets > 0; i += 1) await sleep(20);
+    expect(upstream.sockets).to.equal(0);
+  }
+
+  async function memory(): Promise<NodeJS.MemoryUsage> {
+    server.send('measure');
+    const [usage] = await once(server, 'message');
+    return usage;
+  }
+
+  it('leave no socket to the upstream and no memory behind', async function () {
+    this.timeout(90_000);
+    // once, so that what the allocators and the young generation keep for such a crowd is there already
+    await openAndLeaveAll();
+    const before = await memory();
+    await openAndLeaveAll();
+    const after = await memory();
+    expect(after.heapUsed + after.external - before.heapUsed - before.external).to.be.below(20e6);
+    expect(after.rss - before.rss).to.be.below(20e6);
+  });
+});

@@ -1,0 +1,110 @@
+import { expect } from 'chai';
+import type { UsageRecord } from '../../../src/options/options.ts';
+import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
+import { chunks, raw, reset, type Script, ScriptedUpstream, stall } from '../../support/upstream.ts';
+
+const event = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n';
+const done = 'data: [DONE]\n\n';
+
+/** Sends each byte by itself, and then nothing more. */
+const byteByByte =
+  (text: string): Script =>
+  async (res) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' });
+    for (const byte of Buffer.from(text)) {
+      res.write(Buffer.from([byte]));
+      await new Promise(setImmediate);
+    }
+  };
+
+describe('the end of a stream', () => {
+  let upstream: ScriptedUpstream;
+  let server: ModelServer;
+  let over: (record: UsageRecord) => void;
+  let record: Promise<UsageRecord>;
+
+  before(async () => {
+    upstream = await ScriptedUpstream.start();
+    server = await startModelServer({
+      // a call that kept its place would refuse the next one
+      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, maxConcurrency: 1, timeouts: { betweenChunks: 150 } }],
+      hooks: { onUsage: (used) => over(used) },
+    });
+  });
+
+  after(async () => {
+    await server.close();
+    await upstream.close();
+  });
+
+  beforeEach(() => {
+    record = new Promise((resolve) => {
+      over = resolve;
+    });
+  });
+
+  function ask(script: Script, path = '/chat/completions', signal?: AbortSignal): Promise<Response> {
+    upstream.script = script;
+    return fetch(server.baseUrl + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${callerKey}`, 'content-type': 'application/json' },
+      body: '{"model":"m","prompt":"Hi","stream":true,"messages":[{"role":"user","content":"Hi"}]}',
+      ...(signal && { signal }),
+    });
+  }
+
+  it('is there with [DONE]: a client that leaves then has had it all', async () => {
+    const leave = new AbortController();
+    const response = await ask(stall(event + done), '/chat/completions', leave.signal);
+    const reader = response.body?.getReader();
+    await reader?.read();
+    leave.abort();
+    expect(await record).to.include({ ending: 'complete' });
+    expect(await upstream.last.closed).to.equal(false);
+  });
+
+  for (const [what, script] of [
+    ['breaks off', reset(event + done)],
+    ['breaks off after CRLF', reset(`${event}data: [DONE]\r\n\r\n`)],
+    ['says nothing more', stall(event + done)],
+    ['says nothing more, byte by byte', byteByByte(event + done)],
+  ] as const) {
+    it(`is there with [DONE]: an upstream that ${what} then has said it all`, async () => {
+      const response = await ask(script);
+      const text = await response.text();
+      expect(text).to.match(/data: \[DONE\]\s+$/);
+      expect(text).not.to.include('error');
+      expect(await record).to.include({ ending: 'complete' });
+    });
+  }
+
+  it('is not there with a text that says [DONE]', async () => {
+    const text = await (await ask(reset('data: {"choices":[{"delta":{"content":"\\ndata: [DONE]"}}]}\n\n'))).text();
+    expect(text).to.include('upstream_disconnected');
+    expect(await record).to.include({ ending: 'upstream_failed' });
+  });
+
+  const untilClosed = (body: string): Script =>
+    raw(`HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n${body}`);
+
+  it('is told from a crash where only the end of the connection ends it', async () => {
+    const text = await (await ask(untilClosed(event))).text();
+    expect(text)
+      .to.match(/^data: \{"choices"/)
+      .and.to.match(/upstream_disconnected[^\n]*\n\n$/);
+    expect(await record).to.include({ ending: 'upstream_failed' });
+  });
+
+  for (const end of [done, 'data:[DONE]\r\n\r\n', 'data: [DONE]']) {
+    it(`is there with ${JSON.stringify(end)} where only the end of the connection ends it`, async () => {
+      expect(await (await ask(untilClosed(event + end))).text()).to.equal(event + end);
+      expect(await record).to.include({ ending: 'complete' });
+    });
+  }
+
+  it('needs no [DONE] where the upstream says how long it is, nor of images', async () => {
+    expect(await (await ask(chunks([event]))).text()).to.equal(event);
+    expect(await record).to.include({ ending: 'complete' });
+    expect(await (await ask(untilClosed(event), '/images/generations')).text()).to.equal(event);
+  });
+});

@@ -1,0 +1,107 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { holdsUsage, isUsageChunk } from '../../../src/proxy/metering/usage-chunk.ts';
+import { type EventFilter, EventFramer, keepAll } from '../../../src/proxy/relay/event-framer.ts';
+
+function pass(pieces: Buffer[], filter: EventFilter = keepAll): { out: string; framer: EventFramer } {
+  const framer = new EventFramer(filter);
+  const out = pieces.flatMap((piece) => framer.push(piece));
+  return { out: Buffer.concat([...out, ...framer.end()]).toString('latin1'), framer };
+}
+
+function cutAt(bytes: Buffer, points: Iterable<number>): Buffer[] {
+  const sorted = [...new Set([0, ...points, bytes.length])].sort((a, b) => a - b);
+  return sorted.slice(1).map((end, i) => bytes.subarray(sorted[i], end));
+}
+
+const everyByte = (bytes: Buffer) => cutAt(bytes, bytes.keys());
+
+const usage = 'data: {"id":"c","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8}}';
+const content = 'data: {"id":"c","choices":[{"index":0,"delta":{"content":"é😀"}}],"usage":null}';
+
+describe('the framing of an event stream', () => {
+  for (const [name, eol] of [
+    ['LF', '\n'],
+    ['CRLF', '\r\n'],
+    ['CR', '\r'],
+  ] as const) {
+    const end = eol + eol;
+    const text = `: hello${eol}${content}${end}event: named${eol}data: a${eol}data: b${eol}id: 7${end}${usage}${end}data: [DONE]${end}`;
+    const bytes = Buffer.from(text);
+    const without = Buffer.from(text.replace(usage + end, '')).toString('latin1');
+
+    it(`passes every byte on, with ${name} line ends, split at every byte`, () => {
+      expect(pass([bytes]).out).to.equal(bytes.toString('latin1'));
+      expect(pass(everyByte(bytes)).out).to.equal(bytes.toString('latin1'));
+    });
+
+    it(`takes out the usage chunk alone, with ${name} line ends, however the stream is cut`, () => {
+      const keep: EventFilter = { mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) };
+      expect(pass([bytes], keep).out).to.equal(without);
+      expect(pass(everyByte(bytes), keep).out).to.equal(without);
+      for (const i of bytes.keys()) expect(pass(cutAt(bytes, [i]), keep).out, `cut at ${i}`).to.equal(without);
+    });
+  }
+
+  it('passes any bytes at all on unchanged, however they are cut', () => {
+    const bytes = fc
+      .array(fc.constantFrom('\r', '\n', ':', 'data: x', 'd', '\r\n', 'é'))
+      .map((a) => Buffer.from(a.join('')));
+    fc.assert(
+      fc.property(bytes, fc.array(fc.nat(60)), (all, points) => {
+        const inside = points.filter((point) => point < all.length);
+        expect(pass(cutAt(all, inside)).out).to.equal(all.toString('latin1'));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('passes a whole event on at once, and holds half of one', () => {
+    const framer = new EventFramer(keepAll);
+    expect(Buffer.concat(framer.push(Buffer.from('data: a\n\ndata: b'))).toString()).to.equal('data: a\n\n');
+    expect(Buffer.concat(framer.push(Buffer.from('\n\n'))).toString()).to.equal('data: b\n\n');
+    expect(framer.events).to.equal(2);
+  });
+
+  it('passes comments and blank lines on together, so that a million of them are few writes', () => {
+    for (const line of ['\n', '\r', '\r\n', ':\n']) {
+      const framer = new EventFramer({ mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) });
+      const bytes = Buffer.from(`${line.repeat(10_000)}data: a\n\n${line.repeat(10_000)}`);
+      const out = framer.push(bytes);
+      expect(Buffer.concat(out).equals(bytes), JSON.stringify(line)).to.equal(true);
+      expect(out.length).to.be.below(5);
+    }
+  });
+
+  it('passes a comment on at once', () => {
+    const framer = new EventFramer(keepAll);
+    expect(Buffer.concat(framer.push(Buffer.from(': keep-alive\n'))).toString()).to.equal(': keep-alive\n');
+  });
+
+  it('lets an event of 1 MB through without keeping it', () => {
+    const framer = new EventFramer(keepAll);
+    const chunk = Buffer.alloc(64 * 1024, 'x');
+    expect(framer.push(Buffer.from('data: '))).to.deep.equal([]);
+    for (let i = 0; i < 16; i += 1) {
+      const out = framer.push(chunk);
+      expect(out.at(-1)?.length).to.equal(chunk.length);
+      expect(framer.insideEvent).to.equal(true);
+    }
+    framer.push(Buffer.from('\n\n'));
+    expect(framer.insideEvent).to.equal(false);
+  });
+
+  it('takes out no chunk that has choices, no usage, or is not JSON', () => {
+    for (const data of [
+      '{"choices":[{"index":0}],"usage":{"total_tokens":1}}',
+      '{"choices":[],"usage":null}',
+      '{"choices":[],"prompt_filter_results":[]}',
+      '{"usage":{"total_tokens":1}}',
+      '"usage"',
+      'not JSON "usage"',
+      'null "usage"',
+    ]) {
+      expect(isUsageChunk(Buffer.from(`data: ${data}\n\n`)), data).to.equal(false);
+    }
+  });
+});

@@ -1,0 +1,338 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
+import { expect } from 'chai';
+import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
+import {
+  chunks,
+  events,
+  hang,
+  inTurn,
+  json,
+  raw,
+  reset,
+  type Script,
+  ScriptedUpstream,
+  stall,
+} from '../../support/upstream.ts';
+
+const whole = '{"choices":[]}';
+const jsonHeaders = { 'content-type': 'application/json' };
+
+/** What the client sees: a status and an error code, or how the body ended. */
+interface Row {
+  name: string;
+  script: Script;
+  status: number | 'cut';
+  code?: string;
+  calls: number;
+  stream?: boolean;
+}
+
+const table: Row[] = [
+  { name: 'hangs before its head', script: hang, status: 504, code: 'upstream_timeout', calls: 1 },
+  {
+    name: 'hangs before its head, streaming',
+    script: hang,
+    status: 504,
+    code: 'upstream_timeout',
+    calls: 1,
+    stream: true,
+  },
+  { name: 'resets at once', script: reset(), status: 502, code: 'upstream_disconnected', calls: 3 },
+  {
+    name: 'answers half a body and hangs',
+    script: stall('{"a":', jsonHeaders),
+    status: 504,
+    code: 'upstream_timeout',
+    calls: 1,
+  },
+  {
+    name: 'answers half a body and resets',
+    script: reset('{"a":', jsonHeaders),
+    status: 502,
+    code: 'upstream_disconnected',
+    calls: 1,
+  },
+  {
+    name: 'answers a large body and hangs',
+    script: stall(`{"a":"${'x'.repeat(300_000)}`, jsonHeaders),
+    status: 'cut',
+    calls: 1,
+  },
+  {
+    name: 'answers a large body and resets',
+    script: reset(`{"a":"${'x'.repeat(300_000)}`, jsonHeaders),
+    status: 'cut',
+    calls: 1,
+  },
+  {
+    name: 'hangs in the middle of a stream',
+    script: stall('data: {"a":1}\n\n'),
+    status: 200,
+    code: 'upstream_timeout',
+    calls: 1,
+    stream: true,
+  },
+  {
+    name: 'resets in the middle of a stream',
+    script: reset('data: {"a":1}\n\n'),
+    status: 200,
+    code: 'upstream_disconnected',
+    calls: 1,
+    stream: true,
+  },
+  {
+    name: 'resets in the middle of an event',
+    script: reset('data: {"a":1}\n\ndata: {"b":'),
+    status: 200,
+    code: 'upstream_disconnected',
+    calls: 1,
+    stream: true,
+  },
+  {
+    name: 'resets in the middle of a large event',
+    script: reset(`data: {"a":1}\n\ndata: {"b":"${'x'.repeat(50_000)}`),
+    status: 200,
+    code: 'upstream_disconnected',
+    calls: 1,
+    stream: true,
+  },
+  {
+    name: 'sends half a chunk',
+    script: raw('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nff\r\n{"a"'),
+    status: 502,
+    code: 'upstream_disconnected',
+    calls: 1,
+  },
+  {
+    name: 'sends less than it says',
+    script: raw('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{}'),
+    status: 502,
+    code: 'upstream_disconnected',
+    calls: 1,
+  },
+  {
+    name: 'sends JSON that does not parse',
+    script: json(200, Buffer.from('{"a":')),
+    status: 502,
+    code: 'upstream_invalid_response',
+    calls: 1,
+  },
+  {
+    name: 'sends HTML',
+    script: json(200, Buffer.from('<html>'), { 'content-type': 'text/html' }),
+    status: 502,
+    code: 'upstream_invalid_response',
+    calls: 1,
+  },
+  {
+    name: 'sends an empty body',
+    script: json(200, Buffer.alloc(0)),
+    status: 502,
+    code: 'upstream_invalid_response',
+    calls: 1,
+  },
+  {
+    name: 'sends a large body that is not JSON',
+    script: json(200, Buffer.alloc(300_000, 'x')),
+    status: 502,
+    code: 'upstream_invalid_response',
+    calls: 1,
+  },
+  {
+    name: 'sends an error page',
+    script: json(404, Buffer.from('<html>10.0.0.7</html>'), { 'content-type': 'text/html' }),
+    status: 502,
+    code: 'upstream_invalid_response',
+    calls: 1,
+  },
+  {
+    name: 'redirects',
+    script: json(302, {}, { location: 'http://127.0.0.1:1/' }),
+    status: 502,
+    code: 'upstream_invalid_response',
+    calls: 1,
+  },
+  {
+    name: 'compresses for a client that cannot read it',
+    script: json(200, gzipSync(whole), { 'content-encoding': 'gzip' }),
+    status: 502,
+    code: 'upstream_invalid_response',
+    calls: 1,
+  },
+  { name: 'talks no HTTP', script: raw('SSH-2.0\r\n'), status: 502, code: 'upstream_invalid_response', calls: 1 },
+  {
+    name: 'sends headers without end',
+    script: raw(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(100_000)}\r\n\r\n`),
+    status: 502,
+    code: 'upstream_invalid_response',
+    calls: 1,
+  },
+  {
+    name: 'refuses the gateway with 401',
+    script: json(401, { error: {} }),
+    status: 502,
+    code: 'upstream_auth_failed',
+    calls: 1,
+  },
+  {
+    name: 'refuses the gateway with 403',
+    script: json(403, { error: {} }),
+    status: 502,
+    code: 'upstream_auth_failed',
+    calls: 1,
+  },
+  { name: 'answers 400', script: json(400, { error: { code: 'theirs' } }), status: 400, code: 'theirs', calls: 1 },
+  {
+    name: 'answers 500 and then 200',
+    script: inTurn(json(500, {}), json(200, Buffer.from(whole))),
+    status: 200,
+    calls: 2,
+  },
+  {
+    name: 'answers 500 again and again',
+    script: json(500, { error: { code: 'theirs' } }),
+    status: 500,
+    code: 'theirs',
+    calls: 3,
+  },
+  {
+    name: 'answers 500 and says not to retry',
+    script: json(500, { error: { code: 'theirs' } }, { 'x-should-retry': 'false' }),
+    status: 500,
+    code: 'theirs',
+    calls: 1,
+  },
+  {
+    name: 'answers 429 with a short retry-after and then 200',
+    script: inTurn(json(429, {}, { 'retry-after-ms': '20' }), json(200, Buffer.from(whole))),
+    status: 200,
+    calls: 2,
+  },
+  {
+    name: 'answers 429 with a long retry-after',
+    script: json(429, { error: { code: 'theirs' } }, { 'retry-after': '60' }),
+    status: 429,
+    code: 'theirs',
+    calls: 1,
+  },
+  { name: 'resets and then answers', script: inTurn(reset(), json(200, Buffer.from(whole))), status: 200, calls: 2 },
+  {
+    name: 'answers 500 and then a stream',
+    script: inTurn(json(503, {}), events([{ a: 1 }])),
+    status: 200,
+    calls: 2,
+    stream: true,
+  },
+];
+
+describe('an upstream that', () => {
+  let upstream: ScriptedUpstream;
+  let server: ModelServer;
+
+  beforeEach(async () => {
+    upstream = await ScriptedUpstream.start();
+    server = await startModelServer({
+      upstreams: [
+        {
+          name: 'faulty',
+          baseUrl: upstream.baseUrl,
+          maxConcurrency: 1,
+          timeouts: { connect: 300, firstByte: 300, betweenChunks: 250, total: 2_000 },
+        },
+      ],
+      retry: { maxWait: 1_000 },
+    });
+  });
+
+  afterEach(async () => {
+    await server.close();
+    await upstream.close();
+  });
+
+  async function ask(stream = false, headers: Record<string, string> = { 'accept-encoding': 'identity' }) {
+    const response = await fetch(`${server.baseUrl}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${callerKey}`, 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hi' }], ...(stream && { stream }) }),
+    });
+    const text = await response.text().catch(() => 'cut');
+    return { status: text === 'cut' ? ('cut' as const) : response.status, text, headers: response.headers };
+  }
+
+  /** The error of an answer: its body, or the last event of a stream. */
+  function codeOf(text: string): string | undefined {
+    const last = text.startsWith('data:') ? (text.trimEnd().split('\n\n').at(-1) ?? '').slice(6) : text;
+    return last.startsWith('{') ? JSON.parse(last).error?.code : undefined;
+  }
+
+  for (const { name, script, status, code, calls, stream } of table) {
+    it(`${name}: ${status} ${code ?? ''} after ${calls} ${calls === 1 ? 'call' : 'calls'}`, async () => {
+      upstream.script = script;
+      const answer = await ask(stream);
+      expect(answer.status).to.equal(status);
+      if (status !== 'cut') expect(codeOf(answer.text)).to.equal(code);
+      if (stream && status === 200 && code) expect(answer.text).not.to.include('[DONE]');
+      expect(answer.text).not.to.match(/10\.0\.0\.7|127\.0\.0\.1/);
+      if (status !== 'cut') expect(answer.headers.get('x-request-id')).to.match(/^req_/);
+      expect(upstream.requests).to.have.lengthOf(calls);
+      // every socket that did not answer properly is gone; at most one is kept for the next call
+      for (let i = 0; i < 100 && upstream.sockets > 1; i += 1) await sleep(5);
+      expect(upstream.sockets).to.be.at.most(1);
+      // the call has left its place to the next one
+      upstream.script = json(200, {});
+      expect((await ask()).status).to.equal(200);
+    });
+  }
+
+  it('compresses for a client that can read it is passed on as it came', async () => {
+    upstream.script = json(200, gzipSync(whole), { 'content-encoding': 'gzip' });
+    const answer = await ask(false, { 'accept-encoding': 'gzip' });
+    expect([answer.status, answer.text]).to.deep.equal([200, whole]);
+  });
+
+  it('never ends its body is cut off at the total limit, with the memory of one chunk', async () => {
+    upstream.script = async (res) => {
+      res.writeHead(200, jsonHeaders);
+      res.write('{"a":"');
+      const chunk = Buffer.alloc(64 * 1024, 'x');
+      while (!res.destroyed) {
+        if (!res.write(chunk)) await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    };
+    const started = performance.now();
+    const response = await fetch(`${server.baseUrl}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${callerKey}`, 'content-type': 'application/json' },
+      body: '{"model":"m","messages":[{"role":"user","content":"Hi"}]}',
+    });
+    let cut = false;
+    try {
+      for await (const _ of response.body as unknown as AsyncIterable<Uint8Array>) await sleep(1);
+    } catch {
+      cut = true;
+    }
+    expect(cut).to.equal(true);
+    expect(performance.now() - started).to.be.within(1_900, 10_000);
+  });
+
+  it('is a trickle is not cut off between its chunks', async () => {
+    upstream.script = chunks(['data: {"a":1}\n\n', 'data: {"a":2}\n\n', 'data: [DONE]\n\n'], {}, 150);
+    expect((await ask(true)).text).to.include('[DONE]');
+  });
+
+  it('fails again and again is left alone, and tried again after a rest', async () => {
+    upstream.script = json(500, { error: { code: 'theirs' } });
+    await ask();
+    await ask();
+    expect(upstream.requests.length).to.equal(5);
+    const left = await Promise.all(Array.from({ length: 20 }, () => ask()));
+    const kept = left.filter(({ status, text }) => status === 502 && codeOf(text) === 'upstream_unreachable');
+    // on a machine that is busy for a second, one may have been let through to try
+    expect(kept.length).to.be.at.least(18);
+    expect(upstream.requests.length).to.be.at.most(5 + 20 - kept.length);
+    upstream.script = json(200, Buffer.from(whole));
+    await sleep(1_600);
+    expect((await ask()).status).to.equal(200);
+  });
+});

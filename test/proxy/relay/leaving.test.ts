@@ -1,0 +1,196 @@
+import { request as httpRequest } from 'node:http';
+import { createServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { UsageRecord } from '../../../src/options/options.ts';
+import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
+import { hang, inTurn, json, type Script, ScriptedUpstream, stall } from '../../support/upstream.ts';
+
+const event = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n';
+const jsonHeaders = { 'content-type': 'application/json' };
+
+/** Writes as long as anybody takes it. */
+const flood: Script = (res) => {
+  res.writeHead(200, { 'content-type': 'text/event-stream' });
+  const more = (): void => {
+    while (!res.destroyed && res.write(event.repeat(1_000)));
+    if (!res.destroyed) res.once('drain', more);
+  };
+  more();
+};
+
+/** When a client leaves. */
+interface Phase {
+  name: string;
+  /** What the upstream does until then; made anew for every call. */
+  script: () => Script;
+  stream?: boolean;
+  /** Upstream calls until then. */
+  calls?: number;
+}
+
+/** The upstream is at work: it is told, and what it did is metered. */
+const working: Phase[] = [
+  { name: 'before the first byte', script: () => hang },
+  { name: 'before the first byte of a stream', script: () => hang, stream: true },
+  { name: 'between the events of a stream', script: () => stall(event), stream: true },
+  { name: 'inside an event', script: () => stall(event.slice(0, 20)), stream: true },
+  { name: 'while a stream is held back because nobody reads it', script: () => flood, stream: true },
+  { name: 'inside a short answer', script: () => stall('{"a":', jsonHeaders) },
+  { name: 'inside a long answer', script: () => stall(`{"a":"${'x'.repeat(400_000)}`, jsonHeaders) },
+  {
+    name: 'during the second try',
+    script: () => inTurn(json(429, {}, { 'retry-after-ms': '1' }), hang),
+    stream: true,
+    calls: 2,
+  },
+];
+
+/** The upstream has refused: nothing is metered. */
+const refused: Phase[] = [
+  { name: 'while a retry waits', script: () => json(429, {}, { 'retry-after-ms': '1900' }) },
+  {
+    name: 'while a retry of a stream waits, behind an error that never ends',
+    script: () => stall('{"error":', { ...jsonHeaders, 'retry-after-ms': '1900' }, 429),
+    stream: true,
+  },
+  { name: 'inside an error', script: () => stall('{"error":', jsonHeaders, 422) },
+];
+
+const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
+
+describe('a client that leaves a model call', () => {
+  let upstream: ScriptedUpstream;
+  let server: ModelServer;
+  let hook: () => Promise<undefined>;
+  /** When the gateway saw the client go, and when the call was over for those who had let it through. */
+  let left: number;
+  let settled: { at: number; how: string } | undefined;
+  let records: UsageRecord[];
+
+  beforeEach(async () => {
+    settled = undefined;
+    records = [];
+    hook = async () => undefined;
+    upstream = await ScriptedUpstream.start();
+    await start(upstream.baseUrl);
+  });
+
+  afterEach(async () => {
+    await server.close();
+    await upstream.close();
+  });
+
+  async function start(baseUrl: string): Promise<void> {
+    const settle = (how: string): void => {
+      settled = { at: performance.now(), how };
+    };
+    server = await startModelServer(
+      {
+        // a call that kept its place would refuse the next one
+        upstreams: [{ name: 'one', baseUrl, maxConcurrency: 1 }],
+        hooks: { onRequest: () => hook(), onUsage: (record) => void records.push(record) },
+        gates: [() => ({ closed: () => settle('closed'), dropped: () => settle('dropped') })],
+      },
+      [
+        (_req, res, next) => {
+          res.once('close', () => {
+            left = performance.now();
+          });
+          next();
+        },
+      ],
+    );
+  }
+
+  /** Makes a call, and leaves it when `until` has happened and the gateway is at rest. @returns milliseconds until it was over */
+  async function callAndLeave(stream: boolean, until: () => Promise<unknown>): Promise<number> {
+    settled = undefined;
+    const call = httpRequest(`${server.baseUrl}/chat/completions`, {
+      method: 'POST',
+      agent: false,
+      headers: { authorization: `Bearer ${callerKey}`, ...jsonHeaders },
+    });
+    call.on('error', () => {});
+    call.end(JSON.stringify({ model: 'm', stream, messages: [{ role: 'user', content: 'Hi' }] }));
+    await until();
+    await sleep(30);
+    expect(settled).to.equal(undefined);
+    call.destroy();
+    while (!settled) await sleep(1);
+    return (settled as { at: number }).at - left;
+  }
+
+  /** Leaves five calls in one phase. @returns the usual time until the gateway was done with one, and until the upstream knew */
+  async function leaveInPhase({ script, stream = false, calls = 1 }: Phase, how: 'closed' | 'dropped') {
+    const here: number[] = [];
+    const there: number[] = [];
+    for (let i = 0; i < 5; i += 1) {
+      upstream.script = script();
+      upstream.requests.length = 0;
+      here.push(await callAndLeave(stream, () => upstream.received(calls)));
+      expect(settled?.how).to.equal(how);
+      if (!(await upstream.last.closed)) there.push(performance.now() - left);
+      expect(upstream.requests).to.have.lengthOf(calls);
+    }
+    return { here: median(here), there: median(there) };
+  }
+
+  for (const phase of working) {
+    it(`${phase.name} aborts the upstream within 50 ms, and is metered`, async () => {
+      const { here, there } = await leaveInPhase(phase, 'closed');
+      expect(here).to.be.below(50);
+      expect(there).to.be.below(50);
+      expect(records.map(({ ending }) => ending)).to.deep.equal(Array(5).fill('client_left'));
+    });
+  }
+
+  for (const phase of refused) {
+    it(`${phase.name} ends the call within 50 ms, and owes nothing`, async () => {
+      const { here, there } = await leaveInPhase(phase, 'dropped');
+      expect(here).to.be.below(50);
+      // an error that had been answered in full leaves nothing to abort
+      if (!Number.isNaN(there)) expect(there).to.be.below(50);
+      expect(records).to.deep.equal([]);
+    });
+  }
+
+  it('while it is checked never reaches an upstream, and owes nothing', async () => {
+    let checked: () => void = () => {};
+    hook = () =>
+      new Promise((resolve) => {
+        checked = () => resolve(undefined);
+      });
+    const over = callAndLeave(false, () => sleep(20));
+    await sleep(100);
+    checked();
+    await over;
+    expect(settled?.how).to.equal('dropped');
+    expect([upstream.requests.length, upstream.connections, records.length]).to.deep.equal([0, 0, 0]);
+  });
+
+  it('while the connection is being made ends the call within 50 ms', async () => {
+    // takes connections and says nothing, so that a TLS handshake never ends
+    const sockets = new Set<Socket>();
+    const mute = createServer((socket) => sockets.add(socket.on('error', () => {})));
+    await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
+    try {
+      await server.close();
+      await start(`https://127.0.0.1:${(mute.address() as { port: number }).port}/v1`);
+      const times: number[] = [];
+      for (let i = 0; i < 5; i += 1) {
+        times.push(
+          await callAndLeave(false, async () => {
+            while (sockets.size <= i) await sleep(2);
+          }),
+        );
+      }
+      expect(median(times)).to.be.below(50);
+      expect([settled?.how, records.length]).to.deep.equal(['dropped', 0]);
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      mute.close();
+    }
+  });
+});

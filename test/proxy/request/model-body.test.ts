@@ -1,0 +1,140 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { bodyShape, foldCase } from '../../../src/http/body/json/body-shape.ts';
+import { JsonScan } from '../../../src/http/body/json/scan.ts';
+import { loadSpec } from '../../../src/openapi/spec.ts';
+import { bodyFor, readModelBody } from '../../../src/proxy/request/model-body.ts';
+
+const { schemas } = loadSpec().components;
+const chat = schemas.ChatCompletionRequest as { properties: object };
+const embedding = schemas.EmbeddingRequest as { properties: object };
+const shape = bodyShape(loadSpec(), { properties: { ...chat.properties, ...embedding.properties } });
+
+function readBytes(bytes: Buffer) {
+  const scan = new JsonScan(bytes, shape);
+  scan.run(bytes.length);
+  return readModelBody(bytes, scan.fields);
+}
+
+const read = (text: string) => readBytes(Buffer.from(text));
+const up = (text: string, model?: string, usage = true) => bodyFor(read(text), model, usage).toString();
+const duplicate = (text: string) => {
+  try {
+    read(text);
+  } catch (error) {
+    const { code, param } = error as { code: string; param: string };
+    return [code, param];
+  }
+  return 'accepted';
+};
+
+describe('the body of a model call', () => {
+  it('goes up byte for byte when nothing has to change', () => {
+    const text = ' {\n"seed" : 9007199254740993, "x":1,"x":2, "model":"m\\u00e9", "e":1e400,"u":"\\ud800" }\n';
+    expect(up(text)).to.equal(text);
+    expect(bodyFor(read(text), undefined, true).toString('latin1')).to.equal(Buffer.from(text).toString('latin1'));
+  });
+
+  it('goes up in pieces that share its memory when it is long and something has to change', () => {
+    const bytes = Buffer.from(`{"model":"fast","stream":true,"x":"${'words '.repeat(20_000)}"}`);
+    const pieces = bodyFor(readBytes(bytes), 'vendor/big', true) as Buffer[];
+    expect(Buffer.concat(pieces).toString()).to.equal(
+      bytes.toString().replace('{', '{"stream_options":{"include_usage":true},').replace('fast', 'vendor/big'),
+    );
+    const longest = pieces.reduce((a, b) => (a.length > b.length ? a : b));
+    expect(longest.length).to.be.above(100_000);
+    expect(longest.buffer).to.equal(bytes.buffer);
+  });
+
+  it('has the model replaced by the alias and nothing else', () => {
+    const text =
+      '{"messages":[{"content":"\\"model\\":\\"x\\"","model":"inner"}] , "model" : "fast" ,"seed":9007199254740993}';
+    expect(up(text, 'vendor/big-1')).to.equal(text.replace('"fast"', '"vendor/big-1"'));
+  });
+
+  it('is read the same however its keys are escaped', () => {
+    expect(read('{"mod\\u0065l":"a","str\\u0065am":true}')).to.include({ model: 'a', stream: true });
+  });
+
+  it('is refused when a key that is read stands there twice', () => {
+    expect(duplicate('{"model":"a","model":"b"}')).to.deep.equal(['duplicate_parameter', 'model']);
+    expect(duplicate('{"model":"a","\\u006dodel":"b"}')).to.deep.equal(['duplicate_parameter', 'model']);
+    expect(duplicate('{"model":"a","stream":true,"stre\\u0061m":false}')).to.deep.equal([
+      'duplicate_parameter',
+      'stream',
+    ]);
+    expect(duplicate('{"stream_options":{},"stream_options":{}}')).to.deep.equal([
+      'duplicate_parameter',
+      'stream_options',
+    ]);
+    expect(duplicate('{"encoding_format":"float","encoding_format":"base64"}')).to.deep.equal([
+      'duplicate_parameter',
+      'encoding_format',
+    ]);
+    expect(
+      duplicate('{"stream":true,"stream_options":{"include_usage":false,"include_us\\u0061ge":true}}'),
+    ).to.deep.equal(['duplicate_parameter', 'include_usage']);
+  });
+
+  it('may have other keys twice, and these inside other objects', () => {
+    expect(duplicate('{"model":"a","user":1,"user":2,"tools":[{"model":"b","stream":1}]}')).to.equal('accepted');
+  });
+
+  const asked: [string, string][] = [
+    ['{"stream":true}', '{"stream_options":{"include_usage":true},"stream":true}'],
+    ['{"stream":true,"stream_options":null}', '{"stream":true,"stream_options":{"include_usage":true}}'],
+    ['{"stream":true,"stream_options":{}}', '{"stream":true,"stream_options":{"include_usage":true}}'],
+    ['{"stream_options":{ "a":1},"stream":true}', '{"stream_options":{"include_usage":true, "a":1},"stream":true}'],
+    [
+      '{"stream":true,"stream_options":{"include_usage": false }}',
+      '{"stream":true,"stream_options":{"include_usage": true }}',
+    ],
+    [
+      '{"stream":true,"stream_options":{"include_usage":true}}',
+      '{"stream":true,"stream_options":{"include_usage":true}}',
+    ],
+    ['{"stream":false,"stream_options":{}}', '{"stream":false,"stream_options":{}}'],
+    ['{"stream":true,"stream_options":7}', '{"stream":true,"stream_options":7}'],
+    ['{"stream":"true"}', '{"stream":"true"}'],
+  ];
+  for (const [given, sent] of asked) {
+    it(`asks for usage: ${given} goes up as ${sent}`, () => {
+      expect(up(given)).to.equal(sent);
+      expect(up(given, undefined, false)).to.equal(given);
+    });
+  }
+
+  it('finds in any JSON object what JSON.parse finds', () => {
+    const key = fc.oneof(fc.constantFrom('model', 'stream', 'a"b', '\\', 'stream_options'), fc.string());
+    const isReadable = (name: string) =>
+      name !== '__proto__' && [undefined, name].includes(shape.folded.get(foldCase(name)));
+    const object = fc.dictionary(key.filter(isReadable), fc.jsonValue());
+    fc.assert(
+      fc.property(object, fc.constantFrom(undefined, 1, '\t'), (value, indent) => {
+        const found = read(JSON.stringify(value, null, indent));
+        expect(found.model).to.equal(typeof value.model === 'string' ? value.model : undefined);
+        expect(found.stream).to.equal(value.stream === true);
+      }),
+    );
+  });
+
+  it('may have strings of any length with escapes anywhere', () => {
+    for (const run of [0, 1, 254, 255, 256, 257, 258, 600]) {
+      for (const escaped of ['\\"', '\\\\', '\\\\\\"', '\\\\\\\\']) {
+        const text = `{"a":"${'x'.repeat(run)}${escaped}${'y'.repeat(run)}${escaped}","model":"m"}`;
+        expect(read(text).model, text).to.equal('m');
+      }
+    }
+  });
+
+  it('with a 10 MB image is read in no time', () => {
+    const text = `{"messages":[{"content":[{"image_url":{"url":"data:image/png;base64,${'A'.repeat(1e7)}"}}]}],"model":"m"}`;
+    const bytes = Buffer.from(text);
+    const times = Array.from({ length: 5 }, () => {
+      const start = performance.now();
+      expect(readBytes(bytes).model).to.equal('m');
+      return performance.now() - start;
+    });
+    expect(Math.min(...times)).to.be.below(50);
+  });
+});

@@ -1,0 +1,79 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { expect } from 'chai';
+import { readForm } from '../../../src/http/body/form/form.ts';
+import { bodyFor } from '../../../src/proxy/request/model-body.ts';
+import { readMultipartBody } from '../../../src/proxy/request/multipart-body.ts';
+
+const type = 'multipart/form-data; boundary=xYz';
+const part = (disposition: string, value: string, more = '') =>
+  `--xYz\r\nContent-Disposition: form-data; ${disposition}\r\nContent-Type: x/y\r\n${more}\r\n${value}\r\n`;
+const file = part('name="image"; filename="model"', 'PNG\r\n--xY\0\r\nname="model"\r\n\r\nnot me');
+const form = (...parts: string[]) => Buffer.from(`${parts.join('')}--xYz--\r\n`, 'latin1');
+const read = async (bytes: Buffer, contentType = type) => readMultipartBody(await readForm(bytes, contentType));
+
+async function refusal(bytes: Buffer, contentType = type): Promise<string> {
+  const error = await read(bytes, contentType).catch((thrown) => thrown);
+  expect(error).to.include({ code: 'invalid_form' });
+  return error.message;
+}
+
+describe('the form of an image edit', () => {
+  it('is read for its model and goes up byte for byte', async () => {
+    const bytes = form(file, part('name="model"', 'gpt-image-1'), part('name="stream"', 'true'));
+    const body = await read(bytes);
+    expect(body).to.include({ model: 'gpt-image-1', stream: true });
+    expect(bodyFor(body, 'gpt-image-1', true)).to.equal(bytes);
+  });
+
+  it('has the model replaced by the alias and nothing else', async () => {
+    const body = await read(form(part('name=model', 'fast'), file));
+    expect(bodyFor(body, 'big-1', true)).to.deep.equal(form(part('name=model', 'big-1'), file));
+  });
+
+  it('has the length of the part replaced with the model, where it is given', async () => {
+    const model = (name: string) => part('name="model"', name, `Content-Length: ${name.length}\r\n`);
+    const body = await read(form(model('fast'), file));
+    expect(body.model).to.equal('fast');
+    expect(bodyFor(body, 'a-longer-name', true).toString()).to.equal(form(model('a-longer-name'), file).toString());
+  });
+
+  it('is not kept in memory by what was read of it', async () => {
+    setFlagsFromString('--expose-gc');
+    const collectGarbage: () => void = runInNewContext('gc');
+    const readOnce = async () => {
+      const bytes = form(part('name="model"', 'fast'), file);
+      const body = await read(bytes);
+      body.bytes = Buffer.alloc(0);
+      return { body, bytes: new WeakRef(bytes) };
+    };
+    const { body, bytes } = await readOnce();
+    for (let i = 0; i < 10 && bytes.deref(); i += 1) {
+      await nextTurn();
+      collectGarbage();
+    }
+    expect(bytes.deref()).to.equal(undefined);
+    expect(body.writeModel('big-1')).to.equal('big-1');
+  });
+
+  it('may name no model', async () => {
+    expect((await read(form(file))).model).to.equal(undefined);
+    expect((await read(form())).model).to.equal(undefined);
+  });
+
+  it('may have its boundary quoted', async () => {
+    const quoted = 'multipart/form-data; charset=utf-8; boundary="xYz"';
+    expect((await read(form(part('name="model"', 'm')), quoted)).model).to.equal('m');
+  });
+
+  it('is refused without a boundary, when it breaks off, and with more parts than readers take', async () => {
+    expect(await refusal(form(file), 'multipart/form-data')).to.match(/boundary/);
+    expect(await refusal(Buffer.alloc(0))).to.match(/begin with its boundary/);
+    expect(await refusal(Buffer.from('--xYz\r\nbroken off'))).to.match(/head has no end/);
+    expect(await refusal(form(file).subarray(0, -8))).to.match(/end in its boundary/);
+    const parts = Array.from({ length: 1_000 }, (_, i) => part(`name="f${i}"`, ''));
+    expect((await readForm(form(...parts), type)).parts).to.have.lengthOf(1_000);
+    expect(await refusal(form(...parts, file))).to.match(/more than 1000 parts/);
+  });
+});

@@ -1,0 +1,67 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { modelMatcher } from '../../../src/proxy/routing/model-patterns.ts';
+
+/** Whether a text fits a pattern, from the definition alone: by all pairs of their beginnings. */
+function fits(pattern: string, text: string): boolean {
+  const ends = new Set([0]);
+  for (const char of pattern) {
+    const before = [...ends];
+    ends.clear();
+    for (const end of before) {
+      if (char !== '*') {
+        if (text[end] === char) ends.add(end + 1);
+        continue;
+      }
+      for (let next = end; next <= text.length; next += 1) ends.add(next);
+    }
+  }
+  return ends.has(text.length);
+}
+
+describe('a pattern for models', () => {
+  for (const [pattern, model, matches] of [
+    ['gpt-5', 'gpt-5', true],
+    ['gpt-5', 'gpt-50', false],
+    ['gpt-*', 'gpt-', true],
+    ['gpt-*', 'xgpt-5', false],
+    ['*-mini', 'gpt-5-mini', true],
+    ['*-mini', 'gpt-5-mini-2', false],
+    ['*gpt*mini*', 'openai/gpt-5-mini-2026', true],
+    ['*gpt*mini*', 'mini-gpt', false],
+    ['a*a', 'a', false],
+    ['a*a', 'aa', true],
+    ['ab*ba', 'aba', false],
+    ['*ab*ab', 'ab', false],
+    ['*', '', true],
+    ['**', 'a', true],
+    ['a**b', 'ab', true],
+    ['a.c', 'abc', false],
+    ['(a|b)+$', '(a|b)+$', true],
+    ['a*', 'a\nb', true],
+    ['[a-*]', '[a-z]', true],
+    ['Gpt*', 'gpt', false],
+    ['', '', true],
+  ] as const) {
+    it(`${JSON.stringify(pattern)} ${matches ? 'fits' : 'does not fit'} ${JSON.stringify(model)}`, () => {
+      expect(modelMatcher([pattern])(model)).to.equal(matches);
+    });
+  }
+
+  it('fits where one of several does, and nothing without any', () => {
+    expect(modelMatcher(['a', 'b*'])('bc')).to.equal(true);
+    expect(modelMatcher(['a', 'b*'])('c')).to.equal(false);
+    expect(modelMatcher([])('')).to.equal(false);
+  });
+
+  it('fits what its definition says', () => {
+    const letters = fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 12 });
+    const pattern = fc.string({ unit: fc.constantFrom('a', 'b', '*', '.'), maxLength: 8 });
+    fc.assert(
+      fc.property(pattern, letters, (given, text) => {
+        expect(modelMatcher([given])(text)).to.equal(fits(given, text));
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+});

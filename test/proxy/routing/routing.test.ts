@@ -1,0 +1,510 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { GatewayError } from '../../../src/errors.ts';
+import type { UpstreamOptions, UsageRecord } from '../../../src/options/options.ts';
+import type { ProxyDependencies } from '../../../src/proxy/proxy.ts';
+import { type Choosable, choose } from '../../../src/proxy/routing/choice.ts';
+import { modelMatcher } from '../../../src/proxy/routing/model-patterns.ts';
+import { askedWait, isRetryable, waitBefore } from '../../../src/proxy/routing/retry.ts';
+import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
+import { chunks, events, hang, inTurn, json, reset, ScriptedUpstream, stall } from '../../support/upstream.ts';
+
+/** Waits; the test's own time limit is the limit. */
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await sleep(10);
+}
+
+describe('the choice of an upstream', () => {
+  const one = (name: string, weight = 1, priority = 0, models = ['*']): Choosable & { name: string } => ({
+    name,
+    weight,
+    priority,
+    serves: modelMatcher(models),
+  });
+  const names = (chosen: { name: string }[]) => chosen.map(({ name }) => name).join(' ');
+
+  it('takes those that serve the model, by id or by pattern', () => {
+    const upstreams = [one('a', 1, 0, ['gpt-*']), one('b', 1, 1, ['gpt-5', 'x']), one('c', 1, 2, ['vendor/*:free'])];
+    expect(names(choose(upstreams, 'gpt-5', () => 0))).to.equal('a b');
+    expect(names(choose(upstreams, 'gpt-5-mini', () => 0))).to.equal('a');
+    expect(names(choose(upstreams, 'vendor/m.1:free', () => 0))).to.equal('c');
+    expect(names(choose(upstreams, 'vendor/m.1:paid', () => 0))).to.equal('');
+    expect(names(choose(upstreams, undefined, () => 0))).to.equal('a b c');
+  });
+
+  it('goes by priority first, then by weight', () => {
+    const upstreams = [one('late', 9, 1), one('small', 1), one('large', 3)];
+    expect(names(choose(upstreams, 'm', () => 0))).to.equal('small large late');
+    expect(names(choose(upstreams, 'm', () => 0.26))).to.equal('large small late');
+    let small = 0;
+    for (let i = 0; i < 1_000; i += 1) if (choose(upstreams, 'm', () => i / 1_000)[0]?.name === 'small') small += 1;
+    expect(small).to.equal(250);
+  });
+
+  it('asks an upstream of no weight last among its equals', () => {
+    for (const point of [0, 0.5, 0.999]) {
+      expect(names(choose([one('spare', 0), one('a'), one('b')], 'm', () => point)).endsWith('spare')).to.equal(true);
+    }
+  });
+});
+
+describe('the decision to try again', () => {
+  it('is made for connection errors, 408, 409, 429 and 5xx alone', () => {
+    for (const status of [408, 409, 429, 500, 502, 503, 504, 529])
+      expect(isRetryable({ status, headers: {} })).to.equal(true);
+    for (const status of [200, 302, 400, 401, 403, 404, 422])
+      expect(isRetryable({ status, headers: {} })).to.equal(false);
+    for (const code of ['connect_refused', 'reset', 'dns_failed', 'connect_timeout', 'tls_failed'] as const) {
+      expect(isRetryable({ code, reusedSocket: false }), code).to.equal(true);
+    }
+    for (const code of ['timeout', 'aborted', 'invalid_response', 'closed'] as const) {
+      expect(isRetryable({ code, reusedSocket: false }), code).to.equal(false);
+    }
+  });
+
+  it("follows the upstream's own word", () => {
+    expect(isRetryable({ status: 400, headers: { 'x-should-retry': 'true' } })).to.equal(true);
+    expect(isRetryable({ status: 503, headers: { 'x-should-retry': 'false' } })).to.equal(false);
+  });
+
+  it('waits as long as the upstream asks, else longer each time', () => {
+    const now = Date.parse('2026-01-01T00:00:00Z');
+    expect(askedWait({ 'retry-after-ms': '1500', 'retry-after': '9' }, now)).to.equal(1_500);
+    expect(askedWait({ 'retry-after': '2' }, now)).to.equal(2_000);
+    expect(askedWait({ 'retry-after': 'Thu, 01 Jan 2026 00:00:03 GMT' }, now)).to.equal(3_000);
+    expect(askedWait({ 'retry-after': 'soon' }, now)).to.equal(undefined);
+    expect([1, 2, 3].map((tries) => waitBefore({ status: 500, headers: {} }, tries, now, () => 1))).to.deep.equal([
+      100, 200, 400,
+    ]);
+    expect(waitBefore({ code: 'reset', reusedSocket: true }, 1, now, () => 1)).to.equal(0);
+  });
+});
+
+describe('model calls over several upstreams', () => {
+  let a: ScriptedUpstream;
+  let b: ScriptedUpstream;
+  let server: ModelServer | undefined;
+
+  beforeEach(async () => {
+    a = await ScriptedUpstream.start();
+    b = await ScriptedUpstream.start();
+  });
+
+  afterEach(async () => {
+    await server?.close();
+    server = undefined;
+    await a.close();
+    await b.close();
+  });
+
+  const start = async (
+    first: Partial<UpstreamOptions> = {},
+    second: Partial<UpstreamOptions> = {},
+    deps: Partial<ProxyDependencies> = {},
+  ) => {
+    server = await startModelServer({
+      upstreams: [
+        { name: 'a', baseUrl: a.baseUrl, ...first },
+        { name: 'b', baseUrl: b.baseUrl, priority: 1, ...second },
+      ],
+      exposeUpstream: true,
+      ...deps,
+    });
+    return server;
+  };
+
+  async function chat(model = 'm', extra: object = {}, headers: Record<string, string> = {}) {
+    const response = await fetch(`${server?.baseUrl}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${callerKey}`, 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hi' }], ...extra }),
+    });
+    const text = await response.text();
+    return { status: response.status, text, upstream: response.headers.get('x-gateway-upstream') };
+  }
+
+  it('go to the upstream that serves the model, under the name it has there', async () => {
+    a.script = json(200, { from: 'a' });
+    b.script = json(200, { from: 'b' });
+    await start({ models: ['gpt-*'] }, { models: ['claude'], aliases: { fast: 'vendor/small' } });
+    expect((await chat('gpt-5')).upstream).to.equal('a');
+    expect((await chat('fast')).upstream).to.equal('b');
+    expect(JSON.parse(b.last.body.toString()).model).to.equal('vendor/small');
+    const unknown = await chat('nobody/has-it');
+    expect(unknown.status).to.equal(404);
+    expect(JSON.parse(unknown.text).error).to.include({ code: 'model_not_found', param: 'model' });
+  });
+
+  it('fall back at once when one is down, limited or failing', async () => {
+    await start({}, {}, { retry: { maxWait: 0 } });
+    b.script = json(200, { from: 'b' });
+    for (const script of [
+      reset(),
+      ...[408, 409, 500].map((status) => json(status, {})),
+      json(429, {}, { 'retry-after': '60' }),
+    ]) {
+      a.script = script;
+      expect((await chat()).upstream).to.equal('b');
+    }
+  });
+
+  it('fall back at once when nobody listens', async () => {
+    const gone = await ScriptedUpstream.start();
+    const { baseUrl } = gone;
+    await gone.close();
+    await start({ baseUrl });
+    b.script = json(200, { from: 'b' });
+    expect((await chat()).upstream).to.equal('b');
+    expect((await chat('m', { stream: true })).upstream).to.equal('b');
+  });
+
+  it('come back to the upstream that is ready first, and not before it asked to be', async () => {
+    await start();
+    a.script = json(429, {}, { 'retry-after-ms': '1000' });
+    b.script = inTurn(json(500, {}), json(200, { from: 'b' }));
+    expect((await chat()).upstream).to.equal('b');
+    expect([a.requests.length, b.requests.length]).to.deep.equal([1, 2]);
+
+    const times: number[] = [];
+    a.script = (res, request) => {
+      times.push(performance.now());
+      const script = times.length === 1 ? json(429, {}, { 'retry-after-ms': '100' }) : json(200, { from: 'a' });
+      return script(res, request);
+    };
+    b.script = json(429, {}, { 'retry-after': '1' });
+    expect((await chat()).upstream).to.equal('a');
+    expect((times[1] ?? 0) - (times[0] ?? 0)).to.be.within(99, 900);
+  });
+
+  it('do not fall back once a byte has come, nor for what the caller did wrong', async () => {
+    await start();
+    b.script = json(200, { from: 'b' });
+    a.script = json(400, { error: { code: 'theirs' } });
+    expect([(await chat()).status, b.requests.length]).to.deep.equal([400, 0]);
+    a.script = reset('data: {"a":1}\n\n');
+    expect((await chat('m', { stream: true })).text).to.include('upstream_disconnected');
+    expect(b.requests).to.have.lengthOf(0);
+  });
+
+  it('leave a dead upstream alone after five failures, so that it costs nothing', async () => {
+    await start();
+    a.script = json(500, {});
+    b.script = json(200, { from: 'b' });
+    for (let i = 0; i < 12; i += 1) expect((await chat()).status).to.equal(200);
+    expect(a.requests).to.have.lengthOf(5);
+  });
+
+  it('keep retries a small part of all calls', async () => {
+    await start({ weight: 0 }, {}, { retry: { attempts: 3, maxWait: 10 } });
+    a.script = json(429, {});
+    b.script = json(429, { error: { code: 'busy' } });
+    for (let i = 0; i < 30; i += 1) await chat();
+    expect(a.requests.length + b.requests.length).to.be.within(30, 44);
+  });
+
+  it('end when the client leaves while a retry waits', async () => {
+    await start({ models: ['only-a'] }, { models: [] });
+    a.script = json(503, {}, { 'retry-after-ms': '1500' });
+    const abort = new AbortController();
+    const call = server
+      ?.client()
+      .chat.completions.create(
+        { model: 'only-a', messages: [{ role: 'user', content: 'Hi' }] },
+        { signal: abort.signal },
+      );
+    const failed = call?.then(
+      () => false,
+      () => true,
+    );
+    await a.received(1);
+    await sleep(50);
+    abort.abort();
+    expect(await failed).to.equal(true);
+    await sleep(1_600);
+    expect(a.requests).to.have.lengthOf(1);
+  });
+
+  it('say which upstream answered only when the host wants it', async () => {
+    a.script = json(200, {});
+    await start({}, {}, { exposeUpstream: false });
+    expect((await chat()).upstream).to.equal(null);
+  });
+
+  it("carry the upstream's own headers and those it may see", async () => {
+    a.script = json(200, {});
+    await start({ apiKey: 'k', headers: { 'X-Org': 'ours', 'User-Agent': 'gw' }, forwardHeaders: ['X-Trace'] });
+    await chat('m', {}, { 'x-trace': 't1', 'x-org': 'theirs', 'x-other': 'o' });
+    expect(a.last.headers).to.include({
+      'x-org': 'ours',
+      'user-agent': 'gw',
+      'x-trace': 't1',
+      authorization: 'Bearer k',
+    });
+    expect(a.last.headers).not.to.have.property('x-other');
+  });
+
+  describe('and the list of models', () => {
+    const list = (...ids: string[]) =>
+      json(200, {
+        object: 'list',
+        data: ids.map((id) => ({ id, object: 'model', created: 7, owned_by: 'vendor', context: 8_000 })),
+      });
+
+    it('is merged, filtered to what is served, with aliases', async () => {
+      a.script = list('gpt-5', 'whisper', 'both');
+      b.script = list('both', 'meta/llama');
+      await start({ models: ['gpt-*', 'both', 'hidden'], aliases: { fast: 'gpt-5' } });
+      const models = (await server?.client().models.list())?.data ?? [];
+      expect(models.map(({ id }) => id)).to.deep.equal(['gpt-5', 'both', 'hidden', 'fast', 'meta/llama']);
+      expect(models[0]).to.include({ owned_by: 'vendor', context: 8_000 });
+      expect(models[3]).to.include({ owned_by: 'vendor', context: 8_000 });
+    });
+
+    it('is kept for a while, and asked for once by many', async () => {
+      a.script = list('x');
+      b.script = list('y');
+      await start({}, {}, { modelListLifetime: 500 });
+      await Promise.all(Array.from({ length: 10 }, () => server?.client().models.list()));
+      expect([a.requests.length, b.requests.length]).to.deep.equal([1, 1]);
+      await sleep(520);
+      await server?.client().models.list();
+      await until(() => a.requests.length === 2);
+    });
+
+    it('is given at once, as it was, while an upstream hangs that is asked for it anew', async () => {
+      a.script = list('x');
+      b.script = list('y');
+      await start({}, {}, { modelListLifetime: 0 });
+      await server?.client().models.list();
+      b.script = hang;
+      const started = performance.now();
+      for (let i = 0; i < 3; i++) {
+        expect((await server?.client().models.list())?.data.map(({ id }) => id)).to.deep.equal(['x', 'y']);
+      }
+      expect(performance.now() - started).to.be.below(3_000);
+      expect([a.requests.length, b.requests.length]).to.deep.equal([2, 2]);
+    });
+
+    it('leaves a dead upstream out, and is a 502 when all are dead', async () => {
+      const warnings: unknown[] = [];
+      const logger = { info() {}, error() {}, warn: (_message: string, fields?: object) => warnings.push(fields) };
+      a.script = json(500, {});
+      b.script = list('y');
+      await start({}, {}, { modelListLifetime: 0, logger });
+      expect((await server?.client().models.list())?.data.map(({ id }) => id)).to.deep.equal(['y']);
+      expect(warnings).to.deep.equal([{ upstream: 'a', code: 'invalid_response' }]);
+      b.script = reset();
+      const ask = () => fetch(`${server?.baseUrl}/models`, { headers: { authorization: `Bearer ${callerKey}` } });
+      await until(async () => (await ask()).status === 502);
+    });
+
+    it('gives one model by its id, with slashes raw or encoded, and 404 for another', async () => {
+      a.script = list('meta/llama-4/scout');
+      await start({}, { models: [] });
+      const get = async (path: string) => {
+        const response = await fetch(`${server?.baseUrl}/models/${path}`, {
+          headers: { authorization: `Bearer ${callerKey}` },
+        });
+        return [response.status, ((await response.json()) as { id?: string }).id];
+      };
+      expect(await get('meta/llama-4/scout')).to.deep.equal([200, 'meta/llama-4/scout']);
+      expect(await get('meta%2Fllama-4%2Fscout')).to.deep.equal([200, 'meta/llama-4/scout']);
+      expect((await get('other'))[0]).to.equal(404);
+    });
+  });
+
+  describe('are metered', () => {
+    const usage = { prompt_tokens: 3, completion_tokens: 5, total_tokens: 8 };
+    let records: UsageRecord[];
+
+    const metered = async (first: Partial<UpstreamOptions> = {}) => {
+      records = [];
+      await start(first, {}, { hooks: { onUsage: (record) => void records.push(record) } });
+    };
+    const recorded = async () => {
+      for (let i = 0; i < 200 && records.length === 0; i += 1) await sleep(2);
+      return records[0];
+    };
+
+    it('exactly, from what the upstream reports', async () => {
+      await metered();
+      a.script = json(200, { choices: [], usage });
+      await chat('gpt-x');
+      expect(await recorded()).to.include({
+        userId: 'usr_1',
+        keyId: null,
+        endpoint: '/chat/completions',
+        model: 'gpt-x',
+        upstream: 'a',
+        inputTokens: 3,
+        outputTokens: 5,
+        images: 0,
+        estimated: false,
+        ending: 'complete',
+      });
+    });
+
+    it('with the time to the first byte and to the end', async () => {
+      await metered();
+      a.script = async (res) => {
+        await sleep(60);
+        res.writeHead(200, { 'content-type': 'text/event-stream' });
+        res.write('data: {"choices":[{}]}\n\n');
+        await sleep(60);
+        res.end('data: [DONE]\n\n');
+      };
+      await chat('m', { stream: true });
+      const { firstByteMs = 0, durationMs = 0 } = (await recorded()) ?? {};
+      expect(firstByteMs).to.be.at.least(59);
+      expect(durationMs - firstByteMs).to.be.at.least(50);
+    });
+
+    it('exactly for a stream, though the caller never sees the usage', async () => {
+      await metered();
+      a.script = events([
+        { choices: [{ delta: { content: 'a' } }], usage: null },
+        { choices: [], usage },
+      ]);
+      expect((await chat('m', { stream: true })).text).not.to.include('prompt_tokens');
+      expect(await recorded()).to.include({ inputTokens: 3, outputTokens: 5, estimated: false, ending: 'complete' });
+    });
+
+    it('by an estimate when the upstream says nothing', async () => {
+      await metered({ includeUsage: false });
+      a.script = events([{ choices: [{}] }, { choices: [{}] }]);
+      await chat('m', { stream: true });
+      const record = await recorded();
+      expect(record).to.include({ outputTokens: 3, estimated: true, ending: 'complete' });
+      expect(record?.inputTokens).to.be.above(10);
+    });
+
+    it('by an estimate when the client leaves early', async () => {
+      await metered();
+      a.script = stall('data: {"choices":[{}]}\n\ndata: {"choices":[{}]}\n\n');
+      const abort = new AbortController();
+      const stream = await server
+        ?.client()
+        .chat.completions.create(
+          { model: 'm', messages: [{ role: 'user', content: 'Hi' }], stream: true },
+          { signal: abort.signal },
+        );
+      for await (const _ of stream ?? []) abort.abort();
+      expect(await recorded()).to.include({ outputTokens: 2, estimated: true, ending: 'client_left' });
+    });
+
+    it('by an estimate when the client leaves before the first byte', async () => {
+      await metered();
+      a.script = hang;
+      const abort = new AbortController();
+      const request = { model: 'm', messages: [{ role: 'user' as const, content: 'Hi' }] };
+      const call = server?.client().chat.completions.create(request, { signal: abort.signal });
+      await Promise.all([call?.catch(() => {}), a.received(1).then(() => abort.abort())]);
+      const record = await recorded();
+      expect(record).to.include({ outputTokens: 0, estimated: true, ending: 'client_left', upstream: 'a' });
+      expect(record?.inputTokens).to.be.above(10);
+    });
+
+    it('by an estimate when the upstream breaks off', async () => {
+      await metered();
+      a.script = reset('data: {"choices":[{}]}\n\n');
+      await chat('m', { stream: true });
+      expect(await recorded()).to.include({ outputTokens: 1, estimated: true, ending: 'upstream_failed' });
+    });
+
+    it('by the images there are', async () => {
+      await metered();
+      a.script = json(200, { created: 1, data: [{ b64_json: 'AA' }, { b64_json: 'BB' }] });
+      await server?.client().images.generate({ model: 'm', prompt: 'two' });
+      expect(await recorded()).to.include({ images: 2, outputTokens: 0, estimated: false });
+    });
+
+    it('by the images of a stream', async () => {
+      await metered();
+      const frame = (type: string) => `event: ${type}\ndata: {"type":"${type}","b64_json":"AA"}\n\n`;
+      a.script = chunks([frame('image_generation.partial_image'), frame('image_generation.completed')]);
+      const stream = await server?.client().images.generate({ model: 'm', prompt: 'one', stream: true });
+      for await (const _ of stream ?? []);
+      expect(await recorded()).to.include({ images: 1, outputTokens: 0, estimated: false });
+    });
+
+    it('not at all when they were not answered', async () => {
+      await metered();
+      a.script = json(400, {});
+      await chat();
+      b.script = reset();
+      a.script = reset();
+      await chat();
+      await sleep(20);
+      expect(records).to.have.lengthOf(0);
+    });
+  });
+
+  describe('show themselves to the host', () => {
+    it('who may refuse a call or have another model called', async () => {
+      a.script = json(200, {});
+      const seen: unknown[] = [];
+      await start(
+        {},
+        {},
+        {
+          hooks: {
+            onRequest: ({ model, stream, endpoint, principal }) => {
+              seen.push([model, stream, endpoint, principal.userId]);
+              if (model === 'forbidden') throw new GatewayError('model_not_found', 'Not for you', { param: 'model' });
+              return model === 'old' ? { model: 'new' } : undefined;
+            },
+          },
+        },
+      );
+      const refused = await chat('forbidden');
+      expect([refused.status, JSON.parse(refused.text).error.message]).to.deep.equal([404, 'Not for you']);
+      await chat('old', { stream: true });
+      expect(JSON.parse(a.last.body.toString()).model).to.equal('new');
+      expect(seen).to.deep.equal([
+        ['forbidden', false, '/chat/completions', 'usr_1'],
+        ['old', true, '/chat/completions', 'usr_1'],
+      ]);
+    });
+
+    it('whose failing hooks break no relay, and are not silent', async () => {
+      a.script = json(200, { ok: true });
+      const errors: string[] = [];
+      const logger = { info() {}, warn() {}, error: (message: string) => void errors.push(message) };
+      const fail = () => Promise.reject(new Error('broken'));
+      await start(
+        {},
+        {},
+        {
+          logger,
+          hooks: {
+            onResponse: fail,
+            onUsage: () => {
+              throw new Error('broken');
+            },
+          },
+        },
+      );
+      expect((await chat()).text).to.equal('{"ok":true}');
+      await sleep(10);
+      expect(errors).to.have.members(["the host's onResponse failed", "the host's onUsage failed"]);
+    });
+
+    it('whose failing onRequest is an internal error, for a call nobody checked must not go out', async () => {
+      a.script = json(200, {});
+      await start({}, {}, { hooks: { onRequest: () => Promise.reject(new Error('broken')) } });
+      expect((await chat()).status).to.equal(500);
+      expect(a.requests).to.have.lengthOf(0);
+    });
+  });
+
+  it('end when the gateway closes, streams with an error event', async () => {
+    a.script = stall('data: {"a":1}\n\n');
+    await start();
+    const call = chat('m', { stream: true });
+    await a.received(1);
+    await sleep(30);
+    await server?.proxy.close();
+    expect((await call).text).to.include('shutting_down');
+    a.script = hang;
+  });
+});

@@ -1,0 +1,130 @@
+import { randomBytes } from 'node:crypto';
+import { expect } from 'chai';
+import { createModelGateway } from '../../../src/index.ts';
+import { createSealer } from '../../../src/webhooks/secrets/sealing.ts';
+import { watchedDatabase } from '../../support/commands.ts';
+import { loopbackOptions } from '../../support/gateway.ts';
+import { valid, webhookService } from '../support.ts';
+
+const keyOf = (id: string) => `${id}:${randomBytes(32).toString('base64')}`;
+const [k1, k2, k3] = [keyOf('k1'), keyOf('k2'), keyOf('k3')];
+
+describe('secrets under more than one key', () => {
+  let database: Awaited<ReturnType<typeof watchedDatabase>>;
+
+  beforeEach(async () => {
+    database = await watchedDatabase();
+  });
+  afterEach(() => database.drop());
+
+  const serviceWith = (...keys: string[]) => webhookService(database.connection, { sealer: createSealer(keys) });
+  const stored = () => database.connection.collection('gateway_webhooks').find().sort({ _id: 1 }).toArray();
+  const startWith = (...secretKeys: string[]) =>
+    createModelGateway({ mongo: database.connection, secretKeys, ...loopbackOptions });
+
+  it('are sealed by the first and opened by all', async () => {
+    const { service: before } = await serviceWith(k1);
+    const { id } = await before.create('usr_1', valid);
+    const { service } = await serviceWith(k2, k1);
+    expect((await service.forDelivery(id))?.secret).to.equal(valid.secret);
+    await service.rotateSecret('usr_1', id, { secret: 'another secret' });
+    const [webhook] = await stored();
+    expect(webhook).to.deep.include({ sealedWith: ['k2'] });
+    expect(webhook?.rotation.previousSecret).to.match(/^v1\.k2\./);
+  });
+
+  it('are all sealed with the newest by resealing, in batches, and open with it alone afterwards', async () => {
+    const { service: before } = await serviceWith(k1);
+    const ids: string[] = [];
+    for (let i = 0; i < 230; i += 1) {
+      const userId = `usr_${i % 10}`;
+      const { id } = await before.create(userId, { ...valid, secret: `the secret of number ${i}` });
+      ids.push(id);
+      if (i % 7 === 0) await before.rotateSecret(userId, id, { secret: `the new secret of number ${i}` });
+    }
+
+    const { service } = await serviceWith(k2, k1);
+    expect(await service.reseal()).to.deep.equal({ resealed: 230, unreadable: [] });
+    expect(new Set((await stored()).flatMap(({ sealedWith }) => sealedWith))).to.deep.equal(new Set(['k2']));
+
+    const { service: after } = await serviceWith(k2);
+    for (const [i, id] of ids.entries()) {
+      const { secret, rotation } = (await after.forDelivery(id)) ?? {};
+      const first = `the secret of number ${i}`;
+      expect([secret, rotation?.previousSecret]).to.deep.equal(
+        i % 7 === 0 ? [`the new secret of number ${i}`, first] : [first, undefined],
+      );
+    }
+    expect(await after.reseal(), 'a second time').to.deep.equal({ resealed: 0, unreadable: [] });
+  });
+
+  it('keep what is changed while they are resealed', async () => {
+    // every gateway knows the new key before any seals with it, as the README has it
+    const { service: before } = await serviceWith(k1, k2);
+    const { service } = await serviceWith(k2, k1);
+    const ids = await Promise.all(Array.from({ length: 40 }, async () => (await before.create('usr_1', valid)).id));
+    const rotations = ids.map((id) => before.rotateSecret('usr_1', id, { secret: 'changed meanwhile' }));
+    const [results] = await Promise.all([Promise.all([service.reseal(), service.reseal()]), ...rotations]);
+    expect(results.flatMap(({ unreadable }) => unreadable)).to.deep.equal([]);
+    await service.reseal();
+    const { service: after } = await serviceWith(k2);
+    for (const id of ids) {
+      const { secret, rotation } = (await after.forDelivery(id)) ?? {};
+      expect([secret, rotation?.previousSecret]).to.deep.equal(['changed meanwhile', valid.secret]);
+    }
+  });
+
+  it('lose the previous one when it has ended, and with it the need for its key', async () => {
+    const { service: before, webhooks } = await serviceWith(k1);
+    const { id } = await before.create('usr_1', valid);
+    const { service } = await serviceWith(k2, k1);
+    await service.rotateSecret('usr_1', id, { secret: 'the newer secret' });
+    await webhooks.collection.updateOne({ _id: id as never }, { $set: { 'rotation.endsAt': new Date(0) } });
+    await service.reseal();
+    const [webhook] = await stored();
+    expect(webhook)
+      .to.deep.include({ sealedWith: ['k2'] })
+      .and.not.have.property('rotation');
+  });
+
+  it('that were altered are named and left, and the others are resealed', async () => {
+    const { service: before, webhooks } = await serviceWith(k1);
+    const { id: broken } = await before.create('usr_1', valid);
+    const { id: sound } = await before.create('usr_1', valid);
+    const altered = { secret: createSealer([keyOf('k1')]).seal('another', 'elsewhere') };
+    await webhooks.collection.updateOne({ _id: broken as never }, { $set: altered });
+    const { service } = await serviceWith(k2, k1);
+    expect(await service.reseal()).to.deep.equal({ resealed: 1, unreadable: [broken] });
+    expect((await service.forDelivery(sound))?.secret).to.equal(valid.secret);
+  });
+
+  it('stop a gateway from starting while a key is missing, which it names without showing one', async () => {
+    const { service: first } = await serviceWith(k1);
+    await first.create('usr_1', valid);
+    const { service: second } = await serviceWith(k2);
+    for (let i = 0; i < 3; i += 1) await second.create('usr_1', valid);
+
+    const error = await startWith(k3).catch((e) => e);
+    expect(error).to.include({ code: 'invalid_options', param: 'secretKeys' });
+    expect(error.message).to.include("'k1'").and.include("'k2'").and.not.include("'k3'");
+    for (const key of [k1, k2, k3]) expect(error.message).to.not.include(key.slice(3));
+
+    const half = await startWith(k3, k1).catch((e) => e);
+    expect(half.message).to.include("'k2'").and.not.include("'k1'");
+    const gateway = await startWith(k3, k2, k1);
+    expect(await gateway.webhooks.reseal()).to.deep.equal({ resealed: 4, unreadable: [] });
+    await gateway.close();
+    await (await startWith(k3)).close();
+  });
+
+  it('are found by index, however many there are', async () => {
+    const { service, webhooks } = await serviceWith(k1);
+    for (let i = 0; i < 30; i += 1) await service.create('usr_1', valid);
+    const plan = await webhooks.collection
+      .find({ sealedWith: { $elemMatch: { $nin: ['k1'] } } })
+      .explain('executionStats');
+    const { totalDocsExamined, totalKeysExamined } = plan.executionStats;
+    expect(totalDocsExamined).to.equal(0);
+    expect(totalKeysExamined).to.be.lessThan(3);
+  });
+});

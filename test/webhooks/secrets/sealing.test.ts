@@ -1,0 +1,121 @@
+import { randomBytes } from 'node:crypto';
+import { inspect } from 'node:util';
+import { expect } from 'chai';
+import { GatewayError } from '../../../src/errors.ts';
+import { createSealer } from '../../../src/webhooks/secrets/sealing.ts';
+
+const bytes = () => randomBytes(32).toString('base64');
+const place = 'gateway_webhooks:wh_1:secret';
+
+function thrownBy(action: () => unknown): GatewayError {
+  try {
+    action();
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+describe('a sealed secret', () => {
+  const sealer = createSealer([`k1:${bytes()}`]);
+  const sealed = sealer.seal('whsec_ä€𝄞', place);
+
+  it('opens to what was sealed', () => {
+    expect(sealer.open(sealed, place)).to.equal('whsec_ä€𝄞');
+    expect(sealer.open(sealer.seal('', place), place)).to.equal('');
+  });
+
+  it('is v1, the key, and an initialisation vector, text and tag that nobody reads', () => {
+    expect(sealed).to.match(/^v1\.k1\.[\w-]{16}\.[\w-]+\.[\w-]{22}$/);
+    expect(sealer.seal('whsec_ä€𝄞', place)).to.not.equal(sealed);
+  });
+
+  it('opens in the place that it was sealed for, and nowhere else', () => {
+    for (const other of [
+      'gateway_webhooks:wh_2:secret',
+      'other_webhooks:wh_1:secret',
+      'gateway_webhooks:wh_1:url',
+      '',
+    ]) {
+      expect(thrownBy(() => sealer.open(sealed, other)).code).to.equal('secret_unreadable');
+    }
+  });
+
+  it('does not open when any part of it was altered', () => {
+    const parts = sealed.split('.');
+    for (const i of [2, 3, 4]) {
+      const part = parts[i] as string;
+      const altered = parts.with(i, (part.startsWith('A') ? 'B' : 'A') + part.slice(1)).join('.');
+      expect(thrownBy(() => sealer.open(altered, place)).code, `part ${i}`).to.equal('secret_unreadable');
+    }
+  });
+
+  const noSealedTexts = ['', 'plain', 'v1.k1', 'v1.k1...', `v2${sealed.slice(2)}`, `${sealed}.x`, sealed.slice(0, -4)];
+  for (const text of noSealedTexts) {
+    it(`is not '${text.slice(0, 12)}' of ${text.length} characters`, () => {
+      expect(thrownBy(() => sealer.open(text, place)).code).to.equal('secret_unreadable');
+    });
+  }
+
+  it('tells which key sealed it, and a missing one by name', () => {
+    expect(sealer.keyIdOf(sealed)).to.equal('k1');
+    expect(thrownBy(() => sealer.keyIdOf('plain')).code).to.equal('secret_unreadable');
+    const error = thrownBy(() => createSealer([`k2:${bytes()}`]).open(sealed, place));
+    expect(error.code).to.equal('secret_unreadable');
+    expect(error.message).to.include("'k1'").and.include('secretKeys');
+  });
+
+  it('does not open with another key of the same name', () => {
+    expect(thrownBy(() => createSealer([`k1:${bytes()}`]).open(sealed, place)).code).to.equal('secret_unreadable');
+  });
+});
+
+describe('a ring of secret keys', () => {
+  it('seals with the first key and opens with all', () => {
+    const old = `k1:${bytes()}`;
+    const sealedLongAgo = createSealer([old]).seal('secret', place);
+    const ring = createSealer([`k2:${bytes()}`, old]);
+    expect(ring.newestKeyId).to.equal('k2');
+    expect(ring.keyIdOf(ring.seal('secret', place))).to.equal('k2');
+    expect(ring.open(sealedLongAgo, place)).to.equal('secret');
+  });
+
+  it('takes keys in base64url and without padding', () => {
+    const raw = Buffer.alloc(32, 0xfb);
+    const sealed = createSealer([`k1:${raw.toString('base64')}`]).seal('secret', place);
+    expect(createSealer([`k1:${raw.toString('base64url')}`]).open(sealed, place)).to.equal('secret');
+  });
+
+  const good = `k1:${bytes()}`;
+  const wrong: [what: string, entry: unknown][] = [
+    ['without an id', bytes()],
+    ['with an empty id', `:${bytes()}`],
+    ['with a dot in its id', `k.1:${bytes()}`],
+    ['with an id too long', `${'k'.repeat(33)}:${bytes()}`],
+    ['of 16 bytes', `k2:${randomBytes(16).toString('base64')}`],
+    ['of 33 bytes', `k2:${randomBytes(33).toString('base64')}`],
+    ['that is not base64', `k2:${'!'.repeat(44)}`],
+    ['with a line break', `k2:${bytes()}\n`],
+    ['with the id of another', `k1:${bytes()}`],
+    ['that is no text', { $ne: null }],
+    ['that is missing', undefined],
+  ];
+  for (const [what, entry] of wrong) {
+    it(`refuses a key ${what} by its place, without showing it`, () => {
+      const error = thrownBy(() => createSealer([good, entry as string]));
+      expect(error).to.include({ code: 'invalid_options', param: 'secretKeys[1]' });
+      const key = String(entry).split(':').at(-1) as string;
+      if (key.length > 20) expect(error.message).to.not.include(key.slice(0, 20));
+    });
+  }
+
+  it('must not be empty', () => {
+    expect(thrownBy(() => createSealer([]))).to.include({ code: 'invalid_options', param: 'secretKeys' });
+  });
+
+  it('shows no key when it is printed', () => {
+    const raw = bytes();
+    expect(inspect(createSealer([`k1:${raw}`]), { depth: 9, showHidden: true })).to.not.include(raw.slice(0, 20));
+  });
+});
