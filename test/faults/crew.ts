@@ -6,7 +6,7 @@ import type { CompiledWorker } from './compile.ts';
 import type { Crash } from './crash-points.ts';
 import type { Reading } from './flatness.ts';
 import type { ReadingMessage } from './readings.ts';
-import type { PublishReply, PublishRequest, ReadyMessage, WorkerConfig } from './worker.ts';
+import type { DisarmedMessage, PublishReply, PublishRequest, ReadyMessage, WorkerConfig } from './worker.ts';
 
 /** How a worker differs from the others. */
 export interface Peculiarity {
@@ -90,7 +90,11 @@ export function createCrew(
     });
     const member: Member = { child, waiting: new Map(), isArmed: false };
     members.add(member);
-    child.on('message', (message: PublishReply | ReadyMessage | ReadingMessage) => {
+    child.on('message', (message: PublishReply | ReadyMessage | ReadingMessage | DisarmedMessage) => {
+      if ('disarmed' in message) {
+        member.isArmed = false;
+        return;
+      }
       if ('reading' in message) {
         readings.set(message.reading.pid, message.reading);
         return;
@@ -166,10 +170,14 @@ export function createCrew(
         await sleep(20);
       }
     },
-    /** It dies and stops nowhere any more. */
-    disarm(child: ChildProcess) {
-      if (child.connected) child.send({ crash: null } satisfies Control);
-      for (const member of members) if (member.child === child) member.isArmed = false;
+    /** Wakes it; resolves when it dies and stops nowhere any more. It may have stopped before it read that it is not to. */
+    async disarm(child: ChildProcess) {
+      const member = [...members].find((one) => one.child === child);
+      if (child.connected) child.send({ crash: null } satisfies Control, () => {});
+      while (member?.isArmed && members.has(member)) {
+        child.kill('SIGCONT');
+        await sleep(20);
+      }
     },
     /** Every worker from now on is like one of these, in turn. */
     becomes(...peculiarities: Peculiarity[]) {

@@ -52,9 +52,8 @@ async function stopInFirstAttempt(scene: Scene): Promise<void> {
     await until(await taking(scene), 'another worker takes the event');
     // before and after others have made the attempts again
     await sleep(random.below(500));
-    worker.kill('SIGCONT');
+    await crew.disarm(worker);
   });
-  crew.disarm(worker);
 }
 
 /** Stops each worker when it takes an event that was left; resolves with whether two were stopped, which then take it at once. */
@@ -77,10 +76,7 @@ async function meet({ crew, disturbances }: Scene): Promise<boolean> {
     const states = await Promise.all(armed.map(isStopped));
     stopped = armed.filter((_, i) => states[i]);
   }
-  for (const worker of armed) {
-    worker.kill('SIGCONT');
-    crew.disarm(worker);
-  }
+  await Promise.all(armed.map(crew.disarm));
   wake();
   await Promise.all(stops);
   return stopped.length >= 2;

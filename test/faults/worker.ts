@@ -35,6 +35,11 @@ export interface ReadyMessage {
   readonly url: string;
 }
 
+/** What it says when it was told to die and stop nowhere any more. */
+export interface DisarmedMessage {
+  readonly disarmed: true;
+}
+
 const config = JSON.parse(process.env.PROCESS_CONFIG ?? '{}') as WorkerConfig;
 const { createModelGateway, GatewayError, hardenServer } = (await import(
   config.entry
@@ -62,7 +67,10 @@ const arm = (crash: Control['crash']) => {
 };
 
 process.on('message', async (message: PublishRequest | Control) => {
-  if ('crash' in message) arm(message.crash);
+  if ('crash' in message) {
+    arm(message.crash);
+    if (!message.crash) process.send?.({ disarmed: true } satisfies DisarmedMessage);
+  }
   // others listen for that
   if (!('serial' in message)) return;
   const { serial, idempotencyKey, data } = message;

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect } from 'chai';
 import { createAuthority, selfSigned } from '../../support/certificates.ts';
+import { heldMemory } from '../../support/held-memory.ts';
 import { startNameServer } from '../../support/name-server.ts';
 import { startRawReceiver } from '../../support/raw-receiver.ts';
 import { type DeliveryPath, openDeliveryPath } from './delivery-path.ts';
@@ -14,20 +13,6 @@ const deadline = 400;
 /** What a busy machine may add to a deadline. Milliseconds. */
 const slack = 5_000;
 const memoryLimit = 50 * 1024 * 1024;
-
-setFlagsFromString('--expose-gc');
-const collectGarbage: () => void = runInNewContext('gc');
-
-/** Bytes held by the process: by JavaScript, and by buffers. */
-async function held(): Promise<number> {
-  for (let i = 0; i < 3; i += 1) {
-    collectGarbage();
-    // buffers are given back some turns after their owners
-    await new Promise(setImmediate);
-  }
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
-}
 
 describe('A receiver that misbehaves', () => {
   const authority = createAuthority();
@@ -90,12 +75,12 @@ describe('A receiver that misbehaves', () => {
   });
 
   it('keeps less than 50 MB of memory, all of them together', async () => {
-    const before = await held();
+    const before = await heldMemory();
     let most = 0;
     const watching = new AbortController();
     const watched = (async () => {
       while (!watching.signal.aborted) {
-        most = Math.max(most, await held());
+        most = Math.max(most, await heldMemory());
         await sleep(50);
       }
     })();
