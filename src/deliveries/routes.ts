@@ -1,5 +1,5 @@
 import type { components } from '../api.d.ts';
-import type { Call, OperationTable, Reply } from '../http/operation.ts';
+import type { ApiRequest, OperationTable, Reply } from '../http/operation.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
 import { type DeliverySurroundings, toDetailsBody, toSummaryBody } from './body.ts';
 import type { DeliveryHistory, DeliveryPage, ShownDelivery } from './history.ts';
@@ -18,7 +18,7 @@ export interface DeliveryRoutesDeps {
   readonly sendTest: SendTest;
 }
 
-function toPage(query: Call['query']): DeliveryPage {
+function toPage(query: ApiRequest['query']): DeliveryPage {
   const { webhook_id, event_id, type, state, since, until, limit, after } = query;
   return {
     ...(webhook_id !== undefined && { webhookId: String(webhook_id) }),
@@ -65,7 +65,7 @@ export function deliveryOperations(deps: DeliveryRoutesDeps): OperationTable {
     },
     testWebhook: {
       databaseWait: null,
-      async handle({ principal, params: { id = '' }, body }: Call<Schemas['WebhookTest']>) {
+      async handle({ principal, params: { id = '' }, body }: ApiRequest<Schemas['WebhookTest']>) {
         const budget = deps.budget();
         return answer(await deps.sendTest(principal.userId, id, body.type, budget), budget);
       },

@@ -1,5 +1,5 @@
 import type { components } from '../api.d.ts';
-import type { Call, OperationTable } from '../http/operation.ts';
+import type { ApiRequest, OperationTable } from '../http/operation.ts';
 import type { Catalogue } from './catalogue/catalogue.ts';
 import type { EventHistory, EventState, PastEvent } from './history.ts';
 import type { EventService } from './service.ts';
@@ -21,7 +21,7 @@ export function eventOperations({ publish, history, catalogue }: EventRoutesDeps
   return {
     publishEvent: {
       databaseWait: null,
-      async handle({ body, headers }: Call<Schemas['EventPublish']>) {
+      async handle({ body, headers }: ApiRequest<Schemas['EventPublish']>) {
         const { type, user_id, data } = body;
         const key = headers['idempotency-key'];
         const event = { type, userId: user_id, data };

@@ -1,23 +1,22 @@
 import type { ServerResponse } from 'node:http';
 
-/** Whether the client has left before its answer was complete. `Cutoff` says what an AbortSignal in its place would cost. */
-export class Departure {
-  /** Whether the client has left. */
-  hasLeft = false;
+/** Whether the client disconnects before its answer is complete. `proxy/call-deadline.ts` says what an AbortSignal would cost instead. */
+export class ClientDisconnect {
+  disconnected = false;
   #listener: (() => void) | undefined;
 
   constructor(res: ServerResponse) {
-    this.hasLeft = res.destroyed;
+    this.disconnected = res.destroyed;
     res.on('close', () => {
       if (res.writableFinished) return;
-      this.hasLeft = true;
+      this.disconnected = true;
       this.#listener?.();
     });
   }
 
-  /** Has one listener told when the client leaves, at once if it has left; `undefined` for nobody. */
-  tell(listener: (() => void) | undefined): void {
-    if (this.hasLeft) listener?.();
+  /** Calls one listener when the client disconnects, or at once if it already has; `undefined` removes the listener. */
+  onDisconnect(listener: (() => void) | undefined): void {
+    if (this.disconnected) listener?.();
     else this.#listener = listener;
   }
 }

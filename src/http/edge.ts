@@ -6,11 +6,11 @@ import type { Logger } from '../options/options.ts';
 import type { LimitAccount } from './account-limits.ts';
 import type { Authenticate } from './authentication/principal.ts';
 import { requireScope } from './authentication/scope.ts';
-import { Departure } from './client-disconnect.ts';
+import { ClientDisconnect } from './client-disconnect.ts';
 import { createMatcher, type Match } from './match.ts';
 import { OpenRequests } from './open-requests.ts';
-import type { Call, DataOperation, OperationTable, Reply } from './operation.ts';
-import { createCallReader } from './read-request.ts';
+import type { ApiRequest, DataOperation, OperationTable, Reply } from './operation.ts';
+import { createRequestReader } from './read-request.ts';
 import { answerError, isAnswered } from './reply/answer-error.ts';
 import { sendReply } from './reply/reply.ts';
 import { requestId } from './request-id.ts';
@@ -83,7 +83,7 @@ export async function createEdge(deps: EdgeDependencies): Promise<Edge> {
   const routes = joinRoutes(spec, deps.operations);
   const match = createMatcher(routes);
   const readTurns = new AccountTurns(readsAtOnce);
-  const readCall = await createCallReader({
+  const readRequest = await createRequestReader({
     spec,
     routes,
     relayedLimits: { bytes: deps.modelBodyLimit, time },
@@ -94,21 +94,21 @@ export async function createEdge(deps: EdgeDependencies): Promise<Edge> {
   });
 
   /** @param waited how long the request has waited for the database already, in milliseconds */
-  function reply({ handle, databaseWait }: DataOperation, call: Call, waited: number): Promise<Reply> {
-    return databaseWait === null ? handle(call) : withDatabase(() => handle(call), databaseWait, waited);
+  function reply({ handle, databaseWait }: DataOperation, request: ApiRequest, waited: number): Promise<Reply> {
+    return databaseWait === null ? handle(request) : withDatabase(() => handle(request), databaseWait, waited);
   }
 
   /** What has waited for its turn longer than its client did is not done. */
-  function replyInTurn(operation: DataOperation, call: Call, waited: number): Promise<Reply | undefined> {
+  function replyInTurn(operation: DataOperation, request: ApiRequest, waited: number): Promise<Reply | undefined> {
     const readyAt = performance.now();
-    return readTurns.run(call.principal.userId, async () =>
-      call.departure.hasLeft ? undefined : reply(operation, call, waited + performance.now() - readyAt),
+    return readTurns.run(request.principal.userId, async () =>
+      request.client.disconnected ? undefined : reply(operation, request, waited + performance.now() - readyAt),
     );
   }
 
   async function answer(req: IncomingMessage, res: ServerResponse, found: Match<Route>): Promise<void> {
     const id = requestId(req, res);
-    const departure = new Departure(res);
+    const client = new ClientDisconnect(res);
     try {
       res.setHeader('x-request-id', id);
       // all that is below /v1 is somebody's own
@@ -124,16 +124,16 @@ export async function createEdge(deps: EdgeDependencies): Promise<Edge> {
       requireScope(principal, route.scope);
       if (isWrite(route)) await deps.limitWrites?.(principal.userId);
       if (isRead(route)) await deps.limitReads?.(principal.userId);
-      if (departure.hasLeft) return;
-      const call = await readCall(req, res, { route, caller: { requestId: id, principal, params, departure } });
-      if ('relay' in route.operation) await route.operation.relay(call, res);
+      if (client.disconnected) return;
+      const request = await readRequest(req, res, { route, caller: { requestId: id, principal, params, client } });
+      if ('relay' in route.operation) await route.operation.relay(request, res);
       else {
         const inTurn = isRead(route) && !isOfModels(route);
-        const replied = await (inTurn ? replyInTurn : reply)(route.operation, call, waited);
+        const replied = await (inTurn ? replyInTurn : reply)(route.operation, request, waited);
         if (replied) sendReply(req, res, replied);
       }
     } catch (error) {
-      if (!departure.hasLeft) answerError(req, res, error, { requestId: id, logger });
+      if (!client.disconnected) answerError(req, res, error, { requestId: id, logger });
     }
   }
 

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { Form } from './body/form/form.ts';
-import type { Departure } from './client-disconnect.ts';
+import type { ClientDisconnect } from './client-disconnect.ts';
 
 /**
  * What an API key may be used for; none of them includes another. `x-scope` in openapi.yaml says which one an operation needs.
@@ -42,7 +42,7 @@ export interface FieldSpan extends Span {
 }
 
 /** One checked request, as an operation sees it: authenticated, parsed once, valid against openapi.yaml. */
-export interface Call<Body = unknown> {
+export interface ApiRequest<Body = unknown> {
   readonly requestId: string;
   readonly principal: Principal;
   /** Path parameters, decoded. */
@@ -62,7 +62,7 @@ export interface Call<Body = unknown> {
   readonly form: Form | undefined;
   /** Lets go of the bytes, which other requests may then take the room of. It happens by itself when the answer has ended. */
   releaseBody(): void;
-  readonly departure: Departure;
+  readonly client: ClientDisconnect;
 }
 
 /** What an operation answers; `body` goes out as JSON. */
@@ -75,7 +75,7 @@ export interface Reply {
 /** An operation that answers with data and never sees the response. */
 export interface DataOperation {
   // biome-ignore lint/suspicious/noExplicitAny: the validator has proved the body's type against openapi.yaml
-  readonly handle: (call: Call<any>) => Promise<Reply>;
+  readonly handle: (call: ApiRequest<any>) => Promise<Reply>;
   /**
    * How long it may take until the database counts as unavailable, in milliseconds; `null` where it does without the
    * database, or bounds its waits itself. @default 4_500
@@ -86,7 +86,7 @@ export interface DataOperation {
 /** An operation that writes the response itself, byte by byte. Errors thrown before the first byte are answered for it. */
 export interface RelayOperation {
   // biome-ignore lint/suspicious/noExplicitAny: the validator has proved the body's type against openapi.yaml
-  readonly relay: (call: Call<any>, res: ServerResponse) => Promise<void>;
+  readonly relay: (call: ApiRequest<any>, res: ServerResponse) => Promise<void>;
 }
 
 export type Operation = DataOperation | RelayOperation;

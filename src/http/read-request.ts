@@ -1,22 +1,22 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
-import { type Caller, CheckedCall } from './api-request.ts';
 import { BodyMemory, type BodyReservation } from './body/body-memory.ts';
 import { createFormCheck } from './body/form/check-form.ts';
 import { readForm } from './body/form/form.ts';
 import { type BodyShape, bodyShape } from './body/json/body-shape.ts';
 import type { BodyLimits } from './body/read-body.ts';
 import { type RequestBody, takeBody } from './body/request-body.ts';
+import { type Caller, CheckedRequest } from './checked-request.ts';
 import type { OpenRequests } from './open-requests.ts';
-import type { Call } from './operation.ts';
+import type { ApiRequest } from './operation.ts';
 import { isRelayed, type Route } from './routes.ts';
 import { checkKnown, parseQuery } from './validation/query.ts';
 import { checkStorable } from './validation/storable.ts';
 import { createValidator } from './validation/validate.ts';
 
 /** Reads, parses and validates the rest of a request. */
-export type ReadCall = (req: IncomingMessage, res: ServerResponse, found: Found) => Promise<Call>;
+export type ReadRequest = (req: IncomingMessage, res: ServerResponse, found: Found) => Promise<ApiRequest>;
 
 /** What a request is for, and who makes it. */
 export interface Found {
@@ -24,8 +24,8 @@ export interface Found {
   readonly caller: Caller;
 }
 
-/** What {@link createCallReader} needs. */
-export interface CallReaderDependencies {
+/** What {@link createRequestReader} needs. */
+export interface RequestReaderDependencies {
   readonly spec: Spec;
   readonly routes: readonly Route[];
   readonly relayedLimits: BodyLimits;
@@ -47,10 +47,10 @@ function jsonShape(spec: Spec, { description }: Route): BodyShape | undefined {
 }
 
 /**
- * Makes the function that turns a request into a checked call. What is relayed may have fields that openapi.yaml does not
+ * Makes the function that reads and checks a request. What is relayed may have fields that openapi.yaml does not
  * know, and any query, for the provider may know them; anything else may not.
  */
-export async function createCallReader(deps: CallReaderDependencies): Promise<ReadCall> {
+export async function createRequestReader(deps: RequestReaderDependencies): Promise<ReadRequest> {
   const { spec, routes, openRequests, logger } = deps;
   const relayedRoutes = routes.filter((route) => isRelayed(route) && !isUploadOnly(route));
   const others = routes.filter((route) => !isRelayed(route));
@@ -88,7 +88,7 @@ export async function createCallReader(deps: CallReaderDependencies): Promise<Re
     }
   }
 
-  return async function readCall(req, res, { route, caller }) {
+  return async function readRequest(req, res, { route, caller }) {
     const relayed = isRelayed(route);
     const reservation = memory.open(caller.principal.userId);
     res.once('close', () => reservation.release());
@@ -110,6 +110,6 @@ export async function createCallReader(deps: CallReaderDependencies): Promise<Re
     } else {
       await validateRelayed(route, { params, headers, body: value, query: {} });
     }
-    return new CheckedCall(caller, { query, headers, body: form ? { ...body, form } : body, reservation });
+    return new CheckedRequest(caller, { query, headers, body: form ? { ...body, form } : body, reservation });
   };
 }

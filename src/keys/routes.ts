@@ -1,8 +1,8 @@
 import type { components } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
 import {
+  type ApiRequest,
   accountScopes,
-  type Call,
   type OperationTable,
   type Principal,
   type Reply,
@@ -97,7 +97,7 @@ export function keyOperations(service: KeyService): OperationTable {
     return { status: 201, body: toNewBody(made) };
   }
 
-  async function list(userId: string, { limit, after }: Call['query']): Promise<Reply> {
+  async function list(userId: string, { limit, after }: ApiRequest['query']): Promise<Reply> {
     const { keys, hasMore } = await service.list(userId, {
       ...(limit !== undefined && { limit: Number(limit) }),
       ...(after !== undefined && { after: String(after) }),
@@ -114,7 +114,7 @@ export function keyOperations(service: KeyService): OperationTable {
 
   return {
     createApiKey: {
-      async handle({ principal, body }: Call<Wanted>) {
+      async handle({ principal, body }: ApiRequest<Wanted>) {
         checkGrant(principal, principal.scopes ?? accountScopes, body);
         return create(principal.userId, body);
       },
@@ -129,7 +129,7 @@ export function keyOperations(service: KeyService): OperationTable {
       },
     },
     createUserApiKey: {
-      async handle({ principal, params: { user_id = '' }, body }: Call<Wanted>) {
+      async handle({ principal, params: { user_id = '' }, body }: ApiRequest<Wanted>) {
         // whoever acts for an account may give what its owner has
         checkGrant(principal, [...accountScopes, ...(principal.scopes ?? [])], body);
         return create(user_id, body);

@@ -67,12 +67,13 @@ const nouns: Readonly<Record<string, (schema: SpecSchema) => string>> = {
 };
 
 /** What a schema wants, as it ends the sentence "must be …": `a string of 8 to 256 characters`. Empty when it wants nothing in words. */
-export function expectation(spec: Spec, given: SpecSchema): string {
+export function describeSchema(spec: Spec, given: SpecSchema): string {
   const schema = resolved(spec, given);
   if (Array.isArray(schema.enum)) return `one of ${schema.enum.join(', ')}`;
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   const branches = (schema.anyOf ?? schema.oneOf) as SpecSchema[] | undefined;
-  if (branches) return [...new Set(branches.map((branch) => expectation(spec, branch)))].filter(Boolean).join(' or ');
+  if (branches)
+    return [...new Set(branches.map((branch) => describeSchema(spec, branch)))].filter(Boolean).join(' or ');
   const types = schema.type === undefined ? [] : [schema.type].flat();
   return types.map((type) => nouns[String(type)]?.(schema) ?? String(type)).join(' or ');
 }

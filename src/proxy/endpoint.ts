@@ -1,4 +1,4 @@
-import type { Call } from '../http/operation.ts';
+import type { ApiRequest } from '../http/operation.ts';
 import { type ModelBody, readModelBody } from './request/model-body.ts';
 import { readMultipartBody } from './request/multipart-body.ts';
 
@@ -7,7 +7,7 @@ export interface Endpoint {
   /** Below an upstream's base URL: `/chat/completions`. */
   readonly path: string;
   /** Reads what the relay needs to know of a body. @throws GatewayError */
-  readonly readBody: (call: Call) => ModelBody;
+  readonly readBody: (call: ApiRequest) => ModelBody;
   /** The key that the text of its streams stands under. */
   readonly textKey?: 'delta' | 'text';
   /** Whether its streams can be asked for their usage. */
@@ -18,11 +18,11 @@ export interface Endpoint {
   readonly answersImages: boolean;
 }
 
-function readJson({ rawBody, fields, body }: Call): ModelBody {
+function readJson({ rawBody, fields, body }: ApiRequest): ModelBody {
   return readModelBody(rawBody, fields, (body as { readonly prompt?: unknown }).prompt);
 }
 
-function readForm({ form }: Call): ModelBody {
+function readForm({ form }: ApiRequest): ModelBody {
   if (form) return readMultipartBody(form);
   throw new Error('openapi.yaml: this operation takes something else than a form');
 }

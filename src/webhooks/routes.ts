@@ -1,5 +1,5 @@
 import type { components } from '../api.d.ts';
-import type { Call, OperationTable, Reply } from '../http/operation.ts';
+import type { ApiRequest, OperationTable, Reply } from '../http/operation.ts';
 import type { WebhookService } from './service.ts';
 import type { MadeSecret, Webhook, WebhookDetails } from './webhook.ts';
 
@@ -35,7 +35,7 @@ function withSecret(reply: Reply & { readonly body: object }, { secret }: MadeSe
 }
 
 /** The id in the path; an empty one is nobody's. */
-function idOf({ params }: Call): string {
+function idOf({ params }: ApiRequest): string {
   return params.id ?? '';
 }
 
@@ -49,7 +49,7 @@ export interface WebhookRoutesDeps {
 export function webhookOperations({ service, health }: WebhookRoutesDeps): OperationTable {
   return {
     createWebhook: {
-      async handle(call: Call<Schemas['WebhookCreate']>) {
+      async handle(call: ApiRequest<Schemas['WebhookCreate']>) {
         const webhook = await service.create(call.principal.userId, call.body);
         return withSecret({ status: 201, body: toBody(webhook) }, webhook);
       },
@@ -75,13 +75,13 @@ export function webhookOperations({ service, health }: WebhookRoutesDeps): Opera
       },
     },
     updateWebhook: {
-      async handle(call: Call<Schemas['WebhookUpdate']>) {
+      async handle(call: ApiRequest<Schemas['WebhookUpdate']>) {
         const webhook = await service.update(call.principal.userId, idOf(call), call.body);
         return { status: 200, body: toBody(webhook) };
       },
     },
     rotateWebhookSecret: {
-      async handle(call: Call<Schemas['WebhookSecretRotate']>) {
+      async handle(call: ApiRequest<Schemas['WebhookSecretRotate']>) {
         const { secret, overlap_seconds, service_signature } = call.body;
         const webhook = await service.rotateSecret(call.principal.userId, idOf(call), {
           ...(secret !== undefined && { secret }),

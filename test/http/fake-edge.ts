@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { bearerToken } from '../../src/http/authentication/bearer.ts';
 import { createEdge, type Edge, type EdgeDependencies } from '../../src/http/edge.ts';
-import type { Call, DataOperation, Operation, OperationTable, RelayOperation } from '../../src/http/operation.ts';
+import type { ApiRequest, DataOperation, Operation, OperationTable, RelayOperation } from '../../src/http/operation.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import type { Logger } from '../../src/options/options.ts';
 
@@ -20,8 +20,8 @@ const relayed = new Set([
 ]);
 
 /** What an operation was called with, as JSON can say it. */
-export function echo(call: Call): Record<string, unknown> {
-  const { requestId, principal, params, query, body, rawBody } = call;
+export function echo(request: ApiRequest): Record<string, unknown> {
+  const { requestId, principal, params, query, body, rawBody } = request;
   return { requestId, principal, params, query, body, raw: rawBody.toString('base64') };
 }
 

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import express from 'express';
 import request from 'supertest';
 import { keepRawBody } from '../../src/http/body/kept-body.ts';
-import type { Call } from '../../src/http/operation.ts';
+import type { ApiRequest } from '../../src/http/operation.ts';
 import { createFakeEdge, goodKey, listen, recordingLogger, serve } from './fake-edge.ts';
 import { connectRaw, head } from './raw-client.ts';
 
@@ -23,9 +23,9 @@ describe('a client that leaves', () => {
     const server = await serve({
       logger,
       data: {
-        async handle({ departure }: Call) {
+        async handle({ client }: ApiRequest) {
           started();
-          await new Promise<void>((resolve) => departure.tell(resolve));
+          await new Promise<void>((resolve) => client.onDisconnect(resolve));
           left();
           throw new Error('nobody is answered');
         },
@@ -92,11 +92,11 @@ describe('a client that leaves', () => {
   });
 
   it('is nobody when the answer was complete', async () => {
-    let departure: Call['departure'] | undefined;
+    let seen: ApiRequest['client'] | undefined;
     const server = await serve({
       data: {
-        async handle(call: Call) {
-          departure = call.departure;
+        async handle(request: ApiRequest) {
+          seen = request.client;
           return { status: 200, body: {} };
         },
       },
@@ -106,6 +106,6 @@ describe('a client that leaves', () => {
     await client.received(/\{\}$/);
     client.socket.destroy();
     await server.close();
-    expect(departure?.hasLeft).to.equal(false);
+    expect(seen?.disconnected).to.equal(false);
   });
 });

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Call, DataOperation, Reply } from '../../src/http/operation.ts';
+import type { ApiRequest, DataOperation, Reply } from '../../src/http/operation.ts';
 import { webhookOperations } from '../../src/webhooks/routes.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { valid, webhookService } from './support.ts';
@@ -13,7 +13,7 @@ const health = async () => ({
 
 describe('the webhook operations', () => {
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
-  let call: (operationId: string, given?: Partial<Call>) => Promise<Reply>;
+  let call: (operationId: string, given?: Partial<ApiRequest>) => Promise<Reply>;
 
   before(async () => {
     database = await watchedDatabase();
@@ -30,7 +30,7 @@ describe('the webhook operations', () => {
         rawBody: Buffer.alloc(0),
         signal: new AbortController().signal,
         ...given,
-      } as Call);
+      } as ApiRequest);
   });
   after(() => database.drop());
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { components } from '../../api.d.ts';
 import { GatewayError } from '../../errors.ts';
-import type { Call, OperationTable } from '../../http/operation.ts';
+import type { ApiRequest, OperationTable } from '../../http/operation.ts';
 import type { CreditService } from './service.ts';
 
 type Schemas = components['schemas'];
@@ -24,7 +24,7 @@ export function creditOperations(service: Kept | undefined): OperationTable {
       },
     },
     topUpCredits: {
-      async handle({ body: { user_id: userId, credits }, headers }: Call<Schemas['CreditTopUp']>) {
+      async handle({ body: { user_id: userId, credits }, headers }: ApiRequest<Schemas['CreditTopUp']>) {
         const reference = String(headers['idempotency-key'] ?? randomUUID());
         const { creditsRemaining, lowThreshold } = await required(service).topUp({ userId, credits, reference });
         const body = {

@@ -1,6 +1,6 @@
 import type { components } from '../../api.d.ts';
 import { GatewayError } from '../../errors.ts';
-import type { Call, OperationTable } from '../../http/operation.ts';
+import type { ApiRequest, OperationTable } from '../../http/operation.ts';
 import type { PaymentService } from './service.ts';
 
 type Schemas = components['schemas'];
@@ -22,7 +22,7 @@ function refuse(status: Report['status'], name: string, value: unknown): void {
 export function paymentOperations(service: PaymentService): OperationTable {
   return {
     reportPayment: {
-      async handle({ body, headers }: Call<Report>) {
+      async handle({ body, headers }: ApiRequest<Report>) {
         const { status, payment_id: paymentId, user_id: userId, amount, currency, credits_added, reason } = body;
         const payment = { paymentId, userId, amount, currency };
         const key = headers['idempotency-key'];

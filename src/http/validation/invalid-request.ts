@@ -1,5 +1,5 @@
 import { type ErrorCode, GatewayError } from '../../errors.ts';
-import { expectation, schemaAt } from '../../openapi/describe-schema.ts';
+import { describeSchema, schemaAt } from '../../openapi/describe-schema.ts';
 import type { Spec, SpecSchema } from '../../openapi/spec.ts';
 import type { Route } from '../routes.ts';
 
@@ -51,7 +51,7 @@ function schemaOf({ description, parameters }: Route, location: string): SpecSch
 }
 
 function sentence(spec: Spec, root: SpecSchema | undefined, path: readonly string[], keyword: string): string {
-  const wanted = expectation(spec, schemaAt(spec, root, path));
+  const wanted = describeSchema(spec, schemaAt(spec, root, path));
   switch (keyword) {
     case 'required':
       return wanted === '' ? 'is required' : `is required, and must be ${wanted}`;

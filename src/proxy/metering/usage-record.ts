@@ -1,11 +1,11 @@
-import type { Call } from '../../http/operation.ts';
+import type { ApiRequest } from '../../http/operation.ts';
 import { newId } from '../../ids.ts';
 import type { CallEnding, ModelCall, OpenUsage, UsageRecord } from '../../options/options.ts';
 import type { usageOf } from './metering.ts';
 
 /** The record of a call that was sent to an upstream. */
 export function openRecord(
-  { principal, requestId }: Pick<Call, 'principal' | 'requestId'>,
+  { principal, requestId }: Pick<ApiRequest, 'principal' | 'requestId'>,
   { endpoint, model = null }: { readonly endpoint: ModelCall['endpoint']; readonly model: string | undefined | null },
   { upstream, inputTokens, startedAt }: { upstream: string; inputTokens: number; startedAt: number },
 ): OpenUsage {

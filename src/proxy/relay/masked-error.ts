@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { Call } from '../../http/operation.ts';
+import type { ApiRequest } from '../../http/operation.ts';
 import type { CallEnding, Logger } from '../../options/options.ts';
 import type { Cutoff } from '../call-deadline.ts';
 import { failure } from '../failure.ts';
@@ -19,7 +19,7 @@ const keyLike = /\b(?:sk|pk|rk|gsk|xai|emg|key)[-_][\w*.-]{6,}|\bBearer\s+[^\s"'
 
 /** One answer whose body a client does not get to see. */
 export interface MaskedAnswer extends Answer {
-  readonly call: Call;
+  readonly call: ApiRequest;
   readonly res: ServerResponse;
   readonly cutoff: Cutoff;
   /** The name of the upstream, if it is sent down. */

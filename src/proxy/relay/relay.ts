@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
-import type { Call } from '../../http/operation.ts';
+import type { ApiRequest } from '../../http/operation.ts';
 import type { CallEnding, Logger, ModelCall, OpenUsage } from '../../options/options.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
@@ -48,10 +48,10 @@ export interface RelayDependencies {
 const usageGrace = 1_000;
 
 /** Relays one call of an endpoint. */
-export type Relay = (endpoint: Endpoint, call: Call, res: ServerResponse) => Promise<void>;
+export type Relay = (endpoint: Endpoint, call: ApiRequest, res: ServerResponse) => Promise<void>;
 
 /** Refuses answers that are about the gateway's own standing with the upstream, or that a caller could not read. */
-function refuse({ response }: Answer, call: Call): void {
+function refuse({ response }: Answer, call: ApiRequest): void {
   const { status, headers } = response;
   const unreadable = isEncoded(headers) && !acceptsEncoding(call.headers, String(headers['content-encoding']));
   if (status === 401 || status === 403) {
@@ -78,7 +78,7 @@ class RelayedCall {
   constructor(
     readonly deps: RelayDependencies,
     readonly endpoint: Endpoint,
-    readonly call: Call,
+    readonly call: ApiRequest,
     readonly body: ModelBody,
     readonly model: string | undefined,
     readonly order: readonly Upstream[],
@@ -227,7 +227,7 @@ export function createRelay(deps: RelayDependencies): Relay {
     }
 
     deps.retry.budget.earn();
-    const cutoff = new Cutoff(call.departure, order[0].timeouts.total);
+    const cutoff = new Cutoff(call.client, order[0].timeouts.total);
     try {
       await new RelayedCall(deps, endpoint, call, body, model, order, cutoff, requested, passes).run(res);
     } catch (error) {

@@ -1,7 +1,7 @@
-import type { Call } from '../../http/operation.ts';
+import type { ApiRequest } from '../../http/operation.ts';
 import type { ModelBody } from './model-body.ts';
 
-type Form = NonNullable<Call['form']>;
+type Form = NonNullable<ApiRequest['form']>;
 
 /**
  * Writes another model's name in place of the one in a form. Made here, away from the form: it lives as long as the answer,

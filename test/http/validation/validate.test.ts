@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import request from 'supertest';
 import type { DataOperation, RelayOperation } from '../../../src/http/operation.ts';
-import { expectation } from '../../../src/openapi/describe-schema.ts';
+import { describeSchema } from '../../../src/openapi/describe-schema.ts';
 import { loadSpec, type Spec, type SpecOperation, type SpecSchema } from '../../../src/openapi/spec.ts';
 import { createFakeEdge, echo, fakeOperations, goodKey, type Listening, listen } from '../fake-edge.ts';
 
@@ -25,7 +25,7 @@ describe('what a schema asks for, in words', () => {
   ];
   for (const [schema, words] of table) {
     it(`is ${words || 'nothing'} for ${JSON.stringify(schema)}`, () => {
-      expect(expectation(spec, schema)).to.equal(words);
+      expect(describeSchema(spec, schema)).to.equal(words);
     });
   }
 });

@@ -1,5 +1,5 @@
 import type { components } from '../../../api.d.ts';
-import type { Call, OperationTable } from '../../../http/operation.ts';
+import type { ApiRequest, OperationTable } from '../../../http/operation.ts';
 import type { RecoveryDocument } from './model.ts';
 import type { RecoveryService } from './service.ts';
 
@@ -27,7 +27,7 @@ function toBody(recovery: RecoveryDocument): Schemas['Recovery'] {
 export function recoveryOperations(service: RecoveryService): OperationTable {
   return {
     recoverWebhook: {
-      async handle({ principal, params: { id = '' }, body }: Call<Schemas['RecoveryCreate']>) {
+      async handle({ principal, params: { id = '' }, body }: ApiRequest<Schemas['RecoveryCreate']>) {
         const { since, until, states } = body;
         const recovery = await service.recover(principal.userId, id, {
           since: new Date(since),

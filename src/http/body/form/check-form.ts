@@ -1,6 +1,6 @@
 import { isAscii, isUtf8 } from 'node:buffer';
 import { type ErrorCode, GatewayError } from '../../../errors.ts';
-import { expectation, resolved } from '../../../openapi/describe-schema.ts';
+import { describeSchema, resolved } from '../../../openapi/describe-schema.ts';
 import type { Spec, SpecSchema } from '../../../openapi/spec.ts';
 import type { Route } from '../../routes.ts';
 import type { Form, FormPart } from './form.ts';
@@ -107,7 +107,7 @@ function checkText(spec: Spec, property: Property, part: FormPart, bytes: Buffer
   const pattern = written[String(schema.type)];
   const isWritten = pattern === undefined || pattern.test(content.toString('latin1', 0, 32));
   if (isWritten && fits(content, schema)) return;
-  refuse(isWritten ? 'invalid_value' : 'invalid_type', name, `must be ${expectation(spec, schema)}`);
+  refuse(isWritten ? 'invalid_value' : 'invalid_type', name, `must be ${describeSchema(spec, schema)}`);
 }
 
 /**
@@ -131,7 +131,7 @@ export function createFormCheck(spec: Spec, routes: readonly Route[]): CheckForm
     }
     const missing = schema.required.find((name) => !seen.has(name));
     if (missing === undefined) return;
-    const wanted = expectation(spec, schema.properties.get(missing)?.schema ?? {});
+    const wanted = describeSchema(spec, schema.properties.get(missing)?.schema ?? {});
     const kind = schema.properties.get(missing)?.binary ? 'a file' : wanted;
     refuse('missing_required_parameter', missing, `is required, and must be ${kind}`);
   };

@@ -2,18 +2,18 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { BodyReservation } from './body/body-memory.ts';
 import type { Form } from './body/form/form.ts';
 import type { RequestBody } from './body/request-body.ts';
-import type { Departure } from './client-disconnect.ts';
-import type { Call, Principal } from './operation.ts';
+import type { ClientDisconnect } from './client-disconnect.ts';
+import type { ApiRequest, Principal } from './operation.ts';
 
-/** What is known of a call before anything of it is read. */
+/** What is known of a request before its body is read. */
 export interface Caller {
   readonly requestId: string;
   readonly principal: Principal;
   readonly params: Readonly<Record<string, string>>;
-  readonly departure: Departure;
+  readonly client: ClientDisconnect;
 }
 
-/** What was read of a request. */
+/** What was read from a request. */
 interface ReadRequest {
   readonly query: Readonly<Record<string, unknown>>;
   readonly headers: IncomingHttpHeaders;
@@ -23,10 +23,10 @@ interface ReadRequest {
 }
 
 const noBytes = Buffer.alloc(0);
-const noFields: Call['fields'] = new Map();
+const noFields: ApiRequest['fields'] = new Map();
 
-/** A call once its request has been read and found valid. */
-export class CheckedCall implements Call {
+/** A request that has been read and found valid. */
+export class CheckedRequest implements ApiRequest {
   readonly requestId: string;
   readonly principal: Principal;
   readonly params: Readonly<Record<string, string>>;
@@ -34,13 +34,13 @@ export class CheckedCall implements Call {
   readonly headers: IncomingHttpHeaders;
   readonly body: unknown;
   rawBody: Buffer;
-  readonly fields: Call['fields'];
+  readonly fields: ApiRequest['fields'];
   form: Form | undefined;
-  readonly departure: Departure;
+  readonly client: ClientDisconnect;
   readonly #reservation: BodyReservation;
 
   constructor(
-    { requestId, principal, params, departure }: Caller,
+    { requestId, principal, params, client }: Caller,
     { query, headers, body: { value, raw, fields, form }, reservation }: ReadRequest,
   ) {
     this.requestId = requestId;
@@ -52,7 +52,7 @@ export class CheckedCall implements Call {
     this.rawBody = raw;
     this.fields = fields ?? noFields;
     this.form = form;
-    this.departure = departure;
+    this.client = client;
     this.#reservation = reservation;
   }
 
