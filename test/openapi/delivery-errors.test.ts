@@ -1,13 +1,13 @@
-import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { adviceFor, type FailureAdvice, failures, statusFailure } from '../../src/deliveries/attempt/failures.ts';
+import { documentText } from '../support/documentation.ts';
 import { misfits, spec } from '../support/spec.ts';
 
 const schema = spec.components.schemas.DeliveryErrorCode as {
   anyOf: [{ enum: string[]; 'x-enumDescriptions': Record<string, string> }, { description: string; pattern: string }];
 };
 const [named, byStatus] = schema.anyOf;
-const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+const webhooks = documentText('docs/webhooks.md');
 const inWords = ({ meaning, remedy }: FailureAdvice) => `${meaning} ${remedy}`;
 
 describe('the codes of failed deliveries', () => {
@@ -19,8 +19,8 @@ describe('the codes of failed deliveries', () => {
   });
 
   for (const [code, advice] of Object.entries({ ...failures, 'http_<status>': statusFailure })) {
-    it(`are in the README: ${code}`, () => {
-      expect(readme).to.include(`| \`${code}\` | ${advice.meaning} | ${advice.remedy} |`);
+    it(`are in docs/webhooks.md: ${code}`, () => {
+      expect(webhooks).to.include(`| \`${code}\` | ${advice.meaning} | ${advice.remedy} |`);
     });
   }
 

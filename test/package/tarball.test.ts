@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
+import { codeBlocks } from '../support/documentation.ts';
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -71,15 +72,15 @@ describe('the packed tarball', function () {
     expect(stdout).to.equal('true invalid_options function\n');
   });
 
-  it('type-checks every program and fragment in the README', async () => {
-    const readme = await readFile(path.join(root, 'README.md'), 'utf8');
-    const snippets = [...readme.matchAll(/^```(ts|js)\n(.*?)^```$/gms)];
+  it('type-checks every program and fragment in the README and docs', async () => {
+    const snippets = codeBlocks.filter(({ language }) => language === 'ts' || language === 'js');
     expect(snippets.length).to.be.at.least(12);
     const typescript = path.join(folder, 'typescript');
     await cp(path.join(root, 'src/api.d.ts'), path.join(typescript, 'api.d.ts'));
     const names = await Promise.all(
-      snippets.map(async ([, language = '', code = ''], i) => {
-        const name = `readme${i}.m${language}`;
+      snippets.map(async ({ document, line, language, code }) => {
+        // its name tells where it stands when the compiler complains
+        const name = `${path.basename(document, '.md')}-${line}.m${language}`;
         // a module, so that each has its own names
         await writeFile(path.join(typescript, name), `${code}export {};\n`);
         return name;
@@ -88,7 +89,7 @@ describe('the packed tarball', function () {
     const tsc = path.join(root, 'node_modules/typescript/bin/tsc');
     const flags =
       '--strict --skipLibCheck --noEmit --checkJs --target es2022 --lib es2022 --module nodenext --types node';
-    const files = ['readme-scene.d.mts', ...names];
+    const files = ['documentation-scene.d.mts', ...names];
     const complaints = await run('node', [tsc, ...flags.split(' '), ...files], { cwd: typescript }).then(
       ({ stdout }) => stdout,
       ({ stdout, message }) => stdout || message,

@@ -11,7 +11,7 @@ export function variablesForHelp(): string {
   return ['Environment variables:', ...lines].join('\n');
 }
 
-/** The variables as the README shows them: a Markdown table. */
+/** The variables as docs/configuration.md shows them: a Markdown table. */
 export function variablesForReadme(): string {
   const cells = rows.map(([name, { meaning, reader, default: byDefault, example }]) => {
     return `| \`${name}\` | ${meaning}. Takes ${reader.allowed}. | ${byDefault} | \`${example}\` |`;

@@ -1,6 +1,6 @@
 import type { Reader } from './parsers.ts';
 
-/** One environment variable: what parses it, what `--help` and the README say about it. */
+/** One environment variable: what parses it, what `--help` and docs/configuration.md say about it. */
 export interface Variable<T> {
   readonly meaning: string;
   readonly reader: Reader<T>;

@@ -11,7 +11,7 @@ export interface FailureAdvice {
 
 /**
  * Every code an attempt can fail with, `http_<status>` aside; most of them are the receiver's, the last ones ours.
- * The same table stands in openapi.yaml (`DeliveryErrorCode`) and in the README; a test holds them together.
+ * The same table stands in openapi.yaml (`DeliveryErrorCode`) and in docs/webhooks.md; a test holds them together.
  */
 export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, FailureAdvice>> = {
   dns_failed: {

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { type Configuration, type Environment, readConfiguration } from '../../../src/cli/config/config.ts';
@@ -7,6 +6,7 @@ import { variablesForHelp, variablesForReadme } from '../../../src/cli/config/va
 import { variables } from '../../../src/cli/config/variables.ts';
 import { GatewayError } from '../../../src/errors.ts';
 import { defaultRetryDelays } from '../../../src/options/options.ts';
+import { documentText } from '../../support/documentation.ts';
 
 const key = (id: string) => `${id}:${Buffer.alloc(32, id).toString('base64')}`;
 const uri = 'mongodb://user:canary-password@db:27017/gateway?replicaSet=rs0';
@@ -241,9 +241,8 @@ describe('the configuration from the environment', () => {
     }
   });
 
-  it('documents every variable in the README, by the same table', () => {
-    const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8');
-    expect(readme).to.include(variablesForReadme());
+  it('documents every variable in docs/configuration.md, by the same table', () => {
+    expect(documentText('docs/configuration.md')).to.include(variablesForReadme());
   });
 
   it('documents the default delays as they are', () => {

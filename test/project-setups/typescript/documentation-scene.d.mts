@@ -8,7 +8,7 @@ import type {
 } from 'express-model-gateway';
 import type { Model } from 'mongoose';
 
-/** What the README's fragments are read with: what its programs before them have, and what is the reader's own. */
+/** What the fragments in the README and docs are compiled with: what the README's programs have, and what is the reader's own. */
 declare global {
   const express: typeof expressModule;
   const app: expressModule.Express;
