@@ -1,4 +1,4 @@
-import { type Atomically, createMetering, whileAwaited } from './accounting/accounting.ts';
+import { createAccounting, type RunInTransaction, whileAwaited } from './accounting/accounting.ts';
 import { createModels } from './collections.ts';
 import { createDashboard } from './dashboard/dashboard.ts';
 import { explain } from './deliveries/body.ts';
@@ -130,7 +130,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     logger,
   });
   // a standalone mongod, which the host has accepted, writes one after the other
-  const transaction: Atomically = hasTransactions ? events.transaction : (fn) => fn(undefined);
+  const transaction: RunInTransaction = hasTransactions ? events.transaction : (fn) => fn(undefined);
   const keys = createKeyService({
     keys: models.keys,
     maxKeys: options.maxApiKeys,
@@ -139,15 +139,15 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     transaction: whileAwaited(transaction),
     onLastUsedLost: (error) => logger.warn('the last use of API keys was not written', { reason: String(error) }),
   });
-  const metering = createMetering({ models, publish: events.publish, transaction, database: access, options });
-  const { credits, payments, limits, usage } = metering;
+  const accounting = createAccounting({ models, publish: events.publish, transaction, database: access, options });
+  const { credits, payments, limits, usage } = accounting;
   const proxy = createProxy({
     upstreams: options.upstreams,
     logger,
     retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
     hooks: options,
-    gates: metering.gates,
-    ...(usage && { metering: usage }),
+    admissionChecks: accounting.admissionChecks,
+    ...(usage && { usageRecorder: usage }),
     exposeUpstream: options.exposeUpstream,
     idempotencySecret: sealer.derive('upstream idempotency keys'),
     abortOnDisconnect: options.abortOnDisconnect,
@@ -205,7 +205,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
       events: eventRoutes,
       payments,
       credits,
-      usage: metering.report,
+      usage: accounting.report,
     }),
     authenticate: signIn.authenticate,
     withDatabase: access.run,
@@ -217,7 +217,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     openRequests,
     logger,
   });
-  const indexed = [webhooks, events, deliveries, recoveries, health, metering];
+  const indexed = [webhooks, events, deliveries, recoveries, health, accounting];
   await buildIndexes(() => Promise.all([models.keys.createIndexes(), ...indexed.map((part) => part.init())]), {
     connection,
     logger,
@@ -227,7 +227,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
   const { revoke } = keys;
   const authenticate = async (token: string) => recognise(token, false);
   const close = createShutdown({
-    parts: { recoveries, deliveries, health, metering, keys, events, proxy, access, database },
+    parts: { recoveries, deliveries, health, accounting, keys, events, proxy, access, database },
     openRequests,
     drainTimeout: options.drainTimeout,
     logger,
@@ -242,7 +242,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     ...(credits && { credits: withDatabase(access, { topUp: credits.topUp, balance: credits.balance }) }),
     limits: withDatabase(access, { reportExceeded: limits.reportExceeded }),
     start() {
-      metering.start();
+      accounting.start();
       recoveries.start();
       return deliveries.start();
     },

@@ -3,7 +3,7 @@ import type { createModels } from '../collections.ts';
 import type { EventService } from '../events/service.ts';
 import { type DatabaseAccess, longestWait } from '../mongo/connection/availability.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
-import type { Gate } from '../proxy/admission.ts';
+import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/routing/upstream.ts';
 import { costOf } from './credits/price.ts';
 import { type CreditService, createCreditService } from './credits/service.ts';
@@ -12,28 +12,31 @@ import { createLimitService, type LimitService } from './limits/service.ts';
 import { createPaymentService, type PaymentService } from './payments/service.ts';
 import { createCount } from './usage/count.ts';
 import { createCounting } from './usage/periodic-count.ts';
-import { Written } from './usage/recent-usage.ts';
+import { RecentUsage } from './usage/recent-usage.ts';
 import { createReport, type ReportUsage } from './usage/report.ts';
 import { createUsageService, type UsageService } from './usage/service.ts';
 
 /** Runs several writes as one, where the database can; undone if it takes longer than `within` ms. */
-export type Atomically = <T>(fn: (session: ClientSession | undefined) => Promise<T>, within?: number) => Promise<T>;
+export type RunInTransaction = <T>(
+  fn: (session: ClientSession | undefined) => Promise<T>,
+  within?: number,
+) => Promise<T>;
 
 /** For what somebody waits for: tried on when they have been told that it failed, it would only hinder their next try. */
-export function whileAwaited(transaction: Atomically): Atomically {
+export function whileAwaited(transaction: RunInTransaction): RunInTransaction {
   return (fn, within = longestWait) => transaction(fn, within);
 }
 
-export interface MeteringDeps {
+export interface AccountingDeps {
   readonly models: ReturnType<typeof createModels>;
   readonly publish: EventService['publish'];
-  readonly transaction: Atomically;
+  readonly transaction: RunInTransaction;
   readonly database: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly options: ResolvedOptions;
 }
 
 /** What model calls use, cost and may ask for, and what is paid for it. */
-export interface Metering {
+export interface Accounting {
   /** `undefined` where usage is not counted. */
   readonly usage: UsageService | undefined;
   /** `undefined` where usage is not counted. */
@@ -42,8 +45,8 @@ export interface Metering {
   readonly credits: CreditService | undefined;
   readonly payments: PaymentService;
   readonly limits: LimitService;
-  /** Who may refuse a model call, in this order. */
-  readonly gates: readonly Gate[];
+  /** Which checks may refuse a model call, in this order. */
+  readonly admissionChecks: readonly AdmissionCheck[];
   /** Builds the indexes. */
   init(): Promise<void>;
   /** Counts, closes orphans and publishes windows in this process from now on. */
@@ -56,7 +59,7 @@ export interface Metering {
 const batchSize = 2_000;
 
 /** Joins usage, credits, payments and limits. */
-export function createMetering({ models, publish, transaction, database, options }: MeteringDeps): Metering {
+export function createAccounting({ models, publish, transaction, database, options }: AccountingDeps): Accounting {
   const { logger } = options;
   const { accounts, ledger } = models;
   const inTurn = createInTurn();
@@ -78,13 +81,13 @@ export function createMetering({ models, publish, transaction, database, options
     transaction: whileAwaited(transaction),
     ...(credits && { inTurn, reserve: credits.reserve, credit: credits.credit, credited: credits.credited }),
   });
-  const written = new Written();
+  const recentUsage = new RecentUsage();
   const usage = createUsageService({
     usage: models.usage,
     logger,
     longestCall: longestCall(options.upstreams),
     waitingLimit: options.usageBacklog,
-    onWritten: (records) => written.add(records),
+    onWritten: (records) => recentUsage.add(records),
     ...(credits && { onLost: credits.lost }),
   });
   const prices = options.credits?.prices;
@@ -98,8 +101,8 @@ export function createMetering({ models, publish, transaction, database, options
       quotas: options.quotas,
       ...(credits && { charge: credits.charge, chargeNew: credits.chargeNew, charged: credits.charged }),
       ...(prices && { cost: (record) => costOf(prices, record) }),
-      written,
-      patience: 1_000,
+      recentUsage,
+      maxWait: 1_000,
       logger,
       batchSize,
     }),
@@ -122,7 +125,7 @@ export function createMetering({ models, publish, transaction, database, options
     credits,
     payments,
     limits,
-    gates: [
+    admissionChecks: [
       ...(admit ? [({ principal }: ModelCall, tokens: number) => admit(principal, tokens)] : []),
       ...(credits ? [credits.admit] : []),
     ],
@@ -140,7 +143,7 @@ export function createMetering({ models, publish, transaction, database, options
     start() {
       if (options.usage) {
         usage.start();
-        written.open();
+        recentUsage.open();
         counting.start();
       }
       limits.start();

@@ -8,18 +8,18 @@ interface Account {
  * first served, so that a burst of thousands takes neither the database nor the process from the other accounts.
  */
 export class AccountTurns {
-  readonly #atOnce: number;
+  readonly #limit: number;
   readonly #accounts = new Map<string, Account>();
 
-  constructor(atOnce: number) {
-    this.#atOnce = atOnce;
+  constructor(limit: number) {
+    this.#limit = limit;
   }
 
   /** Does something when it is the account's turn, and makes room for the next afterwards, whatever comes of it. */
   async run<T>(userId: string, work: () => Promise<T>): Promise<T> {
     const account = this.#accounts.get(userId) ?? { running: 0, waiting: [] };
     this.#accounts.set(userId, account);
-    if (account.running < this.#atOnce) account.running += 1;
+    if (account.running < this.#limit) account.running += 1;
     else await new Promise<void>((resolve) => account.waiting.push(resolve));
     try {
       return await work();

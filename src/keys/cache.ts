@@ -52,7 +52,7 @@ function dropOldest(entries: Map<string, unknown>, capacity: number): void {
  * them: a flood of unknown keys pushes out no good one.
  */
 export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCache {
-  const kept = new Map<string, Known>();
+  const records = new Map<string, Known>();
   /** When reading began that found no key, by id. */
   const unknown = new Map<string, number>();
   const reading = new Map<string, { readonly since: number; readonly known: Promise<Known | null> }>();
@@ -87,13 +87,13 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
   }
 
   function peek(id: string): Known | undefined {
-    const known = kept.get(id);
+    const known = records.get(id);
     return known && isFresh(known.since) ? known : undefined;
   }
 
   return {
     peek,
-    last: (id) => kept.get(id),
+    last: (id) => records.get(id),
     async find(id) {
       const known = peek(id);
       if (known) return known;
@@ -103,11 +103,11 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
       return running && isFresh(running.since) ? running.known : startReading(id);
     },
     keep(id, known) {
-      const present = kept.get(id);
+      const present = records.get(id);
       if (present && present.since >= known.since) return;
-      kept.delete(id);
-      kept.set(id, known);
-      dropOldest(kept, capacity);
+      records.delete(id);
+      records.set(id, known);
+      dropOldest(records, capacity);
     },
     created(id) {
       unknown.delete(id);

@@ -5,10 +5,10 @@ import type { KeyRecord } from './cache.ts';
 import { type KeyDocument, type KeyModel, keysIn } from './model.ts';
 
 /** Keys in one query. */
-const most = 500;
-const atOnce = 2;
+const maxSize = 500;
+const concurrency = 2;
 /** Milliseconds. */
-const within = 10_000;
+const timeout = 10_000;
 
 /** Whether a key may be used at this moment, by the clock of the database. */
 const good = {
@@ -26,9 +26,9 @@ const judgedFields = { hash: 1, userId: 1, scopes: 1, models: 1, expiresAt: 1, g
  */
 export function createLookUp(keys: KeyModel, readConfirmed: ReadConfirmed): (id: string) => Promise<KeyRecord | null> {
   const lookUps = createGroup<string, KeyRecord | null>({
-    most,
-    atOnce,
-    within,
+    most: maxSize,
+    atOnce: concurrency,
+    within: timeout,
     async write(ids) {
       const found = await keys.find({ _id: keysIn(ids) }, judgedFields).lean<(KeyDocument & { good: boolean })[]>();
       const byId = new Map(found.map((key) => [key._id, toRecord(key, key.good)]));

@@ -25,8 +25,8 @@ function toBody({ id, name, scopes, models, createdAt, expiresAt }: Omit<ApiKey,
   };
 }
 
-function toNewBody(made: NewApiKey): Schemas['NewApiKey'] {
-  return { ...toBody(made), key: made.key };
+function toNewBody(created: NewApiKey): Schemas['NewApiKey'] {
+  return { ...toBody(created), key: created.key };
 }
 
 function toListed(key: ApiKey): Schemas['ApiKey'] {
@@ -87,14 +87,14 @@ function toMoment(text: string): Date {
 /** The operations on API keys: those of one's own account, and with the scope `admin` those of any. */
 export function keyOperations(service: KeyService): OperationTable {
   async function create(userId: string, { name, scopes, models, expires_at }: Wanted): Promise<Reply> {
-    const made = await service.create({
+    const created = await service.create({
       userId,
       name,
       scopes,
       ...(models && { models }),
       ...(expires_at !== undefined && { expiresAt: toMoment(expires_at) }),
     });
-    return { status: 201, body: toNewBody(made) };
+    return { status: 201, body: toNewBody(created) };
   }
 
   async function list(userId: string, { limit, after }: ApiRequest['query']): Promise<Reply> {

@@ -36,7 +36,7 @@ function linesOf(headers: TransportConfig['headers'] = {}): string[] {
   for (const name in headers) {
     const value = headers[name];
     if (value === null || value === undefined || value === false) continue;
-    for (const one of Array.isArray(value) ? value : [value]) lines.push(name, String(one));
+    for (const line of Array.isArray(value) ? value : [value]) lines.push(name, String(line));
   }
   return lines;
 }

@@ -17,7 +17,7 @@ export interface ResolverOptions {
   /** Time for one name, every try included. @default 5_000 */
   readonly timeout?: number;
   /** How long the addresses of one family wait for those of the other. @default 1_000 */
-  readonly patience?: number;
+  readonly maxWait?: number;
   /** The name servers, each `address` or `address:port`. @default the system's */
   readonly servers?: readonly string[];
   /** Asked before any name server. @default '/etc/hosts' */
@@ -30,7 +30,7 @@ export interface ResolverOptions {
  * come: what may be connected to is judged by the guard.
  */
 export function createResolver(options: ResolverOptions = {}): ResolveHost {
-  const { timeout = 5_000, patience = 1_000, servers, hostsFile = '/etc/hosts' } = options;
+  const { timeout = 5_000, maxWait = 1_000, servers, hostsFile = '/etc/hosts' } = options;
   const inHostsFile = createHostsFile(hostsFile);
 
   return async function resolveHost(hostname) {
@@ -45,7 +45,7 @@ export function createResolver(options: ResolverOptions = {}): ResolveHost {
     const lookUps = [resolver.resolve4(hostname), resolver.resolve6(hostname)];
     for (const lookUp of lookUps)
       lookUp.then(
-        () => timers.push(setTimeout(cancel, patience)),
+        () => timers.push(setTimeout(cancel, maxWait)),
         () => {},
       );
 

@@ -6,11 +6,11 @@ const lookAhead = 1_024;
 
 /** Where the first digit of a status stands, and that of a 100. */
 const statusAt = 'HTTP/1.1 '.length;
-const one = 0x31;
+const digitOne = 0x31;
 
 function lengthOfContinues(chunk: Buffer): number {
   let length = 0;
-  while (chunk[length + statusAt] === one) {
+  while (chunk[length + statusAt] === digitOne) {
     const head = continueHead.exec(chunk.toString('latin1', length, length + lookAhead));
     if (!head) return length;
     length += head[0].length;

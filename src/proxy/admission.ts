@@ -1,52 +1,52 @@
 import type { ServerResponse } from 'node:http';
 import type { ModelCall, RequestedOutput, UsageRecord } from '../options/options.ts';
 
-/** A call that was let through, for who let it through. One of the two is called, once. */
-export interface Pass {
-  /** What the caller is told on whatever it is answered. */
+/** One admitted call, for the check that admitted it: exactly one of `closed` and `dropped` is called, once. */
+export interface Admission {
+  /** Headers that every answer to the call carries. */
   readonly headers?: Readonly<Record<string, string>>;
   /** The call was answered, and that has ended. */
   closed(record: UsageRecord): void;
-  /** The call was not answered, or with an error. */
+  /** The call was not answered, or was answered with an error. */
   dropped(): void;
 }
 
 /**
- * Asked before a call is routed. `undefined` lets it through and wants to hear no more.
- * @param estimatedTokens what the request is likely to use before its answer
- * @param output what it asks for
+ * Judges a call before it is routed. `undefined` admits it and needs no further notice.
+ * @param estimatedTokens the estimated input tokens
+ * @param output how much output it asks for
  * @throws GatewayError to refuse the call
  */
-export type Gate = (
+export type AdmissionCheck = (
   call: ModelCall,
   estimatedTokens: number,
   output: RequestedOutput,
-) => Pass | Promise<Pass> | undefined;
+) => Admission | Promise<Admission> | undefined;
 
-/** What the gates are asked about. */
+/** What an admission check judges. */
 export interface RequestedCall {
   readonly info: ModelCall;
   readonly estimatedTokens: number;
   readonly output: RequestedOutput;
 }
 
-/** Asks every gate in turn; the first that refuses takes back what those before it let through. */
-export async function openGates(
-  gates: readonly Gate[],
+/** Runs the checks in turn. When one refuses, those that admitted the call before are told that it is dropped. */
+export async function requestAdmission(
+  checks: readonly AdmissionCheck[],
   { info, estimatedTokens, output }: RequestedCall,
   res: ServerResponse,
-): Promise<readonly Pass[]> {
-  const passes: Pass[] = [];
+): Promise<readonly Admission[]> {
+  const admissions: Admission[] = [];
   try {
-    for (const gate of gates) {
-      const pass = await gate(info, estimatedTokens, output);
-      if (!pass) continue;
-      passes.push(pass);
-      for (const name in pass.headers) res.setHeader(name, pass.headers[name] as string);
+    for (const check of checks) {
+      const admission = await check(info, estimatedTokens, output);
+      if (!admission) continue;
+      admissions.push(admission);
+      for (const name in admission.headers) res.setHeader(name, admission.headers[name] as string);
     }
-    return passes;
+    return admissions;
   } catch (error) {
-    for (const pass of passes) pass.dropped();
+    for (const admission of admissions) admission.dropped();
     throw error;
   }
 }

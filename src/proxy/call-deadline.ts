@@ -2,17 +2,17 @@ import type { ApiRequest } from '../http/operation.ts';
 import type { Abortable } from '../outbound/exchange.ts';
 
 /** How long the timer of a call sleeps at most before it looks again. Milliseconds. */
-const longestNap = 60_000;
+const longestTimer = 60_000;
 
 type Listener = () => void;
 
 /**
  * What ends a call early: the client leaving, a time limit, the gateway closing. Has the part of AbortSignal that
- * outgoing requests use: with AbortSignals in the place of this and of `ClientDisconnect` a relayed call takes 1.11 times
- * the CPU (1.07 to 1.17 in five interleaved rounds), with one in the place of this alone 1.05 times. One timer serves all limits, and is left
+ * outgoing requests use: with AbortSignals in the place of this and of `ClientDisconnect` a relayed call takes 1.11 times the CPU (1.07 to
+ * 1.17 in five interleaved rounds), with one in the place of this alone 1.05 times. One timer serves all limits, and is left
  * alone as they move: when it fires it looks what is due.
  */
-export class Cutoff implements Abortable {
+export class CallDeadline implements Abortable {
   aborted = false;
   reason: unknown;
   /** How long the call may go on when the client leaves; asked at that moment. Milliseconds. @default not at all */
@@ -20,18 +20,18 @@ export class Cutoff implements Abortable {
   readonly #client: ApiRequest['client'];
   readonly #listeners: Listener[] = [];
   /** When the whole call must have ended, by `performance.now()`. */
-  #end: number;
+  #totalDueAt: number;
   /** When something must have come. */
-  #due = Number.POSITIVE_INFINITY;
-  #within = 0;
+  #dueAt = Number.POSITIVE_INFINITY;
+  #limit = 0;
   #timer: NodeJS.Timeout | undefined;
   #firesAt = Number.POSITIVE_INFINITY;
 
   /** @param total milliseconds for the whole call */
   constructor(client: ApiRequest['client'], total: number) {
     this.#client = client;
-    this.#end = performance.now() + total;
-    this.#arm();
+    this.#totalDueAt = performance.now() + total;
+    this.#schedule();
     client.onDisconnect(this.#onDisconnect);
   }
 
@@ -61,20 +61,20 @@ export class Cutoff implements Abortable {
     if (at !== -1) this.#listeners.splice(at, 1);
   }
 
-  /** Something must come within so many milliseconds, from now and again after each {@link progress}. */
-  expect(within: number): void {
-    this.#within = within;
-    this.progress();
-    if (this.#due < this.#firesAt) this.#arm();
+  /** Something must come within so many milliseconds, from now and again after each {@link reset}. */
+  arm(limit: number): void {
+    this.#limit = limit;
+    this.reset();
+    if (this.#dueAt < this.#firesAt) this.#schedule();
   }
 
-  progress(): void {
-    this.#due = performance.now() + this.#within;
+  reset(): void {
+    this.#dueAt = performance.now() + this.#limit;
   }
 
   /** Nothing is expected for now; only the total limit runs on. */
-  rest(): void {
-    this.#due = Number.POSITIVE_INFINITY;
+  disarm(): void {
+    this.#dueAt = Number.POSITIVE_INFINITY;
   }
 
   /** The call is over. */
@@ -89,34 +89,34 @@ export class Cutoff implements Abortable {
       this.abort(new DOMException('the client left', 'AbortError'));
       return;
     }
-    this.#end = Math.min(this.#end, performance.now() + grace);
-    this.#arm();
+    this.#totalDueAt = Math.min(this.#totalDueAt, performance.now() + grace);
+    this.#schedule();
   };
 
-  #arm(): void {
+  #schedule(): void {
     clearTimeout(this.#timer);
     const now = performance.now();
-    const nap = Math.min(longestNap, Math.max(1, Math.ceil(Math.min(this.#due, this.#end) - now)));
-    this.#firesAt = now + nap;
-    this.#timer = setTimeout(this.#look, nap);
+    const delay = Math.min(longestTimer, Math.max(1, Math.ceil(Math.min(this.#dueAt, this.#totalDueAt) - now)));
+    this.#firesAt = now + delay;
+    this.#timer = setTimeout(this.#onTimer, delay);
   }
 
-  #look = (): void => {
-    if (performance.now() < Math.min(this.#due, this.#end)) this.#arm();
+  #onTimer = (): void => {
+    if (performance.now() < Math.min(this.#dueAt, this.#totalDueAt)) this.#schedule();
     else this.abort(new DOMException('the upstream took too long', 'TimeoutError'));
   };
 }
 
 /** Waits, unless the call is cut off first; then resolves early. */
-export function pause(milliseconds: number, cutoff: Cutoff): Promise<void> {
+export function pause(milliseconds: number, deadline: CallDeadline): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       clearTimeout(timer);
-      cutoff.removeEventListener('abort', done);
+      deadline.removeEventListener('abort', done);
       resolve();
     };
     const timer = setTimeout(done, milliseconds);
-    if (cutoff.aborted) done();
-    else cutoff.addEventListener('abort', done);
+    if (deadline.aborted) done();
+    else deadline.addEventListener('abort', done);
   });
 }

@@ -4,12 +4,12 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 export type HeaderValues = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** What of a caller's request an upstream may see. Never `authorization`, `cookie`, an address or a proxy's header. */
-const sentUp = ['accept', 'content-type', 'idempotency-key', 'openai-beta', 'user-agent'] as const;
+const passedRequestHeaders = ['accept', 'content-type', 'idempotency-key', 'openai-beta', 'user-agent'] as const;
 
 const requestIdName = 'x-request-id';
 
 /** What of an upstream's answer a caller may see: OpenAI's documented headers, nothing about the upstream's account. */
-const sentDown = [
+const passedResponseHeaders = [
   'content-type',
   'content-encoding',
   'openai-processing-ms',
@@ -19,7 +19,7 @@ const sentDown = [
   'x-should-retry',
 ] as const;
 
-/** What goes up to one upstream, told apart once: see {@link headersUp}. */
+/** What goes up to one upstream, told apart once: see {@link upstreamRequestHeaders}. */
 export interface HeaderPlan {
   /** Names of the caller's that pass. */
   readonly passed: readonly string[];
@@ -31,23 +31,27 @@ export interface HeaderPlan {
 
 /**
  * Plans the headers of an upstream's requests. Its own, its key among them, win over everything else. Pure.
- * @param own lower-case names
+ * @param configured lower-case names
  * @param forwarded further names of the caller's that it gets to see, in lower case
  */
-export function planHeaders(own: Readonly<Record<string, string>>, forwarded: readonly string[]): HeaderPlan {
+export function planHeaders(configured: Readonly<Record<string, string>>, forwarded: readonly string[]): HeaderPlan {
   // what comes compressed could be neither metered nor repaired, and holds streams back
-  const fixed: Record<string, string> = { 'accept-encoding': 'identity', ...own };
-  const passed = [...new Set([...sentUp, ...forwarded])].filter(
+  const fixed: Record<string, string> = { 'accept-encoding': 'identity', ...configured };
+  const passed = [...new Set([...passedRequestHeaders, ...forwarded])].filter(
     (name) => !Object.hasOwn(fixed, name) && name !== requestIdName,
   );
-  return { passed, fixed, requestId: !Object.hasOwn(own, requestIdName) };
+  return { passed, fixed, requestId: !Object.hasOwn(configured, requestIdName) };
 }
 
 /**
  * The headers a request goes up with. Pure.
  * @param given the caller's
  */
-export function headersUp(given: IncomingHttpHeaders, plan: HeaderPlan, requestId: string): Record<string, string> {
+export function upstreamRequestHeaders(
+  given: IncomingHttpHeaders,
+  plan: HeaderPlan,
+  requestId: string,
+): Record<string, string> {
   const headers = { ...plan.fixed };
   for (const name of plan.passed) {
     const value = given[name];
@@ -58,8 +62,8 @@ export function headersUp(given: IncomingHttpHeaders, plan: HeaderPlan, requestI
 }
 
 /** Sets the headers an answer comes down with, but for its length. */
-export function setHeadersDown(res: ServerResponse, given: HeaderValues): void {
-  for (const name of sentDown) {
+export function setResponseHeaders(res: ServerResponse, given: HeaderValues): void {
+  for (const name of passedResponseHeaders) {
     const value = given[name];
     if (typeof value === 'string') res.setHeader(name, value);
   }
@@ -85,10 +89,10 @@ export function isEncoded(headers: HeaderValues): boolean {
 /** Whether a caller takes an answer that is encoded (RFC 9110, section 12.5.3). Pure. */
 export function acceptsEncoding(given: IncomingHttpHeaders, encoding: string): boolean {
   const accepted = String(given['accept-encoding'] ?? '').split(',');
-  return encoding.split(',').every((one) =>
-    accepted.some((entry) => {
-      const [name = '', quality = ''] = entry.split(';');
-      return name.trim().toLowerCase() === one.trim().toLowerCase() && !/^\s*q=0(\.0*)?\s*$/.test(quality);
+  return encoding.split(',').every((coding) =>
+    accepted.some((accept) => {
+      const [name = '', quality = ''] = accept.split(';');
+      return name.trim().toLowerCase() === coding.trim().toLowerCase() && !/^\s*q=0(\.0*)?\s*$/.test(quality);
     }),
   );
 }

@@ -3,7 +3,7 @@ import type { Logger, ModelHooks } from '../options/options.ts';
 import type { RelayHooks } from './relay/relay.ts';
 
 /** Runs a host's function that nobody waits for; what it throws is told to the log and to nobody else. */
-export function tell(logger: Logger, name: keyof ModelHooks, run: () => void | Promise<void>): void {
+export function callHook(logger: Logger, name: keyof ModelHooks, run: () => void | Promise<void>): void {
   const report = (error: unknown): void => logger.error(`the host's ${name} failed`, { error: describeThrown(error) });
   try {
     const running: unknown = run();
@@ -14,7 +14,7 @@ export function tell(logger: Logger, name: keyof ModelHooks, run: () => void | P
 }
 
 /** The model that a host has called in the place of the one asked for; whatever else it gives is the host's mistake. */
-function otherModel(given: unknown): { readonly model?: string } | undefined {
+function replacementModel(given: unknown): { readonly model?: string } | undefined {
   if (given === undefined || given === null) return undefined;
   const { model } = given as { readonly model?: unknown };
   if (model === undefined) return undefined;
@@ -28,14 +28,14 @@ export function relayHooks({ onRequest, onResponse }: ModelHooks, logger: Logger
   return {
     async onRequest(call) {
       try {
-        return otherModel(await onRequest?.(call));
+        return replacementModel(await onRequest?.(call));
       } catch (error) {
         if (isGatewayError(error)) throw error;
         throw new GatewayError('internal_error', 'The call could not be checked.', { cause: error });
       }
     },
     onResponse(call, upstream, status, firstByteMs) {
-      if (onResponse) tell(logger, 'onResponse', () => onResponse({ ...call, upstream, status, firstByteMs }));
+      if (onResponse) callHook(logger, 'onResponse', () => onResponse({ ...call, upstream, status, firstByteMs }));
     },
   };
 }

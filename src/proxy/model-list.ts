@@ -2,9 +2,9 @@ import type { Logger } from '../options/options.ts';
 import { classify } from '../outbound/classify.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
 import { failureOf } from './failure.ts';
-import { headersUp } from './headers.ts';
+import { upstreamRequestHeaders } from './headers.ts';
 import { collect } from './relay/collect.ts';
-import { nameAt, type Upstream } from './routing/upstream.ts';
+import { type Upstream, upstreamModelName } from './routing/upstream.ts';
 
 /** One model as it is listed: what the upstream says of it, unknown fields included. */
 export interface Model {
@@ -34,7 +34,7 @@ function readList(bytes: Buffer): Model[] {
 async function fetchList(upstream: Upstream): Promise<Model[]> {
   const response = await upstream.http.request({
     url: `${upstream.baseUrl}/models`,
-    headers: headersUp({ accept: 'application/json' }, upstream.headers, 'req_models'),
+    headers: upstreamRequestHeaders({ accept: 'application/json' }, upstream.headers, 'req_models'),
     signal: AbortSignal.timeout(listTimeout),
   });
   const { status } = response;
@@ -54,7 +54,7 @@ function offered(upstream: Pick<Upstream, 'serves' | 'models' | 'aliases'>, list
   const byId = new Map(listed.map((model) => [model.id, model]));
   const named = [...upstream.models.filter((model) => !model.includes('*')), ...Object.keys(upstream.aliases)];
   const served = listed.filter(({ id }) => upstream.serves(id));
-  return [...served, ...named.map((id) => ({ ...unlisted, ...byId.get(nameAt(upstream, id)), id }))];
+  return [...served, ...named.map((id) => ({ ...unlisted, ...byId.get(upstreamModelName(upstream, id)), id }))];
 }
 
 /** One of each id, the first. Pure. */
@@ -81,11 +81,11 @@ export function createModelList(
   lifetime: number = defaultLifetime,
 ): ModelList {
   const byPriority = [...upstreams].sort((a, b) => a.priority - b.priority);
-  let kept: readonly Model[] | undefined;
+  let cached: readonly Model[] | undefined;
   let freshUntil = 0;
-  let asking: Promise<readonly Model[]> | undefined;
+  let refreshing: Promise<readonly Model[]> | undefined;
 
-  async function ask(): Promise<readonly Model[]> {
+  async function fetchAll(): Promise<readonly Model[]> {
     const answers = await Promise.allSettled(
       byPriority.map(async (upstream) => offered(upstream, await fetchList(upstream))),
     );
@@ -104,24 +104,24 @@ export function createModelList(
 
   async function refresh(): Promise<readonly Model[]> {
     try {
-      kept = await ask();
-      return kept;
+      cached = await fetchAll();
+      return cached;
     } catch (error) {
-      kept = undefined;
+      cached = undefined;
       throw error;
     } finally {
-      asking = undefined;
+      refreshing = undefined;
     }
   }
 
   return {
     async all() {
-      if (kept && Date.now() < freshUntil) return kept;
-      asking ??= refresh();
-      if (!kept) return asking;
+      if (cached && Date.now() < freshUntil) return cached;
+      refreshing ??= refresh();
+      if (!cached) return refreshing;
       // told by its log lines, and by the next call
-      asking.catch(() => undefined);
-      return kept;
+      refreshing.catch(() => undefined);
+      return cached;
     },
   };
 }

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OperationTable } from '../http/operation.ts';
 import type { Logger, ModelHooks, UpstreamOptions } from '../options/options.ts';
-import type { Gate } from './admission.ts';
-import { relayHooks, tell } from './hooks.ts';
-import type { Metering } from './metering/metering.ts';
+import type { AdmissionCheck } from './admission.ts';
+import { callHook, relayHooks } from './hooks.ts';
+import type { UsageRecorder } from './metering/usage-record.ts';
 import { createModelList } from './model-list.ts';
 import { createRelay, type Relay } from './relay/relay.ts';
 import { modelOperations } from './routes.ts';
@@ -15,10 +15,10 @@ export interface ProxyDependencies {
   readonly logger: Logger;
   readonly retry?: RetryOptions;
   readonly hooks?: ModelHooks;
-  /** Who may refuse a call before it is routed, in this order. @default nobody */
-  readonly gates?: readonly Gate[];
+  /** Which checks may refuse a call before it is routed, in this order. @default none */
+  readonly admissionChecks?: readonly AdmissionCheck[];
   /** Where usage records go. @default nowhere; `onUsage` is called all the same */
-  readonly metering?: Metering;
+  readonly usageRecorder?: UsageRecorder;
   /** What keeps the idempotency keys of one account from being those of another; the same in all processes. */
   readonly idempotencySecret: Buffer;
   /** Whether the name of the upstream that answered is sent down as `x-gateway-upstream`. @default false */
@@ -38,33 +38,33 @@ export interface ModelProxy {
 /** How long calls may take to end when the gateway closes. Milliseconds. */
 const closeTimeout = 5_000;
 
-const noMetering: Metering = { opened() {}, closed() {}, dropped() {} };
+const noRecorder: UsageRecorder = { opened() {}, closed() {}, dropped() {} };
 
 /** Records go to the meter and then to the host's `onUsage`. */
-function withHook(metering: Metering, { onUsage }: ModelHooks, logger: Logger): Metering {
-  if (!onUsage) return metering;
+function withHook(usageRecorder: UsageRecorder, { onUsage }: ModelHooks, logger: Logger): UsageRecorder {
+  if (!onUsage) return usageRecorder;
   return {
-    ...metering,
+    ...usageRecorder,
     closed(record) {
-      metering.closed(record);
+      usageRecorder.closed(record);
       // a copy: what the host does to it must not change what is charged, which is written later
-      tell(logger, 'onUsage', () => onUsage({ ...record, startedAt: new Date(record.startedAt) }));
+      callHook(logger, 'onUsage', () => onUsage({ ...record, startedAt: new Date(record.startedAt) }));
     },
   };
 }
 
 /** The model endpoints over the upstreams of the options. */
 export function createProxy(deps: ProxyDependencies): ModelProxy {
-  const { logger, retry = {}, hooks = {}, gates = [], metering = noMetering } = deps;
+  const { logger, retry = {}, hooks = {}, admissionChecks = [], usageRecorder = noRecorder } = deps;
   const { exposeUpstream = false, abortOnDisconnect = true } = deps;
   const upstreams = deps.upstreams.map(createUpstream);
   const calls = new Set<Promise<void>>();
   const relayUntracked = createRelay({
     upstreams,
     retry: { attempts: retry.attempts ?? 3, maxWait: retry.maxWait ?? 2_000, budget: new RetryBudget() },
-    metering: withHook(metering, hooks, logger),
+    usageRecorder: withHook(usageRecorder, hooks, logger),
     hooks: relayHooks(hooks, logger),
-    gates,
+    admissionChecks,
     exposeUpstream,
     idempotencySecret: deps.idempotencySecret,
     logger,

@@ -40,7 +40,7 @@ describe('With nothing to do', () => {
       publish: never,
       quotas: undefined,
       logger,
-      patience: 1_000,
+      maxWait: 1_000,
       batchSize: 500,
     });
 

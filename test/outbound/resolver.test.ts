@@ -23,7 +23,7 @@ describe('The resolver', () => {
   const resolver = (options: ResolverOptions = {}) =>
     createResolver({
       timeout: 400,
-      patience: 60,
+      maxWait: 60,
       servers: [names.address],
       hostsFile: join(folder, 'none'),
       ...options,

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { GatewayError } from '../../src/errors.ts';
-import type { Gate } from '../../src/proxy/admission.ts';
+import type { AdmissionCheck } from '../../src/proxy/admission.ts';
 import { type ModelServer, startModelServer } from '../support/model-server.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
@@ -11,9 +11,9 @@ describe('the gates before a model call', () => {
   let upstream: ScriptedUpstream;
   let server: ModelServer;
   let told: string[];
-  let second: Gate;
+  let second: AdmissionCheck;
 
-  const first: Gate = (call, estimatedTokens) => {
+  const first: AdmissionCheck = (call, estimatedTokens) => {
     told.push(`${call.endpoint} ${call.principal.userId} ${estimatedTokens > 0}`);
     return {
       headers: { 'x-first': 'seen' },
@@ -29,7 +29,7 @@ describe('the gates before a model call', () => {
     upstream.script = json(200, { usage: { prompt_tokens: 4, completion_tokens: 1 } });
     server = await startModelServer({
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, models: ['m'] }],
-      gates: [first, (...asked) => second(...asked)],
+      admissionChecks: [first, (...asked) => second(...asked)],
     });
   });
 

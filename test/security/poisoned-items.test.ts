@@ -3,13 +3,13 @@ import type { Connection } from 'mongoose';
 import { createAccountModel, createLedgerModel } from '../../src/accounting/credits/model.ts';
 import { createCreditService } from '../../src/accounting/credits/service.ts';
 import { createClosing } from '../../src/accounting/limits/close-windows.ts';
+import { MinuteCounters } from '../../src/accounting/limits/minute-counters.ts';
 import { createExceededModel, createRateModel } from '../../src/accounting/limits/model.ts';
-import { createRefusals } from '../../src/accounting/limits/refused-calls.ts';
+import { createRefusedCallCounter } from '../../src/accounting/limits/refused-calls.ts';
 import { createSharing } from '../../src/accounting/limits/sharing.ts';
-import { Tallies } from '../../src/accounting/limits/tallies.ts';
 import { createCount } from '../../src/accounting/usage/count.ts';
 import { createCounterModel, createPeriodModel, createUsageModel } from '../../src/accounting/usage/model.ts';
-import { Written } from '../../src/accounting/usage/recent-usage.ts';
+import { RecentUsage } from '../../src/accounting/usage/recent-usage.ts';
 import { createUsageService } from '../../src/accounting/usage/service.ts';
 import { createClaims } from '../../src/deliveries/attempt/claims.ts';
 import { createFanOut } from '../../src/deliveries/fan-out/fan-out.ts';
@@ -243,7 +243,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
       ...more,
     });
 
-    async function start(prefix: string, written?: Written, isCharged = false) {
+    async function start(prefix: string, written?: RecentUsage, isCharged = false) {
       const usage = createUsageModel(connection, prefix);
       const counters = createCounterModel(connection, prefix);
       const periods = createPeriodModel(connection, prefix);
@@ -270,7 +270,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
         quotas: undefined,
         logger,
         batchSize: 100,
-        ...(written && { written }),
+        ...(written && { recentUsage: written }),
       });
       const requestsOf = async (userId: string) =>
         (await periods.find({ userId, period: 'daily' }).lean()).reduce((sum, { requests }) => sum + requests, 0);
@@ -353,7 +353,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
     ];
     for (const [i, [name, breakIt]] of breaks.entries()) {
       it(`a record of an account whose ${name}: the credits of the others are charged, each call once`, async () => {
-        const written = new Written();
+        const written = new RecentUsage();
         // what this process has in its memory is not malformed by what is in the database
         if (i > 0) written.open();
         const running = await start(`credits${i}_`, written, true);
@@ -374,7 +374,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
     }
 
     it('a record that this process has written, and whose counter is broken', async () => {
-      const written = new Written();
+      const written = new RecentUsage();
       written.open();
       const { counters, service, count, requestsOf } = await start('own_', written);
       const day = new Date().toISOString().slice(0, 10);
@@ -413,7 +413,13 @@ describe('What cannot be written keeps nothing else from being written:', functi
   it('a refused call, and a window that cannot be published: those behind it are', async () => {
     const exceeded = createExceededModel(connection, 'gateway_');
     await exceeded.createIndexes();
-    const refusals = createRefusals({ exceeded, owner: 'wrk_1', window: 1_000, flushInterval: 60_000, logger });
+    const refusals = createRefusedCallCounter({
+      exceeded,
+      owner: 'wrk_1',
+      window: 1_000,
+      flushInterval: 60_000,
+      logger,
+    });
     const at = Date.now();
     for (const userId of ['usr_1', huge, 'usr_2']) refusals.add({ userId, apiKeyId: null, limit: 1, count: 3, at });
     await refusals.flush();
@@ -432,8 +438,8 @@ describe('What cannot be written keeps nothing else from being written:', functi
 
   it('a rate that is shared', async () => {
     const rates = createRateModel(connection, 'gateway_');
-    const tallies = new Tallies();
-    const sharing = createSharing({ rates, tallies, owner: 'wrk_1', interval: 60_000, logger });
+    const tallies = new MinuteCounters();
+    const sharing = createSharing({ rates, counters: tallies, owner: 'wrk_1', interval: 60_000, logger });
     const now = Date.now();
     for (const subject of ['user:usr_1', huge, 'user:usr_2']) tallies.of(subject, now).requests += 1;
     await sharing.exchange();

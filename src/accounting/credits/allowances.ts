@@ -4,12 +4,12 @@ import { answered } from '../../mongo/with-timeout.ts';
 import type { Logger } from '../../options/options.ts';
 import { CreditAllowance } from './credit-allowance.ts';
 import type { Ledger } from './ledger.ts';
-import type { SetAsideOf } from './reservations.ts';
+import type { ReservedCredits } from './reservations.ts';
 
 export interface AllowancesDeps {
   readonly ledger: Pick<Ledger, 'booked'>;
   /** Sets aside so many micro-credits of a balance, or what there is of them. */
-  readonly setAside: (userId: string, wanted: number) => Promise<SetAsideOf>;
+  readonly reserve: (userId: string, wanted: number) => Promise<ReservedCredits>;
   /** Micro-credits. */
   readonly slice: number;
   /** How often it is agreed with the other processes what each may spend. Milliseconds. */
@@ -95,7 +95,7 @@ function newEntry(): Entry {
   };
 }
 
-export function createAllowances({ ledger, setAside, slice, interval, lease, logger }: AllowancesDeps): Allowances {
+export function createAllowances({ ledger, reserve, slice, interval, lease, logger }: AllowancesDeps): Allowances {
   const entries = new Map<string, Entry>();
   const gap = Math.min(shortestGap, interval);
   let closed = false;
@@ -112,12 +112,12 @@ export function createAllowances({ ledger, setAside, slice, interval, lease, log
     const reserved = allowance.reserved - allowance.costOf(booked);
     const wanted = reserved + Math.max(slice, reserved);
     allowance.lower(wanted, booked);
-    const own = await inTime(setAside(userId, wanted));
+    const reservation = await inTime(reserve(userId, wanted));
     // where it is about to be used up, nobody may be told so because a charge was seen on both sides
-    const later = own.amount < wanted ? await inTime(ledger.booked(allowance.unbooked)) : [];
-    allowance.allow(own, booked, later);
+    const later = reservation.amount < wanted ? await inTime(ledger.booked(allowance.unbooked)) : [];
+    allowance.allow(reservation, booked, later);
     for (const id of known) entry.booked.delete(id);
-    entry.isScarce = own.amount < wanted;
+    entry.isScarce = reservation.amount < wanted;
     entry.agreedAt = startedAt;
     entry.expiresAt = startedAt + lease;
   }
@@ -168,7 +168,7 @@ export function createAllowances({ ledger, setAside, slice, interval, lease, log
   async function giveBack(userId: string, { allowance, agreeing, waiting }: Entry): Promise<void> {
     clearTimeout(waiting);
     await agreeing?.catch(() => {});
-    await inTime(setAside(userId, allowance.reserved)).catch((error) =>
+    await inTime(reserve(userId, allowance.reserved)).catch((error) =>
       logger.warn('what was set aside of an account is kept until its lease ends', { reason: String(error) }),
     );
   }

@@ -1,4 +1,4 @@
-import type { SetAsideOf } from './reservations.ts';
+import type { ReservedCredits } from './reservations.ts';
 
 interface EndedCall {
   readonly cost: number;
@@ -13,7 +13,7 @@ export class CreditAllowance {
   /** What may be reserved at once. */
   #limit = 0;
   /** What may be reserved before more should be set aside: half of what was left of the limit. */
-  #mark = 0;
+  #lowMark = 0;
   /** Reservations of the calls under way. */
   #underWay = 0;
   /** What ended calls cost that is not known to show in the balance, by usage record; in the order they ended. */
@@ -48,7 +48,7 @@ export class CreditAllowance {
 
   /** Whether so much is reserved that more should be set aside. */
   get isRunningLow(): boolean {
-    return this.reserved >= this.#mark;
+    return this.reserved >= this.#lowMark;
   }
 
   /** Whether the account has nothing left for certain, whoever may have set aside what of it. */
@@ -90,7 +90,7 @@ export class CreditAllowance {
    */
   lower(amount: number, booked: readonly string[]): void {
     this.#limit = Math.min(this.#limit, amount + this.costOf(booked));
-    this.#mark = Math.min(this.#mark, (this.reserved + this.#limit) / 2);
+    this.#lowMark = Math.min(this.#lowMark, (this.reserved + this.#limit) / 2);
   }
 
   /**
@@ -98,11 +98,11 @@ export class CreditAllowance {
    * @param booked ended calls that show in that balance
    * @param later those that may, for they were booked at the same time
    */
-  allow({ amount: limit, balance }: SetAsideOf, booked: readonly string[], later: readonly string[] = []): void {
+  allow({ amount: limit, balance }: ReservedCredits, booked: readonly string[], later: readonly string[] = []): void {
     this.#unbookedSum -= this.costOf(booked);
     for (const id of booked) this.#unbooked.delete(id);
     this.#limit = limit;
     this.#left = balance - (this.#unbookedSum - this.costOf(later));
-    this.#mark = (this.reserved + limit) / 2;
+    this.#lowMark = (this.reserved + limit) / 2;
   }
 }

@@ -66,7 +66,7 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
   const readConfirmed = createReadConfirmed<AccountDocument>(accountCollection);
 
   /** A new account is told of what it spends in its first moment, and not that it begins with nothing. */
-  const unopened = { balance: 0, low: initial < lowThreshold, depleted: initial <= 0 };
+  const newAccount = { balance: 0, low: initial < lowThreshold, depleted: initial <= 0 };
 
   async function tell(
     userId: string,
@@ -120,7 +120,7 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
       returnDocument: 'before',
       ...(session && { session }),
     });
-    const before = stored ?? unopened;
+    const before = stored ?? newAccount;
     await tell(userId, before, before.balance + by, fresh.at(-1)?._id ?? '', session);
   }
 

@@ -2,7 +2,7 @@ import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../../mongo/collection.ts';
 
 /** What one process has set aside of a balance. */
-export interface StoredSlice {
+export interface StoredReservation {
   readonly holder: string;
   /** Micro-credits. */
   readonly amount: number;
@@ -22,7 +22,7 @@ export interface AccountDocument {
   low: boolean;
   /** Whether it is zero or less, and the account has been told. */
   depleted: boolean;
-  slices: StoredSlice[];
+  slices: StoredReservation[];
   /** Counts the transactions that charged it. */
   turn?: number;
 }
@@ -41,7 +41,7 @@ export interface LedgerDocument {
 export type AccountModel = Model<AccountDocument>;
 export type LedgerModel = Model<LedgerDocument>;
 
-const slice = new Schema<StoredSlice>(
+const storedReservation = new Schema<StoredReservation>(
   { holder: { type: String, required: true }, amount: { type: Number, required: true }, until: Date, turn: Number },
   { _id: false },
 );
@@ -52,7 +52,7 @@ const accountSchema = new Schema<AccountDocument>(
     balance: { type: Number, required: true },
     low: { type: Boolean, required: true },
     depleted: { type: Boolean, required: true },
-    slices: [slice],
+    slices: [storedReservation],
     turn: Number,
   },
   durableSchema,

@@ -23,7 +23,7 @@ export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'o
 };
 
 /** What one call can cost at most, so that sums of many stay exact. Micro-credits. */
-const mostPerCall = 1_000_000_000 * micro;
+const maxCostPerCall = 1_000_000_000 * micro;
 
 /**
  * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. Rounded once, and never
@@ -35,5 +35,5 @@ export function costOf(prices: CreditOptions['prices'], charged: Charged): numbe
   const { input = 0, cachedInput = input, output = 0, image = 0 } = named ?? {};
   const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
   const cost = ofInput + outputTokens * output + images * image * micro;
-  return cost > 0 ? Math.min(mostPerCall, Math.max(1, Math.round(cost))) : 0;
+  return cost > 0 ? Math.min(maxCostPerCall, Math.max(1, Math.round(cost))) : 0;
 }

@@ -3,7 +3,7 @@ import { createReadConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { AccountDocument, AccountModel } from './model.ts';
 
 /** What was set aside for a holder, and of what. Micro-credits. */
-export interface SetAsideOf {
+export interface ReservedCredits {
   readonly amount: number;
   /** The whole balance, with what other holders have of it. */
   readonly balance: number;
@@ -14,10 +14,10 @@ export interface SetAsideOf {
  * @param turn higher each time: one that the database gets late, when nobody waits for it any more, changes nothing
  * @returns what is set aside now; `null` where there is certainly no such account
  */
-export type SetAside = (userId: string, wanted: number, turn: number) => Promise<SetAsideOf | null>;
+export type ReserveCredits = (userId: string, wanted: number, turn: number) => Promise<ReservedCredits | null>;
 
 /** @param lease how long it lasts unless it is set aside again, in milliseconds by the database's clock */
-export function createSetAside(accounts: AccountModel, holder: string, lease: number): SetAside {
+export function createReserveCredits(accounts: AccountModel, holder: string, lease: number): ReserveCredits {
   const collection = durableCollection(accounts);
   const readConfirmed = createReadConfirmed<AccountDocument>(collection);
   const isOwn = { $eq: ['$$this.holder', holder] };
@@ -27,7 +27,7 @@ export function createSetAside(accounts: AccountModel, holder: string, lease: nu
     own: { $arrayElemAt: [{ $filter: { input: '$slices', cond: isOwn } }, 0] },
   };
 
-  return async function setAside(userId, wanted, turn) {
+  return async function reserveCredits(userId, wanted, turn) {
     const free = { $subtract: ['$balance', { $sum: '$$others.amount' }] };
     const amount = { $max: [0, { $min: [wanted, free] }] };
     const anew = { holder: { $literal: holder }, amount, until: { $add: ['$$NOW', lease] }, turn };
@@ -37,6 +37,6 @@ export function createSetAside(accounts: AccountModel, holder: string, lease: nu
     const after = await readConfirmed(userId, () => collection.findOneAndUpdate({ _id: userId }, update, options));
     if (!after) return null;
     const { slices, balance } = after;
-    return { amount: slices.find((slice) => slice.holder === holder)?.amount ?? 0, balance };
+    return { amount: slices.find((reservation) => reservation.holder === holder)?.amount ?? 0, balance };
   };
 }

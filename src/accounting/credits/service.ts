@@ -11,7 +11,7 @@ import { createLedger, type Entry } from './ledger.ts';
 import type { AccountModel, LedgerModel } from './model.ts';
 import { type Charged, costOf, toCredits, toMicro } from './price.ts';
 import { insufficient, tooFast } from './refusals.ts';
-import { createSetAside, type SetAsideOf } from './reservations.ts';
+import { createReserveCredits, type ReservedCredits } from './reservations.ts';
 import type { InTurn } from './writer-turns.ts';
 
 export interface CreditServiceDeps {
@@ -45,7 +45,7 @@ export interface CreditBalance {
 }
 
 /** A call that was let through, and what is reserved for it. */
-interface Reservation {
+interface CallReservation {
   closed(record: UsageRecord): void;
   dropped(): void;
 }
@@ -68,7 +68,7 @@ export interface CreditService {
    * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` where there are some that cannot be spent yet,
    * `database_unavailable` where the database leaves it open
    */
-  admit(call: ModelCall, estimatedTokens: number, output?: RequestedOutput): Promise<Reservation>;
+  admit(call: ModelCall, estimatedTokens: number, output?: RequestedOutput): Promise<CallReservation>;
   /** Credits were given to the account, and that is committed: they can be spent here when this resolves. */
   credited(userId: string): Promise<void>;
   /** Charges for usage records, each once, in the transaction that they are counted in. */
@@ -94,7 +94,7 @@ export interface CreditService {
 }
 
 const oneAnswer: RequestedOutput = { choices: 1, maxTokens: undefined };
-const nothing: SetAsideOf = { amount: 0, balance: 0 };
+const nothing: ReservedCredits = { amount: 0, balance: 0 };
 function checkReference(reference: unknown): void {
   const storable = typeof reference === 'string' && !/[\0\p{Surrogate}]/u.test(reference);
   if (storable && reference !== '' && reference.length <= 256) return;
@@ -111,13 +111,13 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   // what a process that died has set aside is free again when its lease has ended: by then what it spent has been charged,
   // even if it died in the midst of that (transactions of the dead are ended after 5 s)
   const lease = Math.max(5 * interval, 10_000);
-  const setAsideOf = createSetAside(accounts, newId('wrk', Date.now()), lease);
+  const reserveCredits = createReserveCredits(accounts, newId('wrk', Date.now()), lease);
   let turns = 0;
   const slice = toMicro('slice', options.slice ?? 10);
-  const allowances = createAllowances({ ledger, setAside, slice, interval, lease, logger });
+  const allowances = createAllowances({ ledger, reserve: reserveBalance, slice, interval, lease, logger });
 
   /** In a transaction of its own, again where somebody wrote the same for the first time at the same moment. */
-  async function atomically(userId: string, write: (session: ClientSession | undefined) => Promise<void>) {
+  async function runInTransaction(userId: string, write: (session: ClientSession | undefined) => Promise<void>) {
     for (let left = 3; ; left -= 1) {
       try {
         return await inTurn(userId, (within) => deps.transaction(write, within));
@@ -128,13 +128,13 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   }
 
   /** An account that is met for the first time is opened where it begins with something. */
-  async function setAside(userId: string, wanted: number): Promise<SetAsideOf> {
+  async function reserveBalance(userId: string, wanted: number): Promise<ReservedCredits> {
     turns += 1;
     const turn = turns;
-    const known = await setAsideOf(userId, wanted, turn);
+    const known = await reserveCredits(userId, wanted, turn);
     if (known !== null || initial === 0) return known ?? nothing;
-    await atomically(userId, (session) => ledger.book(new Map([[userId, []]]), session));
-    return (await setAsideOf(userId, wanted, turn)) ?? nothing;
+    await runInTransaction(userId, (session) => ledger.book(new Map([[userId, []]]), session));
+    return (await reserveCredits(userId, wanted, turn)) ?? nothing;
   }
 
   async function balance(userId: string): Promise<CreditBalance> {
@@ -152,7 +152,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
     return costOf(prices, { ...input, outputTokens, images });
   }
 
-  function refusal(userId: string, isEmpty: boolean): GatewayError {
+  function reservationError(userId: string, isEmpty: boolean): GatewayError {
     if (database?.isUnavailable) return databaseUnavailable();
     if (isEmpty) return insufficient();
     // what it has left is there, and this process could not be told
@@ -160,13 +160,13 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   }
 
   /** @throws GatewayError `insufficient_credits`, `rate_limit_exceeded`, `database_unavailable` */
-  function reserve(userId: string, amount: number): Reservation {
+  function reserve(userId: string, amount: number): CallReservation {
     const allowance = allowances.of(userId);
     const isReserved = amount === 0 || allowance.reserve(amount);
     const { isEmpty } = allowance;
     // one that has nothing left is asked about again by a call that comes later
     if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.touch(userId);
-    if (!isReserved) throw refusal(userId, isEmpty);
+    if (!isReserved) throw reservationError(userId, isEmpty);
     return {
       closed(record) {
         allowance.spend(amount, record.id, costOf(prices, record));
@@ -236,7 +236,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
       checkReference(reference);
       const amount = toMicro('credits', credits);
       const _id = `top_up:${JSON.stringify([userId, reference])}`;
-      await atomically(userId, async (session) => {
+      await runInTransaction(userId, async (session) => {
         await ledger.reserve([userId], session);
         await ledger.add({ _id, userId, kind: 'top_up', amount }, session);
       });

@@ -1,5 +1,5 @@
 /** One limit, and what has been used of it. */
-export interface Standing {
+export interface LimitUsage {
   readonly kind: 'requests' | 'tokens';
   readonly limit: number;
   readonly used: number;
@@ -10,7 +10,7 @@ function duration(ms: number): string {
   return ms < 1_000 ? `${Math.ceil(ms)}ms` : `${Math.ceil(ms) / 1_000}s`;
 }
 
-function remaining({ limit, used }: Standing): number {
+function remaining({ limit, used }: LimitUsage): number {
   return Math.max(0, limit - used);
 }
 
@@ -25,13 +25,13 @@ const names = {
  * with the least left. Pure.
  * @param resetIn milliseconds until all of it is there again
  */
-export function rateLimitHeaders(standings: readonly Standing[], resetIn: number): Record<string, string> {
+export function rateLimitHeaders(usages: readonly LimitUsage[], resetIn: number): Record<string, string> {
   const headers: Record<string, string> = {};
   const reset = duration(resetIn);
   for (const kind of kinds) {
-    let least: Standing | undefined;
-    for (const standing of standings) {
-      if (standing.kind === kind && (!least || remaining(standing) < remaining(least))) least = standing;
+    let least: LimitUsage | undefined;
+    for (const usage of usages) {
+      if (usage.kind === kind && (!least || remaining(usage) < remaining(least))) least = usage;
     }
     if (!least) continue;
     const [limit, left, resetAt] = names[kind];

@@ -1,11 +1,11 @@
 import { describeThrown, GatewayError } from '../../errors.ts';
 import type { Principal } from '../../http/operation.ts';
 import type { LimitOptions, RateLimits, RateLimitsFor } from '../../options/options.ts';
-import { rateLimitHeaders, type Standing } from './headers.ts';
-import { type Tallies, type Tally, untilNextMinute } from './tallies.ts';
+import { type LimitUsage, rateLimitHeaders } from './headers.ts';
+import { type MinuteCounter, type MinuteCounters, untilNextMinute } from './minute-counters.ts';
 
 /** A call that was let through: what its caller is told, and how its tokens are settled. */
-export interface Admission {
+export interface LimitAdmission {
   readonly headers: Readonly<Record<string, string>>;
   /** Puts what the call has used in the place of the estimate. */
   closed(used: { readonly inputTokens: number; readonly outputTokens: number }): void;
@@ -17,11 +17,11 @@ export interface Admission {
  * Counts a call of this principal; `undefined` where nothing limits it.
  * @throws GatewayError `rate_limit_exceeded` with `retry-after`, `retry-after-ms` and OpenAI's headers; nothing is counted then
  */
-export type Admit = (principal: Principal, estimatedTokens: number) => Admission | undefined;
+export type Admit = (principal: Principal, estimatedTokens: number) => LimitAdmission | undefined;
 
 export interface LimiterDeps {
   readonly options: Pick<LimitOptions, 'perKey' | 'perUser'>;
-  readonly tallies: Tallies;
+  readonly counters: MinuteCounters;
   /** A call was refused because this many may be made, or used, in a minute. */
   readonly onRefused: (principal: Principal, limit: number) => void;
   /** Milliseconds since 1970. @default Date.now */
@@ -29,10 +29,10 @@ export interface LimiterDeps {
 }
 
 /** A key's or an account's limits, and what it has used of them. */
-interface Bound {
+interface AppliedLimits {
   readonly whose: 'API key' | 'account';
   readonly limits: RateLimits;
-  readonly tally: Tally;
+  readonly counter: MinuteCounter;
 }
 
 function isLimit(limit: unknown): boolean {
@@ -62,37 +62,45 @@ function limitsOf(given: RateLimitsFor | undefined, principal: Principal): RateL
 }
 
 /** Adds where a bound stands. */
-function addStandings(standings: Standing[], { limits, tally }: Bound): void {
+function addLimitUsages(usages: LimitUsage[], { limits, counter }: AppliedLimits): void {
   const { requestsPerMinute, tokensPerMinute } = limits;
   if (requestsPerMinute !== undefined) {
-    standings.push({ kind: 'requests', limit: requestsPerMinute, used: tally.used('requests') });
+    usages.push({ kind: 'requests', limit: requestsPerMinute, used: counter.used('requests') });
   }
   if (tokensPerMinute !== undefined) {
-    standings.push({ kind: 'tokens', limit: tokensPerMinute, used: tally.used('tokens') });
+    usages.push({ kind: 'tokens', limit: tokensPerMinute, used: counter.used('tokens') });
   }
 }
 
 /** Pure. */
-function standingsOf(bounds: readonly Bound[]): Standing[] {
-  const standings: Standing[] = [];
-  for (const bound of bounds) addStandings(standings, bound);
-  return standings;
+function limitUsagesOf(bounds: readonly AppliedLimits[]): LimitUsage[] {
+  const usages: LimitUsage[] = [];
+  for (const bound of bounds) addLimitUsages(usages, bound);
+  return usages;
 }
 
 /** Pure. */
-function spentOf({ limits: { requestsPerMinute, tokensPerMinute }, tally }: Bound): Standing | undefined {
-  const requests = tally.used('requests');
+function exhaustedLimit({
+  limits: { requestsPerMinute, tokensPerMinute },
+  counter,
+}: AppliedLimits): LimitUsage | undefined {
+  const requests = counter.used('requests');
   if (requestsPerMinute !== undefined && requests >= requestsPerMinute) {
     return { kind: 'requests', limit: requestsPerMinute, used: requests };
   }
-  const tokens = tally.used('tokens');
+  const tokens = counter.used('tokens');
   if (tokensPerMinute !== undefined && tokens >= tokensPerMinute) {
     return { kind: 'tokens', limit: tokensPerMinute, used: tokens };
   }
   return undefined;
 }
 
-function refusal({ whose }: Bound, { limit, kind }: Standing, headers: Record<string, string>, wait: number) {
+function rateLimitError(
+  { whose }: AppliedLimits,
+  { limit, kind }: LimitUsage,
+  headers: Record<string, string>,
+  wait: number,
+) {
   const seconds = Math.ceil(wait / 1_000);
   return new GatewayError(
     'rate_limit_exceeded',
@@ -102,42 +110,42 @@ function refusal({ whose }: Bound, { limit, kind }: Standing, headers: Record<st
 }
 
 /** Decides in memory and at once; see {@link LimitOptions}`.shared` for what other processes count. */
-export function createLimiter({ options, tallies, onRefused, now = Date.now }: LimiterDeps): Admit {
-  function boundsOf(principal: Principal, at: number): Bound[] {
-    const bounds: Bound[] = [];
+export function createLimiter({ options, counters, onRefused, now = Date.now }: LimiterDeps): Admit {
+  function appliedLimitsOf(principal: Principal, at: number): AppliedLimits[] {
+    const bounds: AppliedLimits[] = [];
     const { userId, keyId } = principal;
     const ofKey = keyId === undefined ? undefined : limitsOf(options.perKey, principal);
-    if (ofKey) bounds.push({ whose: 'API key', limits: ofKey, tally: tallies.of(`key:${keyId}`, at) });
+    if (ofKey) bounds.push({ whose: 'API key', limits: ofKey, counter: counters.of(`key:${keyId}`, at) });
     const ofUser = limitsOf(options.perUser, principal);
-    if (ofUser) bounds.push({ whose: 'account', limits: ofUser, tally: tallies.of(`user:${userId}`, at) });
+    if (ofUser) bounds.push({ whose: 'account', limits: ofUser, counter: counters.of(`user:${userId}`, at) });
     return bounds;
   }
 
   /** A call may end in a later minute than it began in: what it used beyond the estimate counts there, what it did not is past. */
-  function settle(bounds: readonly Bound[], difference: number): void {
-    for (const { tally } of bounds) {
-      const present = tallies.of(tally.subject, now());
-      if (present === tally || difference > 0) present.tokens += difference;
+  function settle(bounds: readonly AppliedLimits[], difference: number): void {
+    for (const { counter } of bounds) {
+      const present = counters.of(counter.subject, now());
+      if (present === counter || difference > 0) present.tokens += difference;
     }
   }
 
   return function admit(principal, estimatedTokens) {
     const at = now();
-    const bounds = boundsOf(principal, at);
+    const bounds = appliedLimitsOf(principal, at);
     if (bounds.length === 0) return undefined;
     const wait = untilNextMinute(at);
     for (const bound of bounds) {
-      const spent = spentOf(bound);
-      if (!spent) continue;
-      onRefused(principal, spent.limit);
-      throw refusal(bound, spent, rateLimitHeaders(standingsOf(bounds), wait), wait);
+      const exhausted = exhaustedLimit(bound);
+      if (!exhausted) continue;
+      onRefused(principal, exhausted.limit);
+      throw rateLimitError(bound, exhausted, rateLimitHeaders(limitUsagesOf(bounds), wait), wait);
     }
-    for (const { tally } of bounds) {
-      tally.requests += 1;
-      tally.tokens += estimatedTokens;
+    for (const { counter } of bounds) {
+      counter.requests += 1;
+      counter.tokens += estimatedTokens;
     }
     return {
-      headers: rateLimitHeaders(standingsOf(bounds), wait),
+      headers: rateLimitHeaders(limitUsagesOf(bounds), wait),
       closed: ({ inputTokens, outputTokens }) => settle(bounds, inputTokens + outputTokens - estimatedTokens),
       dropped: () => settle(bounds, -estimatedTokens),
     };

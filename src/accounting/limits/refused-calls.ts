@@ -4,7 +4,7 @@ import type { Logger } from '../../options/options.ts';
 import type { ExceededModel } from './model.ts';
 
 /** So many calls of one key that were refused. */
-export interface Refusal {
+export interface RefusedCalls {
   readonly userId: string;
   readonly apiKeyId: string | null;
   /** What the limit allows in its own time, requests or tokens. */
@@ -14,7 +14,7 @@ export interface Refusal {
   readonly at: number;
 }
 
-export interface RefusalsDeps {
+export interface RefusedCallCounterDeps {
   readonly exceeded: ExceededModel;
   /** This process, `wrk_…`. */
   readonly owner: string;
@@ -26,8 +26,8 @@ export interface RefusalsDeps {
 }
 
 /** Counts refused calls by key and window, and writes the counts in groups. */
-export interface Refusals {
-  add(refusal: Refusal): void;
+export interface RefusedCallCounter {
+  add(refused: RefusedCalls): void;
   /** Writes what there is. Rejects when the database does not take it; it is then kept and written later. */
   flush(): Promise<void>;
   /** Writes what there is, if the database takes it. */
@@ -35,7 +35,7 @@ export interface Refusals {
 }
 
 interface Entry {
-  readonly refusal: Omit<Refusal, 'count' | 'at'>;
+  readonly refused: Omit<RefusedCalls, 'count' | 'at'>;
   readonly start: number;
   count: number;
   written: number;
@@ -44,7 +44,13 @@ interface Entry {
 /** An entry, and its id. */
 type Counted = readonly [string, Entry];
 
-export function createRefusals({ exceeded, owner, window, flushInterval, logger }: RefusalsDeps): Refusals {
+export function createRefusedCallCounter({
+  exceeded,
+  owner,
+  window,
+  flushInterval,
+  logger,
+}: RefusedCallCounterDeps): RefusedCallCounter {
   const logSetAside = createSetAsideLog(logger, 'refused calls cannot be counted and were left out');
   let entries = new Map<string, Entry>();
   let timer: NodeJS.Timeout | undefined;
@@ -54,11 +60,11 @@ export function createRefusals({ exceeded, owner, window, flushInterval, logger 
     return Math.floor(at / window) * window;
   }
 
-  function note(start: number, refusal: Entry['refusal'], count: number): void {
-    const id = JSON.stringify([start, refusal.userId, refusal.apiKeyId]);
+  function note(start: number, refused: Entry['refused'], count: number): void {
+    const id = JSON.stringify([start, refused.userId, refused.apiKeyId]);
     const entry = entries.get(id);
     if (entry) entry.count += count;
-    else entries.set(id, { refusal, start, count, written: 0 });
+    else entries.set(id, { refused, start, count, written: 0 });
     timer ??= setTimeout(() => void attempt(), flushInterval).unref();
   }
 
@@ -67,17 +73,17 @@ export function createRefusals({ exceeded, owner, window, flushInterval, logger 
     const found = await exceeded.findById(id).lean();
     entries.delete(id);
     const missing = entry.count - (found?.counts[owner] ?? 0);
-    if (missing > 0) note(Math.max(startOf(Date.now()), entry.start + window), entry.refusal, missing);
+    if (missing > 0) note(Math.max(startOf(Date.now()), entry.start + window), entry.refused, missing);
   }
 
-  function toOperation([_id, { refusal, start, count }]: Counted) {
+  function toOperation([_id, { refused, start, count }]: Counted) {
     return {
       updateOne: {
         filter: { _id, state: 'open' as const },
         update: {
           $max: { [`counts.${owner}`]: count },
           $setOnInsert: {
-            ...refusal,
+            ...refused,
             windowStart: new Date(start),
             windowEnd: new Date(start + window),
           },
@@ -141,10 +147,10 @@ export function createRefusals({ exceeded, owner, window, flushInterval, logger 
   }
 
   return {
-    add({ count, at, ...refusal }) {
+    add({ count, at, ...refused }) {
       // what is told late counts as refused in the window before, which may still be open
       const present = Date.now();
-      note(startOf(Math.min(present, Math.max(at, startOf(present) - window))), refusal, count);
+      note(startOf(Math.min(present, Math.max(at, startOf(present) - window))), refused, count);
     },
     flush,
     async close() {

@@ -5,10 +5,10 @@ import { createPeriodic } from '../../mongo/periodic.ts';
 import type { LimitOptions, Logger } from '../../options/options.ts';
 import { createClosing } from './close-windows.ts';
 import { type Admit, createLimiter } from './limiter.ts';
+import { MinuteCounters } from './minute-counters.ts';
 import type { ExceededModel, RateModel } from './model.ts';
-import { createRefusals } from './refused-calls.ts';
+import { createRefusedCallCounter } from './refused-calls.ts';
 import { createSharing } from './sharing.ts';
-import { Tallies } from './tallies.ts';
 
 /** How often it is looked for windows that are over, and for how long after the end of one. Milliseconds. */
 const attentive = { interval: 1_000, until: 15_000 } as const;
@@ -82,11 +82,13 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
   const { rates, exceeded, publish, options = {}, logger, flushInterval = 200 } = deps;
   const { eventWindow = 300_000, syncInterval = 200 } = options;
   const owner = newId('wrk', Date.now());
-  const tallies = new Tallies();
-  const sharing = options.shared ? createSharing({ rates, tallies, owner, interval: syncInterval, logger }) : undefined;
-  const refusals = createRefusals({ exceeded, owner, window: eventWindow, flushInterval, logger });
+  const counters = new MinuteCounters();
+  const sharing = options.shared
+    ? createSharing({ rates, counters, owner, interval: syncInterval, logger })
+    : undefined;
+  const refusedCalls = createRefusedCallCounter({ exceeded, owner, window: eventWindow, flushInterval, logger });
   const closeWindows = createClosing({ exceeded, publish, grace: Math.min(2_000, eventWindow), logger });
-  const limits = options.perKey !== undefined || options.perUser !== undefined;
+  const isLimiting = options.perKey !== undefined || options.perUser !== undefined;
   let isClosed = false;
 
   /** Windows end all at the same time, and for minutes nothing can be over. */
@@ -106,9 +108,9 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
 
   const limit = createLimiter({
     options,
-    tallies,
+    counters,
     onRefused: ({ userId, keyId: apiKeyId = null }, limit) =>
-      refusals.add({ userId, apiKeyId, limit, count: 1, at: Date.now() }),
+      refusedCalls.add({ userId, apiKeyId, limit, count: 1, at: Date.now() }),
   });
   /** Before the first call there is nothing to share, and a gateway that could not be built leaves no timer behind. */
   const admit: Admit = (principal, estimatedTokens) => {
@@ -116,18 +118,18 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
     return limit(principal, estimatedTokens);
   };
   return {
-    admit: limits ? admit : undefined,
+    admit: isLimiting ? admit : undefined,
     async reportExceeded(report) {
       checkReport(report);
       const { userId, apiKeyId, limit, rejectedRequests: count = 1, at = new Date() } = report;
-      refusals.add({ userId, apiKeyId, limit, count, at: at.getTime() });
-      await refusals.flush();
+      refusedCalls.add({ userId, apiKeyId, limit, count, at: at.getTime() });
+      await refusedCalls.flush();
     },
     closeWindows,
     start: closing.start,
     async close() {
       isClosed = true;
-      await Promise.all([closing.stop(), sharing?.stop(), refusals.close()]);
+      await Promise.all([closing.stop(), sharing?.stop(), refusedCalls.close()]);
     },
   };
 }

@@ -1,15 +1,15 @@
 import { createPeriodic } from '../../mongo/periodic.ts';
 import { createSetAsideLog, isItemFailure, writeIsolated } from '../../mongo/write-failure.ts';
 import type { Logger } from '../../options/options.ts';
+import type { MinuteCounter, MinuteCounters } from './minute-counters.ts';
 import type { RateModel } from './model.ts';
-import type { Tallies, Tally } from './tallies.ts';
 
 /** Long enough after its minute that no process asks for it any more. Milliseconds. */
 const lifetime = 180_000;
 
 export interface SharingDeps {
   readonly rates: RateModel;
-  readonly tallies: Tallies;
+  readonly counters: MinuteCounters;
   /** This process, `wrk_…`. */
   readonly owner: string;
   /** Milliseconds. */
@@ -26,22 +26,22 @@ export interface Sharing {
   stop(): Promise<void>;
 }
 
-function idOf({ subject, minute }: Tally): string {
+function idOf({ subject, minute }: MinuteCounter): string {
   return `${minute}:${subject}`;
 }
 
 /** Only what calls have asked for since the last exchange is written and read: two commands, however many those are. */
-export function createSharing({ rates, tallies, owner, interval, logger }: SharingDeps): Sharing {
+export function createSharing({ rates, counters, owner, interval, logger }: SharingDeps): Sharing {
   const logSetAside = createSetAsideLog(logger, 'rate limits cannot be shared and count in this process alone');
 
-  async function exchangePart(touched: readonly Tally[]): Promise<void> {
+  async function exchangePart(touched: readonly MinuteCounter[]): Promise<void> {
     const expiresAt = new Date(Date.now() + lifetime);
     await rates.bulkWrite(
-      touched.map((tally) => ({
+      touched.map((counter) => ({
         updateOne: {
-          filter: { _id: idOf(tally) },
+          filter: { _id: idOf(counter) },
           update: {
-            $set: { [`used.${owner}`]: { requests: tally.requests, tokens: tally.tokens } },
+            $set: { [`used.${owner}`]: { requests: counter.requests, tokens: counter.tokens } },
             $setOnInsert: { expiresAt },
           },
           upsert: true,
@@ -51,19 +51,19 @@ export function createSharing({ rates, tallies, owner, interval, logger }: Shari
     );
     const found = await rates.find({ _id: { $in: touched.map(idOf) } }).lean();
     const byId = new Map(found.map(({ _id, used }) => [_id, used]));
-    for (const tally of touched) {
+    for (const counter of touched) {
       const others = { requests: 0, tokens: 0 };
-      for (const [process, { requests, tokens }] of Object.entries(byId.get(idOf(tally)) ?? {})) {
+      for (const [process, { requests, tokens }] of Object.entries(byId.get(idOf(counter)) ?? {})) {
         if (process === owner) continue;
         others.requests += requests;
         others.tokens += tokens;
       }
-      tally.others = others;
+      counter.others = others;
     }
   }
 
   async function exchange(): Promise<void> {
-    const outcomes = await writeIsolated(tallies.takeTouched(), {
+    const outcomes = await writeIsolated(counters.takeTouched(), {
       async write(part) {
         await exchangePart(part);
         return [];

@@ -4,7 +4,7 @@ import { createSetAsideLog, isItemFailure, writeIsolated } from '../../mongo/wri
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import type { CounterModel, UsageDocument, UsageModel } from './model.ts';
 import { type AnnounceDeps, createAnnounce } from './publish-thresholds.ts';
-import type { Written } from './recent-usage.ts';
+import type { RecentUsage } from './recent-usage.ts';
 import {
   type Addition,
   type CountedRecord,
@@ -28,9 +28,9 @@ export interface CountDeps extends Omit<AnnounceDeps, 'cost'> {
   /** What a record costs, in micro-credits; quotas of credits count it. @default nothing */
   readonly cost?: (record: CountedRecord) => number;
   /** What this process writes itself, and counts first. @default it writes nothing */
-  readonly written?: Pick<Written, 'take'>;
+  readonly recentUsage?: Pick<RecentUsage, 'take'>;
   /** How long records are left to whoever wrote them. Milliseconds. @default 0 */
-  readonly patience?: number;
+  readonly maxWait?: number;
   /** The most records of one transaction. */
   readonly batchSize: number;
 }
@@ -65,7 +65,7 @@ class CountedByOthers extends Error {}
  * had begun when it was killed is free again when another has ended its transaction.
  */
 export function createCount(deps: CountDeps): Count {
-  const { transaction, cost = () => 0, written, patience = 0, batchSize } = deps;
+  const { transaction, cost = () => 0, recentUsage, maxWait = 0, batchSize } = deps;
   const usage = durableCollection(deps.usage);
   const counters = durableCollection(deps.counters);
   const periods = durableCollection(deps.periods);
@@ -176,13 +176,13 @@ export function createCount(deps: CountDeps): Count {
   /** Counts what was written by those who count nothing, or died. */
   async function countAbandoned(): Promise<number> {
     const now = performance.now();
-    if (now - lookedAt < patience) return 0;
-    const left = { counted: false, ...(patience > 0 && { _id: { $lte: newest ?? '' } }) };
+    if (now - lookedAt < maxWait) return 0;
+    const left = { counted: false, ...(maxWait > 0 && { _id: { $lte: newest ?? '' } }) };
     // most often there is nothing to do, and no need of a transaction to see it, nor to ask where nothing waited
-    const isNone = patience > 0 && newest === undefined;
+    const isNone = maxWait > 0 && newest === undefined;
     const isAny = !isNone && (await usage.findOne(left, { projection: { _id: 1 } })) !== null;
     const counted = isAny ? await countLeft(left) : 0;
-    if (counted === batchSize || patience === 0) return counted;
+    if (counted === batchSize || maxWait === 0) return counted;
     lookedAt = now;
     newest = (await usage.findOne({ counted: false }, { projection: { _id: 1 }, sort: { _id: -1 } }))?._id;
     return counted;
@@ -194,7 +194,7 @@ export function createCount(deps: CountDeps): Count {
   }
 
   return async function count() {
-    const own = written?.take(batchSize) ?? [];
+    const own = recentUsage?.take(batchSize) ?? [];
     const counted = own.length > 0 ? await countOwn(own) : 0;
     return counted + (await countAbandoned());
   };

@@ -7,7 +7,7 @@ const most = 20_000;
  * The records that this process has written and that wait to be counted, so that nearly none has to be read back. Only a
  * shortcut: the database knows which are counted.
  */
-export class Written {
+export class RecentUsage {
   #records: CountedRecord[] = [];
   #isTaken = false;
 

@@ -4,7 +4,7 @@ import type { Logger, OpenUsage, UsageRecord } from '../../options/options.ts';
 import { createBacklogLog } from './backlog-log.ts';
 import type { UsageModel } from './model.ts';
 import { type CountedRecord, modelLimit } from './sums.ts';
-import { UsageJournal } from './usage-writer.ts';
+import { UsageWriter } from './usage-writer.ts';
 import { createWriteUsage } from './write-batch.ts';
 
 export interface UsageServiceDeps {
@@ -54,7 +54,7 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
   const logSetAside = createSetAsideLog(logger, 'usage records cannot be written and are not counted');
 
   const backlog = createBacklogLog(logger);
-  const journal = new UsageJournal({
+  const usageWriter = new UsageWriter({
     write: createWriteUsage(usage),
     interval: flushInterval,
     limit: waitingLimit,
@@ -98,14 +98,14 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
   });
 
   return {
-    opened: (record) => journal.open(bounded(record)),
-    closed: (record) => journal.close(bounded(record)),
-    dropped: (id) => journal.drop(id),
+    opened: (record) => usageWriter.open(bounded(record)),
+    closed: (record) => usageWriter.close(bounded(record)),
+    dropped: (id) => usageWriter.drop(id),
     sweep,
     start: sweeping.start,
     async close() {
       await sweeping.stop();
-      await journal.end();
+      await usageWriter.end();
     },
   };
 }

@@ -83,13 +83,13 @@ function grouped<Key extends { _id: string }>(
     const place = placeOf(record, day);
     const groups = byPlace.get(place) ?? keysOf(record, day).map(groupOf);
     byPlace.set(place, groups);
-    for (const { sums, records: own } of groups) {
+    for (const { sums, records: groupRecords } of groups) {
       sums.requests += 1;
       sums.inputTokens += record.inputTokens;
       sums.cachedInputTokens += record.cachedInputTokens;
       sums.outputTokens += record.outputTokens;
       sums.images += record.images;
-      own.push(record);
+      groupRecords.push(record);
     }
   }
   for (const { sums } of byId.values()) {

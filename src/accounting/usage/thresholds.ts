@@ -22,7 +22,7 @@ export function crossings(
   thresholds: readonly number[],
   announced: readonly number[],
 ): Crossing[] {
-  const missing = new Set([...thresholds].sort((a, b) => a - b).filter((one) => !announced.includes(one)));
+  const missing = new Set([...thresholds].sort((a, b) => a - b).filter((threshold) => !announced.includes(threshold)));
   const found: Crossing[] = [];
   let used = before;
   for (const amount of amounts) {

@@ -2,7 +2,7 @@ import { isItemFailure, writeIsolated } from '../../mongo/write-failure.ts';
 import type { OpenUsage, UsageRecord } from '../../options/options.ts';
 import type { ClosedDocument, Entry, WriteUsage } from './write-batch.ts';
 
-export interface JournalDeps {
+export interface UsageWriterDeps {
   readonly write: WriteUsage;
   /** How long records are gathered, in milliseconds; what a kill loses is at most what came in during that and one write. */
   readonly interval: number;
@@ -26,8 +26,8 @@ const batchSize = 2_000;
  * Writes usage records in batches, so that a call costs a share of a round trip and never waits for one.
  * A call that ends before its open record was written is written once.
  */
-export class UsageJournal {
-  readonly #deps: JournalDeps;
+export class UsageWriter {
+  readonly #deps: UsageWriterDeps;
   #pending = new Map<string, Entry>();
   /** What was sent, and may have been written although the database did not say so. */
   #unsure = new Set<string>();
@@ -38,7 +38,7 @@ export class UsageJournal {
   #writing: Promise<void> | undefined;
   #isClosed = false;
 
-  constructor(deps: JournalDeps) {
+  constructor(deps: UsageWriterDeps) {
     this.#deps = deps;
   }
 
@@ -113,8 +113,8 @@ export class UsageJournal {
     const written: ClosedDocument[] = [];
     const outcomes = await writeIsolated(entries, {
       write: async (part, isFirstTry) => {
-        const own = new Map(part);
-        written.push(...(await this.#deps.write(own, isFirstTry ? unsure : new Set(own.keys()))));
+        const partEntries = new Map(part);
+        written.push(...(await this.#deps.write(partEntries, isFirstTry ? unsure : new Set(partEntries.keys()))));
         return [];
       },
     });

@@ -1,6 +1,6 @@
 import { searchedKey } from '../../http/body/json/search.ts';
 import type { Endpoint } from '../endpoint.ts';
-import type { Tap } from '../relay/transfer.ts';
+import type { ChunkObserver } from '../relay/transfer.ts';
 import type { ModelBody } from '../request/model-body.ts';
 import type { ReportedUsage } from './reported-usage.ts';
 import { UsageReader } from './usage-reader.ts';
@@ -53,7 +53,7 @@ function textBytes(value: unknown): number {
 }
 
 /** Measures what an answer has used while it goes down. */
-export class UsageMeter implements Tap {
+export class UsageMeter implements ChunkObserver {
   readonly #usage = new UsageReader();
   readonly #finished: ValueReader;
   readonly #text: ValueReader | undefined;

@@ -1,7 +1,17 @@
 import type { ApiRequest } from '../../http/operation.ts';
 import { newId } from '../../ids.ts';
 import type { CallEnding, ModelCall, OpenUsage, UsageRecord } from '../../options/options.ts';
-import type { usageOf } from './metering.ts';
+import type { finalUsage } from './final-usage.ts';
+
+/** Where the records of answered calls go; nothing here is waited for. */
+export interface UsageRecorder {
+  /** A call was sent to an upstream. */
+  opened(usage: OpenUsage): void;
+  /** The call was answered, and that has ended. */
+  closed(record: UsageRecord): void;
+  /** The call was not answered after all, or with an error: there is nothing to record. */
+  dropped(id: string): void;
+}
 
 /** The record of a call that was sent to an upstream. */
 export function openRecord(
@@ -31,6 +41,6 @@ export interface CallEnd {
 }
 
 /** The same when it has ended. */
-export function closedRecord(open: OpenUsage, used: ReturnType<typeof usageOf>, end: CallEnd): UsageRecord {
+export function closedRecord(open: OpenUsage, used: ReturnType<typeof finalUsage>, end: CallEnd): UsageRecord {
   return { ...open, ...used, ...end };
 }

@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import type { ApiRequest } from '../../http/operation.ts';
 import type { CallEnding, Logger } from '../../options/options.ts';
-import type { Cutoff } from '../call-deadline.ts';
+import type { CallDeadline } from '../call-deadline.ts';
 import { failure } from '../failure.ts';
 import { type HeaderPlan, isEncoded } from '../headers.ts';
-import type { Answer } from '../routing/attempts.ts';
+import type { UpstreamResponse } from '../routing/attempts.ts';
 import type { Upstream } from '../routing/upstream.ts';
 import { collect } from './collect.ts';
 
@@ -18,10 +18,10 @@ const keptHeaders = ['retry-after', 'retry-after-ms', 'x-should-retry'] as const
 const keyLike = /\b(?:sk|pk|rk|gsk|xai|emg|key)[-_][\w*.-]{6,}|\bBearer\s+[^\s"'\\]+/gi;
 
 /** One answer whose body a client does not get to see. */
-export interface MaskedAnswer extends Answer {
+export interface MaskedResponse extends UpstreamResponse {
   readonly call: ApiRequest;
   readonly res: ServerResponse;
-  readonly cutoff: Cutoff;
+  readonly deadline: CallDeadline;
   /** The name of the upstream, if it is sent down. */
   readonly shownUpstream: string | undefined;
 }
@@ -59,27 +59,27 @@ export function loggableError(text: string, whole: boolean, fixedHeaders: Header
   return known.replace(keyLike, '[redacted]').slice(0, logLimit);
 }
 
-async function readText({ response, upstream, cutoff }: MaskedAnswer): Promise<string> {
+async function readText({ response, upstream, deadline }: MaskedResponse): Promise<string> {
   if (isEncoded(response.headers)) {
     response.data.destroy();
     return '[encoded]';
   }
-  cutoff.expect(upstream.timeouts.betweenChunks);
+  deadline.arm(upstream.timeouts.betweenChunks);
   try {
-    const { bytes, whole } = await collect(response.data, readLimit, () => cutoff.progress());
+    const { bytes, whole } = await collect(response.data, readLimit, () => deadline.reset());
     const text = bytes.toString('utf8', 0, readLimit);
     return loggableError(text, whole && bytes.length <= readLimit, upstream.headers.fixed);
   } catch {
     return '[broke off]';
   } finally {
     response.data.destroy();
-    cutoff.rest();
+    deadline.disarm();
   }
 }
 
 /** Answers the status of an upstream's error with an error of the gateway's own; the log gets what the upstream said. */
-export async function sendMasked(masked: MaskedAnswer, logger: Logger): Promise<CallEnding> {
-  const { response, upstream, res, cutoff, call, shownUpstream } = masked;
+export async function sendMasked(masked: MaskedResponse, logger: Logger): Promise<CallEnding> {
+  const { response, upstream, res, deadline, call, shownUpstream } = masked;
   const { status, headers } = response;
   const body = await readText(masked);
   logger.warn('an upstream answered with an error', {
@@ -88,7 +88,7 @@ export async function sendMasked(masked: MaskedAnswer, logger: Logger): Promise<
     requestId: call.requestId,
     body,
   });
-  if (cutoff.clientLeft) return 'client_left';
+  if (deadline.clientLeft) return 'client_left';
   const error = failure(status === 429 ? 'upstream_rate_limited' : 'upstream_error');
   for (const name of keptHeaders) {
     const value = headers[name];

@@ -3,24 +3,25 @@ import type { ApiRequest } from '../../http/operation.ts';
 import type { CallEnding, Logger, ModelCall, OpenUsage } from '../../options/options.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
-import { type Gate, openGates, type Pass, type RequestedCall } from '../admission.ts';
+import { type Admission, type AdmissionCheck, type RequestedCall, requestAdmission } from '../admission.ts';
 import { requireAllowedModel } from '../allowed-models.ts';
-import { Cutoff } from '../call-deadline.ts';
+import { CallDeadline } from '../call-deadline.ts';
 import type { Endpoint } from '../endpoint.ts';
 import { failure, failureOf } from '../failure.ts';
-import { acceptsEncoding, headersUp, isEncoded } from '../headers.ts';
-import { estimateInput, type Metering, usageOf } from '../metering/metering.ts';
+import { acceptsEncoding, isEncoded, upstreamRequestHeaders } from '../headers.ts';
+import { estimateInput } from '../metering/estimate-input.ts';
+import { finalUsage } from '../metering/final-usage.ts';
 import { createUsageMeter, type UsageMeter } from '../metering/usage-meter.ts';
-import { closedRecord, openRecord } from '../metering/usage-record.ts';
+import { closedRecord, openRecord, type UsageRecorder } from '../metering/usage-record.ts';
 import { withAccountsIdempotencyKey } from '../request/idempotency-key.ts';
 import { bodyFor, type ModelBody } from '../request/model-body.ts';
 import { checkModelName } from '../request/model-name.ts';
-import { type Answer, askInTurn, type RetryPolicy } from '../routing/attempts.ts';
+import { type RetryPolicy, tryUpstreams, type UpstreamResponse } from '../routing/attempts.ts';
 import { route } from '../routing/choice.ts';
-import { nameAt, type Upstream } from '../routing/upstream.ts';
+import { type Upstream, upstreamModelName } from '../routing/upstream.ts';
 import { CallPlace } from '../routing/upstream-calls.ts';
 import { isMasked, sendMasked } from './masked-error.ts';
-import { sendDown } from './send-response.ts';
+import { sendResponse } from './send-response.ts';
 
 /** Told what hosts want to know; nothing of it is waited for but `onRequest`. */
 export interface RelayHooks {
@@ -31,10 +32,10 @@ export interface RelayHooks {
 export interface RelayDependencies {
   readonly upstreams: readonly Upstream[];
   readonly retry: RetryPolicy;
-  readonly metering: Metering;
+  readonly usageRecorder: UsageRecorder;
   readonly hooks: RelayHooks | undefined;
-  /** Who may refuse a call, in this order. */
-  readonly gates: readonly Gate[];
+  /** Which checks may refuse a call, in this order. */
+  readonly admissionChecks: readonly AdmissionCheck[];
   /** What keeps the idempotency keys of one account from being those of another. */
   readonly idempotencySecret: Buffer;
   /** Whether the name of the upstream that answered is sent down as `x-gateway-upstream`. */
@@ -51,7 +52,7 @@ const usageGrace = 1_000;
 export type Relay = (endpoint: Endpoint, call: ApiRequest, res: ServerResponse) => Promise<void>;
 
 /** Refuses answers that are about the gateway's own standing with the upstream, or that a caller could not read. */
-function refuse({ response }: Answer, call: ApiRequest): void {
+function requireRelayable({ response }: UpstreamResponse, call: ApiRequest): void {
   const { status, headers } = response;
   const unreadable = isEncoded(headers) && !acceptsEncoding(call.headers, String(headers['content-encoding']));
   if (status === 401 || status === 403) {
@@ -82,25 +83,25 @@ class RelayedCall {
     readonly body: ModelBody,
     readonly model: string | undefined,
     readonly order: readonly Upstream[],
-    readonly cutoff: Cutoff,
+    readonly deadline: CallDeadline,
     readonly requested: RequestedCall,
-    readonly passes: readonly Pass[],
+    readonly admissions: readonly Admission[],
   ) {
     this.#headers = withAccountsIdempotencyKey(call.headers, call.principal.userId, deps.idempotencySecret);
     this.#meter = createUsageMeter(endpoint, body);
     this.#place = new CallPlace(call.principal.userId);
-    cutoff.graceOnDisconnect = this.#graceOnDisconnect;
+    deadline.graceOnDisconnect = this.#graceOnDisconnect;
   }
 
   async run(res: ServerResponse): Promise<void> {
-    const answering = askInTurn(
+    const answering = tryUpstreams(
       this.order,
-      this.#ask,
+      this.#send,
       { ...this.deps.retry, userId: this.call.principal.userId, place: this.#place },
-      this.cutoff,
+      this.deadline,
     );
     const usage = this.#openUsage();
-    this.deps.metering.opened(usage);
+    this.deps.usageRecorder.opened(usage);
     let answered = false;
     try {
       const answer = await answering;
@@ -110,14 +111,14 @@ class RelayedCall {
       this.body.bytes = this.call.rawBody;
       const { upstream, response } = answer;
       this.deps.hooks?.onResponse(this.requested.info, upstream.name, response.status, this.#firstByteMs);
-      refuse(answer, this.call);
+      requireRelayable(answer, this.call);
       answered = response.status < 300;
-      const ending = await this.#send(answer, res);
+      const ending = await this.#sendDown(answer, res);
       if (answered) this.#closeUsage(usage, upstream, ending);
       else this.#dropUsage(usage);
     } catch (error) {
       // what a client asked for and did not wait for has been worked on all the same
-      if (this.cutoff.clientLeft && this.#working) this.#closeUsage(usage, this.#working, 'client_left');
+      if (this.deadline.clientLeft && this.#working) this.#closeUsage(usage, this.#working, 'client_left');
       else this.#dropUsage(usage);
       throw error;
     } finally {
@@ -125,43 +126,43 @@ class RelayedCall {
     }
   }
 
-  #ask = async (upstream: Upstream): Promise<OutboundResponse> => {
-    const { call, endpoint, body, cutoff, model } = this;
-    const upstreamModel = model === undefined ? undefined : nameAt(upstream, model);
+  #send = async (upstream: Upstream): Promise<OutboundResponse> => {
+    const { call, endpoint, body, deadline, model } = this;
+    const upstreamModel = model === undefined ? undefined : upstreamModelName(upstream, model);
     try {
       const response = await upstream.http.relay({
         method: 'POST',
         url: upstream.baseUrl + endpoint.path,
-        headers: headersUp(this.#headers, upstream.headers, call.requestId),
+        headers: upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId),
         data: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
-        signal: cutoff,
+        signal: deadline,
         // until then the connection has a limit of its own
         onSend: () => {
           this.#working = upstream;
           this.#meter.sent();
-          cutoff.expect(upstream.timeouts.firstByte);
+          deadline.arm(upstream.timeouts.firstByte);
         },
       });
       if (response.status >= 300) this.#working = undefined;
       return response;
     } catch (error) {
-      if (!cutoff.aborted) this.#working = undefined;
+      if (!deadline.aborted) this.#working = undefined;
       throw error;
     } finally {
-      cutoff.rest();
+      deadline.disarm();
     }
   };
 
-  #send({ upstream, response }: Answer, res: ServerResponse): Promise<CallEnding> {
-    const { call, cutoff, deps } = this;
+  #sendDown({ upstream, response }: UpstreamResponse, res: ServerResponse): Promise<CallEnding> {
+    const { call, deadline, deps } = this;
     const shownUpstream = deps.exposeUpstream ? upstream.name : undefined;
     if (isMasked(upstream, response))
-      return sendMasked({ upstream, response, shownUpstream, res, call, cutoff }, deps.logger);
-    return sendDown({
+      return sendMasked({ upstream, response, shownUpstream, res, call, deadline }, deps.logger);
+    return sendResponse({
       shownUpstream,
       response,
       res,
-      cutoff,
+      deadline,
       betweenChunks: upstream.timeouts.betweenChunks,
       meter: this.#meter,
       endsInDone: this.endpoint.streamsUsage,
@@ -193,15 +194,15 @@ class RelayedCall {
       durationMs: performance.now() - this.#started,
       firstByteMs: this.#firstByteMs,
     };
-    const record = closedRecord(open, usageOf(this.#meter, metered), end);
+    const record = closedRecord(open, finalUsage(this.#meter, metered), end);
     // first what it cost: a record that cannot be kept gives that back
-    for (const pass of this.passes) pass.closed(record);
-    this.deps.metering.closed(record);
+    for (const admission of this.admissions) admission.closed(record);
+    this.deps.usageRecorder.closed(record);
   }
 
   #dropUsage({ id }: OpenUsage): void {
-    this.deps.metering.dropped(id);
-    for (const pass of this.passes) pass.dropped();
+    this.deps.usageRecorder.dropped(id);
+    for (const admission of this.admissions) admission.dropped();
   }
 }
 
@@ -215,27 +216,27 @@ export function createRelay(deps: RelayDependencies): Relay {
     const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
     const estimatedTokens = estimateInput(body);
     const requested = { info, estimatedTokens, output: body.output };
-    const passes = await openGates(deps.gates, requested, res);
+    const admissions = await requestAdmission(deps.admissionChecks, requested, res);
     let { model } = body;
     let order: readonly [Upstream, ...Upstream[]];
     try {
       if (deps.hooks) model = (await deps.hooks.onRequest(info))?.model ?? model;
       order = route(deps.upstreams, model);
     } catch (error) {
-      for (const pass of passes) pass.dropped();
+      for (const admission of admissions) admission.dropped();
       throw error;
     }
 
     deps.retry.budget.earn();
-    const cutoff = new Cutoff(call.client, order[0].timeouts.total);
+    const deadline = new CallDeadline(call.client, order[0].timeouts.total);
     try {
-      await new RelayedCall(deps, endpoint, call, body, model, order, cutoff, requested, passes).run(res);
+      await new RelayedCall(deps, endpoint, call, body, model, order, deadline, requested, admissions).run(res);
     } catch (error) {
       // the client has left: there is nobody to answer
-      if (cutoff.clientLeft) return;
+      if (deadline.clientLeft) return;
       throw error instanceof OutboundError ? failureOf(error) : error;
     } finally {
-      cutoff.release();
+      deadline.release();
     }
   };
 }

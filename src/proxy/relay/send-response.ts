@@ -1,15 +1,15 @@
 import type { ServerResponse } from 'node:http';
 import type { CallEnding } from '../../options/options.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
-import type { Cutoff } from '../call-deadline.ts';
+import type { CallDeadline } from '../call-deadline.ts';
 import { errorEvent, failure, failureOf } from '../failure.ts';
-import { isEncoded, isEventStream, setHeadersDown } from '../headers.ts';
+import { isEncoded, isEventStream, setResponseHeaders } from '../headers.ts';
 import { holdsUsage, isUsageChunk } from '../metering/usage-chunk.ts';
 import type { UsageMeter } from '../metering/usage-meter.ts';
 import { collect } from './collect.ts';
 import { EmbeddingRepair } from './embedding-repair.ts';
 import { type EventFilter, EventFramer, keepAll } from './event-framer.ts';
-import { type Course, transfer } from './transfer.ts';
+import { type StreamHandlers, transfer } from './transfer.ts';
 
 /** The largest answer that is held until it is whole. Bytes. */
 const holdLimit = 256 * 1024;
@@ -18,12 +18,12 @@ const holdLimit = 256 * 1024;
 const joinedLimit = 16 * 1024;
 
 /** One answer on its way down, and what has to happen to it. */
-export interface Descent {
+export interface ResponsePlan {
   readonly response: OutboundResponse;
   /** The name of the upstream, if it is sent down. */
   readonly shownUpstream: string | undefined;
   readonly res: ServerResponse;
-  readonly cutoff: Cutoff;
+  readonly deadline: CallDeadline;
   readonly betweenChunks: number;
   readonly meter: UsageMeter;
   /** Whether a whole stream ends in `[DONE]`. */
@@ -39,8 +39,8 @@ const withoutUsageChunk: EventFilter = { mayDrop: holdsUsage, keeps: (event) => 
 /** Half a JSON body must not look whole: the connection is cut, so that the client sees a failed transfer. */
 const cut = (res: ServerResponse): void => void res.destroy();
 
-function writeHead({ response, res, shownUpstream }: Descent, length?: number | string): void {
-  setHeadersDown(res, response.headers);
+function writeHead({ response, res, shownUpstream }: ResponsePlan, length?: number | string): void {
+  setResponseHeaders(res, response.headers);
   if (shownUpstream !== undefined) res.setHeader('x-gateway-upstream', shownUpstream);
   if (length !== undefined) res.setHeader('content-length', length);
   res.writeHead(response.status);
@@ -55,12 +55,12 @@ function isDelimited(headers: OutboundResponse['headers']): boolean {
  * Sends a stream of events down as it comes; it ends in an error event when it breaks off, and then without `[DONE]`. What
  * comes after `[DONE]` changes nothing: the client has it all.
  */
-async function sendEvents(descent: Descent): Promise<CallEnding> {
-  const { response, res, cutoff, betweenChunks, meter, dropsUsageChunk, endsInDone } = descent;
+async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
+  const { response, res, deadline, betweenChunks, meter, dropsUsageChunk, endsInDone } = plan;
   const framer = new EventFramer(dropsUsageChunk ? withoutUsageChunk : keepAll);
-  const course: Course = {
-    stage: framer,
-    tap: meter,
+  const handlers: StreamHandlers = {
+    transform: framer,
+    observer: meter,
     isWhole: () => framer.done || !endsInDone || isDelimited(response.headers),
     breakOff(_res, error) {
       if (framer.done) {
@@ -71,14 +71,14 @@ async function sendEvents(descent: Descent): Promise<CallEnding> {
       res.end(framer.insideEvent ? `\n\n${event}` : event);
     },
   };
-  writeHead(descent);
+  writeHead(plan);
   let hadAll = true;
   const noteEnd = (): void => {
     hadAll = framer.done;
   };
-  if (cutoff.clientLeft) noteEnd();
+  if (deadline.clientLeft) noteEnd();
   res.once('close', noteEnd);
-  const ended = transfer(response.data, res, cutoff, betweenChunks, course);
+  const ended = transfer(response.data, res, deadline, betweenChunks, handlers);
   res.flushHeaders();
   const ending = await ended;
   res.off('close', noteEnd);
@@ -87,31 +87,31 @@ async function sendEvents(descent: Descent): Promise<CallEnding> {
 }
 
 /** Sends a body down as it comes, which is too large to be held or cannot be read. */
-function sendLarge(descent: Descent, first: Buffer): Promise<CallEnding> {
-  const { response, res, cutoff, betweenChunks, meter, repairsVectors } = descent;
-  const stage = repairsVectors ? new EmbeddingRepair() : undefined;
+function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
+  const { response, res, deadline, betweenChunks, meter, repairsVectors } = plan;
+  const transform = repairsVectors ? new EmbeddingRepair() : undefined;
   const length = response.headers['content-length'];
-  const parts = stage ? stage.push(first) : [first];
+  const parts = transform ? transform.push(first) : [first];
   meter.read(first);
-  const course: Course = { ...(stage && { stage }), tap: meter, breakOff: cut };
-  writeHead(descent, stage || typeof length !== 'string' ? undefined : length);
-  if (!cutoff.clientLeft) for (const part of parts) res.write(part);
-  return transfer(response.data, res, cutoff, betweenChunks, course);
+  const handlers: StreamHandlers = { ...(transform && { transform }), observer: meter, breakOff: cut };
+  writeHead(plan, transform || typeof length !== 'string' ? undefined : length);
+  if (!deadline.clientLeft) for (const part of parts) res.write(part);
+  return transfer(response.data, res, deadline, betweenChunks, handlers);
 }
 
 /** @param text the bytes, each as one character */
-function sendWhole(descent: Descent, bytes: Buffer, text: string): CallEnding {
-  const { res, cutoff, meter, repairsVectors } = descent;
+function sendWhole(plan: ResponsePlan, bytes: Buffer, text: string): CallEnding {
+  const { res, deadline, meter, repairsVectors } = plan;
   meter.read(bytes);
-  if (cutoff.clientLeft) return 'client_left';
+  if (deadline.clientLeft) return 'client_left';
   if (repairsVectors) {
     const repair = new EmbeddingRepair();
     const repaired = Buffer.concat([...repair.push(bytes), ...repair.end()]);
-    writeHead(descent, repaired.length);
+    writeHead(plan, repaired.length);
     res.end(repaired);
     return 'complete';
   }
-  writeHead(descent, bytes.length);
+  writeHead(plan, bytes.length);
   // as text it goes out with the head in one piece
   if (bytes.length <= joinedLimit) res.end(text, 'latin1');
   else res.end(bytes);
@@ -134,13 +134,13 @@ function beginsAsJson(bytes: Buffer): boolean {
 }
 
 /** Sends down what can be held, or begins to send what turned out too large for that. */
-async function sendHeld(descent: Descent, bytes: Buffer, whole: boolean): Promise<CallEnding> {
-  const { response } = descent;
+async function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): Promise<CallEnding> {
+  const { response } = plan;
   if (whole) {
     const text = bytes.toString('latin1');
-    if (isJson(text)) return sendWhole(descent, bytes, text);
+    if (isJson(text)) return sendWhole(plan, bytes, text);
   } else if (beginsAsJson(bytes)) {
-    return sendLarge(descent, bytes);
+    return sendLarge(plan, bytes);
   }
   response.data.destroy();
   // a client's own retries would not help where the request was refused
@@ -152,14 +152,14 @@ async function sendHeld(descent: Descent, bytes: Buffer, whole: boolean): Promis
  * Sends an answer down; resolves to how that ended. Rejects with a GatewayError or OutboundError as long as nothing has been
  * sent.
  */
-export async function sendDown(descent: Descent): Promise<CallEnding> {
-  const { response, cutoff, betweenChunks } = descent;
-  if (isEncoded(response.headers)) return sendLarge({ ...descent, repairsVectors: false }, Buffer.alloc(0));
-  if (isEventStream(response.headers) && response.status < 300) return sendEvents(descent);
+export async function sendResponse(plan: ResponsePlan): Promise<CallEnding> {
+  const { response, deadline, betweenChunks } = plan;
+  if (isEncoded(response.headers)) return sendLarge({ ...plan, repairsVectors: false }, Buffer.alloc(0));
+  if (isEventStream(response.headers) && response.status < 300) return sendEvents(plan);
 
   const bytes = response.data.takeWhole();
-  if (bytes) return sendHeld(descent, bytes, true);
-  cutoff.expect(betweenChunks);
-  const held = await collect(response.data, holdLimit, () => cutoff.progress());
-  return sendHeld(descent, held.bytes, held.whole);
+  if (bytes) return sendHeld(plan, bytes, true);
+  deadline.arm(betweenChunks);
+  const held = await collect(response.data, holdLimit, () => deadline.reset());
+  return sendHeld(plan, held.bytes, held.whole);
 }

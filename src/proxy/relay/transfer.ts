@@ -3,24 +3,24 @@ import type { CallEnding } from '../../options/options.ts';
 import { classify, outboundError } from '../../outbound/classify.ts';
 import type { OutboundError } from '../../outbound/outbound-error.ts';
 import type { BodySink, ResponseBody } from '../../outbound/response-body.ts';
-import type { Cutoff } from '../call-deadline.ts';
+import type { CallDeadline } from '../call-deadline.ts';
 
 /** Changes bytes on their way down; gives out what can be sent on. */
-export interface Stage {
+export interface Transform {
   push(chunk: Buffer): readonly Buffer[];
   /** What is still held when the body has ended. */
   end(): readonly Buffer[];
 }
 
 /** Looks at the bytes as they came. */
-export interface Tap {
+export interface ChunkObserver {
   read(chunk: Buffer): void;
 }
 
 /** What happens to a body on its way down. */
-export interface Course {
-  readonly stage?: Stage;
-  readonly tap?: Tap;
+export interface StreamHandlers {
+  readonly transform?: Transform;
+  readonly observer?: ChunkObserver;
   /** Whether a body is all there that ended without saying how long it would be. @default it is */
   isWhole?(): boolean;
   /** Ends an answer whose head has been sent and whose body broke off. */
@@ -31,47 +31,47 @@ export interface Course {
 class Transfer implements BodySink {
   readonly #body: ResponseBody;
   readonly #res: ServerResponse;
-  readonly #cutoff: Cutoff;
-  readonly #course: Course;
+  readonly #deadline: CallDeadline;
+  readonly #handlers: StreamHandlers;
   readonly #done: (ending: CallEnding) => void;
   readonly #betweenChunks: number;
 
   constructor(
     body: ResponseBody,
     res: ServerResponse,
-    cutoff: Cutoff,
+    deadline: CallDeadline,
     betweenChunks: number,
-    course: Course,
+    handlers: StreamHandlers,
     done: (ending: CallEnding) => void,
   ) {
     this.#body = body;
     this.#res = res;
-    this.#cutoff = cutoff;
-    this.#course = course;
+    this.#deadline = deadline;
+    this.#handlers = handlers;
     this.#done = done;
     this.#betweenChunks = betweenChunks;
     res.on('drain', this.#onDrain);
     res.on('close', this.#onClose);
-    cutoff.expect(betweenChunks);
+    deadline.arm(betweenChunks);
   }
 
   onChunk(chunk: Buffer): boolean {
-    this.#cutoff.progress();
-    const { stage, tap } = this.#course;
-    tap?.read(chunk);
-    const open = stage ? this.#pass(stage, chunk) : this.#write(chunk);
+    this.#deadline.reset();
+    const { transform, observer } = this.#handlers;
+    observer?.read(chunk);
+    const open = transform ? this.#pass(transform, chunk) : this.#write(chunk);
     // a client that reads slowly is not an upstream that stalls
-    if (!open) this.#cutoff.rest();
+    if (!open) this.#deadline.disarm();
     return open;
   }
 
   onEnd(): void {
-    if (this.#course.isWhole?.() === false) {
+    if (this.#handlers.isWhole?.() === false) {
       this.onError(outboundError('reset'));
       return;
     }
-    const rest = this.#course.stage?.end() ?? [];
-    if (this.#cutoff.clientLeft) {
+    const rest = this.#handlers.transform?.end() ?? [];
+    if (this.#deadline.clientLeft) {
       this.#finish('client_left');
       return;
     }
@@ -81,14 +81,14 @@ class Transfer implements BodySink {
   }
 
   onError(error: OutboundError): void {
-    if (!this.#res.destroyed) this.#course.breakOff(this.#res, error);
-    this.#finish(this.#cutoff.clientLeft ? 'client_left' : 'upstream_failed');
+    if (!this.#res.destroyed) this.#handlers.breakOff(this.#res, error);
+    this.#finish(this.#deadline.clientLeft ? 'client_left' : 'upstream_failed');
   }
 
-  #pass(stage: Stage, chunk: Buffer): boolean {
+  #pass(transform: Transform, chunk: Buffer): boolean {
     let parts: readonly Buffer[];
     try {
-      parts = stage.push(chunk);
+      parts = transform.push(chunk);
     } catch (error) {
       this.#body.destroy();
       this.onError(classify(error));
@@ -112,11 +112,11 @@ class Transfer implements BodySink {
 
   /** A body that was held back for its client goes on where the call outlives that. */
   #onClose = (): void => {
-    if (!this.#cutoff.aborted) this.#onDrain();
+    if (!this.#deadline.aborted) this.#onDrain();
   };
 
   #onDrain = (): void => {
-    this.#cutoff.expect(this.#betweenChunks);
+    this.#deadline.arm(this.#betweenChunks);
     this.#body.resume();
   };
 }
@@ -125,11 +125,11 @@ class Transfer implements BodySink {
 export function transfer(
   body: ResponseBody,
   res: ServerResponse,
-  cutoff: Cutoff,
+  deadline: CallDeadline,
   betweenChunks: number,
-  course: Course,
+  handlers: StreamHandlers,
 ): Promise<CallEnding> {
   return new Promise((resolve) => {
-    body.flowTo(new Transfer(body, res, cutoff, betweenChunks, course, resolve));
+    body.flowTo(new Transfer(body, res, deadline, betweenChunks, handlers, resolve));
   });
 }

@@ -15,7 +15,7 @@ function modelWriter(between: string | undefined): ModelBody['writeModel'] {
 /** Reads what routing needs from the fields of a form that was found valid. Files in it are not looked at. Pure. */
 export function readMultipartBody({ bytes, parts }: Form): ModelBody {
   const textOf = (name: string): string | undefined => {
-    const part = parts.find((one) => one.name === name);
+    const part = parts.find((candidate) => candidate.name === name);
     return part && bytes.toString('utf8', part.start, part.end);
   };
   const model = parts.find(({ name }) => name === 'model');

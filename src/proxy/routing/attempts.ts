@@ -1,15 +1,15 @@
 import type { GatewayError } from '../../errors.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
-import { type Cutoff, pause } from '../call-deadline.ts';
+import { type CallDeadline, pause } from '../call-deadline.ts';
 import { failure, failureOf } from '../failure.ts';
-import { isBroken } from './breaker.ts';
-import { isRetryable, type Outcome, type RetryBudget, waitBefore } from './retry.ts';
+import { isBreakerOpen } from './breaker.ts';
+import { type AttemptResult, isRetryable, type RetryBudget, waitBefore } from './retry.ts';
 import type { Upstream } from './upstream.ts';
 import type { CallPlace } from './upstream-calls.ts';
 
 /** An upstream's answer, whatever its status, its body still on its way. */
-export interface Answer {
+export interface UpstreamResponse {
   readonly upstream: Upstream;
   readonly response: OutboundResponse;
 }
@@ -29,24 +29,24 @@ export interface CallPolicy extends RetryPolicy {
   readonly place: CallPlace;
 }
 
-type Ask = (upstream: Upstream) => Promise<OutboundResponse>;
-type Try = { readonly upstream: Upstream; readonly response?: OutboundResponse; readonly error?: OutboundError };
+type SendRequest = (upstream: Upstream) => Promise<OutboundResponse>;
+type Attempt = { readonly upstream: Upstream; readonly response?: OutboundResponse; readonly error?: OutboundError };
 
-function outcomeOf({ response, error }: Try): Outcome {
+function resultOf({ response, error }: Attempt): AttemptResult {
   return response ?? (error as OutboundError);
 }
 
-function conclude({ upstream, response, error }: Try): Answer {
+function conclude({ upstream, response, error }: Attempt): UpstreamResponse {
   if (response) return { upstream, response };
   throw failureOf(error as OutboundError);
 }
 
 /** Asks one upstream through its breaker; `undefined` when the breaker kept the call away. */
-async function tryOne(upstream: Upstream, userId: string, ask: Ask): Promise<Try | undefined> {
+async function tryUpstream(upstream: Upstream, userId: string, send: SendRequest): Promise<Attempt | undefined> {
   try {
-    return { upstream, response: await upstream.breaker.run(userId, () => ask(upstream)) };
+    return { upstream, response: await upstream.breaker.run(userId, () => send(upstream)) };
   } catch (error) {
-    if (isBroken(error)) return undefined;
+    if (isBreakerOpen(error)) return undefined;
     if (error instanceof OutboundError) return { upstream, error };
     throw error;
   }
@@ -57,33 +57,33 @@ async function tryOne(upstream: Upstream, userId: string, ask: Ask): Promise<Try
  * the waits or the budget are used up: then the last outcome stands. Nothing has been sent down before it returns.
  * @throws GatewayError when the last outcome is a failure, or every upstream is left alone or has no place for the call
  */
-export async function askInTurn(
+export async function tryUpstreams(
   order: readonly Upstream[],
-  ask: Ask,
+  send: SendRequest,
   policy: CallPolicy,
-  cutoff: Cutoff,
-): Promise<Answer> {
+  deadline: CallDeadline,
+): Promise<UpstreamResponse> {
   const candidates = [...order];
   // another upstream is asked at once, the same one again only after a while; by `performance.now()`
   const readyAt = candidates.map(() => 0);
   let tries = 0;
   let paid = true;
   let waited = 0;
-  let last: Try | undefined;
-  let refusal: GatewayError | undefined;
+  let last: Attempt | undefined;
+  let placeError: GatewayError | undefined;
   while (candidates.length > 0) {
     const ready = Math.min(...readyAt);
     const next = readyAt.indexOf(ready);
     const wait = Math.max(0, ready - performance.now());
     if (waited + wait > policy.maxWait || !(paid || policy.budget.spend())) break;
     paid = true;
-    if (wait > 0) await pause(wait, cutoff);
-    if (last && cutoff.isOver) throw failure('upstream_timeout');
+    if (wait > 0) await pause(wait, deadline);
+    if (last && deadline.isOver) throw failure('upstream_timeout');
     waited += wait;
     const upstream = candidates[next] as Upstream;
-    const noPlace = policy.place.moveTo(upstream.calls);
-    refusal ??= noPlace;
-    const tried = noPlace ? undefined : await tryOne(upstream, policy.userId, ask);
+    const noPlaceError = policy.place.moveTo(upstream.calls);
+    placeError ??= noPlaceError;
+    const tried = noPlaceError ? undefined : await tryUpstream(upstream, policy.userId, send);
     if (!tried) {
       candidates.splice(next, 1);
       readyAt.splice(next, 1);
@@ -93,10 +93,10 @@ export async function askInTurn(
     paid = false;
     last?.response?.data.destroy();
     last = tried;
-    const outcome = outcomeOf(tried);
-    if (cutoff.isOver || !isRetryable(outcome) || tries >= policy.attempts) break;
-    readyAt[next] = performance.now() + waitBefore(outcome, tries, Date.now(), Math.random);
+    const result = resultOf(tried);
+    if (deadline.isOver || !isRetryable(result) || tries >= policy.attempts) break;
+    readyAt[next] = performance.now() + waitBefore(result, tries, Date.now(), Math.random);
   }
   if (last) return conclude(last);
-  throw refusal ?? failure('upstream_unreachable');
+  throw placeError ?? failure('upstream_unreachable');
 }

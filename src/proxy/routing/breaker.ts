@@ -12,25 +12,25 @@ import { OutboundError } from '../../outbound/outbound-error.ts';
 /** Failures in a row after which an upstream is left alone. */
 const failuresInARow = 5;
 /** How long it is left alone before one call tries it again; doubles up to the maximum. Milliseconds. */
-const rest = { initialDelay: 1_000, maxDelay: 30_000 };
+const halfOpenDelays = { initialDelay: 1_000, maxDelay: 30_000 };
 
 /** Accounts whose failures are remembered at once, for each upstream. */
 const accountsKept = 10_000;
 
 /** Keeps calls away from an upstream that has failed again and again. */
 export interface Breaker {
-  /** Runs a call of an account, or rejects at once with an error for which {@link isBroken} holds. */
-  run(userId: string, call: Call): Promise<OutboundResponse>;
+  /** Runs a call of an account, or rejects at once with an error for which {@link isBreakerOpen} holds. */
+  run(userId: string, call: SendCall): Promise<OutboundResponse>;
 }
 
-type Call = () => Promise<OutboundResponse>;
+type SendCall = () => Promise<OutboundResponse>;
 
 interface Circuit {
-  run(call: Call): Promise<OutboundResponse>;
+  run(call: SendCall): Promise<OutboundResponse>;
   /** Counts a call that was made without asking. It keeps its outcome, even if other calls have opened the circuit since. */
   count(outcome: Promise<OutboundResponse>): Promise<OutboundResponse>;
   /** Whether the last call has succeeded. */
-  isWell(): boolean;
+  isHealthy(): boolean;
 }
 
 const connectionFailures: ReadonlySet<string> = new Set([
@@ -41,7 +41,7 @@ const connectionFailures: ReadonlySet<string> = new Set([
   'tls_failed',
 ]);
 /** A caller left, the request cannot be sent, or the gateway closes. */
-const othersDoing: ReadonlySet<string> = new Set(['aborted', 'invalid_request', 'closed']);
+const ignoredFailures: ReadonlySet<string> = new Set(['aborted', 'invalid_request', 'closed']);
 
 /** Before a request is sent: no account can have caused it. */
 function isConnectionFailure(error: unknown): boolean {
@@ -50,7 +50,7 @@ function isConnectionFailure(error: unknown): boolean {
 
 /** After the request was sent, which may have caused it. */
 function isRequestFailure(error: unknown): boolean {
-  return error instanceof OutboundError && !connectionFailures.has(error.code) && !othersDoing.has(error.code);
+  return error instanceof OutboundError && !connectionFailures.has(error.code) && !ignoredFailures.has(error.code);
 }
 
 function hasFailed({ status }: OutboundResponse): boolean {
@@ -63,12 +63,12 @@ function createCircuit(
 ): Circuit {
   const policy = circuitBreaker(
     handleWhen(isFailure).orWhenResult((response) => isFailed(response as OutboundResponse)),
-    { halfOpenAfter: new ExponentialBackoff(rest), breaker: new ConsecutiveBreaker(failuresInARow) },
+    { halfOpenAfter: new ExponentialBackoff(halfOpenDelays), breaker: new ConsecutiveBreaker(failuresInARow) },
   );
   let failing = false;
 
   /** While all is well the library is not asked: a success after a success changes nothing. */
-  async function whileClosed(call: Call): Promise<OutboundResponse> {
+  async function whileClosed(call: SendCall): Promise<OutboundResponse> {
     let response: OutboundResponse;
     try {
       response = await call();
@@ -90,7 +90,7 @@ function createCircuit(
       return policy.state === CircuitState.Closed ? whileClosed(call) : policy.execute(call);
     },
     count: (outcome) => whileClosed(() => outcome),
-    isWell: () => policy.state === CircuitState.Closed && !failing,
+    isHealthy: () => policy.state === CircuitState.Closed && !failing,
   };
 }
 
@@ -104,14 +104,14 @@ export function createBreaker(): Breaker {
 
   function remember(userId: string, circuit: Circuit): void {
     accounts.delete(userId);
-    if (circuit.isWell()) return;
+    if (circuit.isHealthy()) return;
     accounts.set(userId, circuit);
     const [oldest] = accounts.keys();
     if (accounts.size > accountsKept && oldest !== undefined) accounts.delete(oldest);
   }
 
   /** An account all of whose calls succeed costs nothing. */
-  async function runOwn(userId: string, call: Call): Promise<OutboundResponse> {
+  async function runForAccount(userId: string, call: SendCall): Promise<OutboundResponse> {
     const known = accounts.get(userId);
     if (known) return known.run(call).finally(() => remember(userId, known));
     const outcome = call();
@@ -123,10 +123,10 @@ export function createBreaker(): Breaker {
     return circuit.count(outcome).finally(() => remember(userId, circuit));
   }
 
-  return { run: (userId, call) => connections.run(() => runOwn(userId, call)) };
+  return { run: (userId, call) => connections.run(() => runForAccount(userId, call)) };
 }
 
 /** Whether a call was kept away and never made. */
-export function isBroken(error: unknown): boolean {
+export function isBreakerOpen(error: unknown): boolean {
   return error instanceof BrokenCircuitError;
 }

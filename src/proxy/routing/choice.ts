@@ -1,16 +1,16 @@
 import { GatewayError } from '../../errors.ts';
 
 /** What of an upstream its choice depends on. */
-export interface Choosable {
+export interface Candidate {
   readonly weight: number;
   readonly priority: number;
   serves(model: string): boolean;
 }
 
 /** A random order in which an upstream's chance to stand first is its share of the weights. */
-function shuffled<One extends Choosable>(upstreams: readonly One[], random: () => number): One[] {
+function shuffled<U extends Candidate>(upstreams: readonly U[], random: () => number): U[] {
   const rest = [...upstreams];
-  const order: One[] = [];
+  const order: U[] = [];
   while (rest.length > 0) {
     let point = random() * rest.reduce((sum, { weight }) => sum + weight, 0);
     const at = rest.findIndex(({ weight }) => {
@@ -27,14 +27,14 @@ function shuffled<One extends Choosable>(upstreams: readonly One[], random: () =
  * @param model `undefined` where the call names none: then everyone is asked
  * @param random like `Math.random`
  */
-export function choose<One extends Choosable>(
-  upstreams: readonly One[],
+export function choose<U extends Candidate>(
+  upstreams: readonly U[],
   model: string | undefined,
   random: () => number,
-): One[] {
+): U[] {
   const serving = model === undefined ? upstreams : upstreams.filter((upstream) => upstream.serves(model));
   if (serving.length < 2) return [...serving];
-  const byPriority = new Map<number, One[]>();
+  const byPriority = new Map<number, U[]>();
   for (const upstream of serving) {
     byPriority.set(upstream.priority, [...(byPriority.get(upstream.priority) ?? []), upstream]);
   }
@@ -47,10 +47,7 @@ export function choose<One extends Choosable>(
  * The upstreams that a call of a model goes to, in turn; at least one.
  * @throws GatewayError `model_not_found`
  */
-export function route<One extends Choosable>(
-  upstreams: readonly One[],
-  model: string | undefined,
-): readonly [One, ...One[]] {
+export function route<U extends Candidate>(upstreams: readonly U[], model: string | undefined): readonly [U, ...U[]] {
   const [first, ...others] = choose(upstreams, model, Math.random);
   if (first) return [first, ...others];
   const message = model === undefined ? 'No model provider is configured.' : `The model '${model}' does not exist.`;

@@ -10,7 +10,7 @@ export interface RetryOptions {
 }
 
 /** What came of one try: an answer's status and headers, or the code of a failure. */
-export type Outcome =
+export type AttemptResult =
   | { readonly status: number; readonly headers: HeaderValues }
   | { readonly code: OutboundCode; readonly reusedSocket: boolean };
 
@@ -25,9 +25,9 @@ const retriedCodes: ReadonlySet<OutboundCode> = new Set([
 ]);
 
 /** Whether another try may do better. An upstream's `x-should-retry` has the last word. Pure. */
-export function isRetryable(outcome: Outcome): boolean {
-  if ('code' in outcome) return retriedCodes.has(outcome.code);
-  const { status, headers } = outcome;
+export function isRetryable(result: AttemptResult): boolean {
+  if ('code' in result) return retriedCodes.has(result.code);
+  const { status, headers } = result;
   if (status < 400) return false;
   if (headers['x-should-retry'] === 'false') return false;
   return headers['x-should-retry'] === 'true' || retriedStatuses.has(status) || status >= 500;
@@ -39,7 +39,7 @@ function toMilliseconds(text: unknown, unit: number): number | undefined {
 }
 
 /** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). Pure. */
-export function askedWait(headers: HeaderValues, now: number): number | undefined {
+export function requestedWait(headers: HeaderValues, now: number): number | undefined {
   const asked = toMilliseconds(headers['retry-after-ms'], 1) ?? toMilliseconds(headers['retry-after'], 1_000);
   if (asked !== undefined) return asked;
   const date = Date.parse(String(headers['retry-after'] ?? ''));
@@ -51,9 +51,9 @@ export function askedWait(headers: HeaderValues, now: number): number | undefine
  * at random; not at all when only a kept connection had died. Pure.
  * @param tries how many there have been
  */
-export function waitBefore(outcome: Outcome, tries: number, now: number, random: () => number): number {
-  if ('code' in outcome && outcome.reusedSocket) return 0;
-  const asked = 'headers' in outcome ? askedWait(outcome.headers, now) : undefined;
+export function waitBefore(result: AttemptResult, tries: number, now: number, random: () => number): number {
+  if ('code' in result && result.reusedSocket) return 0;
+  const asked = 'headers' in result ? requestedWait(result.headers, now) : undefined;
   return asked ?? 100 * 2 ** (tries - 1) * (0.5 + random() / 2);
 }
 
@@ -62,11 +62,11 @@ export function waitBefore(outcome: Outcome, tries: number, now: number, random:
  * every call earns a tenth of a retry, ten are there from the start.
  */
 export class RetryBudget {
-  readonly #most = 10;
-  #left = this.#most;
+  readonly #limit = 10;
+  #left = this.#limit;
 
   earn(): void {
-    this.#left = Math.min(this.#most, this.#left + 0.1);
+    this.#left = Math.min(this.#limit, this.#left + 0.1);
   }
 
   /** @returns whether there was one left */

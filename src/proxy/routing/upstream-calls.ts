@@ -21,26 +21,27 @@ export class UpstreamCalls {
 
   /** Counts one more call of the account, unless there is no place for it: then what the account is told. */
   enter(userId: string): GatewayError | undefined {
-    const own = this.#byAccount.get(userId) ?? 0;
+    const accountCalls = this.#byAccount.get(userId) ?? 0;
     // two thirds of the places that the others leave: so there is one for the next account
-    if (own >= dynamicThreshold(this.#limit - this.#underWay + own, 2, 3)) return tooMany(own);
+    if (accountCalls >= dynamicThreshold(this.#limit - this.#underWay + accountCalls, 2, 3))
+      return tooMany(accountCalls);
     if (this.#underWay >= this.#limit) return full();
-    this.#byAccount.set(userId, own + 1);
+    this.#byAccount.set(userId, accountCalls + 1);
     this.#underWay += 1;
     return undefined;
   }
 
   /** A call that was counted has ended. */
   leave(userId: string): void {
-    const own = (this.#byAccount.get(userId) ?? 0) - 1;
-    if (own > 0) this.#byAccount.set(userId, own);
+    const accountCalls = (this.#byAccount.get(userId) ?? 0) - 1;
+    if (accountCalls > 0) this.#byAccount.set(userId, accountCalls);
     else this.#byAccount.delete(userId);
     this.#underWay -= 1;
   }
 }
 
-function tooMany(own: number): GatewayError {
-  const message = `This account has ${own} model calls under way, as many as it may have now; send the request again when one has ended`;
+function tooMany(accountCalls: number): GatewayError {
+  const message = `This account has ${accountCalls} model calls under way, as many as it may have now; send the request again when one has ended`;
   return new GatewayError('rate_limit_exceeded', message, retryAfter);
 }
 
@@ -61,8 +62,8 @@ export class CallPlace {
   /** Takes a place at an upstream and gives back the one before; where there is none, keeps that one and tells why. */
   moveTo(upstream: UpstreamCalls): GatewayError | undefined {
     if (upstream === this.#upstream) return undefined;
-    const refusal = upstream.enter(this.#userId);
-    if (refusal) return refusal;
+    const error = upstream.enter(this.#userId);
+    if (error) return error;
     this.release();
     this.#upstream = upstream;
     return undefined;

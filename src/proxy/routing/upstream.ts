@@ -53,7 +53,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   // each has connections and a breaker of its own: a slow one holds nobody else up
   const dispatcher = createDispatcher({ connectTimeout: timeouts.connect });
   const { origin, path } = splitUrl(`${options.baseUrl.replace(/\/+$/, '')}/`);
-  const own = {
+  const configured = {
     ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
     ...lowerCaseNames(options.headers ?? {}),
   };
@@ -61,7 +61,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   return {
     name: options.name,
     baseUrl: (origin + path).slice(0, -1),
-    headers: planHeaders(own, forwarded),
+    headers: planHeaders(configured, forwarded),
     models,
     aliases,
     weight: options.weight ?? 1,
@@ -78,7 +78,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
 }
 
 /** What an upstream calls the model that a caller calls so. */
-export function nameAt({ aliases }: Pick<Upstream, 'aliases'>, model: string): string {
+export function upstreamModelName({ aliases }: Pick<Upstream, 'aliases'>, model: string): string {
   return Object.hasOwn(aliases, model) ? (aliases[model] as string) : model;
 }
 

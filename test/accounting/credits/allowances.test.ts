@@ -21,7 +21,7 @@ describe('what processes agree on of an account', () => {
           return [];
         },
       },
-      setAside: async (_userId, amount) => {
+      reserve: async (_userId, amount) => {
         wanted.push(amount);
         if (silence) return silence;
         return { amount: Math.min(amount, free), balance: 1_000 };

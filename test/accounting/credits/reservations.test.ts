@@ -1,13 +1,14 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import { createAccountModel } from '../../../src/accounting/credits/model.ts';
-import { createSetAside } from '../../../src/accounting/credits/reservations.ts';
+import { createReserveCredits } from '../../../src/accounting/credits/reservations.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 describe('What is set aside of a balance', () => {
   let connection: Connection;
   let drop: () => Promise<void>;
-  const setAsideBy = (holder: string) => createSetAside(createAccountModel(connection, 'gateway_'), holder, 10_000);
+  const setAsideBy = (holder: string) =>
+    createReserveCredits(createAccountModel(connection, 'gateway_'), holder, 10_000);
 
   beforeEach(async () => {
     ({ connection, drop } = await freshDatabase());

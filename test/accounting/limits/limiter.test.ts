@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { createLimiter } from '../../../src/accounting/limits/limiter.ts';
-import { Tallies } from '../../../src/accounting/limits/tallies.ts';
+import { MinuteCounters } from '../../../src/accounting/limits/minute-counters.ts';
 import type { GatewayError } from '../../../src/errors.ts';
 import type { LimitOptions } from '../../../src/options/options.ts';
 
@@ -14,7 +14,7 @@ describe('a rate limit', () => {
   const limiter = (options: LimitOptions) =>
     createLimiter({
       options,
-      tallies: new Tallies(),
+      counters: new MinuteCounters(),
       onRefused: ({ userId }, limit) => refused.push([userId, limit]),
       now: () => now,
     });

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { createLimiter } from '../../../src/accounting/limits/limiter.ts';
+import { MinuteCounters } from '../../../src/accounting/limits/minute-counters.ts';
 import { createRateModel, type RateModel } from '../../../src/accounting/limits/model.ts';
 import { createSharing } from '../../../src/accounting/limits/sharing.ts';
-import { Tallies } from '../../../src/accounting/limits/tallies.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 const alice = { userId: 'usr_a' };
@@ -13,11 +13,11 @@ describe('rate limits that processes share', () => {
   let rates: RateModel;
 
   function start(owner: string) {
-    const tallies = new Tallies();
+    const tallies = new MinuteCounters();
     const options = { perUser: { requestsPerMinute: 10, tokensPerMinute: 1_000 } };
     const now = () => 1_767_225_600_000;
-    const admit = createLimiter({ options, tallies, onRefused() {}, now });
-    return { admit, ...createSharing({ rates, tallies, owner, interval: 10, logger }) };
+    const admit = createLimiter({ options, counters: tallies, onRefused() {}, now });
+    return { admit, ...createSharing({ rates, counters: tallies, owner, interval: 10, logger }) };
   }
 
   beforeEach(async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { Written } from '../../../src/accounting/usage/recent-usage.ts';
+import { RecentUsage } from '../../../src/accounting/usage/recent-usage.ts';
 import type { Quota } from '../../../src/options/options.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { type Ledger, openLedger } from './ledger.ts';
@@ -138,18 +138,18 @@ describe('usage counters', function () {
   });
 
   /** What a process of its own has written, and remembers. */
-  async function ownRecords(userIds: readonly string[]): Promise<Written> {
-    const written = new Written();
-    written.open();
+  async function ownRecords(userIds: readonly string[]): Promise<RecentUsage> {
+    const recentUsage = new RecentUsage();
+    recentUsage.open();
     await ledger.add(userIds.map((userId) => ({ userId })));
-    written.add(await ledger.usage.find({ userId: { $in: userIds } }).lean());
-    return written;
+    recentUsage.add(await ledger.usage.find({ userId: { $in: userIds } }).lean());
+    return recentUsage;
   }
 
   it('count what a process wrote itself without reading it back', async () => {
-    const written = await ownRecords(['usr_1', 'usr_1', 'usr_2']);
+    const recentUsage = await ownRecords(['usr_1', 'usr_1', 'usr_2']);
     await ledger.usage.updateMany({}, { $set: { inputTokens: 10_000 } });
-    const count = ledger.counter({ perUser: { unit: 'requests', daily: 2 } }, 500, { written, patience: 60_000 });
+    const count = ledger.counter({ perUser: { unit: 'requests', daily: 2 } }, 500, { recentUsage, maxWait: 60_000 });
     expect(await count()).to.equal(3);
     expect((await ledger.totals()).counters).to.include({ requests: 3, inputTokens: 30 });
     expect(await ledger.usage.countDocuments({ counted: false })).to.equal(0);
@@ -158,15 +158,15 @@ describe('usage counters', function () {
   });
 
   it('count of what a process wrote itself only what nobody else has counted', async () => {
-    const written = await ownRecords(['usr_1', 'usr_1', 'usr_2']);
+    const recentUsage = await ownRecords(['usr_1', 'usr_1', 'usr_2']);
     await ledger.counter(undefined, 2)();
-    expect(await ledger.counter(undefined, 500, { written, patience: 60_000 })()).to.equal(1);
+    expect(await ledger.counter(undefined, 500, { recentUsage, maxWait: 60_000 })()).to.equal(1);
     await expectEven();
   });
 
   it('leave what others write to them for a while', async () => {
     await ledger.add([{ id: 'use_1' }]);
-    const count = ledger.counter(undefined, 500, { patience: 30 });
+    const count = ledger.counter(undefined, 500, { maxWait: 30 });
     expect(await count()).to.equal(0);
     await ledger.add([{ id: 'use_2' }]);
     await sleep(35);

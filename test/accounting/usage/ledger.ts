@@ -72,7 +72,7 @@ export async function openLedger(connection: Connection) {
     counters,
     periods,
     /** One process that counts. */
-    counter: (quotas?: QuotaOptions, batchSize = 500, own: Pick<CountDeps, 'written' | 'patience'> = {}) =>
+    counter: (quotas?: QuotaOptions, batchSize = 500, recent: Pick<CountDeps, 'recentUsage' | 'maxWait'> = {}) =>
       createCount({
         usage,
         counters,
@@ -85,7 +85,7 @@ export async function openLedger(connection: Connection) {
         cost: ({ inputTokens, outputTokens }) => (inputTokens + outputTokens) * 1_000,
         logger,
         batchSize,
-        ...own,
+        ...recent,
       }),
     /** Writes records that have ended. */
     async add(records: readonly Partial<UsageRecord>[]): Promise<void> {

@@ -91,7 +91,7 @@ describe('a client that leaves a model call', () => {
         // a call that kept its place would refuse the next one
         upstreams: [{ name: 'one', baseUrl, maxConcurrency: 1 }],
         hooks: { onRequest: () => hook(), onUsage: (record) => void records.push(record) },
-        gates: [() => ({ closed: () => settle('closed'), dropped: () => settle('dropped') })],
+        admissionChecks: [() => ({ closed: () => settle('closed'), dropped: () => settle('dropped') })],
       },
       [
         (_req, res, next) => {

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'chai';
 import { outboundError } from '../../../src/outbound/classify.ts';
 import type { OutboundResponse } from '../../../src/outbound/exchange.ts';
-import { createBreaker, isBroken } from '../../../src/proxy/routing/breaker.ts';
+import { createBreaker, isBreakerOpen } from '../../../src/proxy/routing/breaker.ts';
 
 describe('The breaker of an upstream', () => {
   const answer = (status: number) => async () => ({ status }) as OutboundResponse;
@@ -11,7 +11,7 @@ describe('The breaker of an upstream', () => {
   };
 
   async function isKeptAway(run: Promise<unknown>): Promise<boolean> {
-    return run.then(() => false, isBroken);
+    return run.then(() => false, isBreakerOpen);
   }
 
   for (const [what, call] of [

@@ -3,9 +3,9 @@ import { expect } from 'chai';
 import { GatewayError } from '../../../src/errors.ts';
 import type { UpstreamOptions, UsageRecord } from '../../../src/options/options.ts';
 import type { ProxyDependencies } from '../../../src/proxy/proxy.ts';
-import { type Choosable, choose } from '../../../src/proxy/routing/choice.ts';
+import { type Candidate, choose } from '../../../src/proxy/routing/choice.ts';
 import { modelMatcher } from '../../../src/proxy/routing/model-patterns.ts';
-import { askedWait, isRetryable, waitBefore } from '../../../src/proxy/routing/retry.ts';
+import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/routing/retry.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { chunks, events, hang, inTurn, json, reset, ScriptedUpstream, stall } from '../../support/upstream.ts';
 
@@ -15,7 +15,7 @@ async function until(condition: () => boolean | Promise<boolean>): Promise<void>
 }
 
 describe('the choice of an upstream', () => {
-  const one = (name: string, weight = 1, priority = 0, models = ['*']): Choosable & { name: string } => ({
+  const one = (name: string, weight = 1, priority = 0, models = ['*']): Candidate & { name: string } => ({
     name,
     weight,
     priority,
@@ -69,10 +69,10 @@ describe('the decision to try again', () => {
 
   it('waits as long as the upstream asks, else longer each time', () => {
     const now = Date.parse('2026-01-01T00:00:00Z');
-    expect(askedWait({ 'retry-after-ms': '1500', 'retry-after': '9' }, now)).to.equal(1_500);
-    expect(askedWait({ 'retry-after': '2' }, now)).to.equal(2_000);
-    expect(askedWait({ 'retry-after': 'Thu, 01 Jan 2026 00:00:03 GMT' }, now)).to.equal(3_000);
-    expect(askedWait({ 'retry-after': 'soon' }, now)).to.equal(undefined);
+    expect(requestedWait({ 'retry-after-ms': '1500', 'retry-after': '9' }, now)).to.equal(1_500);
+    expect(requestedWait({ 'retry-after': '2' }, now)).to.equal(2_000);
+    expect(requestedWait({ 'retry-after': 'Thu, 01 Jan 2026 00:00:03 GMT' }, now)).to.equal(3_000);
+    expect(requestedWait({ 'retry-after': 'soon' }, now)).to.equal(undefined);
     expect([1, 2, 3].map((tries) => waitBefore({ status: 500, headers: {} }, tries, now, () => 1))).to.deep.equal([
       100, 200, 400,
     ]);

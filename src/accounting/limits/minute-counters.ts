@@ -1,7 +1,7 @@
 const minute = 60_000;
 
 /** What was let through of one key or account in one minute. */
-export class Tally {
+export class MinuteCounter {
   /** By this process. */
   requests = 0;
   /** By this process; an estimate while a call runs. */
@@ -30,30 +30,30 @@ export function untilNextMinute(now: number): number {
   return minute - (now % minute);
 }
 
-/** The tallies of the present minute; those of the one before are forgotten at once, so memory is bounded by a minute's callers. */
-export class Tallies {
+/** The counters of the present minute; those of the one before are forgotten at once, so memory is bounded by a minute's callers. */
+export class MinuteCounters {
   #minute = 0;
-  #tallies = new Map<string, Tally>();
+  #counters = new Map<string, MinuteCounter>();
 
-  of(subject: string, now: number): Tally {
+  of(subject: string, now: number): MinuteCounter {
     const present = Math.floor(now / minute);
     if (present !== this.#minute) {
       this.#minute = present;
-      this.#tallies = new Map();
+      this.#counters = new Map();
     }
-    let tally = this.#tallies.get(subject);
-    if (!tally) {
-      tally = new Tally(subject, present);
-      this.#tallies.set(subject, tally);
+    let counter = this.#counters.get(subject);
+    if (!counter) {
+      counter = new MinuteCounter(subject, present);
+      this.#counters.set(subject, counter);
     }
-    tally.touched = true;
-    return tally;
+    counter.touched = true;
+    return counter;
   }
 
   /** Those that have been asked for since this was last called. */
-  takeTouched(): Tally[] {
-    const touched = [...this.#tallies.values()].filter((tally) => tally.touched);
-    for (const tally of touched) tally.touched = false;
+  takeTouched(): MinuteCounter[] {
+    const touched = [...this.#counters.values()].filter((counter) => counter.touched);
+    for (const counter of touched) counter.touched = false;
     return touched;
   }
 }
