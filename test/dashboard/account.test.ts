@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
+import { closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
 
 const answer = {
@@ -13,6 +14,7 @@ const answer = {
 };
 
 describe("an account's keys, usage and credits in the dashboard", function () {
+  closeBrowserAfterwards();
   this.timeout(120_000);
   let upstream: ScriptedUpstream;
   let scene: Scene;

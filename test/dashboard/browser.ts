@@ -6,19 +6,24 @@ import { findChromium } from '../support/chromium.ts';
 
 let launched: Promise<Browser> | undefined;
 
-/** A real browser, one for all these tests. Without one they fail; they are never skipped. */
+/** A real browser, one for the tests of a file. Without one they fail; they are never skipped. */
 function theBrowser(): Promise<Browser> {
   launched ??= findChromium().then((found) => chromium.launch({ ...found, headless: true }));
   return launched;
 }
 
-afterEach(async () => {
-  // a page that nobody looks at any more would go on asking
-  for (const context of (await launched)?.contexts() ?? []) await context.close();
-});
-after(async () => {
-  await (await launched)?.close();
-});
+/** Closes the pages of each test of this suite after it, and the browser after the last. */
+export function closeBrowserAfterwards(): void {
+  afterEach(async () => {
+    // a page that nobody looks at any more would go on asking
+    for (const context of (await launched)?.contexts() ?? []) await context.close();
+  });
+  after(async () => {
+    const browser = await launched;
+    launched = undefined;
+    await browser?.close();
+  });
+}
 
 /** A page, and whatever went wrong in it: errors in the console, violations of the policy, requests to other hosts. */
 export interface WatchedPage {

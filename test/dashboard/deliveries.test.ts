@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
+import { closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
 
 const payment = {
@@ -22,6 +23,7 @@ async function webhookOf(scene: Scene, receiver: TestReceiver): Promise<string> 
 const attempts = (page: Page) => page.getByRole('region', { name: 'Attempts' });
 
 describe('deliveries in the dashboard', function () {
+  closeBrowserAfterwards();
   this.timeout(120_000);
   let scene: Scene;
   let receiver: TestReceiver;

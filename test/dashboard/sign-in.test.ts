@@ -1,8 +1,10 @@
 import { expect } from 'chai';
 import { listen } from '../support/gateway.ts';
+import { closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
 
 describe('signing in at the dashboard', function () {
+  closeBrowserAfterwards();
   this.timeout(120_000);
   let scene: Scene;
 

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
-import { accessibilityProblems } from './browser.ts';
+import { accessibilityProblems, closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
 
 const payment = {
@@ -14,6 +14,7 @@ const payment = {
 type View = readonly [place: string, shows: string, button?: string];
 
 describe('every view of the dashboard', function () {
+  closeBrowserAfterwards();
   this.timeout(180_000);
   let scene: Scene;
   let good: TestReceiver;

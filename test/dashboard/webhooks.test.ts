@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
+import { closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
 
 async function addWebhook(page: Page, url: string, ...types: string[]): Promise<void> {
@@ -12,6 +13,7 @@ async function addWebhook(page: Page, url: string, ...types: string[]): Promise<
 }
 
 describe('webhooks in the dashboard', function () {
+  closeBrowserAfterwards();
   this.timeout(120_000);
   let scene: Scene;
 

@@ -4,9 +4,14 @@ import mongoose, { type Connection } from 'mongoose';
 import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { memoryFolder } from './memory-folder.ts';
 
-/** The server every test uses: one replica set, started once; each suite gets a database of its own. */
+/**
+ * The server that the tests of a process use: one replica set, started once; each suite gets a database of its own. Where mocha
+ * runs files in several processes, each has its own server, so that a failpoint meets the tests of that process alone.
+ */
 let serverUri = '';
 let stop: () => Promise<void> = async () => {};
+/** Whether mocha runs files in several processes: hooks run for each file then, and mocha ends its processes itself. */
+const isParallel = process.env.MOCHA_WORKER_ID !== undefined;
 
 /** Databases whose tests are over. */
 const dropping = new Map<Connection, Promise<unknown>>();
@@ -34,6 +39,7 @@ function endEventually(): void {
 export const mochaHooks = {
   async beforeAll(this: Mocha.Context): Promise<void> {
     this.timeout(180_000);
+    if (serverUri) return;
     if (process.env.TEST_MONGODB_URI) {
       serverUri = process.env.TEST_MONGODB_URI;
       return;
@@ -51,9 +57,11 @@ export const mochaHooks = {
   async afterAll(this: Mocha.Context): Promise<void> {
     this.timeout(120_000);
     await Promise.race([Promise.all(dropping.values()), sleep(patience(), undefined, { ref: false })]);
-    await stop();
+    // the server of a parallel process ends with it
+    if (!isParallel) await stop();
     await Promise.all([...dropping.keys()].map((connection) => connection.close(true)));
-    endEventually();
+    dropping.clear();
+    if (!isParallel) endEventually();
   },
 };
 

@@ -1,0 +1,20 @@
+import Mocha from 'mocha';
+
+/** How many of the slowest tests are told. */
+const slowest = 10;
+
+/** Mocha's own report, and after it the slowest tests with their seconds. */
+export default class SlowestReporter extends Mocha.reporters.Spec {
+  constructor(runner: Mocha.Runner, options: Mocha.MochaOptions) {
+    super(runner, options);
+    const tests: { readonly title: string; readonly seconds: number }[] = [];
+    runner.on(Mocha.Runner.constants.EVENT_TEST_END, (test) => {
+      tests.push({ title: test.fullTitle(), seconds: (test.duration ?? 0) / 1_000 });
+    });
+    runner.once(Mocha.Runner.constants.EVENT_RUN_END, () => {
+      tests.sort((a, b) => b.seconds - a.seconds);
+      console.log(`  The ${slowest} slowest tests:\n`);
+      for (const { title, seconds } of tests.slice(0, slowest)) console.log(`    ${seconds.toFixed(1)} s  ${title}`);
+    });
+  }
+}
