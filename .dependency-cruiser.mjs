@@ -207,7 +207,7 @@ export default {
     forbid(
       'mongoose beyond its types',
       'mongoose belongs to */model.ts, and to the files of mongo that wrap it',
-      { path: '^src/', pathNot: ['/model\\.ts$', '^src/mongo/(collection|connection/connection)\\.ts$'] },
+      { path: '^src/', pathNot: ['/model\\.ts$', '^src/mongo/(writes/bare-writes|connection/connection)\\.ts$'] },
       { path: packageFiles('mongoose'), dependencyTypesNot: ['type-only'] },
     ),
     forbid(

@@ -1,5 +1,5 @@
 import type { OpenRequests } from './http/open-requests.ts';
-import { answered } from './mongo/with-timeout.ts';
+import { withTimeout } from './mongo/with-timeout.ts';
 import type { Logger } from './options/options.ts';
 
 interface Closable {
@@ -47,7 +47,7 @@ export function createShutdown({ parts, openRequests, drainTimeout, logger }: Sh
    * @param timeout milliseconds
    */
   async function closeAll(timeout: number, closings: readonly (() => Promise<unknown>)[]): Promise<void> {
-    for (const outcome of await Promise.allSettled(closings.map((close) => answered(close(), timeout)))) {
+    for (const outcome of await Promise.allSettled(closings.map((close) => withTimeout(close(), timeout)))) {
       if (outcome.status === 'fulfilled') continue;
       logger.warn('not all could be written when the gateway was closed', { reason: String(outcome.reason) });
     }
@@ -56,7 +56,7 @@ export function createShutdown({ parts, openRequests, drainTimeout, logger }: Sh
   /** Stops recoveries and deliveries together, waits for what is under way, then closes what sends it. @param longest milliseconds */
   async function endDeliveries(longest: number): Promise<void> {
     const ended = Promise.allSettled([recoveries.close(), deliveries.stop()]);
-    await answered(ended, longest).catch(() => {});
+    await withTimeout(ended, longest).catch(() => {});
     await deliveries.close();
   }
 

@@ -1,7 +1,7 @@
 import type { EventModel } from '../events/model.ts';
 import type { StoredEvent } from '../events/store/outbox.ts';
 import { isId, timeOf } from '../ids.ts';
-import { createGroup } from '../mongo/batcher.ts';
+import { createBatcher } from '../mongo/batcher.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
 import { attemptsAllowed } from './attempt/schedule.ts';
@@ -14,7 +14,7 @@ import type { DeliveryDocument, DeliveryModel } from './model.ts';
 export interface Unstored {
   /** `null` where it is stored, or there is none. */
   find(userId: string, id: string): Promise<ShownDelivery | null>;
-  /** The same of what a majority of the members has, to be asked where a usual read has found none: `null` is certain. @throws UnansweredError when it cannot be confirmed */
+  /** The same of what a majority of the members has, to be asked where a usual read has found none: `null` is certain. @throws TimeoutError when it cannot be confirmed */
   findConfirmed(userId: string, id: string): Promise<ShownDelivery | null>;
   /** The event of the delivery; `null` where its fan-out is done, or there is none. */
   eventOf(userId: string, id: string): Promise<StoredEvent | null>;
@@ -34,9 +34,9 @@ const withoutBody = { body: 0 } as const;
 /** How events whose fan-out is not done are read. */
 const unfinished = { projection: withoutBody, hint: 'userPending' } as const;
 /** Deliveries in one confirming read. */
-const mostConfirmed = 500;
+const confirmMaxSize = 500;
 /** How long the first of many waits for others: a flood costs the database few writes. Milliseconds. */
-const confirmLinger = 50;
+const confirmMaxDelay = 50;
 
 /** Sorts after the events that have a delivery before this id, and before those of later milliseconds. */
 function eventsBelow(deliveryId: string): string {
@@ -83,9 +83,9 @@ export function createUnstored(
   }
 
   /** A confirmation has the database write: those asked for at the same moment are one. */
-  const confirmed = createGroup<Asked, StoredEvent | null>({
-    most: mostConfirmed,
-    linger: confirmLinger,
+  const confirmed = createBatcher<Asked, StoredEvent | null>({
+    maxSize: confirmMaxSize,
+    maxDelay: confirmMaxDelay,
     async write(asked) {
       const found = await findConfirmed(events, { $or: asked.map(ofItsTime) }, { projection: withoutBody });
       return asked.map(({ userId, id }) => found.filter((event) => event.userId === userId).find(isOf(id)) ?? null);

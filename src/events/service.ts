@@ -4,7 +4,7 @@ import { GatewayError } from '../errors.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { latestElection } from '../mongo/elections.ts';
 import { databaseUnavailable, isUnavailable } from '../mongo/unavailable.ts';
-import { UnansweredError } from '../mongo/with-timeout.ts';
+import { TimeoutError } from '../mongo/with-timeout.ts';
 import type { Logger } from '../options/options.ts';
 import type { Catalogue } from './catalogue/catalogue.ts';
 import { createEnvelope } from './envelope.ts';
@@ -77,9 +77,9 @@ export interface EventService {
   /**
    * Runs `fn` in a transaction (majority, journaled, snapshot), again when the database asks for it, and has
    * workers look for what it published right after the commit.
-   * @param within how long it may take, in milliseconds; what is not committed by then is undone. @default 120 s of tries
+   * @param timeout how long it may take, in milliseconds; what is not committed by then is undone. @default 120 s of tries
    */
-  transaction<T>(fn: (session: ClientSession) => Promise<T>, within?: number): Promise<T>;
+  transaction<T>(fn: (session: ClientSession) => Promise<T>, timeout?: number): Promise<T>;
   /** To be called when no more transactions are run. */
   close(): Promise<void>;
 }
@@ -92,9 +92,9 @@ interface Storing {
   isGivenUp: boolean;
 }
 
-/** @throws UnansweredError when it is too late: the publisher would never hear of this event, and publish another one */
+/** @throws TimeoutError when it is too late: the publisher would never hear of this event, and publish another one */
 function beginToStore(storing: Storing, event: NewEvent): NewEvent {
-  if (storing.isGivenUp) throw new UnansweredError('the database has answered a publisher that does not wait any more');
+  if (storing.isGivenUp) throw new TimeoutError('the database has answered a publisher that does not wait any more');
   storing.event = event;
   return event;
 }

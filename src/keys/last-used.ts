@@ -1,4 +1,4 @@
-import { writeIsolated } from '../mongo/write-failure.ts';
+import { writeIsolated } from '../mongo/writes/write-isolated.ts';
 
 /** Writes down when keys were used: in batches, never waited for, each key once a minute at most. */
 export interface LastUsed {

@@ -1,4 +1,4 @@
-import { createGroup } from '../mongo/batcher.ts';
+import { createBatcher } from '../mongo/batcher.ts';
 import type { ReadConfirmed } from '../mongo/confirmed-reads.ts';
 import { toRecord } from './api-key.ts';
 import type { KeyRecord } from './cache.ts';
@@ -22,13 +22,13 @@ const judgedFields = { hash: 1, userId: 1, scopes: 1, models: 1, expiresAt: 1, g
 
 /**
  * Reads what keys are judged by; those asked for at the same moment are one query, so that a flood of random keys stays cheap.
- * Rejects with an UnansweredError when it is not certain that there is no such key.
+ * Rejects with a TimeoutError when it is not certain that there is no such key.
  */
 export function createLookUp(keys: KeyModel, readConfirmed: ReadConfirmed): (id: string) => Promise<KeyRecord | null> {
-  const lookUps = createGroup<string, KeyRecord | null>({
-    most: maxSize,
-    atOnce: concurrency,
-    within: timeout,
+  const lookUps = createBatcher<string, KeyRecord | null>({
+    maxSize,
+    concurrency,
+    timeout,
     async write(ids) {
       const found = await keys.find({ _id: keysIn(ids) }, judgedFields).lean<(KeyDocument & { good: boolean })[]>();
       const byId = new Map(found.map((key) => [key._id, toRecord(key, key.good)]));

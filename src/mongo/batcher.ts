@@ -1,37 +1,37 @@
-import { UnansweredError } from './with-timeout.ts';
-import { type ItemOutcome, writeIsolated } from './write-failure.ts';
+import { TimeoutError } from './with-timeout.ts';
+import { type ItemOutcome, writeIsolated } from './writes/write-isolated.ts';
 
 /**
- * Group commit: what many callers want to write at the same moment goes to the database as one bulk operation, for a
- * round trip costs more than the document in it. A group is whatever was handed in during one turn of the event loop, or
- * while the groups before it were on their way; and where it is said, what comes a moment later. Who comes alone waits for
- * nobody. An item that cannot be written fails alone; see {@link writeIsolated}.
+ * Writes what many callers hand in at the same moment as one bulk operation, because a round trip costs more than the
+ * document in it (group commit). A batch is what was handed in during one turn of the event loop, or while the batches
+ * before it were being written; with `maxDelay`, also what comes a moment later. A single caller is not delayed. An item
+ * that cannot be written fails alone; see {@link writeIsolated}.
  */
-export interface Group<Item, Result> {
-  /** Resolves with what the write made of this item; rejects when the item cannot be written, or nothing can. */
+export interface Batcher<Item, Result> {
+  /** Resolves with the write's result for this item. Rejects when the item cannot be written, or nothing can. */
   add(item: Item): Promise<Result>;
   /**
-   * The same for what is of no use later: what has not had its turn by then is not written, and rejects with an
-   * UnansweredError. A database that is too slow would else be kept busy with what nobody waits for any more.
+   * The same for an item that is useless later: if its batch has not started by `until`, it is not written and rejects
+   * with a TimeoutError. Otherwise a slow database would stay busy with writes that nobody waits for any more.
    * @param until by `performance.now()`, milliseconds
    */
   addUntil(item: Item, until: number): Promise<Result>;
 }
 
-export interface GroupOptions<Item, Result> {
+export interface BatcherOptions<Item, Result> {
   /**
-   * Writes a group; its results stand in the order of the items. What it may have written before it rejected is written
-   * again without harm.
+   * Writes a batch and returns the results in the order of the items. A write that rejects may be repeated in part, so
+   * writing an item twice must do no harm.
    */
   readonly write: (items: readonly Item[]) => Promise<readonly Result[]>;
-  /** Items in one group. */
-  readonly most: number;
-  /** Groups on their way at the same time. @default 1 */
-  readonly atOnce?: number;
-  /** How long the first of a group waits for others where the group before was of several. Milliseconds. @default 0 */
-  readonly linger?: number;
-  /** How long a write may take until it counts as failed; it may have been done. Milliseconds. @default 9_000 */
-  readonly within?: number;
+  /** Items in one batch. */
+  readonly maxSize: number;
+  /** Batches that are written at the same time. @default 1 */
+  readonly concurrency?: number;
+  /** How long the first item waits for others if the batch before had more than one item. Milliseconds. @default 0 */
+  readonly maxDelay?: number;
+  /** After this time a write counts as failed, although it may have been done. Milliseconds. @default 9_000 */
+  readonly timeout?: number;
 }
 
 interface Waiting<Item, Result> {
@@ -41,58 +41,57 @@ interface Waiting<Item, Result> {
   readonly reject: (error: unknown) => void;
 }
 
-/** Gathers items into groups. */
-export function createGroup<Item, Result>(options: GroupOptions<Item, Result>): Group<Item, Result> {
-  const { write, most, atOnce = 1, linger = 0, within } = options;
+export function createBatcher<Item, Result>(options: BatcherOptions<Item, Result>): Batcher<Item, Result> {
+  const { write, maxSize, concurrency = 1, maxDelay = 0, timeout } = options;
   const waiting: Waiting<Item, Result>[] = [];
   let writing = 0;
   let scheduled = false;
-  let hadCompany = false;
+  let hadSeveral = false;
 
-  async function writeGroup(group: readonly Waiting<Item, Result>[]): Promise<void> {
+  async function writeBatch(batch: readonly Waiting<Item, Result>[]): Promise<void> {
     writing += 1;
-    hadCompany = group.length > 1;
-    const items = group.map(({ item }) => item);
-    const outcomes = await writeIsolated(items, { write, ...(within !== undefined && { within }) });
-    group.forEach(({ resolve, reject }, i) => {
+    hadSeveral = batch.length > 1;
+    const items = batch.map(({ item }) => item);
+    const outcomes = await writeIsolated(items, { write, ...(timeout !== undefined && { timeout }) });
+    batch.forEach(({ resolve, reject }, i) => {
       const outcome = outcomes[i] as ItemOutcome<Result>;
       if ('result' in outcome) resolve(outcome.result);
       else reject(outcome.error);
     });
     writing -= 1;
-    if (lingers()) schedule();
+    if (delays()) schedule();
     else writeNext();
   }
 
-  const lingers = () => linger > 0 && hadCompany;
+  const delays = () => maxDelay > 0 && hadSeveral;
 
-  /** The next of those that somebody waits for. */
+  /** The next items whose callers still wait. */
   function take(): Waiting<Item, Result>[] {
     const now = performance.now();
-    const group: Waiting<Item, Result>[] = [];
+    const batch: Waiting<Item, Result>[] = [];
     let taken = 0;
-    while (taken < waiting.length && group.length < most) {
+    while (taken < waiting.length && batch.length < maxSize) {
       const next = waiting[taken] as Waiting<Item, Result>;
       taken += 1;
-      if (next.until > now) group.push(next);
-      else next.reject(new UnansweredError('the database was too slow for this to be written in time'));
+      if (next.until > now) batch.push(next);
+      else next.reject(new TimeoutError('the database was too slow for this to be written in time'));
     }
     waiting.splice(0, taken);
-    return group;
+    return batch;
   }
 
   function writeNext(): void {
     scheduled = false;
-    while (waiting.length > 0 && writing < atOnce) {
-      const group = take();
-      if (group.length > 0) void writeGroup(group);
+    while (waiting.length > 0 && writing < concurrency) {
+      const batch = take();
+      if (batch.length > 0) void writeBatch(batch);
     }
   }
 
   function schedule(): void {
-    if (scheduled || waiting.length === 0 || writing >= atOnce) return;
+    if (scheduled || waiting.length === 0 || writing >= concurrency) return;
     scheduled = true;
-    if (lingers()) setTimeout(writeNext, linger);
+    if (delays()) setTimeout(writeNext, maxDelay);
     else setImmediate(writeNext);
   }
 

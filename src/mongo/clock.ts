@@ -1,6 +1,6 @@
 import type { Connection } from 'mongoose';
 import { type Election, latestElection } from './elections.ts';
-import { answered } from './with-timeout.ts';
+import { withTimeout } from './with-timeout.ts';
 
 /**
  * The database's clock, which decides what is due, for documents that are inserted: an insert cannot say `$$NOW`. Read
@@ -61,7 +61,7 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
   async function readAsQuickly(): Promise<Reading & { readonly took: number }> {
     const election = latestElection(connection);
     const asked = performance.now();
-    const { localTime } = (await answered(admin.command({ hello: 1 }), longestRead, false)) as { localTime: Date };
+    const { localTime } = (await withTimeout(admin.command({ hello: 1 }), longestRead, false)) as { localTime: Date };
     const monotonic = performance.now();
     return { time: localTime.getTime(), monotonic, wall: Date.now(), election, took: monotonic - asked };
   }

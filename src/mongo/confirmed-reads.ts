@@ -1,7 +1,7 @@
 import type { mongo } from 'mongoose';
-import { createGroup } from './batcher.ts';
+import { createBatcher } from './batcher.ts';
 import { inOneBatch } from './collection.ts';
-import { answered, UnansweredError } from './with-timeout.ts';
+import { TimeoutError, withTimeout } from './with-timeout.ts';
 
 /** How long the database has to confirm what it reads. Milliseconds. */
 const confirmWithin = 3_000;
@@ -31,21 +31,21 @@ export type ConfirmedRead = typeof usual | typeof linearizable;
  * Reads with read concern `linearizable`: what is found exists and stays, and what is not found does not exist. A usual read
  * proves neither, for a primary that has been replaced without knowing answers it too. Cannot be part of a transaction. To
  * be used where a usual read would end or refuse something for good.
- * @throws UnansweredError when it cannot be confirmed within 3 s; nothing may be concluded then
+ * @throws TimeoutError when it cannot be confirmed within 3 s; nothing may be concluded then
  */
 export async function confirm<T>(read: (options: ConfirmedRead) => Promise<T>): Promise<T> {
   try {
-    return await answered(read(linearizable), confirmWithin);
+    return await withTimeout(read(linearizable), confirmWithin);
   } catch (error) {
-    if (codeOf(error) === notAReplicaSet) return answered(read(usual), confirmWithin);
+    if (codeOf(error) === notAReplicaSet) return withTimeout(read(usual), confirmWithin);
     if (!unconfirmed.has(codeOf(error))) throw error;
-    throw new UnansweredError('the database has not confirmed a read in time', { cause: error });
+    throw new TimeoutError('the database has not confirmed a read in time', { cause: error });
   }
 }
 
 /**
  * The documents that there are.
- * @throws UnansweredError see {@link confirm}
+ * @throws TimeoutError see {@link confirm}
  */
 export function findConfirmed<T extends mongo.Document>(
   collection: mongo.Collection<T>,
@@ -57,20 +57,20 @@ export function findConfirmed<T extends mongo.Document>(
 
 /**
  * After a write that met no document: a primary that has been replaced meets none of what is newer.
- * @throws UnansweredError when there is one, and as {@link confirm} does: the write may be tried again
+ * @throws TimeoutError when there is one, and as {@link confirm} does: the write may be tried again
  */
 export async function confirmAbsent<T extends mongo.Document>(
   collection: mongo.Collection<T>,
   filter: mongo.Filter<T>,
 ): Promise<void> {
   const found = await findConfirmed(collection, filter, { projection: { _id: 1 }, limit: 1 });
-  if (found.length > 0) throw new UnansweredError('the database has not made a write that it could have made');
+  if (found.length > 0) throw new TimeoutError('the database has not made a write that it could have made');
 }
 
 /**
  * One document, by a usual read; asked for again, confirmed, when that finds none: `null` is certain. Each call confirms by
  * itself: where anybody may ask for what does not exist, {@link createReadConfirmed} confirms for all at once.
- * @throws UnansweredError see {@link confirm}
+ * @throws TimeoutError see {@link confirm}
  */
 export async function findOneConfirmed<T extends mongo.Document>(
   collection: mongo.Collection<T>,
@@ -86,7 +86,7 @@ export async function findOneConfirmed<T extends mongo.Document>(
 /**
  * The documents that have these ids, by one usual read; those that it does not find are asked for again together,
  * confirmed: an id that is missing in the answer belongs to no document.
- * @throws UnansweredError see {@link confirm}
+ * @throws TimeoutError see {@link confirm}
  */
 export async function findAllConfirmed<T extends mongo.Document & { _id: string }>(
   collection: mongo.Collection<T>,
@@ -105,14 +105,14 @@ export async function findAllConfirmed<T extends mongo.Document & { _id: string 
 }
 
 /** Ids in one confirming read. */
-const most = 10_000;
+const maxSize = 10_000;
 /** How long the first of many waits for others: a flood costs so few writes of the database. Milliseconds. */
-const linger = 50;
+const maxDelay = 50;
 
 /**
  * What a usual read finds; read again where it finds nothing although the document exists. `null` is certain.
  * @param id the `_id` of what is read
- * @throws UnansweredError when the database cannot confirm that there is no such document
+ * @throws TimeoutError when the database cannot confirm that there is no such document
  */
 export type ReadConfirmed = <T>(id: string, read: () => Promise<T | null>) => Promise<T | null>;
 
@@ -121,9 +121,9 @@ export type ReadConfirmed = <T>(id: string, read: () => Promise<T | null>) => Pr
  * one at a time is on its way, so that asking for what does not exist stays cheap.
  */
 export function createReadConfirmed<T extends { _id: string }>(collection: mongo.Collection<T>): ReadConfirmed {
-  const existing = createGroup<string, boolean>({
-    most,
-    linger,
+  const existing = createBatcher<string, boolean>({
+    maxSize,
+    maxDelay,
     async write(ids) {
       const filter = { _id: { $in: [...new Set(ids)] } } as unknown as mongo.Filter<T>;
       const found = await findConfirmed(collection, filter, { projection: { _id: 1 } });

@@ -1,5 +1,5 @@
 import type { Logger } from '../options/options.ts';
-import { answered } from './with-timeout.ts';
+import { withTimeout } from './with-timeout.ts';
 
 /** A task that is done again and again, never twice at once. */
 export interface Periodic {
@@ -40,7 +40,7 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
   /** @returns whether the task has succeeded */
   async function attempt(): Promise<boolean> {
     try {
-      await answered((async () => task())(), longestRun, false);
+      await withTimeout((async () => task())(), longestRun, false);
       failing = false;
     } catch (error) {
       if (!failing) logger.warn(`${name} failed and will be tried again`, { reason: String(error) });

@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import { UnansweredError } from './with-timeout.ts';
+import { TimeoutError } from './with-timeout.ts';
 
 interface DriverError {
   name?: unknown;
@@ -40,7 +40,7 @@ function isUncertainBulk({ code, result }: DriverError): boolean {
  */
 export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  if (error instanceof UnansweredError || hasLabel(error, 'RetryableWriteError')) return true;
+  if (error instanceof TimeoutError || hasLabel(error, 'RetryableWriteError')) return true;
   const { name, code } = error as DriverError;
   if (connectivity.test(String(name)) || notPrimary.has(code) || brokenSocket.has(code)) return true;
   return name === 'MongoBulkWriteError' && isUncertainBulk(error as DriverError);

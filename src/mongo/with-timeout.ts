@@ -1,32 +1,31 @@
-/**
- * Longer than the gateway's own connection looks for a server, and short enough that work goes on within 10 s of the
- * database's return. Milliseconds.
- */
-const patience = 9_000;
+/** Longer than the driver looks for a server, and short enough to resume within 10 s of the database's return. Milliseconds. */
+const defaultTimeout = 9_000;
 
-/** What was asked for may have been done, and may still be. */
-export class UnansweredError extends Error {
-  override readonly name = 'UnansweredError';
+/** The database did not answer in time. The operation may have been done, or may still be done. */
+export class TimeoutError extends Error {
+  override readonly name = 'TimeoutError';
 }
 
 /**
- * What the database answers, or an error when nobody tells what came of it. The driver (mongodb 7.8) never settles a command
- * whose connection is closed while the command waits to be written: it listens for `drain` and `error`, and a destroyed
- * socket may emit neither. For what would stand still for good behind such a command, and may be done again.
- * @param within milliseconds
- * @param keepsAlive whether waiting for it keeps the process alive
+ * Resolves or rejects as `answer` does, or rejects when the database does not answer in time. The driver (mongodb 7.8)
+ * never settles a command whose connection closes while the command waits to be written: it listens for `drain` and
+ * `error`, and a destroyed socket may emit neither. Use it where such a command would block everything behind it, and
+ * only for work that may be repeated.
+ * @param timeout milliseconds
+ * @param keepsAlive whether the wait keeps the process alive
+ * @throws TimeoutError
  */
-export async function answered<T>(answer: Promise<T>, within = patience, keepsAlive = true): Promise<T> {
+export async function withTimeout<T>(answer: Promise<T>, timeout = defaultTimeout, keepsAlive = true): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const silence = new Promise<never>((_, reject) => {
+  const expired = new Promise<never>((_, reject) => {
     timer = setTimeout(
-      () => reject(new UnansweredError(`the database has not answered within ${within / 1_000} s`)),
-      within,
+      () => reject(new TimeoutError(`the database has not answered within ${timeout / 1_000} s`)),
+      timeout,
     );
     if (!keepsAlive) timer.unref();
   });
   try {
-    return await Promise.race([answer, silence]);
+    return await Promise.race([answer, expired]);
   } finally {
     clearTimeout(timer);
   }

@@ -80,7 +80,7 @@ export interface WebhookService extends Disabling {
   remove(userId: string, id: string): Promise<void>;
   /** Who hears of an event of this type, in one look-up; inside a transaction if a session is given. */
   subscribers(userId: string, type: string, session?: ClientSession): Promise<Subscribers>;
-  /** The same, as no primary answers that has been replaced. @throws UnansweredError where the database does not confirm it */
+  /** The same, as no primary answers that has been replaced. @throws TimeoutError where the database does not confirm it */
   confirmedSubscribers(userId: string, type: string): Promise<Subscribers>;
   /**
    * A webhook of any account with its secrets open, or `null`, which is confirmed. For deliveries alone.

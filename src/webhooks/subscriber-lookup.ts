@@ -1,5 +1,5 @@
 import type { ClientSession } from 'mongoose';
-import { createGroup } from '../mongo/batcher.ts';
+import { createBatcher } from '../mongo/batcher.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
 import type { WebhookDocument, WebhookModel } from './model.ts';
@@ -15,7 +15,7 @@ interface Audience {
 export interface LookUps {
   /** Who hears of an event; inside a transaction if a session is given. */
   subscribers(audience: Audience, session?: ClientSession): Promise<Subscribers>;
-  /** The same, as no primary answers that has been replaced. @throws UnansweredError where the database does not confirm it */
+  /** The same, as no primary answers that has been replaced. @throws TimeoutError where the database does not confirm it */
   confirmedSubscribers(audience: Audience): Promise<Subscribers>;
   /** `null` when it is gone, which is confirmed. */
   byId(id: string): Promise<WebhookDocument | null>;
@@ -24,8 +24,8 @@ export interface LookUps {
 }
 
 /** Look-ups in one query. */
-const most = 500;
-const atOnce = 2;
+const maxSize = 500;
+const concurrency = 2;
 
 const keyOf = ({ userId, type }: Audience) => `${type} ${userId}`;
 
@@ -47,9 +47,9 @@ export function createLookUps(webhooks: WebhookModel): LookUps {
     return toSubscribers(found);
   }
 
-  const audiences = createGroup<Audience, Subscribers>({
-    most,
-    atOnce,
+  const audiences = createBatcher<Audience, Subscribers>({
+    maxSize,
+    concurrency,
     async write(asked) {
       const distinct = new Map(asked.map((one) => [keyOf(one), one]));
       const found = await Promise.all([...distinct].map(async ([key, one]) => [key, await find(one)] as const));
@@ -58,8 +58,8 @@ export function createLookUps(webhooks: WebhookModel): LookUps {
     },
   });
 
-  const confirmedAudiences = createGroup<Audience, Subscribers>({
-    most,
+  const confirmedAudiences = createBatcher<Audience, Subscribers>({
+    maxSize,
     async write(asked) {
       const distinct = new Map(asked.map((one) => [keyOf(one), { userId: one.userId, events: one.type }]));
       const projection = { userId: 1, events: 1, active: 1 };
@@ -72,17 +72,17 @@ export function createLookUps(webhooks: WebhookModel): LookUps {
     },
   });
 
-  const documents = createGroup<string, WebhookDocument | null>({
-    most,
-    atOnce,
+  const documents = createBatcher<string, WebhookDocument | null>({
+    maxSize,
+    concurrency,
     async write(ids) {
       const found = await findAllConfirmed(collection, ids);
       return ids.map((id) => found.get(id) ?? null);
     },
   });
 
-  const confirmed = createGroup<string, WebhookDocument | null>({
-    most,
+  const confirmed = createBatcher<string, WebhookDocument | null>({
+    maxSize,
     async write(ids) {
       const found = await findConfirmed(collection, { _id: { $in: [...new Set(ids)] } });
       const byId = new Map(found.map((webhook) => [webhook._id, webhook]));

@@ -1,15 +1,15 @@
 import { expect } from 'chai';
-import { answered } from '../../src/mongo/with-timeout.ts';
+import { withTimeout } from '../../src/mongo/with-timeout.ts';
 
 describe('What the database answers', () => {
   it('is passed on, and so is its refusal', async () => {
-    expect(await answered(Promise.resolve(7))).to.equal(7);
+    expect(await withTimeout(Promise.resolve(7))).to.equal(7);
     const refusal = new Error('refused');
-    expect(await answered(Promise.reject(refusal)).catch((error) => error)).to.equal(refusal);
+    expect(await withTimeout(Promise.reject(refusal)).catch((error) => error)).to.equal(refusal);
   });
 
   it('is waited for no longer than is said, and then counts as unknown', async () => {
-    const error = await answered(new Promise<never>(() => {}), 20).catch((reason) => reason);
+    const error = await withTimeout(new Promise<never>(() => {}), 20).catch((reason) => reason);
     expect((error as Error).message).to.equal('the database has not answered within 0.02 s');
   });
 
@@ -18,7 +18,7 @@ describe('What the database answers', () => {
     const late = new Promise<void>((_, reject) => {
       refuse = reject;
     });
-    await answered(late, 1).catch(() => {});
+    await withTimeout(late, 1).catch(() => {});
     // an unhandled rejection would fail the run
     refuse(new Error('too late'));
     await new Promise((resolve) => setImmediate(resolve));

@@ -1,6 +1,6 @@
 import { createPeriodic } from '../../mongo/periodic.ts';
 import { isUnavailable } from '../../mongo/unavailable.ts';
-import { answered } from '../../mongo/with-timeout.ts';
+import { withTimeout } from '../../mongo/with-timeout.ts';
 import type { Logger } from '../../options/options.ts';
 import { CreditAllowance } from './credit-allowance.ts';
 import type { Ledger } from './ledger.ts';
@@ -78,7 +78,7 @@ const longestStep = 2_000;
 /** How long an agreement takes at most while the database is well. Milliseconds. */
 const overdueAfter = 1_000;
 
-const inTime = <T>(answer: Promise<T>) => answered(answer, longestStep);
+const inTime = <T>(answer: Promise<T>) => withTimeout(answer, longestStep);
 
 function newEntry(): Entry {
   return {
@@ -156,7 +156,7 @@ export function createAllowances({ ledger, reserve, slice, interval, lease, logg
 
   async function waitFor(userId: string, entry: Entry): Promise<void> {
     try {
-      await answered(start(userId, entry), longestWait);
+      await withTimeout(start(userId, entry), longestWait);
     } catch (error) {
       // what was not spent of what this process had stays its own while the database is away
       if (entry.allowance.isEmpty) throw error;

@@ -1,8 +1,9 @@
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import type { EventInput, PublishOptions } from '../../events/publication.ts';
-import { bareWrites, durableCollection } from '../../mongo/collection.ts';
+import { durableCollection } from '../../mongo/collection.ts';
 import { createReadConfirmed } from '../../mongo/confirmed-reads.ts';
+import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import type { Logger } from '../../options/options.ts';
 import type { AccountDocument, AccountModel, LedgerDocument, LedgerModel } from './model.ts';
 import { toCredits } from './price.ts';

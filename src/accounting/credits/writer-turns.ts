@@ -1,6 +1,6 @@
 import { AccountTurns } from '../../fairness/account-turns.ts';
 import { longestWait } from '../../mongo/connection/availability.ts';
-import { UnansweredError } from '../../mongo/with-timeout.ts';
+import { TimeoutError } from '../../mongo/with-timeout.ts';
 
 /** With less than this left, a transaction would only hinder the caller's next try. Milliseconds. */
 const leastLeft = 500;
@@ -18,7 +18,7 @@ export function createInTurn(): InTurn {
     const askedAt = performance.now();
     return turns.run(userId, async () => {
       const left = longestWait - (performance.now() - askedAt);
-      if (left < leastLeft) throw new UnansweredError('others wrote the balance for too long');
+      if (left < leastLeft) throw new TimeoutError('others wrote the balance for too long');
       return work(left);
     });
   };

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { GatewayError } from '../../errors.ts';
 import type { EventInput } from '../../events/publication.ts';
-import { createSetAsideLog, isItemFailure } from '../../mongo/write-failure.ts';
+import { createSetAsideLog, isItemFailure } from '../../mongo/writes/item-failure.ts';
 import type { Logger } from '../../options/options.ts';
 import type { ExceededDocument, ExceededModel } from './model.ts';
 

@@ -1,5 +1,6 @@
-import { createSetAsideLog, isItemFailure, writeIsolated } from '../../mongo/write-failure.ts';
 import { duplicatesIn } from '../../mongo/writes/duplicate-key.ts';
+import { createSetAsideLog, isItemFailure } from '../../mongo/writes/item-failure.ts';
+import { writeIsolated } from '../../mongo/writes/write-isolated.ts';
 import type { Logger } from '../../options/options.ts';
 import type { ExceededModel } from './model.ts';
 

@@ -1,5 +1,6 @@
 import { createPeriodic } from '../../mongo/periodic.ts';
-import { createSetAsideLog, isItemFailure, writeIsolated } from '../../mongo/write-failure.ts';
+import { createSetAsideLog, isItemFailure } from '../../mongo/writes/item-failure.ts';
+import { writeIsolated } from '../../mongo/writes/write-isolated.ts';
 import type { Logger } from '../../options/options.ts';
 import type { MinuteCounter, MinuteCounters } from './minute-counters.ts';
 import type { RateModel } from './model.ts';

@@ -1,7 +1,8 @@
 import type { ClientSession } from 'mongoose';
 import { durableCollection } from '../../mongo/collection.ts';
-import { createSetAsideLog, isItemFailure, writeIsolated } from '../../mongo/write-failure.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
+import { createSetAsideLog, isItemFailure } from '../../mongo/writes/item-failure.ts';
+import { writeIsolated } from '../../mongo/writes/write-isolated.ts';
 import type { CounterModel, UsageDocument, UsageModel } from './model.ts';
 import { type AnnounceDeps, createAnnounce } from './publish-thresholds.ts';
 import type { RecentUsage } from './recent-usage.ts';
@@ -137,7 +138,7 @@ export function createCount(deps: CountDeps): Count {
     const options = { projection: { _id: 1 }, sort: byId, limit: batchSize } as const;
     const ids = (await usage.find(filter, options).toArray()).map(({ _id }) => _id);
     const outcomes = await writeIsolated(ids, {
-      within: longestCount,
+      timeout: longestCount,
       async write(part) {
         await countFound({ _id: { $in: [...part] }, counted: false });
         return [];

@@ -1,5 +1,5 @@
 import { createPeriodic } from '../../mongo/periodic.ts';
-import { createSetAsideLog } from '../../mongo/write-failure.ts';
+import { createSetAsideLog } from '../../mongo/writes/item-failure.ts';
 import type { Logger, OpenUsage, UsageRecord } from '../../options/options.ts';
 import { createBacklogLog } from './backlog-log.ts';
 import type { UsageModel } from './model.ts';

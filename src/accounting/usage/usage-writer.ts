@@ -1,4 +1,5 @@
-import { isItemFailure, writeIsolated } from '../../mongo/write-failure.ts';
+import { isItemFailure } from '../../mongo/writes/item-failure.ts';
+import { writeIsolated } from '../../mongo/writes/write-isolated.ts';
 import type { OpenUsage, UsageRecord } from '../../options/options.ts';
 import type { ClosedDocument, Entry, WriteUsage } from './write-batch.ts';
 

@@ -1,4 +1,5 @@
-import { bareWrites, durableCollection, type UpdateStatement } from '../../mongo/collection.ts';
+import { durableCollection } from '../../mongo/collection.ts';
+import { bareWrites, type UpdateStatement } from '../../mongo/writes/bare-writes.ts';
 import type { OpenUsage, UsageRecord } from '../../options/options.ts';
 import type { UsageDocument, UsageModel } from './model.ts';
 

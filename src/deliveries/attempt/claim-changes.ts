@@ -1,4 +1,4 @@
-import type { UpdateStatement } from '../../mongo/collection.ts';
+import type { UpdateStatement } from '../../mongo/writes/bare-writes.ts';
 import type { AttemptRecord, DeliveryDocument } from '../model.ts';
 import type { Claim } from './claims.ts';
 

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { createGroup } from '../../mongo/batcher.ts';
-import { bareWrites, durableCollection, inOneBatch } from '../../mongo/collection.ts';
+import { createBatcher } from '../../mongo/batcher.ts';
+import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import { findConfirmed } from '../../mongo/confirmed-reads.ts';
-import { UnansweredError } from '../../mongo/with-timeout.ts';
+import { TimeoutError } from '../../mongo/with-timeout.ts';
+import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import type { AttemptRecord, CancelReason, DeliveryDocument, DeliveryModel } from '../model.ts';
 import { type Change, toStatements } from './claim-changes.ts';
 import { createRenewHeld } from './renew-claims.ts';
@@ -67,12 +68,12 @@ interface Wanted {
 }
 
 /** Claims in one write. */
-const mostClaims = 500;
+const claimsMaxSize = 500;
 /** Changes in one write: the server looks each of them up among all. */
-const mostChanges = 200;
-const atOnce = 2;
+const changesMaxSize = 200;
+const concurrency = 2;
 /** How long the outcome of an attempt waits for others: so much more is made twice when the process dies. Milliseconds. */
-const changeLinger = 5;
+const outcomeMaxDelay = 5;
 
 const inMs = (ms: number) => ({ $add: ['$$NOW', ms] });
 
@@ -150,12 +151,12 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     const count = await take(wanted, token).catch(() => take(wanted, token));
     const taken = await takenBy(token, wanted, count);
     if (performance.now() < until) return taken;
-    throw new UnansweredError('the database has confirmed claims when their leases had ended');
+    throw new TimeoutError('the database has confirmed claims when their leases had ended');
   }
 
-  const taking = createGroup<Wanted, Claim | null>({
-    most: mostClaims,
-    atOnce,
+  const taking = createBatcher<Wanted, Claim | null>({
+    maxSize: claimsMaxSize,
+    concurrency,
     async write(wanted) {
       const token = randomUUID();
       const heldUntil = performance.now() + lease;
@@ -173,8 +174,8 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     },
   });
 
-  const waits = createGroup<Wanted, number | null>({
-    most: mostClaims,
+  const waits = createBatcher<Wanted, number | null>({
+    maxSize: claimsMaxSize,
     async write(wanted) {
       const found = await collection
         .aggregate<{ _id: string; attempt: number; wait: number }>([
@@ -190,9 +191,9 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     },
   });
 
-  const changing = createGroup<Change, boolean>({
-    most: mostChanges,
-    linger: changeLinger,
+  const changing = createBatcher<Change, boolean>({
+    maxSize: changesMaxSize,
+    maxDelay: outcomeMaxDelay,
     async write(changes) {
       const updates = toStatements(changes);
       // what the first try has changed has lost its token, and is looked for below
@@ -204,7 +205,7 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
       return changes.map(({ claim, isMade }) => {
         const delivery = byId.get(claim.delivery._id);
         // a primary that had been replaced did not meet it
-        if (delivery?.lease?.token === claim.token) throw new UnansweredError('a claimed delivery was not changed');
+        if (delivery?.lease?.token === claim.token) throw new TimeoutError('a claimed delivery was not changed');
         return delivery !== undefined && isMade(delivery);
       });
     },

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { FanOutLease } from '../../events/store/outbox.ts';
-import { createGroup } from '../../mongo/batcher.ts';
+import { createBatcher } from '../../mongo/batcher.ts';
 import { carriedOn, type DatabaseClock } from '../../mongo/clock.ts';
-import { bareWrites, insertOnly } from '../../mongo/collection.ts';
+import { insertOnly } from '../../mongo/collection.ts';
 import { createPeriodic } from '../../mongo/periodic.ts';
+import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
@@ -14,12 +15,12 @@ import type { DeliveryDocument, DeliveryModel } from '../model.ts';
 /** How often it is looked for first attempts that take long. Milliseconds. */
 const lookInterval = 50;
 /** Deliveries in one write. */
-const most = 500;
+const maxSize = 500;
 /** Retries in one write, which is planned and parsed for each of them. */
-const mostRetries = 100;
-const atOnce = 2;
+const retriesMaxSize = 100;
+const concurrency = 2;
 /** How long the outcome of an attempt waits for others: so much more is made twice when the process dies. Milliseconds. */
-const linger = 5;
+const maxDelay = 5;
 
 /** Durations are milliseconds. */
 export interface FirstWritesDeps {
@@ -82,10 +83,10 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
   /** The oldest first. */
   const unwritten = new Map<Claim, Unwritten>();
 
-  const inserts = createGroup<DeliveryDocument, InsertResult>({
-    most,
-    atOnce,
-    linger,
+  const inserts = createBatcher<DeliveryDocument, InsertResult>({
+    maxSize,
+    concurrency,
+    maxDelay,
     async write(documents) {
       const { failures } = await insertEach(documents);
       return documents.map((_, i) => {
@@ -95,10 +96,10 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
     },
   });
 
-  const retries = createGroup<Retry, boolean>({
-    most: mostRetries,
-    atOnce,
-    linger,
+  const retries = createBatcher<Retry, boolean>({
+    maxSize: retriesMaxSize,
+    concurrency,
+    maxDelay,
     async write(group) {
       const { inserted } = await updateEach(group.map(toUpsert));
       return group.map((_, i) => inserted.has(i));

@@ -1,13 +1,13 @@
 import { MongoBackend, ObjectId } from '@agendajs/mongo-backend';
 import type { AgendaBackend, JobParameters, JobRepository, RemoveJobsOptions } from 'agenda';
-import { createGroup } from '../../mongo/batcher.ts';
+import { createBatcher } from '../../mongo/batcher.ts';
 import { failuresIn, isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import { createBackground } from '../background.ts';
 import { DueChannel, type RunDelays } from './channel.ts';
 import { createDueJobs, type DueJobs, type JobsDb } from './due-jobs.ts';
 
 /** Jobs written or removed at once. */
-const most = 500;
+const maxSize = 500;
 
 type MongoDb = ConstructorParameters<typeof MongoBackend>[0] extends infer Config
   ? Config extends { mongo: infer Db }
@@ -59,8 +59,8 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
     return work;
   }
 
-  const writes = createGroup<Write, unknown>({
-    most,
+  const writes = createBatcher<Write, unknown>({
+    maxSize,
     async write(operations) {
       const failures = await jobs.bulkWrite([...operations], { ordered: false }).then(() => null, failuresIn);
       return operations.map((_, i) => failures?.get(i));

@@ -1,9 +1,9 @@
 import type { AttemptRef } from '../attempt/attempt-ref.ts';
 
 /** How long jobs are gathered before they are stored; what begins in the meantime needs none. Milliseconds. */
-const linger = 250;
+const maxDelay = 250;
 /** Gathered jobs that are stored at once, however soon. */
-const most = 1_000;
+const maxSize = 1_000;
 
 /**
  * Attempts that are due and wait for a place. The worker that holds them back knows of them and begins them as soon as
@@ -37,8 +37,8 @@ export function createWaitingJobs(store: (bells: readonly AttemptRef[]) => Promi
     add(bells) {
       if (closed) return;
       for (const bell of bells) waiting.set(bell.deliveryId, bell);
-      if (waiting.size >= most) void flush();
-      else timer ??= setTimeout(() => void flush(), linger);
+      if (waiting.size >= maxSize) void flush();
+      else timer ??= setTimeout(() => void flush(), maxDelay);
     },
     drop: (deliveryId) => waiting.delete(deliveryId),
     close() {

@@ -1,8 +1,8 @@
-import { createGroup } from '../../mongo/batcher.ts';
+import { createBatcher } from '../../mongo/batcher.ts';
 import { type DatabaseClock, readMoment } from '../../mongo/clock.ts';
-import type { BareWrites, Inserted } from '../../mongo/collection.ts';
 import { isProven } from '../../mongo/elections.ts';
 import { isUnavailable } from '../../mongo/unavailable.ts';
+import type { BareWrites, Inserted } from '../../mongo/writes/bare-writes.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import type { LeasedEvent, NewEvent, StoredEvent } from './outbox.ts';
 
@@ -16,9 +16,9 @@ interface Insertion {
 }
 
 /** Events in one write; at 256 KiB each they still fit into a message of the protocol. */
-const most = 150;
+const maxSize = 150;
 /** Writes on their way: while one waits for its journal, the next is made. */
-const atOnce = 2;
+const concurrency = 2;
 
 /** The event as it is inserted: its fan-out is done where it is known to go to nobody. */
 export function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElection'>>(
@@ -53,9 +53,9 @@ export function createInsertEvent(
     }
   }
 
-  const inserts = createGroup<Insertion, InsertResult>({
-    most,
-    atOnce,
+  const inserts = createBatcher<Insertion, InsertResult>({
+    maxSize,
+    concurrency,
     async write(group) {
       // before the clock is read: a process that stands still in between holds its leases for less, not for more
       const asked = performance.now();

@@ -1,10 +1,11 @@
 import type { ClientSession } from 'mongoose';
 import { firstId } from '../../ids.ts';
-import { createGroup } from '../../mongo/batcher.ts';
+import { createBatcher } from '../../mongo/batcher.ts';
 import { createDatabaseClock, type DatabaseClock, type Moment } from '../../mongo/clock.ts';
-import { bareWrites, durableCollection, insertOnly } from '../../mongo/collection.ts';
+import { durableCollection, insertOnly } from '../../mongo/collection.ts';
 import { findAllConfirmed, findConfirmed } from '../../mongo/confirmed-reads.ts';
-import { UnansweredError } from '../../mongo/with-timeout.ts';
+import { TimeoutError } from '../../mongo/with-timeout.ts';
+import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import type { EventDocument, EventModel } from '../model.ts';
 import { createInsertEvent, withFanOut } from './insert-events.ts';
@@ -79,9 +80,9 @@ export const mayBeTaken = { fanOut: 'pending', $expr: { $lte: ['$fanOutAt', '$$N
 
 const withoutBody = { body: 0 } as const;
 /** Events read or marked at once. */
-const groupSize = 500;
+const maxSize = 500;
 /** How long the marks of many events wait for others: the sweep looks at none of them before its lease has ended. Milliseconds. */
-const markLinger = 100;
+const markMaxDelay = 100;
 /** What an event has beside what is published, stored for whoever asks. */
 const stamped = { acceptedAt: '$$NOW', fanOutAt: '$$NOW', fanOutLeases: 0 } as const;
 
@@ -93,18 +94,18 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
   const collection = durableCollection(events);
   const insertEvent = createInsertEvent(bareWrites(events), clock);
 
-  const bodies = createGroup<string, Buffer | null>({
-    most: groupSize,
-    atOnce: 2,
+  const bodies = createBatcher<string, Buffer | null>({
+    maxSize,
+    concurrency: 2,
     async write(ids) {
       const found = await findAllConfirmed(collection, ids, { projection: { body: 1 } });
       return ids.map((id) => found.get(id)?.body ?? null);
     },
   });
 
-  const marks = createGroup<{ readonly id: string; readonly targets: number }, void>({
-    most: groupSize,
-    linger: markLinger,
+  const marks = createBatcher<{ readonly id: string; readonly targets: number }, void>({
+    maxSize,
+    maxDelay: markMaxDelay,
     async write(fannedOut) {
       const byTargets = new Map<number, string[]>();
       for (const { id, targets } of fannedOut) byTargets.set(targets, [...(byTargets.get(targets) ?? []), id]);
@@ -119,8 +120,8 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
   });
 
   /** The events that have the keys of these; found by a majority, or not there at all. */
-  const sameKeys = createGroup<NewEvent, StoredEvent | null>({
-    most: groupSize,
+  const sameKeys = createBatcher<NewEvent, StoredEvent | null>({
+    maxSize,
     async write(group) {
       const keys = group.map(({ userId, idempotencyKey }) => ({ userId, idempotencyKey }));
       const found = await findConfirmed(collection, { $or: keys }, { projection: withoutBody, hint: 'idempotency' });
@@ -144,7 +145,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
         if (stored) return { event: stored, lease: null };
         // it was rolled back in between: the key is free
       }
-      throw new UnansweredError('the database has an event with this idempotency key, and then has none');
+      throw new TimeoutError('the database has an event with this idempotency key, and then has none');
     },
     // a duplicate key would abort the caller's whole transaction
     async storeIn(session, event) {

@@ -7,7 +7,7 @@ import type { StoredEvent } from './outbox.ts';
  * Adds to a stored event the webhooks that a replaced primary may not have known of, or not as active, where nothing proves
  * that it was none.
  * Such an event is to be fanned out only after that; doing it again does no harm.
- * @throws UnansweredError when the database does not confirm who is subscribed
+ * @throws TimeoutError when the database does not confirm who is subscribed
  */
 export type SettleSubscribers = (event: StoredEvent) => Promise<StoredEvent>;
 

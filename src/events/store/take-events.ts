@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createDatabaseClock, type DatabaseClock, readMoment } from '../../mongo/clock.ts';
-import { bareWrites, durableCollection, inOneBatch } from '../../mongo/collection.ts';
+import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
+import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import type { EventModel } from '../model.ts';
 import { proven } from './insert-events.ts';
 import { type HeldEvent, mayBeTaken, type StoredEvent } from './outbox.ts';
@@ -50,8 +51,8 @@ export function createTakeEvents(
       fanOutLeases: { $add: [leases, 1] },
     };
     const q = { _id: { $in: [...ids] }, ...mayBeTaken };
-    const { met, electionId = 'standalone' } = await updateEach([{ q, u: [{ $set: set }], multi: true }]);
-    if (met === 0) return [];
+    const { matched, electionId = 'standalone' } = await updateEach([{ q, u: [{ $set: set }], multi: true }]);
+    if (matched === 0) return [];
     const [since, taken] = await Promise.all([
       readMoment(clock),
       collection.find({ _id: { $in: [...ids] }, fanOutToken }, inOneBatch).toArray(),

@@ -2,7 +2,7 @@ import type { ClientSession, Connection } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import { durableTransaction } from '../../mongo/collection.ts';
 import { hasLabel, isUnavailable } from '../../mongo/unavailable.ts';
-import { answered, UnansweredError } from '../../mongo/with-timeout.ts';
+import { TimeoutError, withTimeout } from '../../mongo/with-timeout.ts';
 import type { StoredEvent } from '../store/outbox.ts';
 import type { OpenTransactions } from './open-transactions.ts';
 
@@ -11,9 +11,9 @@ const options = { ...durableTransaction, readConcern: { level: 'snapshot' } } as
 export interface Transactions {
   /**
    * Runs `fn` in a transaction and has the deliveries made of what was published in it right after the commit.
-   * @param within how long it may take, in milliseconds; what is not committed by then is undone. @default 120 s of tries
+   * @param timeout how long it may take, in milliseconds; what is not committed by then is undone. @default 120 s of tries
    */
-  run<T>(fn: (session: ClientSession) => Promise<T>, within?: number): Promise<T>;
+  run<T>(fn: (session: ClientSession) => Promise<T>, timeout?: number): Promise<T>;
   /** Notes an event written in a transaction. One that is not ours is left to the sweep. */
   publishedUnder(session: ClientSession, event: StoredEvent): void;
 }
@@ -47,7 +47,7 @@ export function createTransactions(
       await open.enter(session);
       return await session.withTransaction(async () => {
         // it would hinder others that somebody waits for
-        if (undoing()) throw new UnansweredError('the transaction has taken too long');
+        if (undoing()) throw new TimeoutError('the transaction has taken too long');
         // the database asks for another run where somebody else has written: who may be dead
         if (!isFirst) await open.endAbandoned();
         isFirst = false;
@@ -63,7 +63,7 @@ export function createTransactions(
   }
 
   return {
-    async run(fn, within) {
+    async run(fn, timeout) {
       // mongoose's own would wait up to 10 s for a connection that was lost
       const session = connection.getClient().startSession();
       let isEnded = false;
@@ -72,7 +72,7 @@ export function createTransactions(
         isEnded = true;
       });
       try {
-        const result = await (within === undefined ? transacted : answered(transacted, within));
+        const result = await (timeout === undefined ? transacted : withTimeout(transacted, timeout));
         if (published.get(session)?.length) onPublished();
         return result;
       } catch (error) {

@@ -2,7 +2,7 @@ import type { Connection } from 'mongoose';
 import type { Logger } from '../../options/options.ts';
 import { createPeriodic } from '../periodic.ts';
 import { asUnavailable, databaseUnavailable, isUnavailableError } from '../unavailable.ts';
-import { UnansweredError } from '../with-timeout.ts';
+import { TimeoutError } from '../with-timeout.ts';
 import { createForgottenCommands } from './forgotten-commands.ts';
 
 /** How long the database is waited for once it is known to be unavailable: many elections are over by then. Milliseconds. */
@@ -21,7 +21,7 @@ export interface DatabaseAccess {
   /** @throws GatewayError `database_unavailable` when there has been none for a second: nothing need be tried */
   require(): void;
   /**
-   * What `work` resolves to. Rejects with an UnansweredError when the database becomes unavailable for a second, or
+   * What `work` resolves to. Rejects with a TimeoutError when the database becomes unavailable for a second, or
    * `maxWait` ms have passed: what was asked for may have been done, and may still be.
    */
   bound<T>(work: Promise<T>, maxWait?: number): Promise<T>;
@@ -140,7 +140,7 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
   async function bound<T>(work: Promise<T>, maxWait = longestWait): Promise<T> {
     let stop = () => {};
     const silence = new Promise<never>((_, reject) => {
-      const giveUpThis = () => reject(new UnansweredError('the database has not answered in time'));
+      const giveUpThis = () => reject(new TimeoutError('the database has not answered in time'));
       const patience = setTimeout(giveUpThis, maxWait);
       giveUps.add(giveUpThis);
       stop = () => {

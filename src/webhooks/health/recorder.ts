@@ -1,7 +1,8 @@
 import { describeThrown } from '../../errors.ts';
 import { durableCollection } from '../../mongo/collection.ts';
-import { createSetAsideLog, isItemFailure, writeIsolated } from '../../mongo/write-failure.ts';
 import { failuresIn } from '../../mongo/writes/duplicate-key.ts';
+import { createSetAsideLog, isItemFailure } from '../../mongo/writes/item-failure.ts';
+import { writeIsolated } from '../../mongo/writes/write-isolated.ts';
 import type { Logger } from '../../options/options.ts';
 import { addAttempt, type Batch, type MadeAttempt, newBatch } from './batch.ts';
 import type { HealthModel, TallyModel } from './model.ts';

@@ -19,7 +19,7 @@ import { createOutbox, type StoredEvent } from '../../../src/events/store/outbox
 import { createRenewEvents, createTakeEvents } from '../../../src/events/store/take-events.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
-import { answered } from '../../../src/mongo/with-timeout.ts';
+import { withTimeout } from '../../../src/mongo/with-timeout.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import { settled } from '../../events/harness.ts';
 import { type FakeWebhooks, payment, quiet } from '../gateway.ts';
@@ -81,7 +81,7 @@ function onDemand<Asked, Renewed>(renew: (asked: Asked) => Promise<Renewed>) {
       const made = new Promise<{ readonly asked: Asked; readonly renewed: Renewed }>((resolve) => {
         tell = resolve;
       });
-      return answered(made, longestRenewal).catch(() => {
+      return withTimeout(made, longestRenewal).catch(() => {
         throw new Error('nothing is renewed');
       });
     },

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { UnansweredError } from '../../../src/mongo/with-timeout.ts';
+import { TimeoutError } from '../../../src/mongo/with-timeout.ts';
 import { persist } from '../../../src/mongo/writes/persist.ts';
 import { quiet } from '../../deliveries/gateway.ts';
 
@@ -14,7 +14,7 @@ describe('The outcome of an attempt', () => {
       return tries;
     };
   }
-  const unavailable = new UnansweredError('no answer');
+  const unavailable = new TimeoutError('no answer');
 
   it('is recorded after an outage of any length: forgotten, the attempt would be made again', async () => {
     expect(await persist(failing(unavailable, 20), { logger: quiet, waits })).to.equal(21);

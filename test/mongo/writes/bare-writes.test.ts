@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import { createEventModel } from '../../src/events/model.ts';
-import { bareWrites } from '../../src/mongo/collection.ts';
-import { freshDatabase } from '../support/mongo.ts';
+import { createEventModel } from '../../../src/events/model.ts';
+import { bareWrites } from '../../../src/mongo/writes/bare-writes.ts';
+import { freshDatabase } from '../../support/mongo.ts';
 
 describe('A write of a transaction that was given up while it went on', () => {
   it('is not made by itself', async () => {
