@@ -155,13 +155,13 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
 
   const eventRoutes = {
     publish: events.publish,
-    history: createEventHistory(models.events, deliveries.standings),
+    history: createEventHistory(models.events, deliveries.eventStatuses),
     catalogue,
   };
   const recoveries = createRecoveryService({
     recoveries: models.recoveries,
     find: deliveries.recoverable,
-    again: deliveries.again,
+    redeliver: deliveries.redeliver,
     webhook: webhooks.getConfirmed,
     rate: options.recoverRate,
     retention: options.retentionDays * 86_400_000,
@@ -169,10 +169,10 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     interval: 5_000,
     logger,
   });
-  const { history, surroundings, resend, attemptTest, hasEnded } = deliveries;
+  const { history, context, resend, attemptTest, hasEnded } = deliveries;
   const deliveryRoutes = {
     history,
-    surroundings,
+    context,
     budget: () => createDatabaseBudget(access),
     resend,
     sendTest: createSendTest({

@@ -72,7 +72,7 @@ function scheduleOf(delivery: ShownDelivery, retryDelays: readonly number[]): Sc
 }
 
 /** What a delivery's page needs beside the delivery. */
-export interface DeliverySurroundings {
+export interface DeliveryContext {
   /** The webhook's present URL; `null` when it is gone. */
   readonly url: string | null;
   /** `null` when the event is gone. */
@@ -84,7 +84,7 @@ export interface DeliverySurroundings {
 /** A delivery as the API shows it by itself. */
 export function toDetailsBody(
   delivery: ShownDelivery,
-  { url, body, userAgent, retryDelays }: DeliverySurroundings,
+  { url, body, userAgent, retryDelays }: DeliveryContext,
 ): Schemas['DeliveryDetails'] {
   return {
     ...toSummaryBody(delivery),

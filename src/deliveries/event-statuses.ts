@@ -1,4 +1,4 @@
-import type { EventStanding, EventStandings, FannedOut } from '../events/history.ts';
+import type { EventStatus, EventStatuses, FannedOut } from '../events/history.ts';
 import type { EventDocument, EventModel } from '../events/model.ts';
 import { timeOf } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
@@ -10,7 +10,7 @@ import { createPresentTypes } from './present-types.ts';
 /** Deliveries that the first look for events in a state reads; each further one reads four times as many. */
 const fewest = 50;
 
-function toStanding(deliveries: EventStanding['deliveries']): EventStanding {
+function toStatus(deliveries: EventStatus['deliveries']): EventStatus {
   const present = Object.entries(deliveries).filter(([, count]) => count > 0);
   return { state: eventState(present.map(([state]) => ({ state: state as DeliveryState }))), deliveries };
 }
@@ -20,12 +20,12 @@ const fannedOutFields = { type: 1, targets: 1, fanOut: 1 } as const;
 type UnfinishedOne = FannedOut & Pick<EventDocument, 'type'>;
 
 /** How events stand, told from their deliveries; a target whose delivery is not stored yet counts as pending. */
-export function createEventStandings(model: DeliveryModel, eventModel: EventModel): EventStandings {
+export function createEventStatuses(model: DeliveryModel, eventModel: EventModel): EventStatuses {
   const collection = durableCollection(model);
   const events = durableCollection(eventModel);
   const presentTypes = createPresentTypes(model);
 
-  async function of(asked: readonly FannedOut[]): Promise<Map<string, EventStanding>> {
+  async function of(asked: readonly FannedOut[]): Promise<Map<string, EventStatus>> {
     const groups = await collection
       .aggregate<{ _id: { eventId: string; state: DeliveryState }; count: number }>(
         [
@@ -47,7 +47,7 @@ export function createEventStandings(model: DeliveryModel, eventModel: EventMode
       const unstored = Math.max(0, (targets?.length ?? 0) - stored);
       if (unstored > 0) counts.set(_id, { ...known, pending: known.pending + unstored });
     }
-    return new Map([...counts].map(([id, deliveries]) => [id, toStanding(deliveries)]));
+    return new Map([...counts].map(([id, deliveries]) => [id, toStatus(deliveries)]));
   }
 
   /** The newest events whose fan-out is not done. */
@@ -87,9 +87,9 @@ export function createEventStandings(model: DeliveryModel, eventModel: EventMode
         for (const id of waiting) rest.delete(id);
         const ids = [...new Set([...part.found.map(({ eventId }) => eventId), ...waiting])];
         const asked = ids.filter((id) => after === undefined || id < after);
-        const standings = await of(asked.map((_id) => known.get(_id) ?? { _id, targets: [], fanOut: 'done' }));
-        const standing = ids.filter((id) => standings.get(id)?.state === state && !listed.includes(id));
-        listed.push(...standing.sort().reverse());
+        const statuses = await of(asked.map((_id) => known.get(_id) ?? { _id, targets: [], fanOut: 'done' }));
+        const matching = ids.filter((id) => statuses.get(id)?.state === state && !listed.includes(id));
+        listed.push(...matching.sort().reverse());
         if (time === '' || listed.length >= limit) break;
         below = `dlv_${time}`;
       }

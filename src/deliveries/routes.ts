@@ -1,9 +1,9 @@
 import type { components } from '../api.d.ts';
 import type { ApiRequest, OperationTable, Reply } from '../http/operation.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
-import { type DeliverySurroundings, toDetailsBody, toSummaryBody } from './body.ts';
+import { type DeliveryContext, toDetailsBody, toSummaryBody } from './body.ts';
 import type { DeliveryHistory, DeliveryPage, ShownDelivery } from './history.ts';
-import type { Outcome, Resend } from './redeliver/resend.ts';
+import type { Resend, ResendResult } from './redeliver/resend.ts';
 import type { SendTest } from './redeliver/test-event.ts';
 
 type Schemas = components['schemas'];
@@ -11,7 +11,7 @@ type Schemas = components['schemas'];
 export interface DeliveryRoutesDeps {
   readonly history: DeliveryHistory;
   /** What is sent, where to, and how. */
-  readonly surroundings: (delivery: ShownDelivery) => Promise<DeliverySurroundings>;
+  readonly context: (delivery: ShownDelivery) => Promise<DeliveryContext>;
   /** For what waits for a receiver too. */
   readonly budget: () => DatabaseBudget;
   readonly resend: Resend;
@@ -35,10 +35,10 @@ function toPage(query: ApiRequest['query']): DeliveryPage {
 /** The operations on an account's deliveries. */
 export function deliveryOperations(deps: DeliveryRoutesDeps): OperationTable {
   async function show(delivery: ShownDelivery): Promise<Schemas['DeliveryDetails']> {
-    return toDetailsBody(delivery, await deps.surroundings(delivery));
+    return toDetailsBody(delivery, await deps.context(delivery));
   }
 
-  async function answer({ delivery, ended }: Outcome, budget: DatabaseBudget): Promise<Reply> {
+  async function answer({ delivery, ended }: ResendResult, budget: DatabaseBudget): Promise<Reply> {
     return { status: ended ? 200 : 202, body: await budget.run(() => show(delivery)) };
   }
 

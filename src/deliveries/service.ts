@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
-import type { EventStandings } from '../events/history.ts';
+import type { EventStatuses } from '../events/history.ts';
 import type { EventModel } from '../events/model.ts';
 import type { FanOuts } from '../events/service.ts';
 import type { Outbox } from '../events/store/outbox.ts';
@@ -12,13 +12,13 @@ import { newId } from '../ids.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { createAttempts, type ReceiverLookUp, readReceiver } from './attempt/attempt.ts';
-import { type OnAttempt, observed } from './attempt/attempt-listener.ts';
+import { type OnAttempt, withAttemptListener } from './attempt/attempt-listener.ts';
 import { createClaims } from './attempt/claims.ts';
 import { createRecordLate, withLateSuccess } from './attempt/late-success.ts';
 import { createLeases } from './attempt/leases.ts';
 import { createBackground } from './background.ts';
-import type { DeliverySurroundings } from './body.ts';
-import { createEventStandings } from './event-statuses.ts';
+import type { DeliveryContext } from './body.ts';
+import { createEventStatuses } from './event-statuses.ts';
 import { createFanOut } from './fan-out/fan-out.ts';
 import { createFirstWrites } from './fan-out/first-writes.ts';
 import { createHeldEvents } from './fan-out/held-events.ts';
@@ -30,7 +30,7 @@ import { type AttemptWait, createAttemptWait } from './redeliver/attempt-wait.ts
 import { createMakeManualAttempt } from './redeliver/manual-attempt.ts';
 import { createManualClaims } from './redeliver/manual-claims.ts';
 import { createFindRecoverable, type FindRecoverable } from './redeliver/recoverable.ts';
-import { createSendAgain, type SendAgain } from './redeliver/redeliver.ts';
+import { createRedeliver, type Redeliver } from './redeliver/redeliver.ts';
 import { createResend, type Resend } from './redeliver/resend.ts';
 import { type AttemptTest, createAttemptTest } from './redeliver/test-event.ts';
 import { createRetention } from './retention.ts';
@@ -84,10 +84,10 @@ export interface DeliveryService {
   /** How long this process holds an event that it fans out. Milliseconds. */
   readonly lease: number;
   /** How events stand, as their deliveries tell. */
-  readonly standings: EventStandings;
+  readonly eventStatuses: EventStatuses;
   readonly history: DeliveryHistory;
   /** What is sent, where to, and how. */
-  surroundings(delivery: ShownDelivery): Promise<DeliverySurroundings>;
+  context(delivery: ShownDelivery): Promise<DeliveryContext>;
   /** Makes one more attempt now. */
   readonly resend: Resend;
   /** Makes the one attempt of a test event that this process holds. */
@@ -96,7 +96,7 @@ export interface DeliveryService {
   /** What can be sent again for a recovery … */
   readonly recoverable: FindRecoverable;
   /** … and sends it. */
-  readonly again: SendAgain;
+  readonly redeliver: Redeliver;
   /** Makes attempts in this process from now on. */
   start(): Promise<void>;
   /** Starts no more attempts, waits for those in flight, gives everything back. Recoveries can still send. May be called again. */
@@ -123,7 +123,10 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const firstWrites = createFirstWrites({ ...claiming, ...ending, claims: fenced, leases, clock });
   /** It waits for nothing any more. */
   const onDelivered = (deliveryId: string) => background.add(jobs.remove({ deliveryId }));
-  const claims = observed(withLateSuccess(firstWrites.claims, createRecordLate(claiming), onDelivered), onAttempt);
+  const claims = withAttemptListener(
+    withLateSuccess(firstWrites.claims, createRecordLate(claiming), onDelivered),
+    onAttempt,
+  );
   const manualClaims = createManualClaims(claiming);
   const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout));
   const unstored = createUnstored(deliveries, deps.events, retryDelays);
@@ -134,7 +137,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     connection: deps.connection,
     owner,
     collection: `${options.collectionPrefix}jobs`,
-    onBell: (bell) => worker.onBell(bell),
+    wake: (ref) => worker.wake(ref),
     logger,
   });
   const fanOut = createFanOut({
@@ -148,7 +151,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     handOver: (first) => worker.handOver(first),
     waiting: { has: (webhookId) => worker.waiting.has(webhookId), wait: (...given) => worker.waiting.wait(...given) },
     receiver: (webhookId, event) => readReceiver(forDelivery, webhookId, event),
-    ring: (bells) => worker.wait(bells),
+    enqueue: (refs) => worker.enqueue(refs),
     wake: () => worker.onEvent(),
     later: background.add,
     logger,
@@ -160,8 +163,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     forDelivery,
     body: outbox.body,
     retryDelays,
-    ring: (bell, wait) => background.add(jobs.schedule(bell, wait)),
-    keep: (bell) => jobs.keep([bell]),
+    schedule: (ref, wait) => background.add(jobs.schedule(ref, wait)),
+    scheduleWaiting: (ref) => jobs.scheduleWaiting([ref]),
     userAgent,
     ...ending,
   });
@@ -211,9 +214,9 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     },
     fanOut,
     lease,
-    standings: createEventStandings(deliveries, deps.events),
+    eventStatuses: createEventStatuses(deliveries, deps.events),
     history,
-    async surroundings({ webhookId, eventId }) {
+    async context({ webhookId, eventId }) {
       const [webhook, bytes] = await Promise.all([forDelivery(webhookId), outbox.body(eventId)]);
       return { url: webhook?.url ?? null, body: bytes, userAgent, retryDelays };
     },
@@ -230,7 +233,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     attemptTest: createAttemptTest({ fanOut, attempts }),
     hasEnded,
     recoverable: createFindRecoverable(deliveries, deps.events),
-    again: createSendAgain({
+    redeliver: createRedeliver({
       deliveries,
       events: deps.events,
       claims: manualClaims,

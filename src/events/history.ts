@@ -26,10 +26,10 @@ type DeliveredState = 'pending' | 'delivered' | 'failed' | 'canceled';
 export type EventState = DeliveredState | 'none';
 
 /** How an event stands, as its deliveries tell. */
-export type EventStanding = Pick<PastEvent, 'state' | 'deliveries'>;
+export type EventStatus = Pick<PastEvent, 'state' | 'deliveries'>;
 
 /** Which events, by how they stand. */
-export interface StandingPage {
+export interface EventStatusPage {
   readonly state: DeliveredState;
   readonly type?: string;
   /** The id of the event that the page follows. */
@@ -38,7 +38,7 @@ export interface StandingPage {
 }
 
 /** Events in a state. */
-export interface StandingList {
+export interface EventStatusList {
   readonly ids: readonly string[];
   /** The id that was looked down to, where it ended before there were as many as asked for; there may be more behind it. */
   readonly lookedTo?: string;
@@ -48,11 +48,11 @@ export interface StandingList {
 export type FannedOut = Pick<EventDocument, '_id' | 'targets' | 'fanOut'>;
 
 /** How events stand, asked of those who deliver them. */
-export interface EventStandings {
+export interface EventStatuses {
   /** By id; an event that goes to nobody is not among them. */
-  of(events: readonly FannedOut[]): Promise<ReadonlyMap<string, EventStanding>>;
+  of(events: readonly FannedOut[]): Promise<ReadonlyMap<string, EventStatus>>;
   /** An account's events that stand so, newest first. Looks at a bounded number of deliveries. */
-  list(userId: string, page: StandingPage): Promise<StandingList>;
+  list(userId: string, page: EventStatusPage): Promise<EventStatusList>;
 }
 
 /** Which events, and which page of them. */
@@ -99,20 +99,20 @@ type Stored = Pick<EventDocument, '_id' | 'body' | 'test' | 'targets' | 'skipped
 
 const shownFields = { body: 1, test: 1, targets: 1, skipped: 1, fanOut: 1 } as const;
 
-const unsent: EventStanding = { state: 'none', deliveries: { pending: 0, delivered: 0, failed: 0, canceled: 0 } };
+const unsent: EventStatus = { state: 'none', deliveries: { pending: 0, delivered: 0, failed: 0, canceled: 0 } };
 
 /** What was sent is what is shown. */
-function toPastEvent(event: Stored, standing = unsent): PastEvent {
+function toPastEvent(event: Stored, status = unsent): PastEvent {
   const { body, test, skipped } = event;
-  return { ...JSON.parse(body.toString('utf8')), test, ...standing, skipped: skipped.length };
+  return { ...JSON.parse(body.toString('utf8')), test, ...status, skipped: skipped.length };
 }
 
-export function createEventHistory(model: EventModel, standings: EventStandings): EventHistory {
+export function createEventHistory(model: EventModel, eventStatuses: EventStatuses): EventHistory {
   const collection = durableCollection(model);
   const readConfirmed = createReadConfirmed(collection);
 
   async function show(events: readonly Stored[]): Promise<PastEvent[]> {
-    const known = await standings.of(events);
+    const known = await eventStatuses.of(events);
     return events.map((event) => toPastEvent(event, known.get(event._id)));
   }
 
@@ -136,9 +136,9 @@ export function createEventHistory(model: EventModel, standings: EventStandings)
   }
 
   /** Events by how their deliveries stand. */
-  async function listStanding(userId: string, page: StandingPage): Promise<EventList> {
+  async function listByStatus(userId: string, page: EventStatusPage): Promise<EventList> {
     const { limit } = page;
-    const { ids, lookedTo } = await standings.list(userId, { ...page, limit: limit + 1 });
+    const { ids, lookedTo } = await eventStatuses.list(userId, { ...page, limit: limit + 1 });
     const shown = ids.slice(0, limit);
     const found = await collection
       .find<Stored>({ userId, _id: { $in: shown } }, { projection: shownFields, ...inOneBatch })
@@ -158,7 +158,7 @@ export function createEventHistory(model: EventModel, standings: EventStandings)
       checkPage(limit, after);
       if (state === undefined || state === 'none') return listStored(userId, page);
       const filters = { ...(type !== undefined && { type }), ...(after !== undefined && { after }) };
-      return listStanding(userId, { state, limit, ...filters });
+      return listByStatus(userId, { state, limit, ...filters });
     },
 
     async get(userId, id) {

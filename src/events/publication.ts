@@ -33,7 +33,7 @@ export interface PublishOptions {
 }
 
 /** Which webhooks an event goes to. */
-export interface Audience {
+export interface EventSubscribers {
   readonly targets: readonly string[];
   readonly skipped: readonly string[];
   /** The latest election before they were read; absent where the read needs no proof. */
@@ -59,7 +59,7 @@ function newDeliveryKey(): Buffer {
 export function toNewEvent(
   envelope: Envelope,
   userId: string,
-  audience: Audience,
+  subscribers: EventSubscribers,
   { idempotencyKey, test }: { readonly idempotencyKey: string; readonly test: boolean },
 ): NewEvent {
   const { id, type, created, body, contentHash } = envelope;
@@ -70,9 +70,9 @@ export function toNewEvent(
     created,
     body,
     contentHash,
-    targets: [...audience.targets],
-    skipped: [...audience.skipped],
-    ...(audience.lookupElection !== undefined && { lookupElection: audience.lookupElection }),
+    targets: [...subscribers.targets],
+    skipped: [...subscribers.skipped],
+    ...(subscribers.lookupElection !== undefined && { lookupElection: subscribers.lookupElection }),
     test,
     idempotencyKey,
     deliveryKey: newDeliveryKey(),

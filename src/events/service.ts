@@ -10,9 +10,9 @@ import type { Catalogue } from './catalogue/catalogue.ts';
 import { createEnvelope } from './envelope.ts';
 import type { OwnerModel } from './model.ts';
 import {
-  type Audience,
   checkText,
   type EventInput,
+  type EventSubscribers,
   type PublishedEvent,
   type PublishOptions,
   toNewEvent,
@@ -49,7 +49,7 @@ export interface EventServiceDeps {
   /** Who has transactions open. */
   readonly owners: OwnerModel;
   readonly catalogue: Pick<Catalogue, 'validate' | 'example'>;
-  readonly subscribers: (userId: string, type: string, session?: ClientSession) => Promise<Audience>;
+  readonly subscribers: (userId: string, type: string, session?: ClientSession) => Promise<EventSubscribers>;
   readonly settleSubscribers: SettleSubscribers;
   readonly fanOut: FanOuts;
   /** Bounds how long a publication waits. @default it waits as long as the driver does */
@@ -172,7 +172,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
       catalogue.validate(type, data);
       // serialised before anything is awaited: what the caller does to `data` from here on changes nothing
       const envelope = createEnvelope(type, data, Date.now());
-      const toEvent = (audience: Audience) => toNewEvent(envelope, userId, audience, { idempotencyKey, test: false });
+      const toEvent = (found: EventSubscribers) => toNewEvent(envelope, userId, found, { idempotencyKey, test: false });
       const toPublished = ({ _id: id, created }: StoredEvent): PublishedEvent => {
         return { id, type, created: created.toISOString(), data, idempotencyKey };
       };
@@ -182,17 +182,17 @@ export function createEventService(deps: EventServiceDeps): EventService {
       }
       return bounded(async (storing) => {
         const lookupElection = latestElection(deps.connection);
-        const audience = await subscribers(userId, type, session);
-        const event = beginToStore(storing, toEvent({ ...audience, lookupElection }));
+        const found = await subscribers(userId, type, session);
+        const event = beginToStore(storing, toEvent({ ...found, lookupElection }));
         return toPublished(await store(event, storing.until));
       });
     },
     async publishTest({ userId, type, webhookId, lease }) {
       const example = catalogue.example(type);
       const data = 'user_id' in example ? { ...example, user_id: userId } : example;
-      const audience = { targets: [webhookId], skipped: [] };
+      const subscribers = { targets: [webhookId], skipped: [] };
       const choices = { idempotencyKey: randomUUID(), test: true };
-      const event = toNewEvent(createEnvelope(type, data, Date.now()), userId, audience, choices);
+      const event = toNewEvent(createEnvelope(type, data, Date.now()), userId, subscribers, choices);
       return bounded((storing) => outbox.store(beginToStore(storing, event), lease, storing.until));
     },
     transaction: transactions.run,

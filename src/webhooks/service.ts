@@ -10,7 +10,7 @@ import { createRotateSecret, liveRotation, type RotateSecret } from './secrets/r
 import type { Sealer } from './secrets/sealing.ts';
 import { createSecrets, requireEveryKey } from './secrets/secrets.ts';
 import { insertIntoFreeSlot } from './slots.ts';
-import { createLookUps } from './subscriber-lookup.ts';
+import { createSubscriberLookup } from './subscriber-lookup.ts';
 import { checkWebhookUrl, type UrlRules } from './url.ts';
 import {
   type DeliverableWebhook,
@@ -100,7 +100,7 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
   const { webhooks, sealer, catalogueTypes, rules, maxWebhooks } = deps;
   const secrets = createSecrets(webhooks, sealer);
   const collection = durableCollection(webhooks);
-  const lookUps = createLookUps(webhooks);
+  const lookup = createSubscriberLookup(webhooks);
 
   async function getConfirmed(
     userId: string,
@@ -189,16 +189,16 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
     async subscribers(userId, type, session) {
       checkUserId(userId);
       if (!catalogueTypes.has(type)) return { targets: [], skipped: [] };
-      return lookUps.subscribers({ userId, type }, session);
+      return lookup.subscribers({ userId, type }, session);
     },
-    confirmedSubscribers: (userId, type) => lookUps.confirmedSubscribers({ userId, type }),
+    confirmedSubscribers: (userId, type) => lookup.confirmedSubscribers({ userId, type }),
 
     async forDelivery(id, suffices = () => true) {
-      const found = isId('wh', id) ? await lookUps.byId(id) : null;
+      const found = isId('wh', id) ? await lookup.byId(id) : null;
       if (!found) return null;
       const webhook = opened(found);
       if (suffices(webhook)) return webhook;
-      const confirmed = await lookUps.confirmedById(id);
+      const confirmed = await lookup.confirmedById(id);
       return confirmed && opened(confirmed);
     },
 

@@ -6,17 +6,17 @@ import type { WebhookDocument, WebhookModel } from './model.ts';
 import type { Subscribers } from './webhook.ts';
 
 /** Whose webhooks hear of what. */
-interface Audience {
+interface SubscriberQuery {
   readonly userId: string;
   readonly type: string;
 }
 
 /** What publishing and delivering read of webhooks; what is asked at the same moment is asked once. */
-export interface LookUps {
+export interface SubscriberLookup {
   /** Who hears of an event; inside a transaction if a session is given. */
-  subscribers(audience: Audience, session?: ClientSession): Promise<Subscribers>;
+  subscribers(query: SubscriberQuery, session?: ClientSession): Promise<Subscribers>;
   /** The same, as no primary answers that has been replaced. @throws TimeoutError where the database does not confirm it */
-  confirmedSubscribers(audience: Audience): Promise<Subscribers>;
+  confirmedSubscribers(query: SubscriberQuery): Promise<Subscribers>;
   /** `null` when it is gone, which is confirmed. */
   byId(id: string): Promise<WebhookDocument | null>;
   /** What is found is certain too. */
@@ -27,10 +27,10 @@ export interface LookUps {
 const maxSize = 500;
 const concurrency = 2;
 
-const keyOf = ({ userId, type }: Audience) => `${type} ${userId}`;
+const keyOf = ({ userId, type }: SubscriberQuery) => `${type} ${userId}`;
 
 /** Every answer is read after it was asked for: a webhook made, paused or deleted before that is seen so. */
-export function createLookUps(webhooks: WebhookModel): LookUps {
+export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup {
   const collection = durableCollection(webhooks);
 
   function toSubscribers(found: readonly Pick<WebhookDocument, '_id' | 'active'>[]): Subscribers {
@@ -39,7 +39,7 @@ export function createLookUps(webhooks: WebhookModel): LookUps {
   }
 
   /** Reads nothing but its index. */
-  async function find({ userId, type }: Audience, session?: ClientSession): Promise<Subscribers> {
+  async function find({ userId, type }: SubscriberQuery, session?: ClientSession): Promise<Subscribers> {
     const found = await collection
       .find({ userId, events: type }, { projection: { active: 1 }, ...(session && { session }) })
       .sort({ _id: 1 })
@@ -47,7 +47,7 @@ export function createLookUps(webhooks: WebhookModel): LookUps {
     return toSubscribers(found);
   }
 
-  const audiences = createBatcher<Audience, Subscribers>({
+  const lookUps = createBatcher<SubscriberQuery, Subscribers>({
     maxSize,
     concurrency,
     async write(asked) {
@@ -58,7 +58,7 @@ export function createLookUps(webhooks: WebhookModel): LookUps {
     },
   });
 
-  const confirmedAudiences = createBatcher<Audience, Subscribers>({
+  const confirmedLookUps = createBatcher<SubscriberQuery, Subscribers>({
     maxSize,
     async write(asked) {
       const distinct = new Map(asked.map((one) => [keyOf(one), { userId: one.userId, events: one.type }]));
@@ -91,8 +91,8 @@ export function createLookUps(webhooks: WebhookModel): LookUps {
   });
 
   return {
-    subscribers: (audience, session) => (session ? find(audience, session) : audiences.add(audience)),
-    confirmedSubscribers: confirmedAudiences.add,
+    subscribers: (query, session) => (session ? find(query, session) : lookUps.add(query)),
+    confirmedSubscribers: confirmedLookUps.add,
     byId: documents.add,
     confirmedById: confirmed.add,
   };

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { createEventStandings } from '../../src/deliveries/event-statuses.ts';
+import { createEventStatuses } from '../../src/deliveries/event-statuses.ts';
 import { createDeliveryHistory, type DeliveryPage, queriesFor } from '../../src/deliveries/history.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryState } from '../../src/deliveries/model.ts';
 import { createPresentTypes } from '../../src/deliveries/present-types.ts';
@@ -103,7 +103,7 @@ describe(`With ${count.toLocaleString('en')} deliveries stored`, function () {
       ]);
     }
     history = createDeliveryHistory(deliveries, createUnstored(deliveries, eventModel, []));
-    events = createEventHistory(eventModel, createEventStandings(deliveries, eventModel));
+    events = createEventHistory(eventModel, createEventStatuses(deliveries, eventModel));
   });
   after(() => database.drop());
 

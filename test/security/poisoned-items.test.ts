@@ -27,7 +27,7 @@ import type { UsageRecord } from '../../src/options/options.ts';
 import { createHealthModel, createTallyModel } from '../../src/webhooks/health/model.ts';
 import { createRecorder } from '../../src/webhooks/health/recorder.ts';
 import { createWebhookModel } from '../../src/webhooks/model.ts';
-import { createLookUps } from '../../src/webhooks/subscriber-lookup.ts';
+import { createSubscriberLookup } from '../../src/webhooks/subscriber-lookup.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
 /** More than a document, and a message of the protocol, may hold. */
@@ -101,13 +101,11 @@ describe('What cannot be written keeps nothing else from being written:', functi
     });
 
     it('an account whose webhooks are looked up, and a webhook', async () => {
-      const lookUps = createLookUps(createWebhookModel(connection, 'gateway_'));
+      const lookup = createSubscriberLookup(createWebhookModel(connection, 'gateway_'));
       const accounts = ['usr_1', huge, 'usr_2'];
       const type = 'payment.completed';
-      expect(await statuses(accounts.map((userId) => lookUps.subscribers({ userId, type })))).to.deep.equal(
-        poisonedOne,
-      );
-      expect(await statuses(['wh_1', operator, 'wh_2'].map(lookUps.byId))).to.deep.equal(poisonedOne);
+      expect(await statuses(accounts.map((userId) => lookup.subscribers({ userId, type })))).to.deep.equal(poisonedOne);
+      expect(await statuses(['wh_1', operator, 'wh_2'].map(lookup.byId))).to.deep.equal(poisonedOne);
     });
   });
 
@@ -173,7 +171,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
         handOver: () => false,
         waiting: { has: () => false, wait: () => null },
         receiver: async () => null,
-        ring() {},
+        enqueue() {},
         wake() {},
         later() {},
         logger,
@@ -211,7 +209,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
   });
 
   it('an Agenda job of one attempt among others: logged once, for the sweep starts that attempt', async () => {
-    const jobs = createJobs({ connection, owner: 'wrk_1', collection: 'bell_jobs', onBell: async () => {}, logger });
+    const jobs = createJobs({ connection, owner: 'wrk_1', collection: 'bell_jobs', wake: async () => {}, logger });
     const ref = (deliveryId: string) => ({ deliveryId, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });
     await Promise.all(['dlv_1', huge, 'dlv_3'].map((id) => jobs.schedule(ref(id), 60_000)));
     const stored = await connection.collection('bell_jobs').find().sort({ 'data.deliveryId': 1 }).toArray();

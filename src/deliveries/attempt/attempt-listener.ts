@@ -16,7 +16,10 @@ export interface RecordedAttempt {
 /** Told of every attempt that has been recorded. */
 export type OnAttempt = (attempt: RecordedAttempt) => void;
 
-export function recorded({ delivery, startedAt }: Claim, { durationMs, status, code }: AttemptResult): RecordedAttempt {
+export function toRecordedAttempt(
+  { delivery, startedAt }: Claim,
+  { durationMs, status, code }: AttemptResult,
+): RecordedAttempt {
   return {
     webhookId: delivery.webhookId,
     deliveryId: delivery._id,
@@ -28,12 +31,12 @@ export function recorded({ delivery, startedAt }: Claim, { durationMs, status, c
 }
 
 /** The same claims, telling of every scheduled attempt. */
-export function observed(claims: Claims, onAttempt: OnAttempt): Claims {
+export function withAttemptListener(claims: Claims, onAttempt: OnAttempt): Claims {
   return {
     ...claims,
     async finish(claim, result, next) {
       const kept = await claims.finish(claim, result, next);
-      if (kept) onAttempt(recorded(claim, result));
+      if (kept) onAttempt(toRecordedAttempt(claim, result));
       return kept;
     },
   };

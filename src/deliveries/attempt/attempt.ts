@@ -43,10 +43,10 @@ export interface AttemptDeps {
   readonly body: (eventId: string) => Promise<Buffer | null>;
   readonly retryDelays: readonly number[];
   readonly userAgent: string;
-  /** Rings for the next attempt in so many milliseconds. */
-  readonly ring: (bell: AttemptRef, wait: number) => void;
-  /** The attempt was given back, and waits for a place again. */
-  readonly keep: (bell: AttemptRef) => void;
+  /** Schedules the attempt in so many milliseconds. */
+  readonly schedule: (ref: AttemptRef, wait: number) => void;
+  /** The attempt was given back and waits for a place again. */
+  readonly scheduleWaiting: (ref: AttemptRef) => void;
   readonly logger: Logger;
   /** Aborted when the gateway has closed: what is not recorded by then is left to a later claim. @default never */
   readonly closed?: AbortSignal;
@@ -86,13 +86,13 @@ export function readReceiver(forDelivery: ReceiverLookUp, webhookId: string, jud
   return forDelivery(webhookId, (receiver) => reasonToCancel(judged, receiver) === null);
 }
 
-function bellOf({ _id, webhookId, userId, attempt }: DeliveryDocument): AttemptRef {
+function refOf({ _id, webhookId, userId, attempt }: DeliveryDocument): AttemptRef {
   return { deliveryId: _id, webhookId, userId, attempt };
 }
 
 /** The life of one attempt: claim, judge, sign, send, record. */
 export function createAttempts(deps: AttemptDeps): Attempts {
-  const { claims, leases, logger, ring } = deps;
+  const { claims, leases, logger, schedule } = deps;
 
   function following({ attempt, maxAttempts }: DeliveryDocument, failed: boolean): Next {
     if (!failed) return { state: 'delivered' };
@@ -104,16 +104,16 @@ export function createAttempts(deps: AttemptDeps): Attempts {
     const { delivery } = claim;
     const next = following(delivery, result.code !== undefined);
     const kept = await persist(() => claims.finish(claim, result, next), deps);
-    if (kept && 'retryIn' in next) ring({ ...bellOf(delivery), attempt: delivery.attempt + 1 }, next.retryIn);
+    if (kept && 'retryIn' in next) schedule({ ...refOf(delivery), attempt: delivery.attempt + 1 }, next.retryIn);
   }
 
   /** The gateway itself could not make the attempt: it is neither counted nor lost. */
   async function postpone(claim: Claim, reason: unknown): Promise<void> {
-    const bell = bellOf(claim.delivery);
+    const ref = refOf(claim.delivery);
     const level = reason instanceof NotSentError ? 'warn' : 'error';
-    logger[level]('an attempt could not be made', { ...bell, reason: String(reason) });
+    logger[level]('an attempt could not be made', { ...ref, reason: String(reason) });
     await claims.release(claim, retryOwnFailureIn);
-    ring(bell, retryOwnFailureIn);
+    schedule(ref, retryOwnFailureIn);
   }
 
   /** Does the last thing with a claim. When that fails too, the lease lapses, and a sweep finds the attempt. */
@@ -121,7 +121,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
     try {
       await last();
     } catch (error) {
-      logger.warn('an attempt was left to the next sweep', { ...bellOf(claim.delivery), reason: String(error) });
+      logger.warn('an attempt was left to the next sweep', { ...refOf(claim.delivery), reason: String(error) });
     } finally {
       leases.drop(claim);
       claims.forget(claim);
@@ -153,7 +153,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
       },
       async giveBack() {
         await end(claim, () => claims.release(claim, 0));
-        deps.keep(bellOf(claim.delivery));
+        deps.scheduleWaiting(refOf(claim.delivery));
       },
     };
   }
@@ -190,9 +190,9 @@ export function createAttempts(deps: AttemptDeps): Attempts {
     try {
       const made = await claimed(ref.deliveryId, ref.attempt);
       if (made !== 'unclaimed') return made;
-      // a job that rang early, by a clock that runs ahead, rings again when the attempt is due
+      // the job ran early because this process's clock is ahead
       const wait = await claims.dueIn(ref.deliveryId, ref.attempt);
-      if (wait !== null) ring(ref, wait);
+      if (wait !== null) schedule(ref, wait);
     } catch (error) {
       logger.warn('an attempt was left to the next sweep', { ...ref, reason: String(error) });
     }

@@ -36,7 +36,7 @@ export interface FanOutDeps {
   /** Reads whom an event of this type goes to. */
   readonly receiver: (webhookId: string, event: Pick<StoredEvent, 'type' | 'test'>) => Promise<Receiver | null>;
   /** These are stored and due, and there was no room for them: they begin as soon as there is. */
-  readonly ring: (bells: readonly AttemptRef[]) => void;
+  readonly enqueue: (refs: readonly AttemptRef[]) => void;
   /** Some worker has to look for events. */
   readonly wake: () => void;
   /** Takes what is still to be done when the first attempts have begun. */
@@ -150,12 +150,12 @@ export function createFanOut(deps: FanOutDeps): FanOut {
    */
   async function storeAll(deliveries: readonly DeliveryDocument[], isFirst: boolean): Promise<void> {
     const areNew = await Promise.all(deliveries.map((one) => firstWrites.store(isFirst ? one : { ...one, starts: 1 })));
-    const bells = deliveries
+    const refs = deliveries
       .filter((_, i) => areNew[i])
       .map(({ _id: deliveryId, webhookId, userId, attempt }) => {
         return { deliveryId, webhookId, userId, attempt };
       });
-    if (bells.length > 0) deps.ring(bells);
+    if (refs.length > 0) deps.enqueue(refs);
   }
 
   /** Resolves, when all is handed over, waits or is stored, with what is still to be stored. */

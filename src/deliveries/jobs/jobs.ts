@@ -13,13 +13,13 @@ const scheduledJob = 'delivery attempt';
 const waitingJob = 'waiting delivery attempt';
 
 /**
- * A job is done as soon as it has rung, so its lock need not last. Agenda also keeps a timer of half that time
- * for every job it ran, which keeps a process that wants to exit waiting. Milliseconds.
+ * A job only wakes the worker, so its lock need not last. Agenda also keeps a timer of half that time for every job it ran,
+ * and a process that wants to exit waits for it. Milliseconds.
  */
 const lockLifetime = 5_000;
 /**
- * Jobs locked and run at the same time: a job only rings. What is beyond it waits for the next look, whatever becomes free in between;
- * and one that waits to be run until its lock lapses counts as locked for ever.
+ * Jobs locked and run at the same time. Further jobs wait until Agenda looks again, even if some of these end sooner; and a
+ * job whose lock lapses before it runs counts as locked for ever.
  */
 const limit = 500;
 /** How often Agenda looks for jobs of other processes: it hears of those that are due until its next look when they are. Milliseconds. */
@@ -35,8 +35,8 @@ export interface JobsDeps {
   readonly owner: string;
   /** The collection for the jobs alone. */
   readonly collection: string;
-  /** Rings when a job is due by this process's clock. Never throws: Agenda would not run the job again. */
-  readonly onBell: (bell: ScheduledRef) => void;
+  /** Called when a job is due by this process's clock. Must not throw: Agenda would not run the job again. */
+  readonly wake: (ref: ScheduledRef) => void;
   readonly logger: Logger;
   /** How often indexes are built that somebody has dropped. Milliseconds. @default 10_000 */
   readonly indexInterval?: number;
@@ -49,12 +49,12 @@ export interface JobsDeps {
 export interface Jobs {
   /** Builds the indexes. To be awaited before anything else. */
   init(): Promise<void>;
-  /** Rings the bell in so many milliseconds, in whichever process comes first. Moves the job that the attempt has. Logs what fails. */
-  schedule(bell: AttemptRef, wait: number): Promise<void>;
-  /** Keeps a job for each of these, which are due and will begin as soon as there is a place. */
-  keep(bells: readonly AttemptRef[]): void;
+  /** Wakes a worker in so many milliseconds, in whichever process comes first. Moves the attempt's job if there is one. Logs failures. */
+  schedule(ref: AttemptRef, wait: number): Promise<void>;
+  /** Keeps a job for each of these attempts, which are due and begin as soon as there is a place. */
+  scheduleWaiting(refs: readonly AttemptRef[]): void;
   /** The attempt, or any attempt of the delivery, need not be waited for any more. Never rejects. */
-  remove(bell: Pick<AttemptRef, 'deliveryId'> & Partial<AttemptRef>): Promise<void>;
+  remove(ref: Pick<AttemptRef, 'deliveryId'> & Partial<AttemptRef>): Promise<void>;
   /** Starts running jobs in this process. */
   start(): Promise<void>;
   /** Takes no more jobs, and leaves none locked. */
@@ -63,8 +63,8 @@ export interface Jobs {
 
 /** Jobs kept by Agenda in the same database, on the same connection. */
 export function createJobs(deps: JobsDeps): Jobs {
-  const { connection, owner, collection, onBell, logger, indexInterval = usualIndexInterval } = deps;
-  // bells need not survive anything, so they do not wait for a majority
+  const { connection, owner, collection, wake, logger, indexInterval = usualIndexInterval } = deps;
+  // a lost job loses nothing, so no write waits for a majority
   const db = connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
 
   async function buildIndexes(): Promise<void> {
@@ -103,37 +103,37 @@ export function createJobs(deps: JobsDeps): Jobs {
   });
   agenda.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));
   for (const name of [scheduledJob, waitingJob]) {
-    agenda.define<ScheduledRef>(name, async (job: Job<ScheduledRef>) => onBell(job.attrs.data));
+    agenda.define<ScheduledRef>(name, async (job: Job<ScheduledRef>) => wake(job.attrs.data));
   }
 
-  async function save(name: string, bell: AttemptRef, wait: number): Promise<void> {
-    const unique = { 'data.deliveryId': bell.deliveryId, 'data.attempt': bell.attempt };
+  async function save(name: string, ref: AttemptRef, wait: number): Promise<void> {
+    const unique = { 'data.deliveryId': ref.deliveryId, 'data.attempt': ref.attempt };
     try {
       await agenda
-        .create(name, bell)
+        .create(name, ref)
         .unique(unique)
         .schedule(new Date(Date.now() + wait))
         .save();
     } catch (error) {
-      logger.warn('a job was not stored; the sweep will start the attempt', { ...bell, reason: String(error) });
+      logger.warn('a job was not stored; the sweep will start the attempt', { ...ref, reason: String(error) });
     }
   }
 
-  const waiting = createWaitingJobs(async (bells) => {
-    await Promise.all(bells.map((bell) => save(waitingJob, bell, 0)));
+  const waiting = createWaitingJobs(async (refs) => {
+    await Promise.all(refs.map((ref) => save(waitingJob, ref, 0)));
   });
 
   return {
     async init() {
       await Promise.all([buildIndexes(), agenda.ready]);
     },
-    schedule: (bell, wait) => save(scheduledJob, bell, wait),
-    keep: waiting.add,
+    schedule: (ref, wait) => save(scheduledJob, ref, wait),
+    scheduleWaiting: waiting.add,
     async remove({ deliveryId, attempt }) {
       if (waiting.drop(deliveryId)) return;
       const data = attempt === undefined ? { deliveryId } : { deliveryId, attempt };
       await agenda.cancel({ data }).catch((error: unknown) => {
-        logger.warn('a job that nobody needs was not removed, and will ring in vain', { reason: String(error) });
+        logger.warn('a job that nobody needs was not removed, and will run in vain', { reason: String(error) });
       });
     },
     async start() {

@@ -8,11 +8,11 @@ const maxSize = 1_000;
 /**
  * Attempts that are due and wait for a place. The worker that holds them back knows of them and begins them as soon as
  * there is one, and sweeps find them for every other; so their jobs are in no hurry, and a webhook that is at its share
- * costs one insert of many now and then instead of a job that is stored, rung in vain and removed for every event. Stored at once,
+ * costs one insert of many now and then instead of a job that is stored, run in vain and removed for every event. Stored at once,
  * they make an event for 800 webhooks take 1.14 times the CPU of worker and mongod (0.86 to 1.21 in five interleaved rounds).
  */
 export interface WaitingJobs {
-  add(bells: readonly AttemptRef[]): void;
+  add(refs: readonly AttemptRef[]): void;
   /** The attempt of the delivery has begun; `false` when its job is stored already. */
   drop(deliveryId: string): boolean;
   /** Stores what is left, and nothing more. */
@@ -20,7 +20,7 @@ export interface WaitingJobs {
 }
 
 /** @param store never rejects */
-export function createWaitingJobs(store: (bells: readonly AttemptRef[]) => Promise<void>): WaitingJobs {
+export function createWaitingJobs(store: (refs: readonly AttemptRef[]) => Promise<void>): WaitingJobs {
   const waiting = new Map<string, AttemptRef>();
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
@@ -28,15 +28,15 @@ export function createWaitingJobs(store: (bells: readonly AttemptRef[]) => Promi
   async function flush(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
-    const bells = [...waiting.values()];
+    const refs = [...waiting.values()];
     waiting.clear();
-    await store(bells);
+    await store(refs);
   }
 
   return {
-    add(bells) {
+    add(refs) {
       if (closed) return;
-      for (const bell of bells) waiting.set(bell.deliveryId, bell);
+      for (const ref of refs) waiting.set(ref.deliveryId, ref);
       if (waiting.size >= maxSize) void flush();
       else timer ??= setTimeout(() => void flush(), maxDelay);
     },

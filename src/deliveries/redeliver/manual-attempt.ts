@@ -2,7 +2,7 @@ import { GatewayError } from '../../errors.ts';
 import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
 import type { ReceiverLookUp } from '../attempt/attempt.ts';
-import { type OnAttempt, recorded } from '../attempt/attempt-listener.ts';
+import { type OnAttempt, toRecordedAttempt } from '../attempt/attempt-listener.ts';
 import type { AttemptResult, Claim } from '../attempt/claims.ts';
 import type { Leases } from '../attempt/leases.ts';
 import { toAttemptResult } from '../attempt/outcome.ts';
@@ -80,7 +80,7 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
       const result = await post(claim);
       // what was sent is recorded however long the database takes
       if (await persist(() => claims.finish(claim, result), deps)) {
-        deps.onAttempt(recorded(claim, result));
+        deps.onAttempt(toRecordedAttempt(claim, result));
         if (result.code === undefined) deps.onDelivered(claim.delivery._id);
       }
       return result;

@@ -10,7 +10,7 @@ import type { MakeManualAttempt } from './manual-attempt.ts';
 import type { ManualClaims } from './manual-claims.ts';
 
 /** What came of sending something again; `passed`: there was no need any more; `in_flight`: somebody is at it, look again. */
-export type Resent = 'delivered' | 'failed' | 'passed' | 'in_flight';
+export type RedeliveryResult = 'delivered' | 'failed' | 'passed' | 'in_flight';
 
 /** A recovery, as deliveries know it. */
 export interface ForRecovery {
@@ -19,35 +19,35 @@ export interface ForRecovery {
 }
 
 /** Sends again for a recovery. Doing it again for the same recovery sends nothing twice, and answers what came of it. */
-export interface SendAgain {
+export interface Redeliver {
   /**
    * One more attempt of a delivery that failed or was canceled.
    * @throws GatewayError `webhook_deleted`, `webhook_inactive`: nothing can be sent any more
    */
-  delivery(recovery: ForRecovery, deliveryId: string): Promise<Resent>;
+  delivery(recovery: ForRecovery, deliveryId: string): Promise<RedeliveryResult>;
   /** The delivery of an event that was missed, with a schedule of its own that starts now. */
-  missed(recovery: ForRecovery, eventId: string): Promise<Resent>;
+  missed(recovery: ForRecovery, eventId: string): Promise<RedeliveryResult>;
 }
 
-export interface SendAgainDeps {
+export interface RedeliverDeps {
   readonly deliveries: DeliveryModel;
   readonly events: EventModel;
   readonly claims: ManualClaims;
   readonly attempt: MakeManualAttempt;
   /** Makes a scheduled attempt if it is due and free. */
-  readonly attemptScheduled: (bell: AttemptRef) => Promise<void>;
+  readonly attemptScheduled: (ref: AttemptRef) => Promise<void>;
   readonly retryDelays: readonly number[];
 }
 
 const recoverable = ['failed', 'canceled'] as const;
 
-export function createSendAgain(deps: SendAgainDeps): SendAgain {
+export function createRedeliver(deps: RedeliverDeps): Redeliver {
   const { claims, retryDelays } = deps;
   const deliveries = durableCollection(deps.deliveries);
   const events = durableCollection(deps.events);
 
   /** What came of the attempt that this recovery has made, which is the last one. */
-  function resultOf(delivery: DeliveryDocument | null, { recoveryId }: ForRecovery): Resent {
+  function resultOf(delivery: DeliveryDocument | null, { recoveryId }: ForRecovery): RedeliveryResult {
     const last = delivery?.recoveredBy === recoveryId ? delivery.attempts.at(-1) : undefined;
     if (!last) return 'passed';
     return last.code === undefined ? 'delivered' : 'failed';

@@ -15,7 +15,7 @@ import type { ManualClaims } from './manual-claims.ts';
 export const outcomeWait = 35_000;
 
 /** A delivery, and whether the attempt that was asked for has ended. */
-export interface Outcome {
+export interface ResendResult {
   readonly delivery: ShownDelivery;
   readonly ended: boolean;
 }
@@ -39,7 +39,7 @@ export interface ResendDeps {
  * @throws GatewayError `delivery_not_found`, `attempt_in_flight`, `webhook_deleted`, `webhook_inactive`, `event_deleted`,
  *   `rate_limit_exceeded`
  */
-export type Resend = (userId: string, deliveryId: string, budget: DatabaseBudget) => Promise<Outcome>;
+export type Resend = (userId: string, deliveryId: string, budget: DatabaseBudget) => Promise<ResendResult>;
 
 const noop = () => {};
 

@@ -8,7 +8,7 @@ import { type FanOut, firstDelivery } from '../fan-out/fan-out.ts';
 import type { DeliveryHistory } from '../history.ts';
 import type { AttemptWait } from './attempt-wait.ts';
 import { webhookInactive } from './manual-attempt.ts';
-import { type Outcome, outcomeWait } from './resend.ts';
+import { outcomeWait, type ResendResult } from './resend.ts';
 
 /** How often it is looked for the outcome while another process makes the attempt. Milliseconds. */
 const lookInterval = 100;
@@ -69,12 +69,17 @@ export interface SendTestDeps {
  * Sends the example of a type to one webhook, in one attempt, and waits for what comes of it.
  * @throws GatewayError `webhook_not_found`, `webhook_inactive`, `unknown_event_type`, `invalid_value`, `rate_limit_exceeded`
  */
-export type SendTest = (userId: string, webhookId: string, type: string, budget: DatabaseBudget) => Promise<Outcome>;
+export type SendTest = (
+  userId: string,
+  webhookId: string,
+  type: string,
+  budget: DatabaseBudget,
+) => Promise<ResendResult>;
 
 export function createSendTest(deps: SendTestDeps): SendTest {
   const { webhook, publishTest, attempt, history, limit, wait = outcomeWait } = deps;
 
-  async function send(...[userId, webhookId, type, budget]: Parameters<SendTest>): Promise<Outcome> {
+  async function send(...[userId, webhookId, type, budget]: Parameters<SendTest>): Promise<ResendResult> {
     const until = performance.now() + wait;
     const takes = ({ active, events }: Target) => active && events.includes(type);
     const { active, events } = await budget.run(() => webhook(userId, webhookId, takes));

@@ -7,7 +7,7 @@ const readLimit = 4_096;
 const keepLimit = 1_024;
 
 /** The beginning of an answer, and what cut it short, if anything did. */
-export interface Answer {
+export interface ResponseBeginning {
   readonly response: string;
   readonly error?: OutboundCode;
 }
@@ -20,12 +20,12 @@ function toText(bytes: Buffer): string {
 }
 
 /** Reads the first 4 KiB of an answer and lets go of the rest. Never rejects. */
-export async function readAnswer(body: ResponseBody): Promise<Answer> {
+export async function readResponse(body: ResponseBody): Promise<ResponseBeginning> {
   const whole = body.takeWhole();
   return whole ? { response: toText(whole) } : readBeginning(body);
 }
 
-function readBeginning(body: ResponseBody): Promise<Answer> {
+function readBeginning(body: ResponseBody): Promise<ResponseBeginning> {
   return new Promise((resolve) => {
     const bytes = Buffer.alloc(readLimit);
     let length = 0;

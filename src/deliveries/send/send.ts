@@ -3,7 +3,7 @@ import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import type { SendResult } from '../attempt/outcome.ts';
 import { Deadline } from './deadline.ts';
-import { readAnswer } from './read-response.ts';
+import { readResponse } from './read-response.ts';
 import type { SignedRequest, SignRequest } from './sign-request.ts';
 
 /** The HTTP clients of deliveries. Both guard the address they connect to. */
@@ -76,7 +76,7 @@ export function createSend(clients: DeliveryClients, timeout: number): Send {
     const deadline = new Deadline(timeout);
     try {
       const response = await post({ method: 'POST', url, headers, data, sign, signal: deadline, onSend });
-      const answer = await readAnswer(response.data);
+      const answer = await readResponse(response.data);
       return { status: response.status, ...answer, durationMs: elapsed() };
     } catch (error) {
       // whoever has the attempt now makes it: this one does not count, even if no connection could be made

@@ -6,7 +6,7 @@ const wholeEvery = 10_000;
 const overlap = 5_000;
 
 /** Where each look at what is due begins. */
-export interface Passes {
+export interface SweepCursor {
   /** The place to begin after; `null` is the beginning. */
   begin(): DuePlace | null;
   /** Notes that there is more after a place, or, with `null`, that the end was reached. */
@@ -20,7 +20,7 @@ export interface Passes {
  * to 3.35 in five interleaved rounds) where each look goes through everything; and beside one with 20,000 due 2.16 times (1.10 to 2.83)
  * where it goes through all pages again and again.
  */
-export function createPasses(now: () => number = performance.now.bind(performance)): Passes {
+export function createSweepCursor(now: () => number = performance.now.bind(performance)): SweepCursor {
   let next: DuePlace | null = null;
   let known: DuePlace | null = null;
   let wholeSince = Number.NEGATIVE_INFINITY;

@@ -9,7 +9,7 @@ import { createBacklog } from './backlog.ts';
 import { createDispatcher } from './dispatcher.ts';
 import type { Due } from './due.ts';
 import { createRoomQueue, type RoomQueue } from './room-queue.ts';
-import { createPasses } from './sweep-cursor.ts';
+import { createSweepCursor } from './sweep-cursor.ts';
 import type { Watch } from './watch.ts';
 
 /** How long a claimed attempt may wait for a place, and a first one for room before that: both together far less than a lease. Milliseconds. */
@@ -43,8 +43,8 @@ export interface WorkerDeps {
 
 /** Makes attempts in this process. */
 export interface Worker {
-  /** Called when a job rings. */
-  onBell(bell: ScheduledRef): void;
+  /** A job is due. */
+  wake(ref: ScheduledRef): void;
   /** Something of this webhook is due. */
   onDue(webhook: WebhookRef): void;
   /** A stored event waits for a process that fans it out. */
@@ -56,7 +56,7 @@ export interface Worker {
   /** First attempts for which there was no room. */
   readonly waiting: Pick<RoomQueue, 'has' | 'wait'>;
   /** These are due, and there was no room for them here: they begin as soon as there is. */
-  wait(bells: readonly AttemptRef[]): void;
+  enqueue(refs: readonly AttemptRef[]): void;
   /** Makes it, to be called where there was room; `false` where there is none. */
   handOver(first: FirstAttempt): boolean;
   start(): Promise<void>;
@@ -68,12 +68,12 @@ export interface Worker {
 export function createWorker(deps: WorkerDeps): Worker {
   const { attempts, due, jobs, logger } = deps;
   let started = false;
-  const passes = createPasses();
+  const cursor = createSweepCursor();
 
-  /** The job of an attempt that was found before it rang would ring in vain. */
-  async function claim(bell: AttemptRef): Promise<boolean> {
-    const claimed = (await dispatcher.offer(bell, attempts.prepare)) ?? false;
-    if (claimed) void jobs.remove(bell);
+  /** An attempt that is claimed needs no job any more. */
+  async function claim(ref: AttemptRef): Promise<boolean> {
+    const claimed = (await dispatcher.offer(ref, attempts.prepare)) ?? false;
+    if (claimed) void jobs.remove(ref);
     return claimed;
   }
 
@@ -127,8 +127,8 @@ export function createWorker(deps: WorkerDeps): Worker {
 
   /** All that is due, if it is not too much; else page after page, so that no look costs more for a long backlog. */
   async function lookAround(): Promise<void> {
-    const { webhookIds, next, events } = await due.look(passes.begin(), lookBatch, fanOuts.page());
-    passes.reached(next);
+    const { webhookIds, next, events } = await due.look(cursor.begin(), lookBatch, fanOuts.page());
+    cursor.reached(next);
     for (const webhookId of webhookIds) backlog.add(webhookId);
     backlog.resume();
     const hasMoreEvents = await fanOuts.take(events);
@@ -159,13 +159,13 @@ export function createWorker(deps: WorkerDeps): Worker {
   let closing: Promise<void> | null = null;
 
   return {
-    onBell(bell) {
-      const { webhookId, userId } = bell;
+    wake(scheduled) {
+      const { webhookId, userId } = scheduled;
       if (userId === undefined) return backlog.add(webhookId);
-      const ref = { ...bell, userId };
+      const ref = { ...scheduled, userId };
       if (dispatcher.offer(ref, attempts.prepare) !== null) return;
       backlog.add(webhookId, userId);
-      jobs.keep([ref]);
+      jobs.scheduleWaiting([ref]);
     },
     onDue({ webhookId, userId }) {
       if (started) backlog.add(webhookId, userId);
@@ -178,9 +178,9 @@ export function createWorker(deps: WorkerDeps): Worker {
     },
     hasRoom: (webhook) => started && !dueComesFirst(webhook) && dispatcher.room(webhook) > 0,
     waiting,
-    wait(bells) {
-      if (started) for (const { webhookId, userId } of bells) backlog.add(webhookId, userId);
-      jobs.keep(bells);
+    enqueue(refs) {
+      if (started) for (const { webhookId, userId } of refs) backlog.add(webhookId, userId);
+      jobs.scheduleWaiting(refs);
     },
     handOver(first) {
       const { _id: deliveryId, webhookId, userId, attempt } = first.claim.delivery;

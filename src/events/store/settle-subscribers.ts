@@ -1,6 +1,6 @@
 import { durableCollection } from '../../mongo/collection.ts';
 import type { EventModel } from '../model.ts';
-import type { Audience } from '../publication.ts';
+import type { EventSubscribers } from '../publication.ts';
 import type { StoredEvent } from './outbox.ts';
 
 /**
@@ -14,7 +14,7 @@ export type SettleSubscribers = (event: StoredEvent) => Promise<StoredEvent>;
 /** @param confirmedSubscribers a look-up that no replaced primary answers */
 export function createSettleSubscribers(
   events: EventModel,
-  confirmedSubscribers: (userId: string, type: string) => Promise<Audience>,
+  confirmedSubscribers: (userId: string, type: string) => Promise<EventSubscribers>,
 ): SettleSubscribers {
   const collection = durableCollection(events);
 

@@ -89,8 +89,8 @@ function createClaimant(deliveries: DeliveryModel) {
 
   async function claimAll(): Promise<void> {
     const { webhookIds: found } = await due.look(null, 1_000, noEvents);
-    const bells = await due.ofWebhooks(new Map(found.map((webhookId) => [webhookId, dueEach])));
-    const claimed = await Promise.all(bells.map(({ deliveryId, attempt }) => claims.claim(deliveryId, attempt)));
+    const refs = await due.ofWebhooks(new Map(found.map((webhookId) => [webhookId, dueEach])));
+    const claimed = await Promise.all(refs.map(({ deliveryId, attempt }) => claims.claim(deliveryId, attempt)));
     if (claimed.filter((one) => one !== null).length !== webhooks * dueEach) throw new Error('not all were claimed');
   }
 

@@ -47,8 +47,8 @@ describe('An attempt whose claim was answered late', () => {
       body: async () => Buffer.from('{}'),
       retryDelays: [],
       userAgent: 'test',
-      ring() {},
-      keep() {},
+      schedule() {},
+      scheduleWaiting() {},
       logger: quiet,
     });
     await make({ deliveryId: 'dlv_1', webhookId, userId: 'usr_1', attempt: 1 });

@@ -64,8 +64,8 @@ describe('A read that fails while nobody waits for it', () => {
       body: unreadable,
       retryDelays: [60_000],
       userAgent: 'test',
-      ring() {},
-      keep() {},
+      schedule() {},
+      scheduleWaiting() {},
       logger: quiet,
     });
     await make({ deliveryId: _id, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });

@@ -169,8 +169,8 @@ export function createProcesses(
       body: outbox.body,
       retryDelays,
       userAgent: 'express-model-gateway/test',
-      ring: schedule,
-      keep() {},
+      schedule,
+      scheduleWaiting() {},
       logger: quiet,
       get closed() {
         return isClosing ? AbortSignal.abort() : open;
@@ -228,7 +228,7 @@ export function createProcesses(
       },
       waiting: { has: () => false, wait: () => null },
       receiver: (webhookId, event) => readReceiver(webhooks.forDelivery, webhookId, event),
-      ring: (refs) => refs.forEach(schedule),
+      enqueue: (refs) => refs.forEach(schedule),
       wake() {},
       later,
       logger: quiet,

@@ -4,22 +4,22 @@ import { createJobs, type Jobs } from '../../../src/deliveries/jobs/jobs.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { quiet } from '../gateway.ts';
 
-const bell = (n: number, attempt = 1) => ({ deliveryId: `dlv_${n}`, webhookId: 'wh_1', userId: 'usr_1', attempt });
+const ref = (n: number, attempt = 1) => ({ deliveryId: `dlv_${n}`, webhookId: 'wh_1', userId: 'usr_1', attempt });
 
 describe('Jobs', () => {
   let connection: Connection;
   let jobs: Jobs;
-  let rung: string[];
+  let woken: string[];
   const stored = () => connection.collection('gateway_jobs').find().sort({ 'data.deliveryId': 1 }).toArray();
 
   beforeEach(async () => {
     connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
-    rung = [];
+    woken = [];
     jobs = createJobs({
       connection,
       owner: 'wrk_1',
       collection: 'gateway_jobs',
-      onBell: ({ deliveryId }) => rung.push(deliveryId),
+      wake: ({ deliveryId }) => woken.push(deliveryId),
       logger: quiet,
     });
     await jobs.init();
@@ -40,21 +40,21 @@ describe('Jobs', () => {
   }
 
   it('are stored, locked and removed many at a time', async () => {
-    const bells = Array.from({ length: 100 }, (_, n) => bell(n));
+    const refs = Array.from({ length: 100 }, (_, n) => ref(n));
     const names = commands();
-    await Promise.all(bells.map((one) => jobs.schedule(one, 0)));
+    await Promise.all(refs.map((attempt) => jobs.schedule(attempt, 0)));
     expect(names).to.deep.equal(['update']);
     await jobs.start();
     while ((await stored()).length > 0) await new Promise((resolve) => setTimeout(resolve, 20));
     const writes = names.filter((name) => name !== 'find');
 
-    expect(rung.sort()).to.deep.equal(bells.map(({ deliveryId }) => deliveryId).sort());
+    expect(woken.sort()).to.deep.equal(refs.map(({ deliveryId }) => deliveryId).sort());
     expect(writes.length, writes.join(' ')).to.be.below(20);
   });
 
   it('are moved, not stored twice, where an attempt has one already', async () => {
-    await Promise.all([bell(1), bell(2)].map((one) => jobs.schedule(one, 60_000)));
-    await Promise.all([bell(1), bell(1, 2)].map((one) => jobs.schedule(one, 120_000)));
+    await Promise.all([ref(1), ref(2)].map((attempt) => jobs.schedule(attempt, 60_000)));
+    await Promise.all([ref(1), ref(1, 2)].map((attempt) => jobs.schedule(attempt, 120_000)));
     const found = (await stored()).map(({ data, nextRunAt }) => {
       return [data.deliveryId, data.attempt, Math.round((nextRunAt - Date.now()) / 60_000)];
     });
@@ -67,64 +67,64 @@ describe('Jobs', () => {
   });
 
   it('go when their attempt has begun without them, and the job of the next attempt stays', async () => {
-    await Promise.all([bell(1), bell(1, 2), bell(2)].map((one) => jobs.schedule(one, 60_000)));
-    await Promise.all([jobs.remove(bell(1)), jobs.remove(bell(2))]);
+    await Promise.all([ref(1), ref(1, 2), ref(2)].map((attempt) => jobs.schedule(attempt, 60_000)));
+    await Promise.all([jobs.remove(ref(1)), jobs.remove(ref(2))]);
 
     expect((await stored()).map(({ data }) => data.attempt)).to.deep.equal([2]);
   });
 
   it('go with their delivery, whichever attempt they are of', async () => {
-    await Promise.all([bell(1, 2), bell(1, 3), bell(2)].map((one) => jobs.schedule(one, 60_000)));
+    await Promise.all([ref(1, 2), ref(1, 3), ref(2)].map((attempt) => jobs.schedule(attempt, 60_000)));
     await jobs.remove({ deliveryId: 'dlv_1' });
 
     expect((await stored()).map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_2']);
   });
 
-  it('of attempts that wait for a place are stored together, without those that begin meanwhile, and rung in no hurry', async () => {
+  it('of attempts that wait for a place are stored together, without those that begin meanwhile, and woken in no hurry', async () => {
     await jobs.start();
     const names = commands();
-    for (const n of [1, 2, 3]) jobs.keep([bell(n)]);
-    await jobs.remove(bell(2));
+    for (const n of [1, 2, 3]) jobs.scheduleWaiting([ref(n)]);
+    await jobs.remove(ref(2));
     while ((await stored()).length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
 
     expect((await stored()).map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_1', 'dlv_3']);
     expect(names.filter((name) => name !== 'find')).to.deep.equal(['update']);
-    expect(rung).to.deep.equal([]);
+    expect(woken).to.deep.equal([]);
   });
 
   it('of attempts that wait for a place are gone where the attempt begins while they are being stored', async () => {
-    jobs.keep(Array.from({ length: 1_000 }, (_, n) => bell(n)));
-    await Promise.all(Array.from({ length: 1_000 }, (_, n) => jobs.remove(bell(n))));
+    jobs.scheduleWaiting(Array.from({ length: 1_000 }, (_, n) => ref(n)));
+    await Promise.all(Array.from({ length: 1_000 }, (_, n) => jobs.remove(ref(n))));
 
     expect(await stored()).to.deep.equal([]);
   });
 
   it('of attempts that wait for a place are there when the worker stops', async () => {
-    jobs.keep([bell(1)]);
+    jobs.scheduleWaiting([ref(1)]);
     await jobs.stop();
 
     expect(await stored()).to.have.length(1);
   });
 
-  it('that a process locked and then died are rung by another within seconds', async () => {
-    await jobs.schedule(bell(1), 0);
+  it('that a process locked and then died are woken by another within seconds', async () => {
+    await jobs.schedule(ref(1), 0);
     const lockedAt = new Date(Date.now() - 6_000);
     await connection.collection('gateway_jobs').updateMany({}, { $set: { lockedAt, lastModifiedBy: 'wrk_dead' } });
     await jobs.start();
-    while (rung.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    while (woken.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
 
-    expect(rung).to.deep.equal(['dlv_1']);
+    expect(woken).to.deep.equal(['dlv_1']);
   });
 
-  it('are rung on time by another process than the one that has stored them', async () => {
-    await jobs.schedule(bell(1), 1_000);
+  it('are woken on time by another process than the one that has stored them', async () => {
+    await jobs.schedule(ref(1), 1_000);
     const due = Number((await stored())[0]?.nextRunAt);
     const rungAt: number[] = [];
     const other = createJobs({
       connection,
       owner: 'wrk_2',
       collection: 'gateway_jobs',
-      onBell: () => rungAt.push(Date.now()),
+      wake: () => rungAt.push(Date.now()),
       logger: quiet,
     });
     await other.start();

@@ -13,7 +13,7 @@ describe('Jobs', () => {
   beforeEach(async () => {
     database = await freshDatabase();
     const { connection } = database;
-    jobs = createJobs({ connection, owner: 'wrk_1', collection, onBell() {}, logger, indexInterval: 20 });
+    jobs = createJobs({ connection, owner: 'wrk_1', collection, wake() {}, logger, indexInterval: 20 });
     await jobs.init();
     await jobs.start();
   });

@@ -31,7 +31,7 @@ const delivery = {
 const history = { get: async () => delivery, list: async () => ({ deliveries: [delivery], hasMore: false }) };
 const budget = () => ({ run: (work: () => Promise<unknown>) => work(), renew: () => {} });
 const { hasEnded } = createAttemptWait(never);
-const surroundings = async () => ({ url: null, body: null, userAgent: 'a', retryDelays: [] });
+const context = async () => ({ url: null, body: null, userAgent: 'a', retryDelays: [] });
 
 describe('An answer that waits for the outcome of an attempt', () => {
   const resend = createResend({
@@ -55,7 +55,7 @@ describe('An answer that waits for the outcome of an attempt', () => {
   } as unknown as SendTestDeps);
   const operations = deliveryOperations({
     history,
-    surroundings,
+    context,
     budget,
     resend,
     sendTest,

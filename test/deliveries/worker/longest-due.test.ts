@@ -54,7 +54,7 @@ describe('What is due longest', () => {
       },
       expireEvents: async () => {},
       jobs: {
-        keep() {},
+        scheduleWaiting() {},
         remove: async () => {},
         start: async () => {},
         stop: async () => {},

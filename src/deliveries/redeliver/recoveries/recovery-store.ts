@@ -8,7 +8,7 @@ import type { RecoveryDocument, RecoveryModel } from './model.ts';
 export type Progress = Pick<RecoveryDocument, 'phase' | 'after' | 'batch' | 'seen' | 'resent' | 'delivered' | 'failed'>;
 
 /** The record of recoveries, each carried on by one process at a time. */
-export interface RecoveryLedger {
+export interface RecoveryStore {
   /** @throws GatewayError `recovery_running` when the webhook has one */
   start(recovery: RecoveryDocument): Promise<RecoveryDocument>;
   /** Takes a recovery that nobody carries on, of none of these accounts; the one that waits longest; `null` when there is none. */
@@ -23,7 +23,7 @@ export interface RecoveryLedger {
 }
 
 /** Durations are milliseconds. */
-export interface RecoveryLedgerDeps {
+export interface RecoveryStoreDeps {
   readonly recoveries: RecoveryModel;
   /** Names the process in its leases. */
   readonly owner: string;
@@ -39,7 +39,7 @@ function literals(values: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { $literal: value }]));
 }
 
-export function createRecoveryLedger({ recoveries, owner, lease, retention }: RecoveryLedgerDeps): RecoveryLedger {
+export function createRecoveryStore({ recoveries, owner, lease, retention }: RecoveryStoreDeps): RecoveryStore {
   const collection = durableCollection(recoveries);
   const waiting = (except: readonly string[]) => ({
     state: 'running' as const,

@@ -3,7 +3,7 @@ import type { Logger } from '../../../options/options.ts';
 import type { FindRecoverable } from '../recoverable.ts';
 import type { RecoveryDocument } from './model.ts';
 import { createPace, type Pace } from './pace.ts';
-import type { RecoveryLedger } from './recovery-store.ts';
+import type { RecoveryStore } from './recovery-store.ts';
 import type { SendBatch, SentBatch } from './send-batch.ts';
 
 /** What one recovery sends at most. */
@@ -11,8 +11,8 @@ export const mostRecovered = 100_000;
 /** Gone through between two notes of how far it has come. */
 const batchSize = 50;
 
-export interface CarryOnDeps {
-  readonly ledger: RecoveryLedger;
+export interface RunRecoveryDeps {
+  readonly store: RecoveryStore;
   readonly find: FindRecoverable;
   readonly sendBatch: SendBatch;
   /** Sent in a second, for each recovery. */
@@ -23,7 +23,7 @@ export interface CarryOnDeps {
 }
 
 /** Carries a recovery on until it has ended, or until the signal. */
-export type CarryOn = (recovery: RecoveryDocument, signal: AbortSignal) => Promise<void>;
+export type RunRecovery = (recovery: RecoveryDocument, signal: AbortSignal) => Promise<void>;
 
 /** A recovery with what has been sent of its batch. */
 function counted(recovery: RecoveryDocument, { results }: SentBatch) {
@@ -43,8 +43,8 @@ function counted(recovery: RecoveryDocument, { results }: SentBatch) {
  * Makes the function that carries a recovery on. A batch is noted before it is sent and counted after it, in one write
  * with how far the recovery has come: whoever takes over goes through the noted batch again, and sends what was not sent.
  */
-export function createCarryOn(deps: CarryOnDeps): CarryOn {
-  const { ledger, find, logger } = deps;
+export function createRunRecovery(deps: RunRecoveryDeps): RunRecovery {
+  const { store, find, logger } = deps;
 
   async function takeBatch(recovery: RecoveryDocument): Promise<Partial<RecoveryDocument> | null> {
     const limit = Math.min(batchSize, mostRecovered - recovery.seen);
@@ -58,30 +58,30 @@ export function createCarryOn(deps: CarryOnDeps): CarryOn {
     if (recovery.batch.length === 0) {
       const taken = await takeBatch(recovery);
       if (taken !== null) return note(recovery, taken);
-      await ledger.finish(recovery);
+      await store.finish(recovery);
       return false;
     }
     const sent = await deps.sendBatch(recovery, pace, signal);
     if (!sent.refused && sent.results.length < recovery.batch.length) return true;
     const kept = await note(recovery, counted(recovery, sent));
-    if (kept && sent.refused) await ledger.finish(recovery);
+    if (kept && sent.refused) await store.finish(recovery);
     return kept && !sent.refused;
   }
 
   async function note(recovery: RecoveryDocument, progress: Partial<RecoveryDocument>): Promise<boolean> {
-    const kept = await ledger.advance(recovery, progress);
+    const kept = await store.advance(recovery, progress);
     if (kept) Object.assign(recovery, progress);
     return kept;
   }
 
-  return async function carryOn(recovery, signal) {
+  return async function runRecovery(recovery, signal) {
     const lost = new AbortController();
     const stop = AbortSignal.any([signal, lost.signal]);
     const pace = createPace(deps.rate, stop);
     const renewal = createPeriodic({
       name: 'renewing the lease of a recovery',
       async task() {
-        if (!(await ledger.advance(recovery, {}))) lost.abort();
+        if (!(await store.advance(recovery, {}))) lost.abort();
       },
       interval: deps.renewInterval,
       initialDelay: deps.renewInterval,
@@ -93,7 +93,7 @@ export function createCarryOn(deps: CarryOnDeps): CarryOn {
     try {
       let goesOn = true;
       while (goesOn && !stop.aborted) goesOn = await step(recovery, pace, stop);
-      if (stop.aborted) await ledger.release(recovery);
+      if (stop.aborted) await store.release(recovery);
     } finally {
       await renewal.stop();
     }

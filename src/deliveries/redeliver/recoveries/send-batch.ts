@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../../../errors.ts';
 import type { Logger } from '../../../options/options.ts';
-import type { Resent, SendAgain } from '../redeliver.ts';
+import type { Redeliver, RedeliveryResult } from '../redeliver.ts';
 import type { RecoveryDocument } from './model.ts';
 import type { Pace } from './pace.ts';
 
@@ -14,7 +14,7 @@ const tryAgainIn = 1_000;
 
 /** What came of a batch. */
 export interface SentBatch {
-  readonly results: readonly Exclude<Resent, 'in_flight'>[];
+  readonly results: readonly Exclude<RedeliveryResult, 'in_flight'>[];
   /** Whether the webhook takes nothing any more, so that there is no use in going on. */
   readonly refused: boolean;
 }
@@ -26,10 +26,10 @@ function isRefusal(error: unknown): boolean {
   return error instanceof GatewayError && (error.code === 'webhook_deleted' || error.code === 'webhook_inactive');
 }
 
-export function createSendBatch(again: SendAgain, logger: Logger): SendBatch {
-  function sendOnce({ _id: recoveryId, webhookId, phase }: RecoveryDocument, id: string): Promise<Resent> {
+export function createSendBatch(redeliver: Redeliver, logger: Logger): SendBatch {
+  function sendOnce({ _id: recoveryId, webhookId, phase }: RecoveryDocument, id: string): Promise<RedeliveryResult> {
     const recovery = { recoveryId, webhookId };
-    return phase === 'deliveries' ? again.delivery(recovery, id) : again.missed(recovery, id);
+    return phase === 'deliveries' ? redeliver.delivery(recovery, id) : redeliver.missed(recovery, id);
   }
 
   return async function sendBatch(recovery, pace, signal) {

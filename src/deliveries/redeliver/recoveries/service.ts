@@ -5,10 +5,10 @@ import { findOneConfirmed } from '../../../mongo/confirmed-reads.ts';
 import { createPeriodic } from '../../../mongo/periodic.ts';
 import type { Logger } from '../../../options/options.ts';
 import type { FindRecoverable } from '../recoverable.ts';
-import type { SendAgain } from '../redeliver.ts';
+import type { Redeliver } from '../redeliver.ts';
 import type { RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
-import { createRecoveryLedger } from './recovery-store.ts';
-import { createCarryOn, mostRecovered } from './run-recovery.ts';
+import { createRecoveryStore } from './recovery-store.ts';
+import { createRunRecovery, mostRecovered } from './run-recovery.ts';
 import { createSendBatch } from './send-batch.ts';
 import { RecoveryTurns } from './turns.ts';
 
@@ -60,7 +60,7 @@ export interface RecoveryService {
 export interface RecoveryServiceDeps {
   readonly recoveries: RecoveryModel;
   readonly find: FindRecoverable;
-  readonly again: SendAgain;
+  readonly redeliver: Redeliver;
   /**
    * What a usual read finds is read again, confirmed, unless `suffices` is true of it.
    * @throws GatewayError `webhook_not_found`, also for another account's
@@ -102,17 +102,17 @@ function checkTimes(since: Date, until: Date, now: number, retention: number): v
 export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryService {
   const { recoveries, find, webhook, retention, lease, logger } = deps;
   const collection = durableCollection(recoveries);
-  const ledger = createRecoveryLedger({ recoveries, owner: newId('wrk', Date.now()), lease, retention });
-  const sendBatch = createSendBatch(deps.again, logger);
-  const carryOn = createCarryOn({ ledger, find, sendBatch, rate: deps.rate, renewInterval: lease / 3, logger });
-  const turns = new RecoveryTurns(ledger);
+  const store = createRecoveryStore({ recoveries, owner: newId('wrk', Date.now()), lease, retention });
+  const sendBatch = createSendBatch(deps.redeliver, logger);
+  const runRecovery = createRunRecovery({ store, find, sendBatch, rate: deps.rate, renewInterval: lease / 3, logger });
+  const turns = new RecoveryTurns(store);
   const stop = new AbortController();
   const under = new Set<Promise<void>>();
 
   function begin(recovery: RecoveryDocument): void {
     const running = turns.begin(recovery.userId);
     const signal = AbortSignal.any([stop.signal, running.leave.signal]);
-    const ended: Promise<void> = carryOn(recovery, signal)
+    const ended: Promise<void> = runRecovery(recovery, signal)
       .catch((error: unknown) => {
         logger.warn('a recovery was left to a later look', { recoveryId: recovery._id, reason: String(error) });
       })
@@ -149,7 +149,7 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
         const message = `The webhook ${webhookId} is not active; set active to true first`;
         throw new GatewayError('webhook_inactive', message);
       }
-      const recovery = await ledger.start({
+      const recovery = await store.start({
         _id: newId('rec', startedAt.getTime()),
         ...wanted,
         state: 'running',

@@ -1,5 +1,5 @@
 import type { RecoveryDocument } from './model.ts';
-import type { RecoveryLedger } from './recovery-store.ts';
+import type { RecoveryStore } from './recovery-store.ts';
 
 /** Recoveries carried on by one process at once. */
 const atOnce = 4;
@@ -20,11 +20,11 @@ export interface RunningRecovery {
  * once, and any other one after its turn. It leaves as soon as its attempts in flight have ended, and counts no more.
  */
 export class RecoveryTurns {
-  readonly #ledger: Pick<RecoveryLedger, 'take' | 'hasWaiting'>;
+  readonly #store: Pick<RecoveryStore, 'take' | 'hasWaiting'>;
   readonly #running = new Set<RunningRecovery>();
 
-  constructor(ledger: Pick<RecoveryLedger, 'take' | 'hasWaiting'>) {
-    this.#ledger = ledger;
+  constructor(store: Pick<RecoveryStore, 'take' | 'hasWaiting'>) {
+    this.#store = store;
   }
 
   /** Notes one that was taken. */
@@ -43,9 +43,9 @@ export class RecoveryTurns {
     await this.#makeRoom();
     const accounts = this.#accounts();
     if (this.#active().length >= atOnce) return null;
-    const taken = await this.#ledger.take(accounts);
+    const taken = await this.#store.take(accounts);
     if (taken || accounts.length === 0 || this.#active().length >= atOnce - 1) return taken;
-    return this.#ledger.take([]);
+    return this.#store.take([]);
   }
 
   #active(): RunningRecovery[] {
@@ -61,9 +61,9 @@ export class RecoveryTurns {
     if (active.length < atOnce - 1) return;
     const overdue = active.find(({ startedAt }) => performance.now() - startedAt >= turn);
     const second = active.find((one, i) => active.some(({ userId }, j) => j < i && userId === one.userId));
-    if (await this.#ledger.hasWaiting(this.#accounts())) {
+    if (await this.#store.hasWaiting(this.#accounts())) {
       if (active.length >= atOnce) (second ?? overdue)?.leave.abort();
-    } else if (overdue && (await this.#ledger.hasWaiting([]))) {
+    } else if (overdue && (await this.#store.hasWaiting([]))) {
       overdue.leave.abort();
     }
   }
