@@ -110,6 +110,7 @@ const packages = {
   axios: 'outbound deliveries/send',
   cockatiel: 'proxy/routing',
   commander: 'cli cli/client cli/commands/**',
+  esbuild: 'cli/bundle.mjs',
   express: 'cli/server',
   'express-openapi-validator': 'http/validation/validate.ts',
   helmet: 'dashboard cli/server',
@@ -153,7 +154,7 @@ const literally = (text) => text.replaceAll('.', '\\.');
 function filesOf(name) {
   const folder = name === '.' ? '' : `${name}/`;
   if (name.endsWith('/**')) return `^src/${literally(name.slice(0, -2))}`;
-  if (name.endsWith('.ts')) return `^src/${literally(name)}$`;
+  if (/\.(ts|mjs)$/.test(name)) return `^src/${literally(name)}$`;
   const inside = rows.filter((row) => row !== '.' && row.startsWith(folder)).map((row) => row.slice(folder.length));
   const others = inside.map((row) => literally(row) + (row.endsWith('.ts') ? '$' : '/'));
   if (name === '.') others.push('.+/');

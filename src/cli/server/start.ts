@@ -4,7 +4,6 @@ import type { Configuration } from '../config/config.ts';
 import { loadSecretKeys } from '../config/secret-key.ts';
 import { writeSettings } from '../database/database-access.ts';
 import { startDemoUpstream } from '../demo/demo-upstream.ts';
-import { startEmbeddedMongo } from '../mongo/embedded-mongo.ts';
 import { createRequestListener } from './request-listener.ts';
 import { checkAddress, startServer } from './server.ts';
 
@@ -34,6 +33,7 @@ async function unwind(undo: Undo): Promise<void> {
 
 async function openDatabase({ mongodbUri, dataDir, options }: Configuration, log: (line: string) => void, undo: Undo) {
   if (mongodbUri) return { uri: mongodbUri, data: withoutCredentials(mongodbUri) };
+  const { startEmbeddedMongo } = await import('../mongo/embedded-mongo.ts');
   const mongo = await startEmbeddedMongo({ dataDir, log });
   undo.push(mongo.stop);
   await writeSettings(dataDir, options);

@@ -1,4 +1,6 @@
 import { dirname } from 'node:path';
+import { DryMongoBinary } from 'mongodb-memory-server-core/lib/util/DryMongoBinary.js';
+import { MongoBinary } from 'mongodb-memory-server-core/lib/util/MongoBinary.js';
 import { keepFromOthers } from '../../private-file.ts';
 
 /**
@@ -12,7 +14,6 @@ const version = '7.0.24';
  * @throws Error when another user could change it
  */
 export async function cachedOfficialBinary(cacheDir: string): Promise<string | undefined> {
-  const { DryMongoBinary } = await import('mongodb-memory-server-core');
   const path = await DryMongoBinary.locateBinary({ version, downloadDir: cacheDir });
   if (path === undefined) return undefined;
   await keepFromOthers(dirname(path));
@@ -25,6 +26,5 @@ export async function cachedOfficialBinary(cacheDir: string): Promise<string | u
  * @throws Error as mongodb-memory-server-core says it
  */
 export async function downloadOfficialBinary(cacheDir: string): Promise<string> {
-  const { MongoBinary } = await import('mongodb-memory-server-core');
   return MongoBinary.getPath({ version, downloadDir: cacheDir });
 }
