@@ -126,6 +126,7 @@ const packages = {
   'raw-body': 'receiver',
   'string-width': 'cli/terminal',
   undici: 'outbound deliveries/send',
+  zod: 'cli/config',
 };
 
 /** Files of one subject whose types name each other: a line a subject. What runs has no cycle. */

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
-import { duration, type Reader, wholeNumber } from '../config/parsers.ts';
+import { allowedBy, duration, type Parser, wholeNumber } from '../config/parsers.ts';
 import { untilSignal } from '../terminal/until-signal.ts';
 
 interface Options {
@@ -20,11 +20,11 @@ Examples:
 const hour = 3_600_000;
 
 /** @throws InvalidArgumentError, which commander shows with the option's name */
-function take<T>(reader: Reader<T>): (text: string) => T {
+function take<T>(parser: Parser<T>): (text: string) => T {
   return (text) => {
-    const value = reader.read(text);
-    if (value === undefined) throw new InvalidArgumentError(`It must be ${reader.allowed}.`);
-    return value;
+    const { success, data } = parser.safeParse(text);
+    if (!success) throw new InvalidArgumentError(`It must be ${allowedBy(parser)}.`);
+    return data;
   };
 }
 

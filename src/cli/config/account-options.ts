@@ -1,23 +1,23 @@
 import { GatewayError } from '../../errors.ts';
 import { type ModelGatewayOptions, resolveOptions } from '../../options/options.ts';
-import { stated } from './omit-undefined.ts';
+import { omitUndefined } from './omit-undefined.ts';
 import type { Settings, VariableName } from './variables.ts';
 
 type AccountOptions = Pick<ModelGatewayOptions, 'maxApiKeys' | 'limits' | 'quotas' | 'credits' | 'eventTypes'>;
 
 function limitsOf(settings: Settings): AccountOptions['limits'] {
-  const perKey = stated({
+  const perKey = omitUndefined({
     requestsPerMinute: settings.KEY_REQUESTS_PER_MINUTE,
     tokensPerMinute: settings.KEY_TOKENS_PER_MINUTE,
   });
-  const perUser = stated({
+  const perUser = omitUndefined({
     requestsPerMinute: settings.USER_REQUESTS_PER_MINUTE,
     tokensPerMinute: settings.USER_TOKENS_PER_MINUTE,
   });
   const limits = {
     ...(Object.keys(perKey).length > 0 && { perKey }),
     ...(Object.keys(perUser).length > 0 && { perUser }),
-    ...stated({ shared: settings.SHARED_LIMITS, eventWindow: settings.LIMIT_EVENT_WINDOW }),
+    ...omitUndefined({ shared: settings.SHARED_LIMITS, eventWindow: settings.LIMIT_EVENT_WINDOW }),
   };
   return Object.keys(limits).length > 0 ? limits : undefined;
 }
@@ -25,7 +25,10 @@ function limitsOf(settings: Settings): AccountOptions['limits'] {
 function quotasOf(settings: Settings): AccountOptions['quotas'] {
   const { QUOTA_UNIT: unit = 'tokens', DAILY_QUOTA: daily, MONTHLY_QUOTA: monthly } = settings;
   if (daily === undefined && monthly === undefined) return undefined;
-  return { perUser: { unit, ...stated({ daily, monthly }) }, ...stated({ thresholds: settings.QUOTA_THRESHOLDS }) };
+  return {
+    perUser: { unit, ...omitUndefined({ daily, monthly }) },
+    ...omitUndefined({ thresholds: settings.QUOTA_THRESHOLDS }),
+  };
 }
 
 function creditsOf(settings: Settings): AccountOptions['credits'] {
@@ -33,12 +36,12 @@ function creditsOf(settings: Settings): AccountOptions['credits'] {
   if (!CREDIT_PRICES) return undefined;
   const prices = CREDIT_PRICES as NonNullable<AccountOptions['credits']>['prices'];
   const amounts = { initialBalance: INITIAL_CREDITS, lowThreshold: CREDIT_LOW_THRESHOLD, slice: CREDIT_SLICE };
-  return { prices, ...stated(amounts) };
+  return { prices, ...omitUndefined(amounts) };
 }
 
 /** The options about what accounts may do and have, as the environment sets them. */
 export function accountOptions(settings: Settings): AccountOptions {
-  return stated({
+  return omitUndefined({
     maxApiKeys: settings.MAX_API_KEYS,
     limits: limitsOf(settings),
     quotas: quotasOf(settings),

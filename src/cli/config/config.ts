@@ -2,9 +2,9 @@ import { isIPv4 } from 'node:net';
 import { GatewayError } from '../../errors.ts';
 import type { ModelGatewayOptions, UpstreamOptions } from '../../options/options.ts';
 import { accountOptions, checkAccountSettings } from './account-options.ts';
-import { stated } from './omit-undefined.ts';
-import type { Variable } from './variable.ts';
-import { type Settings, type VariableName, variables } from './variables.ts';
+import { omitUndefined } from './omit-undefined.ts';
+import { allowedBy } from './parsers.ts';
+import { environmentSchema, type Settings, type VariableName, variables } from './variables.ts';
 
 /** What the environment says about the stand-alone gateway. */
 export interface Configuration {
@@ -53,6 +53,9 @@ export interface Configuration {
   >;
 }
 
+/** All that a command needs which uses the database of a gateway, and not its API. */
+export type DatabaseAccess = Pick<Configuration, 'dataDir' | 'mongodbUri' | 'secretKeys' | 'options'>;
+
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** How to make what SECRET_KEYS takes. */
@@ -60,13 +63,6 @@ const howToMakeASecretKey = 'make one with: echo "k1:$(openssl rand -base64 32)"
 
 function refuse(param: VariableName, message: string): never {
   throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
-}
-
-function readVariable(name: VariableName, text: string): unknown {
-  const { reader, secret } = variables[name] as Variable<unknown>;
-  const value = reader.read(text);
-  if (value === undefined) refuse(name, `must be ${reader.allowed}${secret ? '' : `, not '${text}'`}`);
-  return value;
 }
 
 /** Whether only this machine can reach what listens there; in doubt, not. */
@@ -101,13 +97,17 @@ function webhookRules(
 /** A variable that is set to nothing counts as not set. */
 function readSettings(env: Environment): Settings {
   const names = (Object.keys(variables) as VariableName[]).filter((name) => env[name]);
-  return Object.fromEntries(names.map((name) => [name, readVariable(name, env[name] as string)]));
+  const { data, error } = environmentSchema.safeParse(Object.fromEntries(names.map((name) => [name, env[name]])));
+  if (data) return data;
+  const name = error.issues[0]?.path[0] as VariableName;
+  const { type, secret } = variables[name];
+  return refuse(name, `must be ${allowedBy(type)}${secret ? '' : `, not '${env[name]}'`}`);
 }
 
 function upstreamOf(settings: Settings): UpstreamOptions | undefined {
   const { UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: apiKey, UPSTREAM_NAME: name = 'upstream' } = settings;
   const { UPSTREAM_MASK_ERRORS: maskErrors, UPSTREAM_MAX_CONCURRENCY: maxConcurrency } = settings;
-  if (baseUrl) return { name, baseUrl, ...stated({ apiKey, maskErrors, maxConcurrency }) };
+  if (baseUrl) return { name, baseUrl, ...omitUndefined({ apiKey, maskErrors, maxConcurrency }) };
   if (apiKey) refuse('UPSTREAM_API_KEY', 'is set without UPSTREAM_BASE_URL, so nothing would use it; set both');
   return undefined;
 }
@@ -120,16 +120,11 @@ function checkSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
   refuse('SECRET_KEYS', `is required with MONGODB_URI, the same in every process; ${howToMakeASecretKey}`);
 }
 
-/**
- * Which database and which options: all that a command beside the gateway needs.
- * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
- */
-export function readPlace(env: Environment): Pick<Configuration, 'dataDir' | 'mongodbUri' | 'secretKeys' | 'options'> {
-  const settings = readSettings(env);
+function databaseAccess(settings: Settings): DatabaseAccess {
   return {
     dataDir: settings.DATA_DIR ?? '.data',
-    ...stated({ mongodbUri: settings.MONGODB_URI, secretKeys: settings.SECRET_KEYS }),
-    options: stated({
+    ...omitUndefined({ mongodbUri: settings.MONGODB_URI, secretKeys: settings.SECRET_KEYS }),
+    options: omitUndefined({
       abortOnDisconnect: settings.ABORT_ON_DISCONNECT,
       retryDelays: settings.RETRY_DELAYS,
       attemptTimeout: settings.ATTEMPT_TIMEOUT,
@@ -155,6 +150,14 @@ export function readPlace(env: Environment): Pick<Configuration, 'dataDir' | 'mo
 }
 
 /**
+ * Reads how the database of a gateway is reached.
+ * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
+ */
+export function readDatabaseAccess(env: Environment): DatabaseAccess {
+  return databaseAccess(readSettings(env));
+}
+
+/**
  * Reads the whole configuration.
  * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
  */
@@ -164,10 +167,10 @@ export function readConfiguration(env: Environment): Configuration {
   checkAccountSettings(settings);
   const host = settings.HOST ?? '127.0.0.1';
   return {
-    ...readPlace(env),
+    ...databaseAccess(settings),
     host,
     port: settings.PORT ?? 3000,
-    ...stated({ upstream: upstreamOf(settings), hstsMaxAge: settings.HSTS_MAX_AGE }),
+    ...omitUndefined({ upstream: upstreamOf(settings), hstsMaxAge: settings.HSTS_MAX_AGE }),
     ...webhookRules(settings, host, env.NODE_ENV === 'production'),
   };
 }

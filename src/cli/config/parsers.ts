@@ -1,103 +1,93 @@
 import { readFileSync } from 'node:fs';
 import { BlockList, isIP } from 'node:net';
+// zod says once what a text must be: the parser, its type and its errors come from it. It is maintained, typed throughout,
+// has no dependency, and is bundled, so no host installs it.
+import * as z from 'zod';
 import { parseDuration } from './duration.ts';
 
-/** Turns the text of a variable into its value, and says in words what it takes. */
-export interface Reader<T> {
-  /** Completes the sentence "must be …". */
-  readonly allowed: string;
-  /** `undefined` when the text is not that. */
-  read(text: string): T | undefined;
+/** Turns the text of a variable into its value. */
+export type Parser<T = unknown> = z.ZodType<T, string>;
+
+const words = z.registry<{ readonly allowed: string }>();
+
+/** @param allowed completes the sentence "must be …" */
+function named<P extends Parser>(allowed: string, parser: P): P {
+  words.add(parser, { allowed });
+  return parser;
 }
 
-export function wholeNumber(min: number, max: number): Reader<number> {
-  return {
-    allowed: `a whole number from ${min} to ${max}`,
-    read(text) {
-      const value = Number(text);
-      return /^\d+$/.test(text) && value >= min && value <= max ? value : undefined;
-    },
-  };
+/** What a parser takes, in words that complete the sentence "must be …". */
+export function allowedBy(parser: Parser): string {
+  return words.get(parser)?.allowed ?? '';
+}
+
+export function wholeNumber(min: number, max: number) {
+  const digits = z.string().regex(/^\d+$/);
+  return named(`a whole number from ${min} to ${max}`, digits.transform(Number).pipe(z.number().min(min).max(max)));
 }
 
 /** Credits, to a millionth. */
-export function amount(max: number): Reader<number> {
-  return {
-    allowed: `an amount from 0 to ${max}, such as 2.5`,
-    read(text) {
-      const value = Number(text);
-      return /^\d+(\.\d{1,6})?$/.test(text) && value <= max ? value : undefined;
-    },
-  };
+export function amount(max: number) {
+  const decimals = z.string().regex(/^\d+(\.\d{1,6})?$/);
+  return named(`an amount from 0 to ${max}, such as 2.5`, decimals.transform(Number).pipe(z.number().max(max)));
 }
 
-export function oneOf<T extends string>(...values: readonly T[]): Reader<T> {
-  return { allowed: `one of ${values.join(', ')}`, read: (text) => values.find((value) => value === text) };
+export function oneOf<const T extends readonly string[]>(...values: T) {
+  return named(`one of ${values.join(', ')}`, z.string().pipe(z.enum(values)));
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text.trimStart().startsWith('{') ? text : readFileSync(text, 'utf8'));
+  } catch {
+    return undefined;
+  }
 }
 
 /** JSON as it stands in the variable, or in the file that is named there. */
-export const jsonObject: Reader<object> = {
-  allowed: 'a JSON object, or the path of a file with one',
-  read(text) {
-    try {
-      const value: unknown = JSON.parse(text.trimStart().startsWith('{') ? text : readFileSync(text, 'utf8'));
-      return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
-    } catch {
-      return undefined;
-    }
-  },
-};
+export const jsonObject = named(
+  'a JSON object, or the path of a file with one',
+  z.string().transform(readJson).pipe(z.record(z.string(), z.unknown())),
+);
 
-export const yesOrNo: Reader<boolean> = {
-  allowed: 'true or false',
-  read(text) {
-    if (/^(true|1|yes|on)$/i.test(text)) return true;
-    return /^(false|0|no|off)$/i.test(text) ? false : undefined;
-  },
-};
+export const yesOrNo = named(
+  'true or false',
+  z.stringbool({ truthy: ['true', '1', 'yes', 'on'], falsy: ['false', '0', 'no', 'off'] }),
+);
 
-export function textOf(form: RegExp, allowed: string): Reader<string> {
-  return { allowed, read: (text) => (form.test(text) ? text : undefined) };
+export function textOf(pattern: RegExp, allowed: string) {
+  return named(allowed, z.string().regex(pattern));
 }
 
-export function duration(min: number, max: number, allowed: string): Reader<number> {
-  return {
-    allowed,
-    read(text) {
-      const ms = parseDuration(text);
-      return ms !== undefined && ms >= min && ms <= max ? ms : undefined;
-    },
-  };
+/** @param min milliseconds, as `max` */
+export function duration(min: number, max: number, allowed: string) {
+  return named(allowed, z.string().transform(parseDuration).pipe(z.number().min(min).max(max)));
 }
 
 /** Several values with commas between them; every one must be good, and `none` is the empty list. */
-export function listOf<T>(one: Reader<T>, most: number, allowed: string): Reader<readonly T[]> {
-  return {
-    allowed,
-    read(text) {
-      if (text === 'none') return [];
-      const values = text.split(',').map((part) => one.read(part.trim()));
-      return values.length <= most && values.every((value) => value !== undefined) ? values : undefined;
-    },
-  };
+export function listOf<T>(item: Parser<T>, maxItems: number, allowed: string) {
+  const split = (text: string) => (text === 'none' ? [] : text.split(',').map((part) => part.trim()));
+  return named(allowed, z.string().transform(split).pipe(z.array(item).max(maxItems)));
 }
 
-export const httpUrl: Reader<string> = {
-  allowed: 'an http or https URL, /v1 included, such as https://api.openai.com/v1',
-  read: (text) => (/^https?:\/\//i.test(text) && URL.canParse(text) ? text : undefined),
-};
+export const httpUrl = named(
+  'an http or https URL, /v1 included, such as https://api.openai.com/v1',
+  z
+    .string()
+    .regex(/^https?:\/\//i)
+    .refine((text) => URL.canParse(text)),
+);
 
-export const network: Reader<string> = {
-  allowed: 'a network such as 10.0.0.0/8',
-  read(text) {
-    const [address = '', bits = ''] = text.split('/');
-    const version = isIP(address);
-    if (version === 0 || !/^\d{1,3}$/.test(bits) || text.split('/').length !== 2) return undefined;
-    try {
-      new BlockList().addSubnet(address, Number(bits), version === 4 ? 'ipv4' : 'ipv6');
-      return text;
-    } catch {
-      return undefined;
-    }
-  },
-};
+function isNetwork(text: string): boolean {
+  const [address = '', bits = '', ...others] = text.split('/');
+  const version = isIP(address);
+  if (version === 0 || !/^\d{1,3}$/.test(bits) || others.length > 0) return false;
+  try {
+    new BlockList().addSubnet(address, Number(bits), version === 4 ? 'ipv4' : 'ipv6');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export const network = named('a network such as 10.0.0.0/8', z.string().refine(isNetwork));

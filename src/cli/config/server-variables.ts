@@ -1,5 +1,4 @@
 import { duration, httpUrl, listOf, textOf, wholeNumber, yesOrNo } from './parsers.ts';
-import { variable } from './variable.ts';
 
 const hour = 60 * 60_000;
 
@@ -7,112 +6,112 @@ const secretKey = textOf(/^[A-Za-z0-9_-]{1,32}:[A-Za-z0-9+/_-]{43}=?$/, '<id>:<3
 
 /** Where the gateway listens, keeps its data and relays to. */
 export const serverVariables = {
-  PORT: variable({
+  PORT: {
     meaning: 'Port to listen on; 0 takes a free one',
-    reader: wholeNumber(0, 65_535),
+    type: wholeNumber(0, 65_535),
     default: '3000',
     example: '8080',
-  }),
-  HOST: variable({
+  },
+  HOST: {
     meaning: 'Address to listen on; loopback by default, 0.0.0.0 for every interface',
-    reader: textOf(/^[A-Za-z0-9.:_-]+$/, 'a host name or an address'),
+    type: textOf(/^[A-Za-z0-9.:_-]+$/, 'a host name or an address'),
     default: '127.0.0.1',
     example: '0.0.0.0',
-  }),
-  DRAIN_TIMEOUT: variable({
+  },
+  DRAIN_TIMEOUT: {
     meaning: 'Time that calls under way may still take at the end, before their streams are ended with an error',
-    reader: duration(0, hour, 'a duration from 0s to 1h'),
+    type: duration(0, hour, 'a duration from 0s to 1h'),
     default: '30s',
     example: '2m',
-  }),
-  HSTS_MAX_AGE: variable({
+  },
+  HSTS_MAX_AGE: {
     meaning: 'How long browsers use this host by TLS alone (Strict-Transport-Security); set it where TLS is in front',
-    reader: duration(0, 2 * 365 * 24 * hour, 'a duration from 0s to 730d'),
+    type: duration(0, 2 * 365 * 24 * hour, 'a duration from 0s to 730d'),
     default: 'the header is not sent',
     example: '365d',
-  }),
-  DATA_DIR: variable({
+  },
+  DATA_DIR: {
     meaning: 'Folder for the embedded database and the secret key',
-    reader: textOf(/^[^\0]+$/, 'a path'),
+    type: textOf(/^[^\0]+$/, 'a path'),
     default: '.data',
     example: '/var/lib/gateway',
-  }),
-  MONGODB_URI: variable({
+  },
+  MONGODB_URI: {
     meaning: 'A MongoDB replica set to use in place of the embedded one',
-    reader: textOf(/^mongodb(\+srv)?:\/\/\S+$/, 'a mongodb:// or mongodb+srv:// URI'),
+    type: textOf(/^mongodb(\+srv)?:\/\/\S+$/, 'a mongodb:// or mongodb+srv:// URI'),
     default: 'the embedded database',
     example: 'mongodb://db1,db2,db3/gateway?replicaSet=rs0',
     secret: true,
-  }),
-  SECRET_KEYS: variable({
+  },
+  SECRET_KEYS: {
     meaning:
       'Keys that seal webhook secrets, separated by commas; the first seals, all open. Required with MONGODB_URI',
-    reader: listOf(secretKey, 100, '<id>:<32 bytes in base64>, several separated by commas'),
+    type: listOf(secretKey, 100, '<id>:<32 bytes in base64>, several separated by commas'),
     default: 'a key made once in DATA_DIR/secret.key',
     example: 'k1:<openssl rand -base64 32>',
     secret: true,
-  }),
-  COLLECTION_PREFIX: variable({
+  },
+  COLLECTION_PREFIX: {
     meaning: 'Put before the name of every collection',
-    reader: textOf(/^[A-Za-z][A-Za-z0-9_-]{0,40}$/, 'a letter, then at most 40 letters, digits, _ and -'),
+    type: textOf(/^[A-Za-z][A-Za-z0-9_-]{0,40}$/, 'a letter, then at most 40 letters, digits, _ and -'),
     default: 'gateway_',
     example: 'llm_',
-  }),
-  KEY_GRACE_PERIOD: variable({
+  },
+  KEY_GRACE_PERIOD: {
     meaning: 'How long a key that was checked may still make model calls while MongoDB does not answer',
-    reader: duration(0, 86_400_000, 'a duration from 0ms to 1d'),
+    type: duration(0, 86_400_000, 'a duration from 0ms to 1d'),
     default: '5m',
     example: '1h',
-  }),
-  USAGE_BACKLOG: variable({
+  },
+  USAGE_BACKLOG: {
     meaning: 'Usage records kept in memory until MongoDB takes them; beyond, the oldest are lost',
-    reader: wholeNumber(1, 10_000_000),
+    type: wholeNumber(1, 10_000_000),
     default: '100000',
     example: '20000',
-  }),
-  BODY_MEMORY: variable({
+  },
+  BODY_MEMORY: {
     meaning:
       'Bytes of request bodies held at once, from their first byte until an upstream answers; beyond, 429 or 503',
-    reader: wholeNumber(64 * 1024 ** 2, 1024 ** 4),
+    type: wholeNumber(64 * 1024 ** 2, 1024 ** 4),
     default: '268435456 (256 MiB)',
     example: '1073741824',
-  }),
-  UPSTREAM_BASE_URL: variable({
+  },
+  UPSTREAM_BASE_URL: {
     meaning: 'Where model calls are relayed to, an OpenAI-compatible API',
-    reader: httpUrl,
+    type: httpUrl,
     default: 'a demo upstream with the model demo-echo',
     example: 'https://api.openai.com/v1',
-  }),
-  UPSTREAM_API_KEY: variable({
+  },
+  UPSTREAM_API_KEY: {
     meaning: 'Sent to the upstream as its bearer token',
-    reader: textOf(/^[\x21-\x7e]+$/, 'printable ASCII without spaces'),
+    type: textOf(/^[\x21-\x7e]+$/, 'printable ASCII without spaces'),
     default: 'none',
     example: 'sk-…',
     secret: true,
-  }),
-  UPSTREAM_NAME: variable({
+  },
+  UPSTREAM_NAME: {
     meaning: 'What the upstream is called in logs and usage records',
-    reader: textOf(/^[\w.-]{1,64}$/, '1 to 64 letters, digits, ., _ and -'),
+    type: textOf(/^[\w.-]{1,64}$/, '1 to 64 letters, digits, ., _ and -'),
     default: 'upstream',
     example: 'openai',
-  }),
-  UPSTREAM_MASK_ERRORS: variable({
+  },
+  UPSTREAM_MASK_ERRORS: {
     meaning: 'Whether clients get a plain error in place of what the upstream says with 429 and 5xx; the log gets that',
-    reader: yesOrNo,
+    type: yesOrNo,
     default: 'false',
     example: 'true',
-  }),
-  UPSTREAM_MAX_CONCURRENCY: variable({
+  },
+  UPSTREAM_MAX_CONCURRENCY: {
     meaning: 'Calls under way to the upstream at once; one account gets two thirds of what the others leave',
-    reader: wholeNumber(1, 1_000_000),
+    type: wholeNumber(1, 1_000_000),
     default: '2000',
     example: '500',
-  }),
-  ABORT_ON_DISCONNECT: variable({
+  },
+  ABORT_ON_DISCONNECT: {
     meaning:
       "Whether the upstream's call is aborted when the client leaves; false lets it run to its end, for its exact usage",
-    reader: yesOrNo,
+    type: yesOrNo,
     default: 'true',
     example: 'false',
-  }),
+  },
 };

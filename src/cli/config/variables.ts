@@ -1,18 +1,56 @@
+import * as z from 'zod';
 import { accountVariables } from './account-variables.ts';
+import { allowedBy, type Parser } from './parsers.ts';
 import { serverVariables } from './server-variables.ts';
-import type { Variable } from './variable.ts';
 import { webhookVariables } from './webhook-variables.ts';
 
-/** Every environment variable the stand-alone gateway reads, in the order they are shown. */
-export const variables = {
-  ...serverVariables,
-  ...webhookVariables,
-  ...accountVariables,
-} satisfies Readonly<Record<string, Variable<unknown>>>;
+/** One environment variable. Its errors, `--help` and docs/configuration.md come from this. */
+interface Variable {
+  /** A sentence without its full stop. */
+  readonly meaning: string;
+  readonly type: Parser;
+  /** In words. */
+  readonly default: string;
+  readonly example: string;
+  /** Whether errors must not repeat the value. */
+  readonly secret?: boolean;
+}
 
-export type VariableName = keyof typeof variables;
+const table = { ...serverVariables, ...webhookVariables, ...accountVariables };
 
-/** What the variables that are set say. */
-export type Settings = {
-  readonly [Name in VariableName]?: (typeof variables)[Name] extends Variable<infer T> ? T : never;
-};
+export type VariableName = keyof typeof table;
+
+/** Every environment variable that the stand-alone gateway reads, in the order they are shown. */
+export const variables: Readonly<Record<VariableName, Variable>> = table;
+
+type Types = { readonly [Name in VariableName]: z.ZodOptional<(typeof table)[Name]['type']> };
+
+/** What the variables say that are set. */
+export const environmentSchema = z.object(
+  Object.fromEntries(Object.entries(variables).map(([name, { type }]) => [name, type.optional()])) as Types,
+);
+
+/** The values of the variables that are set. */
+export type Settings = z.output<typeof environmentSchema>;
+
+/** The variables as `--help` shows them. */
+export function variablesForHelp(): string {
+  const lines = Object.entries(variables).map(([name, { meaning, type, default: byDefault, example }]) =>
+    [
+      `  ${name}`,
+      `${meaning}.`,
+      `Takes ${allowedBy(type)}.`,
+      `Default: ${byDefault}. Example: ${name}=${example}`,
+    ].join('\n      '),
+  );
+  return ['Environment variables:', ...lines].join('\n');
+}
+
+/** The variables as docs/configuration.md shows them: a Markdown table. */
+export function variablesAsMarkdown(): string {
+  const rows = Object.entries(variables).map(
+    ([name, { meaning, type, default: byDefault, example }]) =>
+      `| \`${name}\` | ${meaning}. Takes ${allowedBy(type)}. | ${byDefault} | \`${example}\` |`,
+  );
+  return ['| variable | meaning | default | example |', '|---|---|---|---|', ...rows].join('\n');
+}

@@ -1,104 +1,103 @@
 import { duration, jsonObject, listOf, network, wholeNumber, yesOrNo } from './parsers.ts';
-import { variable } from './variable.ts';
 
 const year = 365 * 24 * 60 * 60_000;
 
 /** Which webhooks there may be, and how they are delivered to. */
 export const webhookVariables = {
-  ALLOW_HTTP: variable({
+  ALLOW_HTTP: {
     meaning: 'Whether webhooks may be plain http',
-    reader: yesOrNo,
+    type: yesOrNo,
     default: 'true while HOST is loopback and NODE_ENV is not production, else false',
     example: 'false',
-  }),
-  ALLOW_PRIVATE_NETWORKS: variable({
+  },
+  ALLOW_PRIVATE_NETWORKS: {
     meaning: 'Networks that webhooks may reach although they are not public',
-    reader: listOf(network, 1_000, 'networks such as 10.0.0.0/8,fd00::/8, or none'),
+    type: listOf(network, 1_000, 'networks such as 10.0.0.0/8,fd00::/8, or none'),
     default: '127.0.0.0/8,::1/128 while HOST is loopback and NODE_ENV is not production, else none',
     example: '10.0.0.0/8,192.168.0.0/16',
-  }),
-  RETRY_DELAYS: variable({
+  },
+  RETRY_DELAYS: {
     meaning: 'Waits before attempts 2 to 6 of a delivery, each from the end of the attempt before',
-    reader: listOf(duration(0, year, ''), 5, 'at most five durations such as 300ms,1m,2h, or none'),
+    type: listOf(duration(0, year, ''), 5, 'at most five durations such as 300ms,1m,2h, or none'),
     default: '1m,5m,30m,2h,8h',
     example: '2s,4s,8s',
-  }),
-  ATTEMPT_TIMEOUT: variable({
+  },
+  ATTEMPT_TIMEOUT: {
     meaning: 'Time one delivery attempt may take in all',
-    reader: duration(1, 30_000, 'a duration from 1ms to 30s'),
+    type: duration(1, 30_000, 'a duration from 1ms to 30s'),
     default: '30s',
     example: '10s',
-  }),
-  CONCURRENCY: variable({
+  },
+  CONCURRENCY: {
     meaning: 'Delivery attempts in flight at once',
-    reader: wholeNumber(1, 10_000),
+    type: wholeNumber(1, 10_000),
     default: '200',
     example: '400',
-  }),
-  CONCURRENCY_PER_ACCOUNT: variable({
+  },
+  CONCURRENCY_PER_ACCOUNT: {
     meaning: 'Of those, attempts in flight at once of one account whose receivers are slow',
-    reader: wholeNumber(1, 10_000),
+    type: wholeNumber(1, 10_000),
     default: 'a quarter of CONCURRENCY',
     example: '100',
-  }),
-  CONCURRENCY_PER_WEBHOOK: variable({
+  },
+  CONCURRENCY_PER_WEBHOOK: {
     meaning: 'Of those, attempts in flight at once to one webhook',
-    reader: wholeNumber(1, 10_000),
+    type: wholeNumber(1, 10_000),
     default: '10',
     example: '20',
-  }),
-  CHANGE_STREAMS: variable({
+  },
+  CHANGE_STREAMS: {
     meaning: 'Whether a change stream tells workers at once of what other processes publish',
-    reader: yesOrNo,
+    type: yesOrNo,
     default: 'false',
     example: 'true',
-  }),
-  RECOVER_RATE: variable({
+  },
+  RECOVER_RATE: {
     meaning: 'Deliveries that a recovery of one webhook sends again in a second',
-    reader: wholeNumber(1, 10_000),
+    type: wholeNumber(1, 10_000),
     default: '50',
     example: '10',
-  }),
-  DISABLE_AFTER_DAYS: variable({
+  },
+  DISABLE_AFTER_DAYS: {
     meaning: 'Days of nothing but failures after which a webhook is disabled',
-    reader: wholeNumber(1, 365),
+    type: wholeNumber(1, 365),
     default: 'never',
     example: '5',
-  }),
-  DISABLE_ON_GONE: variable({
+  },
+  DISABLE_ON_GONE: {
     meaning: 'Whether a webhook that answers 410 Gone is disabled',
-    reader: yesOrNo,
+    type: yesOrNo,
     default: 'false',
     example: 'true',
-  }),
-  MAX_WEBHOOKS: variable({
+  },
+  MAX_WEBHOOKS: {
     meaning: 'Webhooks one account may have',
-    reader: wholeNumber(1, 100_000),
+    type: wholeNumber(1, 100_000),
     default: '50',
     example: '10',
-  }),
-  MANAGEMENT_RATE_LIMIT: variable({
+  },
+  MANAGEMENT_RATE_LIMIT: {
     meaning: 'Changes of webhooks one account may make in a minute',
-    reader: wholeNumber(1, 1_000_000),
+    type: wholeNumber(1, 1_000_000),
     default: '300',
     example: '60',
-  }),
-  READ_RATE_LIMIT: variable({
+  },
+  READ_RATE_LIMIT: {
     meaning: 'Requests that read (GET) one account may make in a minute',
-    reader: wholeNumber(1, 1_000_000),
+    type: wholeNumber(1, 1_000_000),
     default: '6000',
     example: '600',
-  }),
-  EVENT_TYPES: variable({
+  },
+  EVENT_TYPES: {
     meaning: 'Event types of your own by name, each with the JSON schema of its data and an example',
-    reader: jsonObject,
+    type: jsonObject,
     default: 'none',
     example: 'event-types.json',
-  }),
-  RETENTION_DAYS: variable({
+  },
+  RETENTION_DAYS: {
     meaning: 'Days that events and ended deliveries are kept',
-    reader: wholeNumber(1, 3_650),
+    type: wholeNumber(1, 3_650),
     default: '30',
     example: '90',
-  }),
+  },
 };

@@ -2,11 +2,9 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GatewayError } from '../../errors.ts';
 import { createModelGateway, type ModelGateway } from '../../index.ts';
-import type { Configuration } from '../config/config.ts';
+import type { Configuration, DatabaseAccess } from '../config/config.ts';
 import { loadSecretKeys, newSecretKey } from '../config/secret-key.ts';
 import { runningRecord } from '../mongo/record.ts';
-
-type Place = Pick<Configuration, 'dataDir' | 'mongodbUri' | 'secretKeys' | 'options'>;
 
 function settingsPath(dataDir: string): string {
   return join(dataDir, 'settings.json');
@@ -23,7 +21,11 @@ async function readSettings(dataDir: string): Promise<Configuration['options']> 
   return JSON.parse(text) as Configuration['options'];
 }
 
-async function locate({ dataDir, mongodbUri, options }: Place): Promise<{ uri: string; options: Place['options'] }> {
+async function locate({
+  dataDir,
+  mongodbUri,
+  options,
+}: DatabaseAccess): Promise<{ uri: string; options: Configuration['options'] }> {
   if (mongodbUri) return { uri: mongodbUri, options };
   const running = await runningRecord(dataDir);
   if (!running) {
@@ -33,8 +35,8 @@ async function locate({ dataDir, mongodbUri, options }: Place): Promise<{ uri: s
   return { uri: running.uri, options: { ...(await readSettings(dataDir)), ...options } };
 }
 
-/** Without SECRET_KEYS a key to throw away will do beside a MongoDB of the host, as long as it has no webhooks. */
-async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: Place): Promise<readonly string[]> {
+/** Without SECRET_KEYS a throw-away key is enough beside a MongoDB of your own that has no webhooks. */
+async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: DatabaseAccess): Promise<readonly string[]> {
   if (secretKeys) return secretKeys;
   return mongodbUri ? [newSecretKey()] : loadSecretKeys(dataDir);
 }
@@ -43,9 +45,9 @@ async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: Place): Promi
  * Does something with the database of a gateway that runs elsewhere, and lets go of it.
  * @throws GatewayError `invalid_options` when there is no such gateway, and whatever `use` throws
  */
-export async function besideGateway<T>(place: Place, use: (gateway: ModelGateway) => Promise<T>): Promise<T> {
-  const { uri, options } = await locate(place);
-  const gateway = await createModelGateway({ mongo: uri, secretKeys: await findSecretKeys(place), ...options });
+export async function besideGateway<T>(access: DatabaseAccess, use: (gateway: ModelGateway) => Promise<T>): Promise<T> {
+  const { uri, options } = await locate(access);
+  const gateway = await createModelGateway({ mongo: uri, secretKeys: await findSecretKeys(access), ...options });
   try {
     return await use(gateway);
   } finally {

@@ -2,8 +2,8 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { type Configuration, type Environment, readConfiguration } from '../../../src/cli/config/config.ts';
 import { parseDuration } from '../../../src/cli/config/duration.ts';
-import { variablesForHelp, variablesForReadme } from '../../../src/cli/config/variable-docs.ts';
-import { variables } from '../../../src/cli/config/variables.ts';
+import { allowedBy } from '../../../src/cli/config/parsers.ts';
+import { variables, variablesAsMarkdown, variablesForHelp } from '../../../src/cli/config/variables.ts';
 import { GatewayError } from '../../../src/errors.ts';
 import { defaultRetryDelays } from '../../../src/options/options.ts';
 import { documentText } from '../../support/documentation.ts';
@@ -236,13 +236,13 @@ describe('the configuration from the environment', () => {
   });
 
   it('documents every variable in --help', () => {
-    for (const [name, { meaning, reader }] of Object.entries(variables)) {
-      expect(variablesForHelp()).to.include(`${name}\n      ${meaning}.\n      Takes ${reader.allowed}.\n`);
+    for (const [name, { meaning, type }] of Object.entries(variables)) {
+      expect(variablesForHelp()).to.include(`${name}\n      ${meaning}.\n      Takes ${allowedBy(type)}.\n`);
     }
   });
 
   it('documents every variable in docs/configuration.md, by the same table', () => {
-    expect(documentText('docs/configuration.md')).to.include(variablesForReadme());
+    expect(documentText('docs/configuration.md')).to.include(variablesAsMarkdown());
   });
 
   it('documents the default delays as they are', () => {
