@@ -1,9 +1,17 @@
 import { CommanderError } from 'commander';
-import { explainError } from './explain-error.ts';
+import { GatewayError } from '../errors.ts';
 import { createProgram } from './program.ts';
 import { CommandFailure } from './terminal/command-failure.ts';
 import { printableLines } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
+
+/** An error for somebody at a terminal: what is wrong and what to do. A stack only where it is our mistake. */
+function explainError(error: unknown): string {
+  if (error instanceof GatewayError && error.status < 500) return `${error.code}: ${error.message}`;
+  if (error instanceof GatewayError) return error.message;
+  const expected = error instanceof Error && !(error instanceof TypeError || error instanceof RangeError);
+  return expected ? error.message : String((error as Error)?.stack ?? error);
+}
 
 /**
  * Runs a command to its end.

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { checkKeys, refuse } from './checks.ts';
 
 /** What a model costs, in credits. Tokens are priced by the million. */
 export interface ModelPrice {
@@ -36,19 +36,11 @@ export interface CreditOptions {
 
 const known = ['prices', 'initialBalance', 'lowThreshold', 'slice', 'expectedOutputTokens', 'agreeInterval'];
 const knownPrices = ['input', 'cachedInput', 'output', 'image'];
-/** Beyond it a number would no longer be exact in micro-credits. */
-const most = 1_000_000_000;
+/** A larger number of credits is not exact in micro-credits. */
+const maxCredits = 1_000_000_000;
 
-function refuse(param: string, message: string): never {
-  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
-}
-
-function checkKeys(param: string, given: unknown, allowed?: readonly string[]): asserts given is object {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) refuse(param, 'must be an object');
-  for (const key of Object.keys(given)) {
-    if (allowed?.includes(key) === false)
-      refuse(`${param}.${key}`, `is not an option; there are ${allowed.join(', ')}`);
-  }
+function checkObject(param: string, value: unknown): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) refuse(param, 'must be an object');
 }
 
 function checkNumber(param: string, value: unknown, min: number, max: number): void {
@@ -63,18 +55,20 @@ function checkNumber(param: string, value: unknown, min: number, max: number): v
  * @throws GatewayError `invalid_options`, naming the option
  */
 export function checkCreditOptions(credits: CreditOptions): void {
+  checkObject('credits', credits);
   checkKeys('credits', credits, known);
-  checkKeys('credits.prices', credits.prices);
+  checkObject('credits.prices', credits.prices);
   if (!Object.hasOwn(credits.prices, '*'))
     refuse('credits.prices', "must have '*', the price of models not named there");
   for (const [model, price] of Object.entries(credits.prices)) {
     const param = `credits.prices['${model}']`;
+    checkObject(param, price);
     checkKeys(param, price, knownPrices);
-    for (const [name, value] of Object.entries(price)) checkNumber(`${param}.${name}`, value, 0, most);
+    for (const [name, value] of Object.entries(price)) checkNumber(`${param}.${name}`, value, 0, maxCredits);
   }
-  checkNumber('credits.initialBalance', credits.initialBalance, 0, most);
-  checkNumber('credits.lowThreshold', credits.lowThreshold, 0, most);
-  checkNumber('credits.slice', credits.slice, 0.000_001, most);
-  checkNumber('credits.expectedOutputTokens', credits.expectedOutputTokens, 0, most);
+  checkNumber('credits.initialBalance', credits.initialBalance, 0, maxCredits);
+  checkNumber('credits.lowThreshold', credits.lowThreshold, 0, maxCredits);
+  checkNumber('credits.slice', credits.slice, 0.000_001, maxCredits);
+  checkNumber('credits.expectedOutputTokens', credits.expectedOutputTokens, 0, maxCredits);
   checkNumber('credits.agreeInterval', credits.agreeInterval, 10, 10_000);
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { GatewayError } from '../errors.ts';
 import type { Principal } from '../http/operation.ts';
+import { checkKeys, refuse } from './checks.ts';
 
 /** The page where customers see their webhooks, and who may open it. */
 export interface DashboardOptions {
@@ -16,10 +16,6 @@ export interface DashboardOptions {
   readonly authenticate?: (req: IncomingMessage) => Principal | null | Promise<Principal | null>;
 }
 
-function refuse(param: string, message: string): never {
-  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
-}
-
 const known = ['path', 'authenticate'];
 
 /**
@@ -29,9 +25,7 @@ const known = ['path', 'authenticate'];
 export function checkDashboardOptions(dashboard: DashboardOptions): void {
   if (typeof dashboard !== 'object' || dashboard === null)
     refuse('dashboard', "must be an object: { path: '/dashboard' }");
-  for (const name of Object.keys(dashboard)) {
-    if (!known.includes(name)) refuse(`dashboard.${name}`, `is not an option; there are ${known.join(', ')}`);
-  }
+  checkKeys('dashboard', dashboard, known);
   const { path, authenticate } = dashboard;
   if (typeof path !== 'string' || !/^(\/[\w.~-]+)+$/.test(path) || /^\/v1(\/|$)|\/\.{1,2}(\/|$)/.test(path)) {
     refuse('dashboard.path', `must be a path such as '/dashboard', outside /v1, without a slash at its end`);

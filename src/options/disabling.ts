@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { refuse } from './checks.ts';
 
 /** A webhook that is about to be disabled. */
 export interface DisabledWebhook {
@@ -30,9 +30,6 @@ export interface DisableOptions {
  * @throws GatewayError `invalid_options`, naming the option
  */
 export function checkDisableOptions({ disableAfterDays, disableOnGone }: DisableOptions): void {
-  const refuse = (param: string, message: string): never => {
-    throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
-  };
   if (typeof disableOnGone !== 'boolean') refuse('disableOnGone', 'must be true or false');
   if (disableAfterDays === undefined) return;
   if (typeof disableAfterDays !== 'number' || !(disableAfterDays >= 1 && disableAfterDays <= 365)) {

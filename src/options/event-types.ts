@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { checkKeys, refuse } from './checks.ts';
 
 /** An event type of the host's own. */
 export interface EventTypeOptions {
@@ -14,10 +14,6 @@ const known = ['schema', 'example', 'description'];
 /** Words separated by dots, as the gateway's own types are. */
 const typeName = /^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$/;
 const typeNameLimit = 100;
-
-function refuse(param: string, message: string): never {
-  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
-}
 
 function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -35,9 +31,7 @@ export function checkEventTypes(types: Readonly<Record<string, EventTypeOptions>
       refuse(param, `must be called by lower-case words separated by dots, ${typeNameLimit} characters at most`);
     }
     if (!isObject(options)) refuse(param, 'must be an object with schema and example');
-    for (const name of Object.keys(options)) {
-      if (!known.includes(name)) refuse(`${param}.${name}`, `is not an option; there are ${known.join(', ')}`);
-    }
+    checkKeys(param, options, known);
     const { schema, example, description = '' } = options;
     if (!isObject(schema) || schema.type !== 'object')
       refuse(`${param}.schema`, "must be a JSON schema with type: 'object'");

@@ -1,5 +1,5 @@
-import { GatewayError } from '../errors.ts';
 import type { Principal } from '../http/operation.ts';
+import { checkKeys, refuse } from './checks.ts';
 
 /** What may be asked for in a minute of the clock; what is left out is not limited. */
 export interface RateLimits {
@@ -31,16 +31,6 @@ export interface LimitOptions {
 
 const known = ['perKey', 'perUser', 'shared', 'syncInterval', 'eventWindow'];
 const knownLimits = ['requestsPerMinute', 'tokensPerMinute'];
-
-function refuse(param: string, message: string): never {
-  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
-}
-
-function checkKeys(param: string, given: object, allowed: readonly string[]): void {
-  for (const key of Object.keys(given)) {
-    if (!allowed.includes(key)) refuse(`${param}.${key}`, `is not an option; there are ${allowed.join(', ')}`);
-  }
-}
 
 function checkWhole(param: string, value: unknown, min: number, max: number): void {
   if (value === undefined) return;

@@ -3,13 +3,12 @@ import type { Connection } from 'mongoose';
 import type { Principal } from '../http/operation.ts';
 import { consoleLogger, faultTolerant, type Logger } from '../logger.ts';
 import { type BodyOptions, bodyDefaults, checkBodyOptions } from './bodies.ts';
-import { checkIntegers, refuseOption } from './checks.ts';
+import { checkIntegers, refuse } from './checks.ts';
 import { type CreditOptions, checkCreditOptions } from './credits.ts';
 import { checkDashboardOptions, type DashboardOptions } from './dashboard.ts';
 import { checkDatabaseOptions, type DatabaseOptions, databaseDefaults } from './database.ts';
 import { checkDeliveryOptions, type DeliveryOptions, deliveryDefaults } from './deliveries.ts';
 import { checkDisableOptions, type DisableOptions } from './disabling.ts';
-import type { DrainOptions } from './draining.ts';
 import { checkEventTypes, type EventTypeOptions } from './event-types.ts';
 import { checkLimitOptions, type LimitOptions } from './limits.ts';
 import type { ModelHooks } from './model-hooks.ts';
@@ -35,13 +34,7 @@ export { checkQuota, type Quota, type QuotaOptions } from './quotas.ts';
 export type { UpstreamOptions, UpstreamTimeouts } from './upstreams.ts';
 
 /** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
-export interface ModelGatewayOptions
-  extends ModelHooks,
-    BodyOptions,
-    DatabaseOptions,
-    DeliveryOptions,
-    DisableOptions,
-    DrainOptions {
+export interface ModelGatewayOptions extends ModelHooks, BodyOptions, DatabaseOptions, DeliveryOptions, DisableOptions {
   /** The host's own mongoose connection, or a MongoDB URI. Only what the gateway opened is closed by it. */
   readonly mongo: Connection | string;
   /**
@@ -103,6 +96,12 @@ export interface ModelGatewayOptions
   readonly quotas?: QuotaOptions;
   /** A page for customers: their webhooks, what was delivered and what was not. @default off */
   readonly dashboard?: DashboardOptions;
+  /**
+   * What calls under way may still take when the gateway closes, in milliseconds. It takes no new ones then (503
+   * `shutting_down`). Streams that are not done by the end of it get an error event and no `[DONE]`. At most 3_600_000.
+   * @default 30_000
+   */
+  readonly drainTimeout?: number;
   /** @default warnings and errors to the console */
   readonly logger?: Logger;
 }
@@ -156,21 +155,21 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   const allDefaults = { ...defaults, ...bodyDefaults(given), ...deliveryDefaults(given) };
   const known = new Set(['mongo', 'secretKeys', ...Object.keys(allDefaults), ...functionOptions, ...partOptions]);
   for (const name of Object.keys(given)) {
-    if (!known.has(name)) refuseOption(name, `is not an option; there are ${[...known].sort().join(', ')}`);
+    if (!known.has(name)) refuse(name, `is not an option; there are ${[...known].sort().join(', ')}`);
   }
-  const stated = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const defined = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const { mongo, secretKeys } = given;
-  const options: ResolvedOptions = { ...allDefaults, ...stated, mongo, secretKeys };
+  const options: ResolvedOptions = { ...allDefaults, ...defined, mongo, secretKeys };
 
-  if (!options.mongo) refuseOption('mongo', 'is required: a mongoose connection or a MongoDB URI');
+  if (!options.mongo) refuse('mongo', 'is required: a mongoose connection or a MongoDB URI');
   if (!Array.isArray(options.secretKeys) || options.secretKeys.length === 0) {
-    refuseOption(
+    refuse(
       'secretKeys',
       "is required: at least one '<id>:<32 bytes in base64>', for instance from `openssl rand -base64 32`",
     );
   }
   if (!/^[A-Za-z][A-Za-z0-9_-]{0,40}$/.test(options.collectionPrefix)) {
-    refuseOption(
+    refuse(
       'collectionPrefix',
       'must start with a letter and have only letters, digits, _ and -, 41 characters at most',
     );
@@ -181,10 +180,10 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   if (options.dashboard !== undefined) checkDashboardOptions(options.dashboard);
   if (options.quotas !== undefined) checkQuotaOptions(options.quotas, options.credits !== undefined);
   checkEventTypes(options.eventTypes);
-  if (typeof options.usage !== 'boolean') refuseOption('usage', 'must be true or false');
-  if (typeof options.abortOnDisconnect !== 'boolean') refuseOption('abortOnDisconnect', 'must be true or false');
+  if (typeof options.usage !== 'boolean') refuse('usage', 'must be true or false');
+  if (typeof options.abortOnDisconnect !== 'boolean') refuse('abortOnDisconnect', 'must be true or false');
   for (const name of ['quotas', 'credits'] as const) {
-    if (options[name] !== undefined && !options.usage) refuseOption('usage', `must be true for the option ${name}`);
+    if (options[name] !== undefined && !options.usage) refuse('usage', `must be true for the option ${name}`);
   }
   checkDisableOptions(options);
   checkBodyOptions(options);
@@ -192,7 +191,7 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   checkDeliveryOptions(options);
   checkIntegers(options, bounds);
   for (const name of functionOptions) {
-    if (options[name] !== undefined && typeof options[name] !== 'function') refuseOption(name, 'must be a function');
+    if (options[name] !== undefined && typeof options[name] !== 'function') refuse(name, 'must be a function');
   }
   return Object.freeze({ ...options, logger: faultTolerant(options.logger) });
 }

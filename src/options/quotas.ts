@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { checkKeys, refuse } from './checks.ts';
 
 /** What an account may use; it is told when it reaches a part of it, and never refused a call for it. */
 export interface Quota {
@@ -16,16 +16,6 @@ export interface QuotaOptions {
   readonly perUser: Quota | ((userId: string) => Quota | undefined);
   /** Parts of the quota, in percent, that an account is told of when it reaches them. @default [80, 100] */
   readonly thresholds?: readonly number[];
-}
-
-function refuse(param: string, message: string): never {
-  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
-}
-
-function checkKeys(param: string, given: object, allowed: readonly string[]): void {
-  for (const key of Object.keys(given)) {
-    if (!allowed.includes(key)) refuse(`${param}.${key}`, `is not an option; there are ${allowed.join(', ')}`);
-  }
 }
 
 const param = 'quotas.perUser';
@@ -56,7 +46,7 @@ export function checkQuotaOptions(quotas: QuotaOptions, hasPrices: boolean): voi
   checkKeys('quotas', quotas, ['perUser', 'thresholds']);
   if (typeof quotas.perUser !== 'function') checkQuota(quotas.perUser, hasPrices);
   const { thresholds = [80] } = quotas;
-  const valid = (one: unknown) => typeof one === 'number' && Number.isFinite(one) && one > 0;
+  const valid = (threshold: unknown) => typeof threshold === 'number' && Number.isFinite(threshold) && threshold > 0;
   if (!Array.isArray(thresholds) || thresholds.length > 20 || !thresholds.every(valid)) {
     refuse('quotas.thresholds', 'must be a list of at most 20 percentages above 0');
   }

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { checkKeys, refuse } from './checks.ts';
 
 /** How long a provider may take. Milliseconds. */
 export interface UpstreamTimeouts {
@@ -71,16 +71,6 @@ const headerName = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 /** Hop-by-hop and framing headers (RFC 9110, section 7.6.1), which belong to a connection and not to a request. */
 const connectionHeaders = /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
 const callersOwn = /^(authorization|cookie|proxy-authorization)$/i;
-
-function refuse(param: string, message: string): never {
-  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
-}
-
-function checkKeys(param: string, given: object, allowed: readonly string[]): void {
-  for (const key of Object.keys(given)) {
-    if (!allowed.includes(key)) refuse(`${param}.${key}`, `is not an option; there are ${allowed.join(', ')}`);
-  }
-}
 
 function checkStrings(param: string, values: unknown): asserts values is readonly string[] {
   if (!Array.isArray(values) || !values.every((value) => typeof value === 'string' && value !== '')) {

@@ -17,7 +17,7 @@ export interface Access {
 }
 
 /** Milliseconds to wait for an answer; a resend may take 35 s. */
-const patience = 60_000;
+const requestTimeout = 60_000;
 
 function isJson(response: Response): boolean {
   return response.headers.get('content-type')?.startsWith('application/json') ?? false;
@@ -33,7 +33,7 @@ export function createApi({ baseUrl, apiKey }: Access): Api {
     headers: { authorization: `Bearer ${apiKey}`, 'user-agent': `express-model-gateway/${readVersion()}` },
     redirect: 'manual',
     async fetch(request) {
-      const response = await fetch(request, { signal: AbortSignal.timeout(patience) }).catch((error) => {
+      const response = await fetch(request, { signal: AbortSignal.timeout(requestTimeout) }).catch((error) => {
         throw unreachable(error, baseUrl);
       });
       if (response.ok && isJson(response)) return response;

@@ -9,7 +9,7 @@ interface EmbeddingRequest {
 }
 
 const defaultDimensions = 64;
-const mostDimensions = 4_096;
+const maxDimensions = 4_096;
 
 /** A unit vector drawn from the text's SHA-256: the same text gives the same vector, and that is all it means. */
 function vectorOf(text: string, dimensions: number): Float32Array {
@@ -44,8 +44,8 @@ function inputsOf(input: unknown): string[] {
 export function embeddings(request: EmbeddingRequest): object {
   checkModel(request.model);
   const dimensions = Number(request.dimensions ?? defaultDimensions);
-  if (!Number.isInteger(dimensions) || dimensions < 1 || dimensions > mostDimensions) {
-    throw new DemoError(400, 'invalid_value', `'dimensions' must be from 1 to ${mostDimensions}`, 'dimensions');
+  if (!Number.isInteger(dimensions) || dimensions < 1 || dimensions > maxDimensions) {
+    throw new DemoError(400, 'invalid_value', `'dimensions' must be from 1 to ${maxDimensions}`, 'dimensions');
   }
   const inputs = inputsOf(request.input);
   const tokens = inputs.reduce((sum, text) => sum + text.split(/\s+/).filter(Boolean).length, 0);

@@ -10,7 +10,7 @@ interface ImageRequest {
 }
 
 const side = 16;
-const most = 10;
+const maxImages = 10;
 const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 
 function chunk(type: string, data: Buffer): Buffer {
@@ -43,8 +43,8 @@ export function images(request: ImageRequest): object {
     throw new DemoError(400, 'invalid_value', "'prompt' must be a string that is not empty", 'prompt');
   }
   const n = Number(request.n ?? 1);
-  if (!Number.isInteger(n) || n < 1 || n > most)
-    throw new DemoError(400, 'invalid_value', `'n' must be 1 to ${most}`, 'n');
+  if (!Number.isInteger(n) || n < 1 || n > maxImages)
+    throw new DemoError(400, 'invalid_value', `'n' must be 1 to ${maxImages}`, 'n');
   const data = Array.from({ length: n }, (_, i) => {
     const rgb = createHash('sha256').update(`${i}\n${request.prompt}`).digest().subarray(0, 3);
     const base64 = plainPng(rgb).toString('base64');

@@ -37,7 +37,7 @@ export function memberClient(host: string, { asMember }: MongoAccess, options: M
 }
 
 /** How long the last member may take to have the user. Milliseconds. */
-const patience = 10_000;
+const replicationTimeout = 10_000;
 
 /**
  * Makes the user, or gives the user that is there the password that follows from the key; resolves when every member has it.
@@ -45,7 +45,7 @@ const patience = 10_000;
  */
 export async function ensureUser(hosts: readonly string[], replicaSet: string, access: MongoAccess): Promise<void> {
   const { user, asMember } = access;
-  const writeConcern = { w: hosts.length, wtimeout: patience };
+  const writeConcern = { w: hosts.length, wtimeout: replicationTimeout };
   const settings = { pwd: user.password, roles: ['root'], mechanisms: ['SCRAM-SHA-256'], writeConcern };
   const client = new MongoClient(`mongodb://${hosts.join(',')}/`, { ...asMember, replicaSet });
   try {

@@ -20,14 +20,14 @@ export interface MongoNode {
 export type NodeOptions = MongodOptions & { readonly log: (line: string) => void };
 
 /** Milliseconds. */
-const stopBound = 15_000;
+const stopTimeout = 15_000;
 /** Unexpected ends that are made good; more would be a fault that starting again does not mend. */
-const mostRestarts = 5;
+const maxRestarts = 5;
 
 async function endInOrder(mongod: Mongod): Promise<void> {
   const ended = new AbortController();
   mongod.kill('SIGTERM');
-  const forced = sleep(stopBound, undefined, { signal: ended.signal }).then(
+  const forced = sleep(stopTimeout, undefined, { signal: ended.signal }).then(
     () => mongod.kill('SIGKILL'),
     () => {},
   );
@@ -53,7 +53,7 @@ export async function startNode(options: NodeOptions, dataDir: string): Promise<
   async function recover(): Promise<void> {
     options.log(`mongod ended unexpectedly; its log is ${options.logPath}`);
     restarts += 1;
-    if (restarts > mostRestarts) return options.log('It did so too often and is left down');
+    if (restarts > maxRestarts) return options.log('It did so too often and is left down');
     try {
       await startAgain();
       options.log('mongod runs again');

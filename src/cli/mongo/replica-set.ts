@@ -13,14 +13,14 @@ type AdminCommand = (command: Document) => Promise<Document>;
 
 /** Short, so that the loss of a primary is over in a few seconds. */
 const timings = { electionTimeoutMillis: 2_000, heartbeatIntervalMillis: 500 };
-const patience = 60_000;
+const startTimeout = 60_000;
 
 const notYetInitialized = 94;
 const alreadyInitialized = 23;
 const notPrimary = [10107, 11602, 13435, 13436, 91];
 
 /** While a node reads its configuration, or changes state, it contradicts itself and drops connections. */
-function passes(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   if (!(error instanceof MongoError)) return false;
   const code = Number(error.code);
   return error.name.startsWith('MongoNetwork') || code === alreadyInitialized || notPrimary.includes(code);
@@ -76,11 +76,11 @@ async function until(step: () => Promise<void>, again: (error: unknown) => boole
  * @throws MongoError when that has not come about after 60 s
  */
 export async function bringUpReplicaSet(set: ReplicaSet): Promise<void> {
-  const deadline = Date.now() + patience;
+  const deadline = Date.now() + startTimeout;
   const client = memberClient(set.hosts[0] ?? '', set.access);
   try {
     const admin: AdminCommand = (command) => client.db('admin').command(command);
-    await until(() => configure(admin, set), passes, deadline);
+    await until(() => configure(admin, set), isTransient, deadline);
     await until(
       () => checkMembers(admin),
       (error) => error instanceof MongoError,

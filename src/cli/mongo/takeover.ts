@@ -5,8 +5,8 @@ import { type Mongod, type MongodOptions, MongodStartError, startMongod } from '
 import { runningRecord } from './record.ts';
 
 /** How long a left-over mongod may take to go by itself: its guardian needs about a second. */
-const patience = 5_000;
-const giveUp = 30_000;
+const gracePeriod = 5_000;
+const maxWait = 30_000;
 
 /** mongod writes its pid into the file it holds the lock on. */
 async function holderOf(dbPath: string): Promise<number | undefined> {
@@ -28,26 +28,32 @@ function endProcess(pid: number): void {
  * @throws Error when another living gateway runs on this data
  */
 export async function startOnData(options: MongodOptions, dataDir: string): Promise<Mongod> {
-  const began = Date.now();
+  const startedAt = Date.now();
   let asked: number | undefined;
   for (;;) {
     try {
       return await startMongod(options);
     } catch (error) {
-      if (!(error instanceof MongodStartError) || error.kind === 'other' || Date.now() - began > giveUp) throw error;
-      if (error.kind === 'data_in_use') asked = await makeRoom(options.dbPath, dataDir, began, asked);
+      if (!(error instanceof MongodStartError) || error.kind === 'other' || Date.now() - startedAt > maxWait)
+        throw error;
+      if (error.kind === 'data_in_use') asked = await makeRoom(options.dbPath, dataDir, startedAt, asked);
       await sleep(200);
     }
   }
 }
 
-async function makeRoom(dbPath: string, dataDir: string, began: number, asked?: number): Promise<number | undefined> {
+async function makeRoom(
+  dbPath: string,
+  dataDir: string,
+  startedAt: number,
+  asked?: number,
+): Promise<number | undefined> {
   const running = await runningRecord(dataDir);
   if (running) {
     throw new Error(`${dataDir} is in use by process ${running.pid}. Stop that one, or choose another DATA_DIR`);
   }
   const holder = await holderOf(dbPath);
-  if (!holder || holder === asked || Date.now() - began < patience) return asked;
+  if (!holder || holder === asked || Date.now() - startedAt < gracePeriod) return asked;
   endProcess(holder);
   return holder;
 }

@@ -17,11 +17,11 @@ export interface FollowDeps {
 /** Milliseconds that a delivery may appear later than one made after it: each is written when its event is fanned out. */
 const overlap = 10_000;
 /** Pending ones outside the overlap that are looked at in one go. */
-const most = 20;
+const maxOlder = 20;
 /** Milliseconds that clocks may differ by when an attempt is taken to be due. */
 const skew = 5_000;
 
-/** What makes a line worth printing. That an attempt has begun is none: what it ends with is. */
+/** A change of this is worth a line. The start of an attempt is not; its end is. */
 function markOf({ state, attempts_made: made, last_code: code, last_status: status }: Summary): string {
   return [state, made, code, status].join(' ');
 }
@@ -48,7 +48,7 @@ export function follow({ list, get, now, past, since }: FollowDeps): { changes()
   /** Every delivery that may still appear or change, as it was last seen, in the order it was last looked at. */
   const known = new Map<string, Summary>();
   let horizon = since;
-  let begun = false;
+  let hasBegun = false;
 
   function note(delivery: Summary): boolean {
     const before = known.get(delivery.id);
@@ -77,19 +77,19 @@ export function follow({ list, get, now, past, since }: FollowDeps): { changes()
     // what is just out of sight is known all the same: later it would look new
     for (const delivery of data.length < past ? data : await recent()) note(delivery);
     for (const delivery of data) note(delivery);
-    begun = true;
+    hasBegun = true;
     return data.toReversed();
   }
 
   async function older(seen: ReadonlySet<string>): Promise<Summary[]> {
     const due = [...known.values()].filter((delivery) => !seen.has(delivery.id) && mayHaveChanged(delivery, now()));
-    return Promise.all(due.slice(0, most).map(async ({ id }) => withoutDetails(await get(id))));
+    return Promise.all(due.slice(0, maxOlder).map(async ({ id }) => withoutDetails(await get(id))));
   }
 
   return {
     /** What is new or has changed since the last time, oldest first. */
     async changes() {
-      if (!begun) return begin();
+      if (!hasBegun) return begin();
       const newest = await recent();
       const others = await older(new Set(newest.map(({ id }) => id)));
       const changed = [...others, ...newest.toReversed()].filter(note);

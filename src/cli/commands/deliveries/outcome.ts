@@ -11,7 +11,7 @@ type Details = Schemas['DeliveryDetails'];
 
 /** Milliseconds between two looks at an attempt that outlasted the request, and how long to look. */
 const interval = 1_000;
-const patience = 60_000;
+const maxWait = 60_000;
 
 function underWay({ in_flight: inFlight, test, state }: Details): boolean {
   return inFlight || (test && state === 'pending');
@@ -19,7 +19,7 @@ function underWay({ in_flight: inFlight, test, state }: Details): boolean {
 
 async function settled({ api }: Call, delivery: Details): Promise<Details> {
   let latest = delivery;
-  for (let waited = 0; underWay(latest) && waited < patience; waited += interval) {
+  for (let waited = 0; underWay(latest) && waited < maxWait; waited += interval) {
     await sleep(interval);
     latest = await dataOf(api.GET('/v1/deliveries/{id}', { params: { path: { id: delivery.id } } }));
   }

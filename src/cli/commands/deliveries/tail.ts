@@ -1,16 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { dataOf } from '../../client/api.ts';
+import { dataOf, type Schemas } from '../../client/api.ts';
 import { calling, examples } from '../../client/api-command.ts';
 import type { Call } from '../../client/call.ts';
 import { count } from '../../client/flags.ts';
 import { parseDuration } from '../../config/duration.ts';
 import { PassingFailure } from '../../terminal/command-failure.ts';
+import { localTime, relative } from '../../terminal/moments.ts';
+import type { Paint } from '../../terminal/paint.ts';
 import { toJson } from '../../terminal/printable.ts';
+import { type Column, tableLines } from '../../terminal/table.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { type FilterOptions, toQuery, withFilter } from './filter.ts';
 import { follow } from './follow.ts';
-import { tailLine } from './tail-line.ts';
+import { attemptsOf, lastOf, stateCell } from './view.ts';
 
 interface Options extends FilterOptions {
   readonly lines: number;
@@ -18,11 +21,11 @@ interface Options extends FilterOptions {
   readonly interval: number;
 }
 
-const shortest = 200;
+const minInterval = 200;
 
 function readInterval(text: string): number {
   const ms = parseDuration(text);
-  if (ms !== undefined && ms >= shortest && ms <= 3_600_000) return ms;
+  if (ms !== undefined && ms >= minInterval && ms <= 3_600_000) return ms;
   throw new InvalidArgumentError('It must be a duration such as 500ms, 2s or 1m.');
 }
 
@@ -42,6 +45,31 @@ function patiently<T>(look: () => Promise<T[]>, { tell }: Terminal): () => Promi
       return [];
     }
   };
+}
+
+/** When it ended, which may be a while ago for the first lines; else it has just been seen. */
+function timeOf(ended: string | null, now: number): string {
+  return localTime(ended ?? new Date(now).toISOString()).slice(11);
+}
+
+/** Lines come one at a time, so each column has its width from the start. */
+function columns(now: number): readonly Column<Schemas['DeliverySummary']>[] {
+  return [
+    { header: '', cell: ({ ended_at: at }) => ({ text: timeOf(at, now), style: 'dim' }) },
+    { header: '', cell: ({ id }) => id },
+    { header: '', cell: stateCell, width: 9 },
+    { header: '', cell: attemptsOf },
+    { header: '', cell: lastOf, width: 15 },
+    { header: '', cell: ({ next_attempt_at: at }) => (at ? `next ${relative(at, now)}` : ''), width: 11 },
+    { header: '', cell: ({ webhook_id: id }) => id },
+    { header: '', cell: ({ type, test }) => (test ? `${type} (test)` : type) },
+  ];
+}
+
+/** What a delivery has just become, in one line. */
+function tailLine(delivery: Schemas['DeliverySummary'], paint: Paint, now: number): string {
+  const [, line = ''] = tableLines(columns(now), [delivery], paint);
+  return line;
 }
 
 async function tail({ api, terminal, json }: Call, options: Options): Promise<void> {

