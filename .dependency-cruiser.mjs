@@ -41,7 +41,7 @@ const arrows = {
   'proxy/relay': `${base} http/operation.ts http/body/json/search.ts outbound
     proxy/request proxy/routing proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
-    proxy/failure.ts proxy/headers.ts proxy/held-bytes.ts`,
+    proxy/failure.ts proxy/headers.ts proxy/held-bytes.ts proxy/hooks.ts`,
   proxy: `${base} http/operation.ts outbound
     proxy/request proxy/routing proxy/metering proxy/relay`,
 
@@ -56,9 +56,9 @@ const arrows = {
 
   keys: `${domain} events`,
   'accounting/usage': `${domain} events`,
-  'accounting/credits': `${domain} events`,
+  'accounting/credits': `${domain} events accounting/writer-turns.ts`,
   'accounting/limits': `${domain} events`,
-  'accounting/payments': `${domain} events`,
+  'accounting/payments': `${domain} events accounting/writer-turns.ts`,
   accounting: `${domain} events proxy proxy/routing accounting/** collections.ts`,
 
   'deliveries/send': `${base} outbound webhooks/webhook.ts deliveries/attempt/outcome.ts`,

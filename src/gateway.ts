@@ -1,4 +1,4 @@
-import { createAccounting, type RunInTransaction, whileAwaited } from './accounting/accounting.ts';
+import { createAccounting } from './accounting/accounting.ts';
 import { createModels } from './collections.ts';
 import { createDashboard } from './dashboard/dashboard.ts';
 import { explain } from './deliveries/body.ts';
@@ -32,6 +32,7 @@ import {
 } from './mongo/connection/availability.ts';
 import { type Database, openDatabase } from './mongo/connection/connection.ts';
 import { requireReplicaSet } from './mongo/connection/replica-set.ts';
+import { type RunInTransaction, whileAwaited } from './mongo/transaction.ts';
 import { loadSpec } from './openapi/spec.ts';
 import { operationTable } from './operation-table.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options/options.ts';

@@ -1,31 +1,18 @@
-import type { ClientSession } from 'mongoose';
 import type { createModels } from '../collections.ts';
 import type { EventService } from '../events/service.ts';
-import { type DatabaseAccess, longestWait } from '../mongo/connection/availability.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import { type RunInTransaction, whileAwaited } from '../mongo/transaction.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/routing/upstream.ts';
 import { costOf } from './credits/price.ts';
 import { type CreditService, createCreditService } from './credits/service.ts';
-import { createInTurn } from './credits/writer-turns.ts';
 import { createLimitService, type LimitService } from './limits/service.ts';
 import { createPaymentService, type PaymentService } from './payments/service.ts';
-import { createCount } from './usage/count.ts';
-import { createCounting } from './usage/periodic-count.ts';
-import { RecentUsage } from './usage/recent-usage.ts';
+import { createCount, createCounting, RecentUsage } from './usage/count.ts';
 import { createReport, type ReportUsage } from './usage/report.ts';
 import { createUsageService, type UsageService } from './usage/service.ts';
-
-/** Runs several writes as one, where the database can; undone if it takes longer than `within` ms. */
-export type RunInTransaction = <T>(
-  fn: (session: ClientSession | undefined) => Promise<T>,
-  within?: number,
-) => Promise<T>;
-
-/** For what somebody waits for: tried on when they have been told that it failed, it would only hinder their next try. */
-export function whileAwaited(transaction: RunInTransaction): RunInTransaction {
-  return (fn, within = longestWait) => transaction(fn, within);
-}
+import { createInTurn } from './writer-turns.ts';
 
 export interface AccountingDeps {
   readonly models: ReturnType<typeof createModels>;

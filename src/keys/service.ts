@@ -6,6 +6,7 @@ import type { Principal } from '../http/operation.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { confirmAbsent, createReadConfirmed } from '../mongo/confirmed-reads.ts';
+import type { RunInTransaction } from '../mongo/transaction.ts';
 import { type ApiKey, type ApiKeyInput, type KeyPage, type NewApiKey, toApiKey, toRecord } from './api-key.ts';
 import { createKeyCache, type Known } from './cache.ts';
 import { toKeyFields, toPage } from './fields.ts';
@@ -19,8 +20,7 @@ export interface KeyServiceDeps {
   readonly keys: KeyModel;
   /** Publishes an event, inside the transaction of the session. */
   readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
-  /** Runs what it is given as one transaction. */
-  readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
+  readonly transaction: RunInTransaction;
   /** Told when the time of a key's last use could not be written. */
   readonly onLastUsedLost: (error: unknown) => void;
   /** Keys that work one account may have. @default 100 */

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 
 /** Response headers as they were parsed: lower-case names. */
@@ -7,6 +8,7 @@ export type HeaderValues = Readonly<Record<string, string | readonly string[] | 
 const passedRequestHeaders = ['accept', 'content-type', 'idempotency-key', 'openai-beta', 'user-agent'] as const;
 
 const requestIdName = 'x-request-id';
+const idempotencyKeyName = 'idempotency-key';
 
 /** What of an upstream's answer a caller may see: OpenAI's documented headers, nothing about the upstream's account. */
 const passedResponseHeaders = [
@@ -59,6 +61,22 @@ export function upstreamRequestHeaders(
   }
   if (plan.requestId) headers[requestIdName] = requestId;
   return headers;
+}
+
+/**
+ * The headers of a caller, with an `Idempotency-Key` that belongs to its account alone. All accounts share the gateway's API
+ * key at the upstream: unchanged, the key of one account could fetch the answer to another account's request. The same key
+ * of the same account always becomes the same. Pure.
+ */
+export function withAccountsIdempotencyKey(
+  headers: IncomingHttpHeaders,
+  userId: string,
+  secret: Buffer,
+): IncomingHttpHeaders {
+  const key = headers[idempotencyKeyName];
+  if (key === undefined) return headers;
+  const hidden = createHmac('sha256', secret).update(JSON.stringify([userId, key]));
+  return { ...headers, [idempotencyKeyName]: hidden.digest('base64url') };
 }
 
 /** Sets the headers an answer comes down with, but for its length. */

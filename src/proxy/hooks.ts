@@ -1,6 +1,11 @@
 import { describeThrown, GatewayError, isGatewayError } from '../errors.ts';
-import type { Logger, ModelHooks } from '../options/options.ts';
-import type { RelayHooks } from './relay/relay.ts';
+import type { Logger, ModelCall, ModelHooks } from '../options/options.ts';
+
+/** The host's hooks, as the relay calls them. It waits for `onRequest` alone. */
+export interface RelayHooks {
+  onRequest(call: ModelCall): Promise<{ readonly model?: string } | undefined>;
+  onResponse(call: ModelCall, upstream: string, status: number, firstByteMs: number): void;
+}
 
 /** Runs a host's function that nobody waits for; what it throws is told to the log and to nobody else. */
 export function callHook(logger: Logger, name: keyof ModelHooks, run: () => void | Promise<void>): void {

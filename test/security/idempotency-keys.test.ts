@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import express from 'express';
 import { createModelGateway } from '../../src/index.ts';
-import { withAccountsIdempotencyKey } from '../../src/proxy/request/idempotency-key.ts';
+import { withAccountsIdempotencyKey } from '../../src/proxy/headers.ts';
 import { createSealer } from '../../src/webhooks/secrets/sealing.ts';
 import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { callerKey, type ModelServer, startModelServer, strangerKey } from '../support/model-server.ts';

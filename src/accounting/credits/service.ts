@@ -3,23 +3,23 @@ import { GatewayError } from '../../errors.ts';
 import type { EventInput, PublishOptions } from '../../events/publication.ts';
 import { checkUserId, newId } from '../../ids.ts';
 import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
+import type { RunInTransaction } from '../../mongo/transaction.ts';
 import { asUnavailable, databaseUnavailable } from '../../mongo/unavailable.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import type { CreditOptions, Logger, ModelCall, RequestedOutput, UsageRecord } from '../../options/options.ts';
+import type { InTurn } from '../writer-turns.ts';
 import { createAllowances } from './allowances.ts';
 import { createLedger, type Entry } from './ledger.ts';
 import type { AccountModel, LedgerModel } from './model.ts';
 import { type Charged, costOf, toCredits, toMicro } from './price.ts';
 import { insufficient, tooFast } from './refusals.ts';
 import { createReserveCredits, type ReservedCredits } from './reservations.ts';
-import type { InTurn } from './writer-turns.ts';
 
 export interface CreditServiceDeps {
   readonly accounts: AccountModel;
   readonly ledger: LedgerModel;
   readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
-  /** Runs what it is given as one transaction, within so many milliseconds. */
-  readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>, within?: number) => Promise<T>;
+  readonly transaction: RunInTransaction;
   readonly inTurn?: InTurn;
   /** While it is unavailable nothing can be set aside. @default it is always there */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;

@@ -1,7 +1,9 @@
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from '../../events/publication.ts';
+import type { RunInTransaction } from '../../mongo/transaction.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
+import type { InTurn } from '../writer-turns.ts';
 import type { PaymentDocument, PaymentModel } from './model.ts';
 
 /** A payment that the host's payment processor has settled. */
@@ -31,13 +33,12 @@ export interface PaymentServiceDeps {
     session: ClientSession | undefined,
   ) => Promise<void>;
   /** Runs the transactions of one account one after the other, each within so many milliseconds. @default all of them at once */
-  readonly inTurn?: <T>(userId: string, work: (within?: number) => Promise<T>) => Promise<T>;
+  readonly inTurn?: InTurn;
   /** Called first in that transaction: what others write of the account meanwhile would undo it. */
   readonly reserve?: (userId: string, session: ClientSession | undefined) => Promise<void>;
   /** Told when that is committed; resolves when the credits can be spent in this process. */
   readonly credited?: (userId: string) => Promise<void>;
-  /** Runs what it is given as one transaction, within so many milliseconds. */
-  readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>, within?: number) => Promise<T>;
+  readonly transaction: RunInTransaction;
 }
 
 export interface PaymentService {

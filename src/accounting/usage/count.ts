@@ -1,11 +1,13 @@
 import type { ClientSession } from 'mongoose';
 import { durableCollection } from '../../mongo/collection.ts';
+import { createPeriodic, type Periodic } from '../../mongo/periodic.ts';
+import type { RunInTransaction } from '../../mongo/transaction.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import { createSetAsideLog, isItemFailure } from '../../mongo/writes/item-failure.ts';
 import { writeIsolated } from '../../mongo/writes/write-isolated.ts';
+import type { Logger } from '../../options/options.ts';
 import type { CounterModel, UsageDocument, UsageModel } from './model.ts';
 import { type AnnounceDeps, createAnnounce } from './publish-thresholds.ts';
-import type { RecentUsage } from './recent-usage.ts';
 import {
   type Addition,
   type CountedRecord,
@@ -15,11 +17,38 @@ import {
   periodAdditions,
 } from './sums.ts';
 
+/** The most records that are kept; beyond, all of them are left to be found in the database. */
+const maxRecentRecords = 20_000;
+
+/**
+ * The records that this process has written and that wait to be counted, so that nearly none has to be read back. Only a
+ * shortcut: the database knows which are counted.
+ */
+export class RecentUsage {
+  #records: CountedRecord[] = [];
+  #isTaken = false;
+
+  /** Somebody will take them from now on. */
+  open(): void {
+    this.#isTaken = true;
+  }
+
+  add(records: readonly CountedRecord[]): void {
+    if (!this.#isTaken) return;
+    if (this.#records.length + records.length > maxRecentRecords) this.#records = [];
+    this.#records.push(...records);
+  }
+
+  /** The oldest, so many at most. */
+  take(limit: number): CountedRecord[] {
+    return this.#records.splice(0, limit);
+  }
+}
+
 export interface CountDeps extends Omit<AnnounceDeps, 'cost'> {
   readonly usage: UsageModel;
   readonly counters: CounterModel;
-  /** Runs writes and what they publish as one; without a session where the database has no transactions. */
-  readonly transaction: <T>(fn: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
+  readonly transaction: RunInTransaction;
   /** Charges for records in the transaction that counts them; a record that was charged already it leaves. @default nobody is charged */
   readonly charge?: (records: readonly CountedRecord[], session: ClientSession | undefined) => Promise<void>;
   /** The same for records that nobody has charged; rejects with code 11000 where somebody has. @default nobody is charged */
@@ -53,7 +82,7 @@ function increments<Key extends { _id: string }>(additions: readonly Addition<Ke
 }
 
 /** More than a transaction is tried again for. Milliseconds. */
-export const longestCount = 150_000;
+const longestCount = 150_000;
 
 type Within = { readonly session?: ClientSession };
 
@@ -199,4 +228,28 @@ export function createCount(deps: CountDeps): Count {
     const counted = own.length > 0 ? await countOwn(own) : 0;
     return counted + (await countAbandoned());
   };
+}
+
+export interface CountingDeps {
+  readonly count: Count;
+  /** How many records one count can add. */
+  readonly batchSize: number;
+  /** Milliseconds. */
+  readonly interval: number;
+  readonly logger: Logger;
+}
+
+/** Counts again and again, and at once where there is more than one count can add. */
+export function createCounting({ count, batchSize, interval, logger }: CountingDeps): Periodic {
+  async function task(): Promise<void> {
+    try {
+      if ((await count()) >= batchSize) counting.hurry();
+    } catch (error) {
+      // another process has made the same counter at the same moment: next time it is there
+      if (!isDuplicateKey(error)) throw error;
+    }
+  }
+
+  const counting = createPeriodic({ name: 'counting usage', task, interval, longestRun: longestCount, logger });
+  return counting;
 }

@@ -1,7 +1,6 @@
 import { createPeriodic } from '../../mongo/periodic.ts';
 import { createSetAsideLog } from '../../mongo/writes/item-failure.ts';
 import type { Logger, OpenUsage, UsageRecord } from '../../options/options.ts';
-import { createBacklogLog } from './backlog-log.ts';
 import type { UsageModel } from './model.ts';
 import { type CountedRecord, modelLimit } from './sums.ts';
 import { UsageWriter } from './usage-writer.ts';
@@ -40,6 +39,34 @@ export interface UsageService {
   start(): void;
   /** Stops sweeping and writes what waits. */
   close(): Promise<void>;
+}
+
+/** Logs once that usage records cannot be written, and once that some are lost; how many, when the database is back. */
+interface BacklogLog {
+  failed(error: unknown): void;
+  lost(): void;
+  written(): void;
+}
+
+function createBacklogLog(logger: Logger): BacklogLog {
+  let failing = false;
+  let lost = 0;
+  return {
+    failed(error) {
+      const reason = String(error);
+      if (!failing) logger.error('usage records could not be written and will be tried again', { reason });
+      failing = true;
+    },
+    lost() {
+      if (lost === 0) logger.error('more usage records wait than usageBacklog allows: the oldest are lost');
+      lost += 1;
+    },
+    written() {
+      if (failing || lost > 0) logger.warn('usage records are written again', { lost });
+      failing = false;
+      lost = 0;
+    },
+  };
 }
 
 /** A record whose model's name takes no more than it may, whatever the caller has sent. */

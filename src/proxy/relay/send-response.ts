@@ -56,7 +56,7 @@ function isDelimited(headers: OutboundResponse['headers']): boolean {
  * comes after `[DONE]` changes nothing: the client has it all.
  */
 async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
-  const { response, res, deadline, betweenChunks, meter, dropsUsageChunk, endsInDone } = plan;
+  const { response, res, deadline, meter, dropsUsageChunk, endsInDone } = plan;
   const framer = new EventFramer(dropsUsageChunk ? withoutUsageChunk : keepAll);
   const handlers: StreamHandlers = {
     transform: framer,
@@ -78,7 +78,7 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   };
   if (deadline.clientLeft) noteEnd();
   res.once('close', noteEnd);
-  const ended = transfer(response.data, res, deadline, betweenChunks, handlers);
+  const ended = transfer(response.data, plan, handlers);
   res.flushHeaders();
   const ending = await ended;
   res.off('close', noteEnd);
@@ -88,7 +88,7 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
 
 /** Sends a body down as it comes, which is too large to be held or cannot be read. */
 function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
-  const { response, res, deadline, betweenChunks, meter, repairsVectors } = plan;
+  const { response, res, deadline, meter, repairsVectors } = plan;
   const transform = repairsVectors ? new EmbeddingRepair() : undefined;
   const length = response.headers['content-length'];
   const parts = transform ? transform.push(first) : [first];
@@ -96,7 +96,7 @@ function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
   const handlers: StreamHandlers = { ...(transform && { transform }), observer: meter, breakOff: cut };
   writeHead(plan, transform || typeof length !== 'string' ? undefined : length);
   if (!deadline.clientLeft) for (const part of parts) res.write(part);
-  return transfer(response.data, res, deadline, betweenChunks, handlers);
+  return transfer(response.data, plan, handlers);
 }
 
 /** @param text the bytes, each as one character */

@@ -5,51 +5,55 @@ import type { OutboundError } from '../../outbound/outbound-error.ts';
 import type { BodySink, ResponseBody } from '../../outbound/response-body.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 
-/** Changes bytes on their way down; gives out what can be sent on. */
+/** Changes the bytes of a body before they are sent. */
 export interface Transform {
+  /** @returns what can be sent now */
   push(chunk: Buffer): readonly Buffer[];
   /** What is still held when the body has ended. */
   end(): readonly Buffer[];
 }
 
-/** Looks at the bytes as they came. */
+/** Reads the bytes as the upstream sent them. */
 export interface ChunkObserver {
   read(chunk: Buffer): void;
 }
 
-/** What happens to a body on its way down. */
+/** What is done with a body while it is sent. */
 export interface StreamHandlers {
   readonly transform?: Transform;
   readonly observer?: ChunkObserver;
-  /** Whether a body is all there that ended without saying how long it would be. @default it is */
+  /** Whether a body that ended is complete. @default it is */
   isWhole?(): boolean;
-  /** Ends an answer whose head has been sent and whose body broke off. */
+  /** Ends an answer when its body breaks off after its head has been sent. */
   breakOff(res: ServerResponse, error: OutboundError): void;
 }
 
-/** One body on its way from an upstream to a client: every chunk at once, no faster than the client reads. */
+/** Where a body goes. */
+export interface TransferTarget {
+  readonly res: ServerResponse;
+  readonly deadline: CallDeadline;
+  /** How long the next chunk may take. Milliseconds. */
+  readonly betweenChunks: number;
+}
+
+/** One body on its way from an upstream to a client: sends each chunk at once, and reads no faster than the client does. */
 class Transfer implements BodySink {
   readonly #body: ResponseBody;
   readonly #res: ServerResponse;
   readonly #deadline: CallDeadline;
-  readonly #handlers: StreamHandlers;
-  readonly #done: (ending: CallEnding) => void;
   readonly #betweenChunks: number;
+  readonly #handlers: StreamHandlers;
+  #done!: (ending: CallEnding) => void;
+  readonly ending = new Promise<CallEnding>((resolve) => {
+    this.#done = resolve;
+  });
 
-  constructor(
-    body: ResponseBody,
-    res: ServerResponse,
-    deadline: CallDeadline,
-    betweenChunks: number,
-    handlers: StreamHandlers,
-    done: (ending: CallEnding) => void,
-  ) {
+  constructor(body: ResponseBody, { res, deadline, betweenChunks }: TransferTarget, handlers: StreamHandlers) {
     this.#body = body;
     this.#res = res;
     this.#deadline = deadline;
-    this.#handlers = handlers;
-    this.#done = done;
     this.#betweenChunks = betweenChunks;
+    this.#handlers = handlers;
     res.on('drain', this.#onDrain);
     res.on('close', this.#onClose);
     deadline.arm(betweenChunks);
@@ -99,7 +103,7 @@ class Transfer implements BodySink {
     return open;
   }
 
-  /** What nobody takes any more is read on all the same, for what it says of the usage. */
+  /** When the client has left, the rest is still read: it may report the usage. */
   #write(bytes: Buffer): boolean {
     return this.#res.destroyed || this.#res.write(bytes);
   }
@@ -110,7 +114,7 @@ class Transfer implements BodySink {
     this.#done(ending);
   }
 
-  /** A body that was held back for its client goes on where the call outlives that. */
+  /** A paused body goes on without its client where the call may continue. */
   #onClose = (): void => {
     if (!this.#deadline.aborted) this.#onDrain();
   };
@@ -121,15 +125,9 @@ class Transfer implements BodySink {
   };
 }
 
-/** Sends a body down; resolves to how that ended. The head must have been written. */
-export function transfer(
-  body: ResponseBody,
-  res: ServerResponse,
-  deadline: CallDeadline,
-  betweenChunks: number,
-  handlers: StreamHandlers,
-): Promise<CallEnding> {
-  return new Promise((resolve) => {
-    body.flowTo(new Transfer(body, res, deadline, betweenChunks, handlers, resolve));
-  });
+/** Sends a body to a client whose answer's head has been written; resolves to how that ended. */
+export function transfer(body: ResponseBody, target: TransferTarget, handlers: StreamHandlers): Promise<CallEnding> {
+  const transferring = new Transfer(body, target, handlers);
+  body.flowTo(transferring);
+  return transferring.ending;
 }

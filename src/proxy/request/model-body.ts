@@ -3,7 +3,11 @@ import type { RequestedOutput } from '../../options/options.ts';
 import { modelNameTooLong } from './model-name.ts';
 import { listedTokens, requestedOutput } from './requested-output.ts';
 import { longestValue, shortValue } from './short-value.ts';
-import { type Edit, splice } from './splice.ts';
+
+/** A span of bytes and what stands there instead; an empty span inserts. */
+export interface Edit extends Span {
+  readonly text: string;
+}
 
 /** What the relay reads of a request body. The rest of it goes up unread. */
 export interface ModelBody {
@@ -82,6 +86,25 @@ export function readModelBody(bytes: Buffer, fields: ReadonlyMap<string, FieldSp
     writeModel: JSON.stringify,
     usageEdits: stream && !wantsUsage ? usageEdits(bytes, fields.get('stream_options'), usage) : [],
   };
+}
+
+/** Shorter bytes are copied; of longer ones a copy would be memory that nobody counts. */
+const worthPieces = 64 * 1024;
+
+/**
+ * The bytes with the edits made and everything else as it was: as one buffer, or, where they are many, in pieces that
+ * share their memory. Pure; edits must not overlap.
+ */
+export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer | readonly Buffer[] {
+  if (edits.length === 0) return bytes;
+  const parts: Buffer[] = [];
+  let at = 0;
+  for (const { start, end, text } of edits.toSorted((a, b) => a.start - b.start)) {
+    parts.push(bytes.subarray(at, start), Buffer.from(text));
+    at = end;
+  }
+  parts.push(bytes.subarray(at));
+  return bytes.length > worthPieces ? parts : Buffer.concat(parts);
 }
 
 /** The body as it goes up, in pieces where it is long: with the upstream's name for the model, and asking for usage where that is wanted. Pure. */

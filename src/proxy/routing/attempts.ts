@@ -22,14 +22,19 @@ export interface RetryPolicy {
   readonly budget: RetryBudget;
 }
 
-/** The same for one call of an account. */
-export interface CallPolicy extends RetryPolicy {
+/** One call, as the upstreams are tried for it. */
+export interface RoutedCall {
+  /** The account. */
   readonly userId: string;
-  /** Ends up at the upstream that answered. */
+  /** The upstreams, in the order in which they are tried. */
+  readonly order: readonly Upstream[];
+  readonly deadline: CallDeadline;
+  /** Afterwards it is a place at the upstream that answered. */
   readonly place: CallPlace;
+  /** Sends the request to one upstream. Rejects with an OutboundError. */
+  send(upstream: Upstream): Promise<OutboundResponse>;
 }
 
-type SendRequest = (upstream: Upstream) => Promise<OutboundResponse>;
 type Attempt = { readonly upstream: Upstream; readonly response?: OutboundResponse; readonly error?: OutboundError };
 
 function resultOf({ response, error }: Attempt): AttemptResult {
@@ -42,9 +47,9 @@ function conclude({ upstream, response, error }: Attempt): UpstreamResponse {
 }
 
 /** Asks one upstream through its breaker; `undefined` when the breaker kept the call away. */
-async function tryUpstream(upstream: Upstream, userId: string, send: SendRequest): Promise<Attempt | undefined> {
+async function tryUpstream(upstream: Upstream, call: RoutedCall): Promise<Attempt | undefined> {
   try {
-    return { upstream, response: await upstream.breaker.run(userId, () => send(upstream)) };
+    return { upstream, response: await upstream.breaker.run(call.userId, () => call.send(upstream)) };
   } catch (error) {
     if (isBreakerOpen(error)) return undefined;
     if (error instanceof OutboundError) return { upstream, error };
@@ -57,13 +62,9 @@ async function tryUpstream(upstream: Upstream, userId: string, send: SendRequest
  * the waits or the budget are used up: then the last outcome stands. Nothing has been sent down before it returns.
  * @throws GatewayError when the last outcome is a failure, or every upstream is left alone or has no place for the call
  */
-export async function tryUpstreams(
-  order: readonly Upstream[],
-  send: SendRequest,
-  policy: CallPolicy,
-  deadline: CallDeadline,
-): Promise<UpstreamResponse> {
-  const candidates = [...order];
+export async function tryUpstreams(call: RoutedCall, policy: RetryPolicy): Promise<UpstreamResponse> {
+  const { deadline } = call;
+  const candidates = [...call.order];
   // another upstream is asked at once, the same one again only after a while; by `performance.now()`
   const readyAt = candidates.map(() => 0);
   let tries = 0;
@@ -81,9 +82,9 @@ export async function tryUpstreams(
     if (last && deadline.isOver) throw failure('upstream_timeout');
     waited += wait;
     const upstream = candidates[next] as Upstream;
-    const noPlaceError = policy.place.moveTo(upstream.calls);
+    const noPlaceError = call.place.moveTo(upstream.calls);
     placeError ??= noPlaceError;
-    const tried = noPlaceError ? undefined : await tryUpstream(upstream, policy.userId, send);
+    const tried = noPlaceError ? undefined : await tryUpstream(upstream, call);
     if (!tried) {
       candidates.splice(next, 1);
       readyAt.splice(next, 1);

@@ -4,8 +4,8 @@ import { GatewayError } from '../../../src/errors.ts';
 import type { UpstreamOptions, UsageRecord } from '../../../src/options/options.ts';
 import type { ProxyDependencies } from '../../../src/proxy/proxy.ts';
 import { type Candidate, choose } from '../../../src/proxy/routing/choice.ts';
-import { modelMatcher } from '../../../src/proxy/routing/model-patterns.ts';
 import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/routing/retry.ts';
+import { modelMatcher } from '../../../src/proxy/routing/upstream.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { chunks, events, hang, inTurn, json, reset, ScriptedUpstream, stall } from '../../support/upstream.ts';
 

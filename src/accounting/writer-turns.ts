@@ -1,6 +1,6 @@
-import { AccountTurns } from '../../fairness/account-turns.ts';
-import { longestWait } from '../../mongo/connection/availability.ts';
-import { TimeoutError } from '../../mongo/with-timeout.ts';
+import { AccountTurns } from '../fairness/account-turns.ts';
+import { longestWait } from '../mongo/connection/availability.ts';
+import { TimeoutError } from '../mongo/with-timeout.ts';
 
 /** With less than this left, a transaction would only hinder the caller's next try. Milliseconds. */
 const leastLeft = 500;

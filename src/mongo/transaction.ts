@@ -1,0 +1,19 @@
+import type { ClientSession } from 'mongoose';
+import { longestWait } from './connection/availability.ts';
+
+/**
+ * Runs writes as one transaction, and without a session where the database has none. Rolls back when it takes longer than
+ * `within` ms.
+ */
+export type RunInTransaction = <T>(
+  fn: (session: ClientSession | undefined) => Promise<T>,
+  within?: number,
+) => Promise<T>;
+
+/**
+ * For transactions that a caller waits for: they end when the caller is told that they failed, so that they do not hinder its
+ * next try.
+ */
+export function whileAwaited(transaction: RunInTransaction): RunInTransaction {
+  return (fn, within = longestWait) => transaction(fn, within);
+}

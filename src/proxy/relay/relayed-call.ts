@@ -1,0 +1,209 @@
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type { ApiRequest } from '../../http/operation.ts';
+import type { CallEnding, Logger, OpenUsage } from '../../options/options.ts';
+import type { OutboundResponse } from '../../outbound/exchange.ts';
+import type { Admission, RequestedCall } from '../admission.ts';
+import type { CallDeadline } from '../call-deadline.ts';
+import type { Endpoint } from '../endpoint.ts';
+import { failure } from '../failure.ts';
+import { acceptsEncoding, isEncoded, upstreamRequestHeaders, withAccountsIdempotencyKey } from '../headers.ts';
+import type { RelayHooks } from '../hooks.ts';
+import { finalUsage } from '../metering/final-usage.ts';
+import { createUsageMeter, type UsageMeter } from '../metering/usage-meter.ts';
+import { closedRecord, openRecord, type UsageRecorder } from '../metering/usage-record.ts';
+import { bodyFor, type ModelBody } from '../request/model-body.ts';
+import { type RetryPolicy, type RoutedCall, tryUpstreams, type UpstreamResponse } from '../routing/attempts.ts';
+import { type Upstream, upstreamModelName } from '../routing/upstream.ts';
+import { CallPlace } from '../routing/upstream-calls.ts';
+import { isMasked, sendMasked } from './masked-error.ts';
+import { sendResponse } from './send-response.ts';
+
+export interface RelayedCallDependencies {
+  readonly retry: RetryPolicy;
+  readonly usageRecorder: UsageRecorder;
+  readonly hooks: RelayHooks | undefined;
+  /** Makes the idempotency keys of one account differ from those of another. */
+  readonly idempotencySecret: Buffer;
+  /** Whether answers name their upstream in `x-gateway-upstream`. */
+  readonly exposeUpstream: boolean;
+  readonly logger: Logger;
+  /** Whether the upstream's call is aborted when the client leaves. */
+  readonly abortOnDisconnect: boolean;
+}
+
+/** One request of a client, read and checked. */
+export interface ModelRequest extends RequestedCall {
+  readonly endpoint: Endpoint;
+  readonly call: ApiRequest;
+  readonly body: ModelBody;
+}
+
+/** Where an admitted call goes. */
+export interface CallRoute {
+  /** The model that the upstreams are asked for; `undefined` where the client names none. */
+  readonly model: string | undefined;
+  /** The upstreams, in the order in which they are tried. */
+  readonly order: readonly [Upstream, ...Upstream[]];
+  readonly deadline: CallDeadline;
+  readonly admissions: readonly Admission[];
+}
+
+/** How long the gateway waits for the usage of an answer that was complete without it when the client left. Milliseconds. */
+const usageGrace = 1_000;
+
+/** Refuses answers that concern the gateway's own account at the upstream, or that the client cannot decode. */
+function requireRelayable({ response }: UpstreamResponse, call: ApiRequest): void {
+  const { status, headers } = response;
+  const unreadable = isEncoded(headers) && !acceptsEncoding(call.headers, String(headers['content-encoding']));
+  if (status === 401 || status === 403) {
+    response.data.destroy();
+    throw failure('upstream_auth_failed');
+  }
+  if (unreadable || (status >= 300 && status < 400)) {
+    response.data.destroy();
+    throw failure('upstream_invalid_response');
+  }
+}
+
+/** One admitted call, on its way from the client to an upstream and back. */
+export class RelayedCall implements RoutedCall {
+  readonly userId: string;
+  readonly order: readonly Upstream[];
+  readonly deadline: CallDeadline;
+  readonly place: CallPlace;
+  readonly #deps: RelayedCallDependencies;
+  readonly #request: ModelRequest;
+  readonly #route: CallRoute;
+  readonly #startedAt = Date.now();
+  readonly #started = performance.now();
+  #firstByteMs = 0;
+  /** The upstream that works on the call: the request was sent there and has not failed. */
+  #working: Upstream | undefined;
+  readonly #headers: IncomingHttpHeaders;
+  readonly #meter: UsageMeter;
+
+  constructor(deps: RelayedCallDependencies, request: ModelRequest, route: CallRoute) {
+    const { headers, principal } = request.call;
+    this.userId = principal.userId;
+    this.order = route.order;
+    this.deadline = route.deadline;
+    this.place = new CallPlace(principal.userId);
+    this.#deps = deps;
+    this.#request = request;
+    this.#route = route;
+    this.#headers = withAccountsIdempotencyKey(headers, principal.userId, deps.idempotencySecret);
+    this.#meter = createUsageMeter(request.endpoint, request.body);
+    route.deadline.graceOnDisconnect = this.#graceOnDisconnect;
+  }
+
+  async run(res: ServerResponse): Promise<void> {
+    const { call, body, info } = this.#request;
+    const answering = tryUpstreams(this, this.#deps.retry);
+    const usage = this.#openUsage();
+    this.#deps.usageRecorder.opened(usage);
+    let answered = false;
+    try {
+      const answer = await answering;
+      this.#firstByteMs = performance.now() - this.#started;
+      // there is no further attempt: free the request's bytes now, for the answer may take minutes
+      call.releaseBody();
+      body.bytes = call.rawBody;
+      const { upstream, response } = answer;
+      this.#deps.hooks?.onResponse(info, upstream.name, response.status, this.#firstByteMs);
+      requireRelayable(answer, call);
+      answered = response.status < 300;
+      const ending = await this.#sendDown(answer, res);
+      if (answered) this.#closeUsage(usage, upstream, ending);
+      else this.#dropUsage(usage);
+    } catch (error) {
+      // the upstream has worked for a client that did not wait for the answer
+      if (this.deadline.clientLeft && this.#working) this.#closeUsage(usage, this.#working, 'client_left');
+      else this.#dropUsage(usage);
+      throw error;
+    } finally {
+      this.place.release();
+    }
+  }
+
+  /** Sends the request to one upstream; resolves when the head of the answer is there. */
+  async send(upstream: Upstream): Promise<OutboundResponse> {
+    const { call, endpoint, body } = this.#request;
+    const { model, deadline } = this.#route;
+    const upstreamModel = model === undefined ? undefined : upstreamModelName(upstream, model);
+    try {
+      const response = await upstream.http.relay({
+        method: 'POST',
+        url: upstream.baseUrl + endpoint.path,
+        headers: upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId),
+        data: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
+        signal: deadline,
+        // before that, connecting has its own time limit
+        onSend: () => {
+          this.#working = upstream;
+          this.#meter.sent();
+          deadline.arm(upstream.timeouts.firstByte);
+        },
+      });
+      if (response.status >= 300) this.#working = undefined;
+      return response;
+    } catch (error) {
+      if (!deadline.aborted) this.#working = undefined;
+      throw error;
+    } finally {
+      deadline.disarm();
+    }
+  }
+
+  #sendDown({ upstream, response }: UpstreamResponse, res: ServerResponse): Promise<CallEnding> {
+    const { call, endpoint, body } = this.#request;
+    const { deadline } = this;
+    const shownUpstream = this.#deps.exposeUpstream ? upstream.name : undefined;
+    if (isMasked(upstream, response))
+      return sendMasked({ upstream, response, shownUpstream, res, call, deadline }, this.#deps.logger);
+    return sendResponse({
+      shownUpstream,
+      response,
+      res,
+      deadline,
+      betweenChunks: upstream.timeouts.betweenChunks,
+      meter: this.#meter,
+      endsInDone: endpoint.streamsUsage,
+      dropsUsageChunk: endpoint.streamsUsage && upstream.includeUsage && !body.wantsUsage,
+      repairsVectors: endpoint.answersVectors && body.wantsBase64 && response.status < 300,
+    });
+  }
+
+  /** A call on which no upstream works ends at once when its client leaves. */
+  #graceOnDisconnect = (): number => {
+    if (!this.#working) return 0;
+    if (!this.#deps.abortOnDisconnect) return Number.POSITIVE_INFINITY;
+    return this.#meter.isEnded && !this.#meter.reported ? usageGrace : 0;
+  };
+
+  #openUsage(): OpenUsage {
+    const { call, info, estimatedTokens: inputTokens } = this.#request;
+    const upstream = this.#route.order[0].name;
+    return openRecord(call, info, { upstream, inputTokens, startedAt: this.#startedAt });
+  }
+
+  #closeUsage(open: OpenUsage, { name: upstream }: Upstream, ending: CallEnding): void {
+    const { endpoint, output } = this.#request;
+    const { answersImages, answersVectors } = endpoint;
+    const metered = { estimatedInput: open.inputTokens, output, ending, answersImages, answersVectors };
+    const end = {
+      upstream,
+      ending,
+      durationMs: performance.now() - this.#started,
+      firstByteMs: this.#firstByteMs,
+    };
+    const record = closedRecord(open, finalUsage(this.#meter, metered), end);
+    // charge first: a record that cannot be stored gives its charge back
+    for (const admission of this.#route.admissions) admission.closed(record);
+    this.#deps.usageRecorder.closed(record);
+  }
+
+  #dropUsage({ id }: OpenUsage): void {
+    this.#deps.usageRecorder.dropped(id);
+    for (const admission of this.#route.admissions) admission.dropped();
+  }
+}
