@@ -4,15 +4,14 @@ import type { EventInput, PublishOptions } from '../../events/publication.ts';
 import { checkUserId, newId } from '../../ids.ts';
 import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import type { RunInTransaction } from '../../mongo/transaction.ts';
-import { asUnavailable, databaseUnavailable } from '../../mongo/unavailable.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
-import type { CreditOptions, Logger, ModelCall, RequestedOutput, UsageRecord } from '../../options/options.ts';
+import type { CreditOptions, Logger, UsageRecord } from '../../options/options.ts';
 import type { InTurn } from '../writer-turns.ts';
+import { type AdmitByCredits, createCreditAdmission } from './admission.ts';
 import { createAllowances } from './allowances.ts';
 import { createLedger, type Entry } from './ledger.ts';
 import type { AccountModel, LedgerModel } from './model.ts';
 import { type Charged, costOf, toCredits, toMicro } from './price.ts';
-import { insufficient, tooFast } from './refusals.ts';
 import { createReserveCredits, type ReservedCredits } from './reservations.ts';
 
 export interface CreditServiceDeps {
@@ -44,12 +43,6 @@ export interface CreditBalance {
   readonly lowThreshold: number;
 }
 
-/** A call that was let through, and what is reserved for it. */
-interface CallReservation {
-  closed(record: UsageRecord): void;
-  dropped(): void;
-}
-
 /** Credits that were paid for. */
 export interface PaidCredits {
   readonly userId: string;
@@ -62,13 +55,7 @@ type ChargedRecord = Charged & { readonly _id: string; readonly userId: string }
 
 export interface CreditService {
   init(): Promise<void>;
-  /**
-   * Reserves what a call is likely to cost. Waits for the database only where it is not known what the account has left: when
-   * it is new in this process, was idle for longer than the lease of what is set aside, or had nothing left.
-   * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` where there are some that cannot be spent yet,
-   * `database_unavailable` where the database leaves it open
-   */
-  admit(call: ModelCall, estimatedTokens: number, output?: RequestedOutput): Promise<CallReservation>;
+  readonly admit: AdmitByCredits;
   /** Credits were given to the account, and that is committed: they can be spent here when this resolves. */
   credited(userId: string): Promise<void>;
   /** Charges for usage records, each once, in the transaction that they are counted in. */
@@ -93,7 +80,6 @@ export interface CreditService {
   close(): Promise<void>;
 }
 
-const oneAnswer: RequestedOutput = { choices: 1, maxTokens: undefined };
 const nothing: ReservedCredits = { amount: 0, balance: 0 };
 function checkReference(reference: unknown): void {
   const storable = typeof reference === 'string' && !/[\0\p{Surrogate}]/u.test(reference);
@@ -104,7 +90,7 @@ function checkReference(reference: unknown): void {
 /** Prepaid credits: a ledger, what calls cost, and who may still call. */
 export function createCreditService(deps: CreditServiceDeps): CreditService {
   const { accounts, database, options, logger, inTurn = (_userId, work) => work() } = deps;
-  const { prices, expectedOutputTokens = 1_000, agreeInterval: interval = 500 } = options;
+  const { prices, agreeInterval: interval = 500 } = options;
   const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? 0);
   const initial = toMicro('initialBalance', options.initialBalance ?? 0);
   const ledger = createLedger({ accounts, ledger: deps.ledger, publish: deps.publish, lowThreshold, initial, logger });
@@ -142,40 +128,6 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
     return { creditsRemaining: toCredits(await ledger.balance(userId)), lowThreshold: toCredits(lowThreshold) };
   }
 
-  function likelyCost(
-    endpoint: string,
-    input: Omit<Charged, 'outputTokens' | 'images'>,
-    { choices, maxTokens = expectedOutputTokens }: RequestedOutput,
-  ): number {
-    const images = endpoint.startsWith('/images') ? choices : 0;
-    const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens;
-    return costOf(prices, { ...input, outputTokens, images });
-  }
-
-  function reservationError(userId: string, isEmpty: boolean): GatewayError {
-    if (database?.isUnavailable) return databaseUnavailable();
-    if (isEmpty) return insufficient();
-    // what it has left is there, and this process could not be told
-    return allowances.isOverdue(userId) ? databaseUnavailable() : tooFast();
-  }
-
-  /** @throws GatewayError `insufficient_credits`, `rate_limit_exceeded`, `database_unavailable` */
-  function reserve(userId: string, amount: number): CallReservation {
-    const allowance = allowances.of(userId);
-    const isReserved = amount === 0 || allowance.reserve(amount);
-    const { isEmpty } = allowance;
-    // one that has nothing left is asked about again by a call that comes later
-    if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.touch(userId);
-    if (!isReserved) throw reservationError(userId, isEmpty);
-    return {
-      closed(record) {
-        allowance.spend(amount, record.id, costOf(prices, record));
-        if (allowance.isRunningLow) allowances.touch(userId);
-      },
-      dropped: () => allowance.release(amount),
-    };
-  }
-
   function debits(records: readonly ChargedRecord[]): Map<string, Entry[]> {
     const byUser = new Map<string, Entry[]>();
     for (const record of records) {
@@ -192,17 +144,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
       await Promise.all([accounts.createCollection(), deps.ledger.createIndexes()]);
     },
 
-    async admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
-      const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
-      try {
-        // what costs nothing needs no credits; while nobody can be asked, only what was set aside before may be spent
-        if (amount > 0 && !database?.isUnavailable) await allowances.agreed(userId);
-      } catch (error) {
-        throw asUnavailable(error);
-      }
-      return reserve(userId, amount);
-    },
-
+    admit: createCreditAdmission({ allowances, ...(database && { database }), options }),
     credited: allowances.refresh,
 
     async charge(records, session) {

@@ -1,0 +1,102 @@
+import { GatewayError } from '../../errors.ts';
+import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
+import { asUnavailable, databaseUnavailable } from '../../mongo/unavailable.ts';
+import type { CreditOptions, ModelCall, RequestedOutput, UsageRecord } from '../../options/options.ts';
+import type { Allowances } from './allowances.ts';
+import { type Charged, costOf } from './price.ts';
+
+export interface CreditAdmissionDeps {
+  readonly allowances: Pick<Allowances, 'of' | 'agreed' | 'isOverdue' | 'touch'>;
+  /** While it is unavailable, nothing more can be reserved of a balance. @default it is always available */
+  readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
+  readonly options: Pick<CreditOptions, 'prices' | 'expectedOutputTokens'>;
+}
+
+/** What is reserved for one admitted call. One of the two is called, once. */
+interface CallReservation {
+  /** The call was answered: what it cost takes the place of the reservation. */
+  closed(record: UsageRecord): void;
+  /** The call was not answered, and costs nothing. */
+  dropped(): void;
+}
+
+/**
+ * Reserves what a call is likely to cost. Waits for the database only where this process does not know what the account has
+ * left: when the account is new here, when it was idle for longer than its reservation lasts, or when it had nothing left.
+ * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` where the account has credits that this process cannot
+ *   spend yet; `database_unavailable` where the database leaves it open
+ */
+export type AdmitByCredits = (
+  call: ModelCall,
+  estimatedTokens: number,
+  output?: RequestedOutput,
+) => Promise<CallReservation>;
+
+/** Longer than it takes to agree on an account twice. Milliseconds. */
+const retryAfter = 150;
+
+function insufficient(): GatewayError {
+  return new GatewayError('insufficient_credits', 'This account has no credits left; add some and call again', {
+    headers: { 'x-should-retry': 'false' },
+  });
+}
+
+/** The account has credits, but they are not set aside here yet: OpenAI's clients try again by themselves. */
+function tooFast(): GatewayError {
+  const message = 'This account spends faster than its credits can be set aside for it; try again in a moment';
+  return new GatewayError('rate_limit_exceeded', message, {
+    headers: { 'retry-after': '1', 'retry-after-ms': String(retryAfter), 'x-should-retry': 'true' },
+  });
+}
+
+const oneAnswer: RequestedOutput = { choices: 1, maxTokens: undefined };
+
+/** Decides by an account's credits whether it may make a call. */
+export function createCreditAdmission({ allowances, database, options }: CreditAdmissionDeps): AdmitByCredits {
+  const { prices, expectedOutputTokens = 1_000 } = options;
+
+  function likelyCost(
+    endpoint: string,
+    input: Omit<Charged, 'outputTokens' | 'images'>,
+    { choices, maxTokens = expectedOutputTokens }: RequestedOutput,
+  ): number {
+    const images = endpoint.startsWith('/images') ? choices : 0;
+    const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens;
+    return costOf(prices, { ...input, outputTokens, images });
+  }
+
+  function reservationError(userId: string, isEmpty: boolean): GatewayError {
+    if (database?.isUnavailable) return databaseUnavailable();
+    if (isEmpty) return insufficient();
+    // what it has left is there, and this process could not be told
+    return allowances.isOverdue(userId) ? databaseUnavailable() : tooFast();
+  }
+
+  /** @throws GatewayError `insufficient_credits`, `rate_limit_exceeded`, `database_unavailable` */
+  function reserve(userId: string, amount: number): CallReservation {
+    const allowance = allowances.of(userId);
+    const isReserved = amount === 0 || allowance.reserve(amount);
+    const { isEmpty } = allowance;
+    // one that has nothing left is asked about again by a call that comes later
+    if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.touch(userId);
+    if (!isReserved) throw reservationError(userId, isEmpty);
+    return {
+      closed(record) {
+        allowance.spend(amount, record.id, costOf(prices, record));
+        if (allowance.isRunningLow) allowances.touch(userId);
+      },
+      dropped: () => allowance.release(amount),
+    };
+  }
+
+  return async function admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
+    const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
+    try {
+      // what costs nothing needs no credits; while nobody can be asked, only what was set aside before may be spent
+      if (amount > 0 && !database?.isUnavailable) await allowances.agreed(userId);
+    } catch (error) {
+      throw asUnavailable(error);
+    }
+    return reserve(userId, amount);
+  };
+}
