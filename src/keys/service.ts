@@ -1,20 +1,18 @@
-import { timingSafeEqual } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/publication.ts';
-import type { Principal } from '../http/operation.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { confirmAbsent, createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { RunInTransaction } from '../mongo/transaction.ts';
+import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
 import { type ApiKey, type ApiKeyInput, type KeyPage, type NewApiKey, toApiKey, toRecord } from './api-key.ts';
-import { createKeyCache, type Known } from './cache.ts';
 import { toKeyFields, toPage } from './fields.ts';
-import { digestOf, keyIdIn, newKeyText } from './key-text.ts';
+import { digestOf, newKeyText } from './key-text.ts';
 import { createLastUsed } from './last-used.ts';
 import { createLookUp } from './look-up.ts';
-import { type KeyDocument, type KeyModel, keysAfter, markUsed } from './model.ts';
-import { inFreeSlot } from './slots.ts';
+import { type KeyDocument, type KeyModel, keysAfter, markUsed, releaseExpired, takenSlots } from './model.ts';
+import { createKeyVerifier, type KeyVerifier } from './verifier.ts';
 
 export interface KeyServiceDeps {
   readonly keys: KeyModel;
@@ -35,7 +33,7 @@ export interface KeyServiceDeps {
   readonly lastUsedDelay?: number;
 }
 
-export interface KeyService {
+export interface KeyService extends Pick<KeyVerifier, 'authenticate' | 'recogniseCached' | 'recall'> {
   /**
    * Makes a key for an account and publishes `api_key.created`: both or neither.
    * @throws GatewayError `invalid_value` for a field that cannot be taken; `api_key_limit_reached` where the account has
@@ -43,15 +41,6 @@ export interface KeyService {
    *   open whether it was written: nobody has that key, make another
    */
   create(input: ApiKeyInput): Promise<NewApiKey>;
-  /** Whose key it is; `null` where it is malformed (the database is not asked), unknown, wrong, expired or revoked. */
-  authenticate(token: string): Promise<Principal | null>;
-  /** The same without the database; `undefined` where it has to be asked. */
-  recogniseCached(token: string): Principal | null | undefined;
-  /**
-   * Whose key it was when this process last checked it within the grace period, for when the database cannot be asked;
-   * `null` where it was not good then, or has expired; `undefined` where it is not known here.
-   */
-  recall(token: string): Principal | null | undefined;
   /**
    * Revokes a key and publishes `api_key.revoked`, once: here at once, in every other process within a second.
    * @param userId the account that it must belong to; any when it is left out
@@ -73,64 +62,53 @@ function keyEvent(type: 'api_key.created' | 'api_key.revoked', { _id, name, user
   return { event, idempotencyKey: `${type}:${_id}` };
 }
 
-/** API keys: made, recognised, revoked. */
+/**
+ * Has a key stored under a slot that no key of its account has that still works. A key that ends gives its slot back.
+ * @throws GatewayError `api_key_limit_reached` where none is free
+ */
+async function inFreeSlot(
+  keys: KeyModel,
+  maxKeys: number,
+  userId: string,
+  store: (slot: number) => Promise<void>,
+): Promise<void> {
+  await storeInFreeSlot({
+    count: maxKeys,
+    async taken() {
+      const slots = await takenSlots(keys, userId);
+      if (slots.size < maxKeys) return slots;
+      await releaseExpired(keys, userId);
+      return takenSlots(keys, userId);
+    },
+    store,
+    full: (count) => {
+      const message = `API keys in this account: ${count}, which is the most it may have; revoke one first`;
+      return new GatewayError('api_key_limit_reached', message);
+    },
+  });
+}
+
+/** API keys: created, recognised, revoked. */
 export function createKeyService(deps: KeyServiceDeps): KeyService {
   const { keys, maxKeys = 100, cacheTtl = 900, cacheCapacity = 10_000, gracePeriod = 300_000, lastUsedDelay } = deps;
   const readConfirmed = createReadConfirmed<KeyDocument>(durableCollection(keys));
-  const cache = createKeyCache({
-    read: createLookUp(keys, readConfirmed),
-    ttl: cacheTtl,
-    capacity: cacheCapacity,
-  });
   const lastUsed = createLastUsed({
     write: (ids) => markUsed(keys, ids),
     onFailure: deps.onLastUsedLost,
     ...(lastUsedDelay !== undefined && { delay: lastUsedDelay }),
   });
+  const verifier = createKeyVerifier({
+    read: createLookUp(keys, readConfirmed),
+    cacheTtl,
+    cacheCapacity,
+    gracePeriod,
+    onUse: lastUsed.note,
+  });
+  const { authenticate, recogniseCached, recall } = verifier;
 
   async function publish(type: 'api_key.created' | 'api_key.revoked', key: KeyDocument, session?: ClientSession) {
     const { event, idempotencyKey } = keyEvent(type, key);
     await deps.publish(event, { idempotencyKey, ...(session && { session }) });
-  }
-
-  /** Texts that have been found right for the record kept of their key: a busy key is digested once for each. */
-  const proven = new Map<string, Known>();
-
-  function isRight(token: string, known: Known): boolean {
-    if (proven.get(token) === known) return true;
-    if (!timingSafeEqual(known.record.digest, digestOf(token))) return false;
-    if (proven.size >= cacheCapacity) proven.clear();
-    proven.set(token, known);
-    return true;
-  }
-
-  function judge(id: string, token: string, known: Known | null): Principal | null {
-    if (!known || !isRight(token, known)) return null;
-    cache.keep(id, known);
-    if (!known.record.good) return null;
-    lastUsed.note(id);
-    return known.record.principal;
-  }
-
-  async function authenticate(token: string): Promise<Principal | null> {
-    const id = keyIdIn(token);
-    return id === null ? null : judge(id, token, await cache.find(id));
-  }
-
-  function recogniseCached(token: string): Principal | null | undefined {
-    const id = keyIdIn(token);
-    if (id === null) return null;
-    const known = cache.peek(id);
-    return known && judge(id, token, known);
-  }
-
-  function recall(token: string): Principal | null | undefined {
-    const id = keyIdIn(token);
-    const known = id === null ? undefined : cache.last(id);
-    if (!known || performance.now() - known.since >= gracePeriod) return undefined;
-    const { principal, good } = known.record;
-    const hasExpired = principal.expiresAt !== undefined && principal.expiresAt.getTime() <= Date.now();
-    return good && !hasExpired && isRight(token, known) ? principal : null;
   }
 
   return {
@@ -147,7 +125,7 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
           await publish('api_key.created', stored, session);
         }),
       );
-      cache.created(id);
+      verifier.created(id);
       return { id, key, ...fields, createdAt };
     },
 
@@ -175,7 +153,7 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
         await confirmAbsent(durableCollection(keys), filter);
         return false;
       }
-      cache.keep(id, { record: toRecord(before, false), since: performance.now() });
+      verifier.revoked(id, toRecord(before, false));
       return before.revokedAt === null;
     },
 
