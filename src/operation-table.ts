@@ -11,13 +11,14 @@ import { type EventRoutesDeps, eventOperations } from './events/routes.ts';
 import type { OperationTable } from './http/operation.ts';
 import { keyOperations } from './keys/routes.ts';
 import type { KeyService } from './keys/service.ts';
+import type { ModelProxy } from './proxy/proxy.ts';
 import { type HealthRoutesDeps, healthOperations } from './webhooks/health/routes.ts';
 import { type WebhookRoutesDeps, webhookOperations } from './webhooks/routes.ts';
 
 /** The parts that answer requests. */
 export interface RouterParts {
   /** The model endpoints. */
-  readonly models: OperationTable;
+  readonly models: ModelProxy['operations'];
   readonly webhooks: WebhookRoutesDeps;
   readonly deliveries: DeliveryRoutesDeps;
   readonly recoveries: RecoveryService;
@@ -31,7 +32,7 @@ export interface RouterParts {
   readonly credits: CreditService | undefined;
 }
 
-/** The one table: every operationId of openapi.yaml, and what does it. */
+/** The one table: every operationId of openapi.yaml, and what does it. Where the two do not agree, this does not compile. */
 export function operationTable({
   models,
   webhooks,

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import type { OperationTable } from '../src/http/operation.ts';
 import { loadSpec, specMethods } from '../src/openapi/spec.ts';
 import { operationTable, type RouterParts } from '../src/operation-table.ts';
 import { createProxy } from '../src/proxy/proxy.ts';
@@ -25,5 +26,24 @@ describe('the table of operations', () => {
       specMethods.flatMap((method) => path[method]?.operationId ?? []),
     );
     expect(Object.keys(table).sort()).to.deep.equal(described.sort());
+  });
+
+  it('does not compile with a handler that contradicts openapi.yaml', () => {
+    const contradictions: Partial<OperationTable> = {
+      // @ts-expect-error the webhooks of a list are an array
+      listWebhooks: { handle: async () => ({ status: 200, body: { data: 1, has_more: false } }) },
+      // @ts-expect-error a new webhook is answered with 201
+      createWebhook: { handle: async () => ({ status: 200, body: { id: '', url: '', events: [], active: true } }) },
+      // @ts-expect-error the operation has no path parameter of this name
+      retrieveCredits: { handle: async ({ params: { user_id } }) => user_id },
+    };
+    // @ts-expect-error openapi.yaml has no such operation
+    const unknown: Partial<OperationTable> = { retrieveWeather: { handle: async () => ({ status: 200, body: {} }) } };
+    expect({ ...contradictions, ...unknown }).to.have.keys(
+      'listWebhooks',
+      'createWebhook',
+      'retrieveCredits',
+      'retrieveWeather',
+    );
   });
 });

@@ -1,5 +1,5 @@
-import type { components } from '../api.d.ts';
-import type { ApiRequest, OperationTable, Reply } from '../http/operation.ts';
+import type { components, operations } from '../api.d.ts';
+import type { ApiRequest, OperationTable, ReplyOf } from '../http/operation.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
 import { type DeliveryContext, toDetailsBody, toSummaryBody } from './body.ts';
 import type { DeliveryHistory, DeliveryPage, ShownDelivery } from './history.ts';
@@ -18,27 +18,27 @@ export interface DeliveryRoutesDeps {
   readonly sendTest: SendTest;
 }
 
-function toPage(query: ApiRequest['query']): DeliveryPage {
-  const { webhook_id, event_id, type, state, since, until, limit, after } = query;
+function toPage(query: ApiRequest<operations['listDeliveries']>['query']): DeliveryPage {
+  const { webhook_id, event_id, since, until, ...same } = query;
   return {
-    ...(webhook_id !== undefined && { webhookId: String(webhook_id) }),
-    ...(event_id !== undefined && { eventId: String(event_id) }),
-    ...(type !== undefined && { type: String(type) }),
-    ...(state !== undefined && { state: state as Schemas['DeliveryState'] }),
-    ...(since !== undefined && { since: new Date(String(since)) }),
-    ...(until !== undefined && { until: new Date(String(until)) }),
-    ...(limit !== undefined && { limit: Number(limit) }),
-    ...(after !== undefined && { after: String(after) }),
+    ...same,
+    ...(webhook_id !== undefined && { webhookId: webhook_id }),
+    ...(event_id !== undefined && { eventId: event_id }),
+    ...(since !== undefined && { since: new Date(since) }),
+    ...(until !== undefined && { until: new Date(until) }),
   };
 }
 
 /** The operations on an account's deliveries. */
-export function deliveryOperations(deps: DeliveryRoutesDeps): OperationTable {
+export function deliveryOperations(deps: DeliveryRoutesDeps) {
   async function show(delivery: ShownDelivery): Promise<Schemas['DeliveryDetails']> {
     return toDetailsBody(delivery, await deps.context(delivery));
   }
 
-  async function answer({ delivery, ended }: ResendResult, budget: DatabaseBudget): Promise<Reply> {
+  async function answer(
+    { delivery, ended }: ResendResult,
+    budget: DatabaseBudget,
+  ): Promise<ReplyOf<operations['resendDelivery']>> {
     return { status: ended ? 200 : 202, body: await budget.run(() => show(delivery)) };
   }
 
@@ -48,27 +48,27 @@ export function deliveryOperations(deps: DeliveryRoutesDeps): OperationTable {
         const { deliveries, hasMore, nextAfter } = await deps.history.list(principal.userId, toPage(query));
         const data = deliveries.map(toSummaryBody);
         const body = { data, has_more: hasMore, ...(nextAfter && { next_after: nextAfter }) };
-        return { status: 200, body: body satisfies Schemas['DeliveryList'] };
+        return { status: 200, body };
       },
     },
     retrieveDelivery: {
-      async handle({ principal, params: { id = '' } }) {
+      async handle({ principal, params: { id } }) {
         return { status: 200, body: await show(await deps.history.get(principal.userId, id)) };
       },
     },
     resendDelivery: {
       databaseWait: null,
-      async handle({ principal, params: { id = '' } }) {
+      async handle({ principal, params: { id } }) {
         const budget = deps.budget();
         return answer(await deps.resend(principal.userId, id, budget), budget);
       },
     },
     testWebhook: {
       databaseWait: null,
-      async handle({ principal, params: { id = '' }, body }: ApiRequest<Schemas['WebhookTest']>) {
+      async handle({ principal, params: { id }, body }) {
         const budget = deps.budget();
         return answer(await deps.sendTest(principal.userId, id, body.type, budget), budget);
       },
     },
-  };
+  } satisfies Partial<OperationTable>;
 }

@@ -9,18 +9,18 @@ import { requireScope } from './authentication/scope.ts';
 import { ClientDisconnect } from './client-disconnect.ts';
 import { createMatcher, type Match } from './match.ts';
 import { OpenRequests } from './open-requests.ts';
-import type { ApiRequest, DataOperation, OperationTable, Reply } from './operation.ts';
+import type { ApiRequest, DataOperation, Reply } from './operation.ts';
 import { createRequestReader } from './read-request.ts';
 import { answerError, isAnswered } from './reply/answer-error.ts';
 import { sendReply } from './reply/reply.ts';
 import { requestId } from './request-id.ts';
-import { isOfModels, isRead, isWrite, joinRoutes, type Route } from './routes.ts';
+import { isOfModels, isRead, isWrite, joinRoutes, type Operations, type Route } from './routes.ts';
 import { originForm, requireOneHost } from './target.ts';
 
 /** What {@link createEdge} joins. Sizes are bytes. */
 export interface EdgeDependencies {
   readonly spec: Spec;
-  readonly operations: OperationTable;
+  readonly operations: Operations;
   /** Says whose request it is, before any body is read; `null` answers 401 `invalid_api_key`. */
   readonly authenticate: Authenticate;
   /** Does what needs the database, and bounds how long that may take. @default it takes as long as it takes */

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type { operations } from '../api.d.ts';
 import type { Form } from './body/form/form.ts';
 import type { ClientDisconnect } from './client-disconnect.ts';
 
@@ -41,55 +42,94 @@ export interface FieldSpan extends Span {
   readonly numbers: number;
 }
 
-/** One checked request, as an operation sees it: authenticated, parsed once, valid against openapi.yaml. */
-export interface ApiRequest<Body = unknown> {
+/** The operations that the gateway serves, as openapi.yaml names them. Those of its webhooks, `on…`, are only sent. */
+export type OperationId = Exclude<keyof operations, `on${Capitalize<string>}`>;
+
+/** What the generated types say of an operation's request; as the default, what holds for each of them. */
+interface Description {
+  readonly parameters: {
+    readonly path: Readonly<Record<string, string>>;
+    readonly query?: Readonly<Record<string, unknown>>;
+    readonly header?: unknown;
+  };
+  readonly requestBody: { readonly content: { readonly 'application/json': unknown } };
+}
+
+type Json<Content> = Content extends { content: { 'application/json': infer Value } } ? Value : undefined;
+
+type Body<Op> = Op extends { requestBody?: infer Given } ? Json<Given> : undefined;
+
+type Parameters<Op, In extends 'path' | 'query' | 'header'> = Op extends { parameters: { [Name in In]?: infer Given } }
+  ? [NonNullable<Given>] extends [never]
+    ? Readonly<Record<never, never>>
+    : Readonly<NonNullable<Given>>
+  : never;
+
+/** Header parameters under the names that Node gives them. */
+type Headers<Op> = {
+  readonly [Name in keyof Parameters<Op, 'header'> as Lowercase<Name & string>]: Parameters<Op, 'header'>[Name];
+};
+
+/**
+ * One request as an operation sees it: authenticated, parsed once, valid against openapi.yaml.
+ * @typeParam Op what openapi.yaml says of the operation, out of the generated `operations`. @default any of them
+ */
+export interface ApiRequest<Op = Description> {
   readonly requestId: string;
   readonly principal: Principal;
   /** Path parameters, decoded. */
-  readonly params: Readonly<Record<string, string>>;
-  readonly query: Readonly<Record<string, unknown>>;
-  readonly headers: IncomingHttpHeaders;
+  readonly params: Parameters<Op, 'path'>;
+  /** Query parameters; what openapi.yaml calls a number is one. Those of a relayed call are not checked. */
+  readonly query: Parameters<Op, 'query'>;
+  readonly headers: IncomingHttpHeaders & Headers<Op>;
   /**
-   * The body parsed once; `undefined` where there is none. Never what a relay sends on: it has of the body only what
-   * openapi.yaml describes, and no long strings.
+   * The body, parsed once; `undefined` where there is none. For a relayed call it has only the fields that openapi.yaml
+   * describes, and no long strings, so a relay sends {@link rawBody} on instead.
    */
-  readonly body: Body;
+  readonly body: Body<Op>;
   /** The body exactly as it came; empty where there is none, and once it has been released. */
   readonly rawBody: Buffer;
   /** Where in it the values of described fields stand, by path, for JSON that is relayed: `stream_options.include_usage`. */
   readonly fields: ReadonlyMap<string, FieldSpan>;
   /** The body as a form; `undefined` where it is none, and once it has been released. */
   readonly form: Form | undefined;
-  /** Lets go of the bytes, which other requests may then take the room of. It happens by itself when the answer has ended. */
+  /** Frees the bytes of the body, so that other requests may use that memory. It happens by itself when the answer has ended. */
   releaseBody(): void;
+  /** Whether the client is still there. */
   readonly client: ClientDisconnect;
 }
 
 /** What an operation answers; `body` goes out as JSON. */
-export interface Reply {
-  readonly status: number;
-  readonly body: unknown;
+export interface Reply<Status extends number = number, Answer = unknown> {
+  readonly status: Status;
+  readonly body: Answer;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+/** The answers with which an operation may succeed. Errors are thrown. */
+export type ReplyOf<Op extends { responses: object }> = {
+  [Status in keyof Op['responses'] & (200 | 201 | 202)]: Reply<Status, Json<Op['responses'][Status]>>;
+}[keyof Op['responses'] & (200 | 201 | 202)];
+
 /** An operation that answers with data and never sees the response. */
-export interface DataOperation {
-  // biome-ignore lint/suspicious/noExplicitAny: the validator has proved the body's type against openapi.yaml
-  readonly handle: (call: ApiRequest<any>) => Promise<Reply>;
+export interface DataOperation<Request = ApiRequest, Answer extends Reply = Reply> {
+  handle(request: Request): Promise<Answer>;
   /**
-   * How long it may take until the database counts as unavailable, in milliseconds; `null` where it does without the
-   * database, or bounds its waits itself. @default 4_500
+   * How long it may take until the database counts as unavailable, in milliseconds; `null` where it does not use the
+   * database, or limits its waits itself. @default 4_500
    */
   readonly databaseWait?: number | null;
 }
 
 /** An operation that writes the response itself, byte by byte. Errors thrown before the first byte are answered for it. */
 export interface RelayOperation {
-  // biome-ignore lint/suspicious/noExplicitAny: the validator has proved the body's type against openapi.yaml
-  readonly relay: (call: ApiRequest<any>, res: ServerResponse) => Promise<void>;
+  relay(request: ApiRequest, res: ServerResponse): Promise<void>;
 }
 
 export type Operation = DataOperation | RelayOperation;
 
-/** operationId of openapi.yaml → what does it. */
-export type OperationTable = Readonly<Record<string, Operation>>;
+/** What does an operation: it gets what openapi.yaml describes as its request, and answers what it describes as its success. */
+export type Handler<Op extends { responses: object }> = DataOperation<ApiRequest<Op>, ReplyOf<Op>> | RelayOperation;
+
+/** Every operation of openapi.yaml, and what does it. */
+export type OperationTable = { readonly [Id in OperationId]: Handler<operations[Id]> };

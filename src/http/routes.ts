@@ -1,6 +1,6 @@
 import { resolved } from '../openapi/describe-schema.ts';
 import { type Spec, type SpecOperation, type SpecSchema, specMethods } from '../openapi/spec.ts';
-import { type Operation, type OperationTable, type Scope, scopes } from './operation.ts';
+import { type Operation, type Scope, scopes } from './operation.ts';
 
 /** One operation of openapi.yaml, and what does it. */
 export interface Route {
@@ -23,7 +23,10 @@ export interface Route {
   readonly headers: readonly string[];
 }
 
-function operationFor(operations: OperationTable, id: string): Operation {
+/** What does each operation, by the operationId in openapi.yaml. */
+export type Operations = Readonly<Record<string, Operation>>;
+
+function operationFor(operations: Operations, id: string): Operation {
   const operation = Object.hasOwn(operations, id) ? operations[id] : undefined;
   if (!operation) throw new Error(`openapi.yaml has the operation ${id}, but nothing does it`);
   return operation;
@@ -42,7 +45,7 @@ function namesIn(location: 'query' | 'header', parameters: readonly SpecSchema[]
 }
 
 /** Joins every operation of openapi.yaml with what does it. Throws when one has nothing that does it. */
-export function joinRoutes(spec: Spec, operations: OperationTable): Route[] {
+export function joinRoutes(spec: Spec, operations: Operations): Route[] {
   return Object.entries(spec.paths).flatMap(([path, item]) =>
     specMethods.flatMap((method): Route[] => {
       const description = item[method];

@@ -1,14 +1,7 @@
-import type { components } from '../api.d.ts';
+import type { components, operations } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
-import {
-  type ApiRequest,
-  accountScopes,
-  type OperationTable,
-  type Principal,
-  type Reply,
-  type Scope,
-} from '../http/operation.ts';
-import type { ApiKey, NewApiKey } from './api-key.ts';
+import { accountScopes, type OperationTable, type Principal, type ReplyOf, type Scope } from '../http/operation.ts';
+import type { ApiKey, KeyPage, NewApiKey } from './api-key.ts';
 import { apiKeyNotFound, type KeyService } from './service.ts';
 
 type Schemas = components['schemas'];
@@ -85,8 +78,11 @@ function toMoment(text: string): Date {
 }
 
 /** The operations on API keys: those of one's own account, and with the scope `admin` those of any. */
-export function keyOperations(service: KeyService): OperationTable {
-  async function create(userId: string, { name, scopes, models, expires_at }: Wanted): Promise<Reply> {
+export function keyOperations(service: KeyService) {
+  async function create(
+    userId: string,
+    { name, scopes, models, expires_at }: Wanted,
+  ): Promise<ReplyOf<operations['createApiKey']>> {
     const created = await service.create({
       userId,
       name,
@@ -97,31 +93,28 @@ export function keyOperations(service: KeyService): OperationTable {
     return { status: 201, body: toNewBody(created) };
   }
 
-  async function list(userId: string, { limit, after }: ApiRequest['query']): Promise<Reply> {
-    const { keys, hasMore } = await service.list(userId, {
-      ...(limit !== undefined && { limit: Number(limit) }),
-      ...(after !== undefined && { after: String(after) }),
-    });
-    return { status: 200, body: { data: keys.map(toListed), has_more: hasMore } satisfies Schemas['ApiKeyList'] };
+  async function list(userId: string, page: KeyPage): Promise<ReplyOf<operations['listApiKeys']>> {
+    const { keys, hasMore } = await service.list(userId, page);
+    return { status: 200, body: { data: keys.map(toListed), has_more: hasMore } };
   }
 
-  async function remove(userId: string, id: string): Promise<Reply> {
+  async function remove(userId: string, id: string): Promise<ReplyOf<operations['deleteApiKey']>> {
     // one revoked already is told the same, so that the request can be repeated
     const revoked = (await service.revoke(id, userId)) || (await service.get(id))?.userId === userId;
     if (!revoked) throw apiKeyNotFound(id);
-    return { status: 200, body: { id, deleted: true } satisfies Schemas['ApiKeyDeleted'] };
+    return { status: 200, body: { id, deleted: true } };
   }
 
   return {
     createApiKey: {
-      async handle({ principal, body }: ApiRequest<Wanted>) {
+      async handle({ principal, body }) {
         checkGrant(principal, principal.scopes ?? accountScopes, body);
         return create(principal.userId, body);
       },
     },
     listApiKeys: { handle: ({ principal, query }) => list(principal.userId, query) },
     deleteApiKey: {
-      async handle({ principal, params: { id = '' } }) {
+      async handle({ principal, params: { id } }) {
         const target = await service.get(id);
         if (target?.userId !== principal.userId) throw apiKeyNotFound(id);
         checkRevocation(principal, target);
@@ -129,13 +122,13 @@ export function keyOperations(service: KeyService): OperationTable {
       },
     },
     createUserApiKey: {
-      async handle({ principal, params: { user_id = '' }, body }: ApiRequest<Wanted>) {
+      async handle({ principal, params: { user_id }, body }) {
         // whoever acts for an account may give what its owner has
         checkGrant(principal, [...accountScopes, ...(principal.scopes ?? [])], body);
         return create(user_id, body);
       },
     },
-    listUserApiKeys: { handle: ({ params: { user_id = '' }, query }) => list(user_id, query) },
-    deleteUserApiKey: { handle: ({ params: { user_id = '', id = '' } }) => remove(user_id, id) },
-  };
+    listUserApiKeys: { handle: ({ params: { user_id }, query }) => list(user_id, query) },
+    deleteUserApiKey: { handle: ({ params: { user_id, id } }) => remove(user_id, id) },
+  } satisfies Partial<OperationTable>;
 }

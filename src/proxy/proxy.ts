@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { OperationTable } from '../http/operation.ts';
 import type { Logger, ModelHooks, UpstreamOptions } from '../options/options.ts';
 import type { AdmissionCheck } from './admission.ts';
 import { callHook, relayHooks } from './hooks.ts';
@@ -30,7 +29,7 @@ export interface ProxyDependencies {
 }
 
 export interface ModelProxy {
-  readonly operations: OperationTable;
+  readonly operations: ReturnType<typeof modelOperations>;
   /** Ends every connection to the upstreams; calls in flight are told that the gateway is shutting down. */
   close(): Promise<void>;
 }

@@ -1,33 +1,37 @@
 import { GatewayError } from '../errors.ts';
-import type { DataOperation, OperationTable, RelayOperation } from '../http/operation.ts';
+import type { OperationTable, RelayOperation } from '../http/operation.ts';
 import { mayCall } from './allowed-models.ts';
 import { endpoints } from './endpoint.ts';
 import type { ModelList } from './model-list.ts';
 import type { Relay } from './relay/relay.ts';
 
 /** The model endpoints: relays, and the list of models. */
-export function modelOperations(relay: Relay, models: ModelList): OperationTable {
-  const relayed = Object.entries(endpoints).map(([operationId, endpoint]): [string, RelayOperation] => [
-    operationId,
-    { relay: (call, res) => relay(endpoint, call, res) },
-  ]);
+export function modelOperations(relay: Relay, models: ModelList) {
+  const to = (operationId: keyof typeof endpoints): RelayOperation => ({
+    relay: (request, res) => relay(endpoints[operationId], request, res),
+  });
 
-  const listModels: DataOperation = {
-    databaseWait: null,
-    async handle({ principal }) {
-      const data = (await models.all()).filter(({ id }) => mayCall(principal, id));
-      return { status: 200, body: { object: 'list', data } };
+  return {
+    createChatCompletion: to('createChatCompletion'),
+    createCompletion: to('createCompletion'),
+    createImage: to('createImage'),
+    createImageEdit: to('createImageEdit'),
+    createImageVariation: to('createImageVariation'),
+    createEmbedding: to('createEmbedding'),
+    listModels: {
+      databaseWait: null,
+      async handle({ principal }) {
+        const data = (await models.all()).filter(({ id }) => mayCall(principal, id));
+        return { status: 200, body: { object: 'list', data } };
+      },
     },
-  };
-
-  const retrieveModel: DataOperation = {
-    databaseWait: null,
-    async handle({ principal, params }) {
-      const model = (await models.all()).find(({ id }) => id === params.model && mayCall(principal, id));
-      if (model) return { status: 200, body: model };
-      throw new GatewayError('model_not_found', `The model '${params.model}' does not exist.`, { param: 'model' });
+    retrieveModel: {
+      databaseWait: null,
+      async handle({ principal, params }) {
+        const model = (await models.all()).find(({ id }) => id === params.model && mayCall(principal, id));
+        if (model) return { status: 200, body: model };
+        throw new GatewayError('model_not_found', `The model '${params.model}' does not exist.`, { param: 'model' });
+      },
     },
-  };
-
-  return { ...Object.fromEntries(relayed), listModels, retrieveModel };
+  } satisfies Partial<OperationTable>;
 }

@@ -1,5 +1,5 @@
 import type { components } from '../api.d.ts';
-import type { ApiRequest, OperationTable, Reply } from '../http/operation.ts';
+import type { OperationTable, Reply } from '../http/operation.ts';
 import type { WebhookService } from './service.ts';
 import type { MadeSecret, Webhook, WebhookDetails } from './webhook.ts';
 
@@ -29,14 +29,12 @@ function toDetailsBody(
 }
 
 /** Adds a secret that was made here: this is the one answer that has it, and nobody on the way may keep it. */
-function withSecret(reply: Reply & { readonly body: object }, { secret }: MadeSecret): Reply {
+function withSecret<Status extends number, Answer extends object>(
+  reply: Reply<Status, Answer>,
+  { secret }: MadeSecret,
+): Reply<Status, Answer & { secret?: string }> {
   if (secret === undefined) return reply;
   return { ...reply, body: { ...reply.body, secret }, headers: { 'cache-control': 'no-store' } };
-}
-
-/** The id in the path; an empty one is nobody's. */
-function idOf({ params }: ApiRequest): string {
-  return params.id ?? '';
 }
 
 export interface WebhookRoutesDeps {
@@ -46,44 +44,36 @@ export interface WebhookRoutesDeps {
 }
 
 /** The operations on an account's webhooks. */
-export function webhookOperations({ service, health }: WebhookRoutesDeps): OperationTable {
+export function webhookOperations({ service, health }: WebhookRoutesDeps) {
   return {
     createWebhook: {
-      async handle(call: ApiRequest<Schemas['WebhookCreate']>) {
-        const webhook = await service.create(call.principal.userId, call.body);
+      async handle({ principal, body }) {
+        const webhook = await service.create(principal.userId, body);
         return withSecret({ status: 201, body: toBody(webhook) }, webhook);
       },
     },
     listWebhooks: {
       async handle({ principal, query }) {
-        const { limit, after } = query;
-        const { webhooks, hasMore } = await service.list(principal.userId, {
-          // the validator has proved that it is a number, but not every version of Express lets it be replaced by one
-          ...(limit !== undefined && { limit: Number(limit) }),
-          ...(after !== undefined && { after: String(after) }),
-        });
-        return {
-          status: 200,
-          body: { data: webhooks.map(toSummary), has_more: hasMore } satisfies Schemas['WebhookList'],
-        };
+        const { webhooks, hasMore } = await service.list(principal.userId, query);
+        return { status: 200, body: { data: webhooks.map(toSummary), has_more: hasMore } };
       },
     },
     retrieveWebhook: {
-      async handle(call) {
-        const webhook = await service.get(call.principal.userId, idOf(call));
+      async handle({ principal, params }) {
+        const webhook = await service.get(principal.userId, params.id);
         return { status: 200, body: toDetailsBody(webhook, await health(webhook.id)) };
       },
     },
     updateWebhook: {
-      async handle(call: ApiRequest<Schemas['WebhookUpdate']>) {
-        const webhook = await service.update(call.principal.userId, idOf(call), call.body);
+      async handle({ principal, params, body }) {
+        const webhook = await service.update(principal.userId, params.id, body);
         return { status: 200, body: toBody(webhook) };
       },
     },
     rotateWebhookSecret: {
-      async handle(call: ApiRequest<Schemas['WebhookSecretRotate']>) {
-        const { secret, overlap_seconds, service_signature } = call.body;
-        const webhook = await service.rotateSecret(call.principal.userId, idOf(call), {
+      async handle({ principal, params, body }) {
+        const { secret, overlap_seconds, service_signature } = body;
+        const webhook = await service.rotateSecret(principal.userId, params.id, {
           ...(secret !== undefined && { secret }),
           ...(overlap_seconds !== undefined && { overlapSeconds: overlap_seconds }),
           ...(service_signature !== undefined && { serviceSignature: service_signature }),
@@ -92,11 +82,10 @@ export function webhookOperations({ service, health }: WebhookRoutesDeps): Opera
       },
     },
     deleteWebhook: {
-      async handle(call) {
-        const id = idOf(call);
-        await service.remove(call.principal.userId, id);
-        return { status: 200, body: { id, deleted: true } satisfies Schemas['WebhookDeleted'] };
+      async handle({ principal, params: { id } }) {
+        await service.remove(principal.userId, id);
+        return { status: 200, body: { id, deleted: true } };
       },
     },
-  };
+  } satisfies Partial<OperationTable>;
 }

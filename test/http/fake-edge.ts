@@ -2,7 +2,8 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { bearerToken } from '../../src/http/authentication/bearer.ts';
 import { createEdge, type Edge, type EdgeDependencies } from '../../src/http/edge.ts';
-import type { ApiRequest, DataOperation, Operation, OperationTable, RelayOperation } from '../../src/http/operation.ts';
+import type { ApiRequest, DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
+import type { Operations } from '../../src/http/routes.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import type { Logger } from '../../src/options/options.ts';
 
@@ -35,7 +36,7 @@ const echoRelay: RelayOperation = {
 };
 
 /** An operation for everything in openapi.yaml, each answering what it was called with. */
-export function fakeOperations(own: OperationTable = {}): OperationTable {
+export function fakeOperations(own: Operations = {}): Operations {
   const ids = Object.values(loadSpec().paths).flatMap((item) =>
     Object.values(item).flatMap((operation) => ('operationId' in operation ? [operation.operationId] : [])),
   );

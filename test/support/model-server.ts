@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net';
 import express from 'express';
 import OpenAI from 'openai';
 import { createEdge, type Edge } from '../../src/http/edge.ts';
-import type { DataOperation, Operation, OperationTable, RelayOperation } from '../../src/http/operation.ts';
+import type { DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
+import type { Operations } from '../../src/http/routes.ts';
 import { loadSpec, type Spec } from '../../src/openapi/spec.ts';
 import type { Logger } from '../../src/options/options.ts';
 import { createProxy, type ModelProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
@@ -27,7 +28,7 @@ export interface ModelServer {
 }
 
 /** openapi.yaml with those paths alone that the operations do. */
-function specOf(operations: OperationTable): Spec {
+function specOf(operations: Operations): Spec {
   const spec = loadSpec();
   const paths = Object.entries(spec.paths).filter(([, item]) =>
     Object.values(item).some((operation) =>
@@ -47,11 +48,12 @@ const principals = new Map([
 ]);
 
 /** Whose operations a request is for. */
-const current = new AsyncLocalStorage<OperationTable>();
+const current = new AsyncLocalStorage<Operations>();
 
 function currentOperation(id: string): Operation {
   const find = <Kind>() => current.getStore()?.[id] as Kind;
-  const sample = createProxy({ upstreams: [], logger, idempotencySecret }).operations[id];
+  const operations: Operations = createProxy({ upstreams: [], logger, idempotencySecret }).operations;
+  const sample = operations[id];
   if (sample && 'relay' in sample) return { relay: (call, res) => find<RelayOperation>().relay(call, res) };
   return { handle: (call) => find<DataOperation>().handle(call) };
 }

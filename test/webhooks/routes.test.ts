@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import type { ApiRequest, DataOperation, Reply } from '../../src/http/operation.ts';
+import type { Operations } from '../../src/http/routes.ts';
 import { webhookOperations } from '../../src/webhooks/routes.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { valid, webhookService } from './support.ts';
@@ -18,7 +19,7 @@ describe('the webhook operations', () => {
   before(async () => {
     database = await watchedDatabase();
     const { service } = await webhookService(database.connection);
-    const operations = webhookOperations({ service, health });
+    const operations: Operations = webhookOperations({ service, health });
     call = (operationId, given = {}) =>
       (operations[operationId] as DataOperation).handle({
         requestId: 'req_1',
@@ -54,18 +55,16 @@ describe('the webhook operations', () => {
     expect(await call('listWebhooks')).to.deep.equal({ status: 200, body: { data: [], has_more: false } });
   });
 
-  it('page by numbers and by their text alike', async () => {
+  it('page by numbers', async () => {
     const principal = { userId: 'usr_pages' };
     for (let i = 0; i < 3; i += 1) await call('createWebhook', { principal, body: valid });
-    for (const limit of [2, '2']) {
-      const { body } = await call('listWebhooks', { principal, query: { limit } });
-      const { data, has_more } = body as { data: { id: string }[]; has_more: boolean };
-      expect(data).to.have.length(2);
-      expect(has_more).to.equal(true);
-      const rest = await call('listWebhooks', { principal, query: { limit, after: data[1]?.id } });
-      expect(rest.body).to.have.property('has_more', false);
-    }
-    const wrong = await call('listWebhooks', { principal, query: { limit: 'two' } }).catch((error) => error);
+    const { body } = await call('listWebhooks', { principal, query: { limit: 2 } });
+    const { data, has_more } = body as { data: { id: string }[]; has_more: boolean };
+    expect(data).to.have.length(2);
+    expect(has_more).to.equal(true);
+    const rest = await call('listWebhooks', { principal, query: { limit: 2, after: data[1]?.id } });
+    expect(rest.body).to.have.property('has_more', false);
+    const wrong = await call('listWebhooks', { principal, query: { limit: Number.NaN } }).catch((error) => error);
     expect(wrong).to.include({ code: 'invalid_value', param: 'limit' });
   });
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { components } from '../../api.d.ts';
 import { GatewayError } from '../../errors.ts';
-import type { ApiRequest, OperationTable } from '../../http/operation.ts';
+import type { OperationTable } from '../../http/operation.ts';
 import type { CreditService } from './service.ts';
 
 type Schemas = components['schemas'];
@@ -14,28 +14,28 @@ function required(service: Kept | undefined): Kept {
 }
 
 /** @param service absent where credits are off */
-export function creditOperations(service: Kept | undefined): OperationTable {
+export function creditOperations(service: Kept | undefined) {
   return {
     retrieveCredits: {
       async handle({ principal }) {
         const { creditsRemaining, lowThreshold } = await required(service).balance(principal.userId);
-        const body = { credits_remaining: creditsRemaining, low_threshold: lowThreshold };
-        return { status: 200, body: body satisfies Schemas['Credits'] };
+        const body: Schemas['Credits'] = { credits_remaining: creditsRemaining, low_threshold: lowThreshold };
+        return { status: 200, body };
       },
     },
     topUpCredits: {
-      async handle({ body: { user_id: userId, credits }, headers }: ApiRequest<Schemas['CreditTopUp']>) {
-        const reference = String(headers['idempotency-key'] ?? randomUUID());
+      async handle({ body: { user_id: userId, credits }, headers }) {
+        const reference = headers['idempotency-key'] ?? randomUUID();
         const { creditsRemaining, lowThreshold } = await required(service).topUp({ userId, credits, reference });
-        const body = {
+        const body: Schemas['CreditsToppedUp'] = {
           user_id: userId,
           credits,
           idempotency_key: reference,
           credits_remaining: creditsRemaining,
           low_threshold: lowThreshold,
         };
-        return { status: 201, body: body satisfies Schemas['CreditsToppedUp'] };
+        return { status: 201, body };
       },
     },
-  };
+  } satisfies Partial<OperationTable>;
 }

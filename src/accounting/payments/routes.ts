@@ -1,28 +1,28 @@
 import type { components } from '../../api.d.ts';
 import { GatewayError } from '../../errors.ts';
-import type { ApiRequest, OperationTable } from '../../http/operation.ts';
+import type { OperationTable } from '../../http/operation.ts';
 import type { PaymentService } from './service.ts';
 
 type Schemas = components['schemas'];
-type Report = Schemas['PaymentReport'];
+type Status = Schemas['PaymentReport']['status'];
 
 /** A field that only one of the two statuses has. */
-function required<T>(status: Report['status'], name: string, value: T | undefined): T {
+function required<T>(status: Status, name: string, value: T | undefined): T {
   if (value !== undefined) return value;
   const message = `${name}: is required with the status ${status}`;
   throw new GatewayError('missing_required_parameter', message, { param: name });
 }
 
-function refuse(status: Report['status'], name: string, value: unknown): void {
+function refuse(status: Status, name: string, value: unknown): void {
   if (value === undefined) return;
   throw new GatewayError('unknown_parameter', `${name}: does not belong to the status ${status}`, { param: name });
 }
 
 /** The operation by which a billing service reports payments. */
-export function paymentOperations(service: PaymentService): OperationTable {
+export function paymentOperations(service: PaymentService) {
   return {
     reportPayment: {
-      async handle({ body, headers }: ApiRequest<Report>) {
+      async handle({ body, headers }) {
         const { status, payment_id: paymentId, user_id: userId, amount, currency, credits_added, reason } = body;
         const payment = { paymentId, userId, amount, currency };
         const key = headers['idempotency-key'];
@@ -33,17 +33,17 @@ export function paymentOperations(service: PaymentService): OperationTable {
           }
           refuse(status, 'credits_added', credits_added);
           const failed = { ...payment, reason: required(status, 'reason', reason) };
-          return service.failed(failed, key === undefined ? {} : { idempotencyKey: String(key) });
+          return service.failed(failed, key === undefined ? {} : { idempotencyKey: key });
         };
         const { idempotencyKey, data, ...event } = await report();
-        const answer = {
+        const answer: Schemas['PublishedEvent'] = {
           ...event,
           user_id: userId,
           data: data as Schemas['EventData'],
           idempotency_key: idempotencyKey,
         };
-        return { status: 201, body: answer satisfies Schemas['PublishedEvent'] };
+        return { status: 201, body: answer };
       },
     },
-  };
+  } satisfies Partial<OperationTable>;
 }

@@ -22,23 +22,20 @@ function toLine({ day, model, keyId, ...sums }: UsageLine): Schemas['UsageLine']
  * What an account can ask about its usage.
  * @param report absent where usage is not counted
  */
-export function usageOperations(report: ReportUsage | undefined): OperationTable {
+export function usageOperations(report: ReportUsage | undefined) {
   return {
     retrieveUsage: {
       async handle({ principal, query }) {
         if (!report) throw new GatewayError('not_found', 'This gateway does not count usage');
-        const { from, to, group_by } = query;
+        const { group_by, ...days } = query;
         const asked: UsageQuery = {
-          ...(from !== undefined && { from: String(from) }),
-          ...(to !== undefined && { to: String(to) }),
-          ...(group_by !== undefined && { groupBy: String(group_by).split(',') as UsageDimension[] }),
+          ...days,
+          ...(group_by !== undefined && { groupBy: group_by.split(',') as UsageDimension[] }),
         };
         const { lines, hasMore, ...range } = await report(principal.userId, asked);
-        return {
-          status: 200,
-          body: { ...range, data: lines.map(toLine), has_more: hasMore } satisfies Schemas['UsageReport'],
-        };
+        const body: Schemas['UsageReport'] = { ...range, data: lines.map(toLine), has_more: hasMore };
+        return { status: 200, body };
       },
     },
-  };
+  } satisfies Partial<OperationTable>;
 }

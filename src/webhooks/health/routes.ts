@@ -48,10 +48,10 @@ const counts = ({ succeeded, failed }: Sum) => ({ succeeded, failed });
 const times = ({ p50, p95 }: Sum) => ({ p50_ms: p50, p95_ms: p95 });
 
 /** The operation on what the attempts say about a webhook. */
-export function healthOperations(deps: HealthRoutesDeps): OperationTable {
+export function healthOperations(deps: HealthRoutesDeps) {
   return {
     retrieveWebhookStats: {
-      async handle({ principal, params: { id = '' } }) {
+      async handle({ principal, params: { id } }) {
         await deps.requireWebhook(principal.userId, id);
         const [stats, health] = await Promise.all([deps.health.stats(id, Date.now()), deps.health.of(id)]);
         const attempts = stats.succeeded + stats.failed;
@@ -69,5 +69,5 @@ export function healthOperations(deps: HealthRoutesDeps): OperationTable {
         return { status: 200, body };
       },
     },
-  };
+  } satisfies Partial<OperationTable>;
 }

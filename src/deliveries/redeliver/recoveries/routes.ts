@@ -1,5 +1,5 @@
 import type { components } from '../../../api.d.ts';
-import type { ApiRequest, OperationTable } from '../../../http/operation.ts';
+import type { OperationTable } from '../../../http/operation.ts';
 import type { RecoveryDocument } from './model.ts';
 import type { RecoveryService } from './service.ts';
 
@@ -24,10 +24,10 @@ function toBody(recovery: RecoveryDocument): Schemas['Recovery'] {
 }
 
 /** The operations on recoveries of an account's webhooks. */
-export function recoveryOperations(service: RecoveryService): OperationTable {
+export function recoveryOperations(service: RecoveryService) {
   return {
     recoverWebhook: {
-      async handle({ principal, params: { id = '' }, body }: ApiRequest<Schemas['RecoveryCreate']>) {
+      async handle({ principal, params: { id }, body }) {
         const { since, until, states } = body;
         const recovery = await service.recover(principal.userId, id, {
           since: new Date(since),
@@ -38,19 +38,15 @@ export function recoveryOperations(service: RecoveryService): OperationTable {
       },
     },
     listRecoveries: {
-      async handle({ principal, params: { id = '' }, query: { limit, after } }) {
-        const { recoveries, hasMore } = await service.list(principal.userId, id, {
-          ...(limit !== undefined && { limit: Number(limit) }),
-          ...(after !== undefined && { after: String(after) }),
-        });
-        const body: Schemas['RecoveryList'] = { data: recoveries.map(toBody), has_more: hasMore };
-        return { status: 200, body };
+      async handle({ principal, params: { id }, query }) {
+        const { recoveries, hasMore } = await service.list(principal.userId, id, query);
+        return { status: 200, body: { data: recoveries.map(toBody), has_more: hasMore } };
       },
     },
     retrieveRecovery: {
-      async handle({ principal, params: { id = '', recovery_id = '' } }) {
+      async handle({ principal, params: { id, recovery_id } }) {
         return { status: 200, body: toBody(await service.get(principal.userId, id, recovery_id)) };
       },
     },
-  };
+  } satisfies Partial<OperationTable>;
 }
