@@ -13,10 +13,10 @@ import { createOutbox } from './events/store/outbox.ts';
 import { createSettleSubscribers } from './events/store/settle-subscribers.ts';
 import { createInFlightLimit } from './fairness/in-flight-limit.ts';
 import { createReadLimit, createWriteLimit } from './http/account-limits.ts';
+import { createAuthenticator } from './http/authentication/authenticator.ts';
 import { bearerToken } from './http/authentication/bearer.ts';
 import { checkedAuthenticate } from './http/authentication/principal.ts';
-import { createSignIn } from './http/authentication/sign-in.ts';
-import { createEdge } from './http/edge.ts';
+import { createApi } from './http/edge.ts';
 import { OpenRequests } from './http/open-requests.ts';
 import { createRouter } from './http/router.ts';
 import { createRecognise } from './keys/authenticate.ts';
@@ -187,14 +187,14 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
   };
   const { dashboard } = options;
   const recognise = createRecognise({ keys, database: access });
-  const signIn = createSignIn({
+  const authenticator = createAuthenticator({
     byKey: options.authenticate
       ? checkedAuthenticate('authenticate', options.authenticate)
       : (req, isModelCall = false) => recognise(bearerToken(req), isModelCall),
     bySession: dashboard?.authenticate && checkedAuthenticate('dashboard.authenticate', dashboard.authenticate),
   });
   const openRequests = new OpenRequests();
-  const api = await createEdge({
+  const api = await createApi({
     spec,
     operations: operationTable({
       models: proxy.operations,
@@ -208,7 +208,6 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
       credits,
       usage: accounting.report,
     }),
-    authenticate: signIn.authenticate,
     withDatabase: access.run,
     modelBodyLimit: options.modelBodyLimit,
     webhookBodyLimit: options.webhookBodyLimit,
@@ -235,7 +234,10 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
   });
 
   return {
-    router: createRouter(dashboard ? createDashboard({ dashboard, signIn, api, openRequests, logger }) : api, logger),
+    router: createRouter(
+      dashboard ? createDashboard({ dashboard, authenticator, api, openRequests, logger }) : api(authenticator.byKey),
+      logger,
+    ),
     keys: { authenticate, ...withDatabase(access, { create: keys.create, revoke, list: keys.list, get: keys.get }) },
     // resealing takes as long as there are webhooks
     webhooks: { ...withDatabase(access, { create, list, get, update, rotateSecret, remove }), reseal },

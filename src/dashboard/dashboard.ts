@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import { GatewayError } from '../errors.ts';
-import type { SignIn } from '../http/authentication/sign-in.ts';
-import type { Edge } from '../http/edge.ts';
+import type { Authenticator } from '../http/authentication/authenticator.ts';
+import type { Api, Edge } from '../http/edge.ts';
 import type { OpenRequests } from '../http/open-requests.ts';
 import { accountScopes, type Reply } from '../http/operation.ts';
 import { answerError, isAnswered } from '../http/reply/answer-error.ts';
@@ -11,14 +11,13 @@ import { requestId } from '../http/request-id.ts';
 import { originForm, requireOneHost } from '../http/target.ts';
 import type { DashboardOptions, Logger } from '../options/options.ts';
 import { contentSecurityPolicy } from './document.ts';
-import { loadFiles } from './files.ts';
-import { sendFile } from './send-file.ts';
+import { loadFiles, sendFile } from './files.ts';
 
 export interface DashboardDeps {
   readonly dashboard: DashboardOptions;
-  readonly signIn: SignIn;
-  /** Everything under `/v1`; it is there a second time below the dashboard's path, and takes what the dashboard leaves. */
-  readonly api: Edge;
+  readonly authenticator: Authenticator;
+  /** Everything under `/v1`: mounted beside the dashboard, and a second time below its path, where sessions count too. */
+  readonly api: Api;
   readonly openRequests: OpenRequests;
   readonly logger: Logger;
 }
@@ -48,16 +47,18 @@ function requireReading({ method }: IncomingMessage): void {
 }
 
 /**
- * Makes the middleware that serves the page and its few routes, and the API a second time below them.
+ * Makes the middleware that serves the page and its few routes, and the API, also below them.
  * @throws GatewayError `invalid_options` when the page has not been built
  */
-export function createDashboard({ dashboard, signIn, api, openRequests, logger }: DashboardDeps): Edge {
+export function createDashboard({ dashboard, authenticator, api, openRequests, logger }: DashboardDeps): Edge {
   const { path, authenticate } = dashboard;
   const findFile = loadFiles(authenticate !== undefined);
+  const apiBeside = api(authenticator.byKey);
+  const apiBelow = api(async (req) => (await authenticator.byKeyOrSession(req)).principal);
   const withSlash = `${path.slice(path.lastIndexOf('/') + 1)}/`;
 
   async function session(req: IncomingMessage): Promise<Reply> {
-    const { principal, via } = await signIn.signIn(req);
+    const { principal, via } = await authenticator.byKeyOrSession(req);
     const { userId, scopes = accountScopes } = principal;
     return { status: 200, body: { user_id: userId, scopes, via }, headers: { 'cache-control': 'no-store' } };
   }
@@ -80,23 +81,21 @@ export function createDashboard({ dashboard, signIn, api, openRequests, logger }
     }
   }
 
-  /** Hands a request on to the API; what that does not know is the host's, as it came. */
+  /** Passes a request on to the API, which passes on to the host, unchanged, what it does not know. */
   function passOn(req: IncomingMessage & { originalUrl?: string }, res: ServerResponse, next: () => void): void {
     const { url = '' } = req;
-    // as Express does, so that whoever looks at the request knows where it came
+    // as Express does, so that later middleware sees the whole URL
     req.originalUrl ??= url;
     req.url = originForm(url).slice(path.length);
-    signIn.cameByDashboard.add(req);
-    api(req, res, () => {
+    apiBelow(req, res, () => {
       req.url = url;
-      signIn.cameByDashboard.delete(req);
       next();
     });
   }
 
   return function edge(req, res, next) {
     const rest = below(path, originForm(req.url ?? ''));
-    if (rest === undefined || req.method === 'OPTIONS') api(req, res, next);
+    if (rest === undefined || req.method === 'OPTIONS') apiBeside(req, res, next);
     else if (rest.startsWith('/v1/')) passOn(req, res, next);
     else if (rest === '' || rest === '/session' || findFile(rest)) {
       if (!isAnswered(res, logger)) void answer(req, res, rest);

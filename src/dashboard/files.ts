@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { GatewayError } from '../errors.ts';
 import { pageDocument } from './document.ts';
@@ -66,4 +67,16 @@ export function loadFiles(sessions: boolean): FindFile {
     ['main.css', toFile('text/css', asksAgain, style)],
   ]);
   return (path) => files.get(path) ?? otherVersions.get(plainName(path) ?? '');
+}
+
+/** Sends a file of the page, compressed with gzip where the client accepts that. */
+export function sendFile(req: IncomingMessage, res: ServerResponse, file: PageFile): void {
+  const isGzipped = /\bgzip\b/.test(String(req.headers['accept-encoding'] ?? ''));
+  const body = isGzipped ? file.gzipped : file.bytes;
+  if (isGzipped) res.setHeader('content-encoding', 'gzip');
+  res.setHeader('vary', 'accept-encoding');
+  res.setHeader('cache-control', file.cacheControl);
+  res.setHeader('content-type', file.type);
+  res.setHeader('content-length', body.length);
+  res.end(body);
 }

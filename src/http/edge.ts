@@ -4,12 +4,11 @@ import { AccountTurns } from '../fairness/account-turns.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import type { LimitAccount } from './account-limits.ts';
-import type { Authenticate } from './authentication/principal.ts';
-import { requireScope } from './authentication/scope.ts';
+import { requireScope } from './authentication/principal.ts';
 import { ClientDisconnect } from './client-disconnect.ts';
 import { createMatcher, type Match } from './match.ts';
 import { OpenRequests } from './open-requests.ts';
-import type { ApiRequest, DataOperation, Reply } from './operation.ts';
+import type { ApiRequest, DataOperation, Principal, Reply } from './operation.ts';
 import { createRequestReader } from './read-request.ts';
 import { answerError, isAnswered } from './reply/answer-error.ts';
 import { sendReply } from './reply/reply.ts';
@@ -17,12 +16,10 @@ import { requestId } from './request-id.ts';
 import { isOfModels, isRead, isWrite, joinRoutes, type Operations, type Route } from './routes.ts';
 import { originForm, requireOneHost } from './target.ts';
 
-/** What {@link createEdge} joins. Sizes are bytes. */
-export interface EdgeDependencies {
+/** What {@link createApi} joins. Sizes are bytes. */
+export interface ApiDependencies {
   readonly spec: Spec;
   readonly operations: Operations;
-  /** Says whose request it is, before any body is read; `null` answers 401 `invalid_api_key`. */
-  readonly authenticate: Authenticate;
   /** Does what needs the database, and bounds how long that may take. @default it takes as long as it takes */
   readonly withDatabase?: (work: () => Promise<Reply>, maxWait?: number, waited?: number) => Promise<Reply>;
   /** The largest body of a relayed operation. */
@@ -50,6 +47,18 @@ const longestRecognition = 1_500;
 /** Middleware that Express 4 and Express 5 take alike, at the root or under a prefix. */
 export type Edge = (req: IncomingMessage, res: ServerResponse, next: () => void) => void;
 
+/** Says who makes a request, before its body is read. @throws GatewayError when nobody is known to */
+export type RequirePrincipal = (req: IncomingMessage, isModelCall: boolean) => Promise<Principal>;
+
+/** Makes the middleware of one place where the API is mounted. */
+export type Api = (authenticate: RequirePrincipal) => Edge;
+
+/** A request for one of our paths. */
+interface Asked {
+  readonly found: Match<Route>;
+  readonly authenticate: RequirePrincipal;
+}
+
 /** @throws GatewayError `method_not_allowed` or `invalid_value` when it is a path of ours, but no request for it */
 function requireRoute(found: Match<Route>): Extract<Match<Route>, { kind: 'route' }> {
   switch (found.kind) {
@@ -67,14 +76,13 @@ function requireRoute(found: Match<Route>): Extract<Match<Route>, { kind: 'route
 }
 
 /**
- * Makes the one piece of Express middleware that every request to the API goes through.
- * What is not ours goes on to the host untouched; what is ours is answered here, errors too.
+ * Makes the middleware that every request to the API goes through. It answers what is under our paths, errors too, and
+ * leaves everything else to the host, untouched.
  * @throws Error when openapi.yaml does not load, or has an operation that nothing does
  */
-export async function createEdge(deps: EdgeDependencies): Promise<Edge> {
+export async function createApi(deps: ApiDependencies): Promise<Api> {
   const {
     spec,
-    authenticate,
     withDatabase = (work) => work(),
     logger,
     bodyTimeout: time = 120_000,
@@ -106,12 +114,12 @@ export async function createEdge(deps: EdgeDependencies): Promise<Edge> {
     );
   }
 
-  async function answer(req: IncomingMessage, res: ServerResponse, found: Match<Route>): Promise<void> {
+  async function answer(req: IncomingMessage, res: ServerResponse, { found, authenticate }: Asked): Promise<void> {
     const id = requestId(req, res);
     const client = new ClientDisconnect(res);
     try {
       res.setHeader('x-request-id', id);
-      // all that is below /v1 is somebody's own
+      // everything below /v1 belongs to one account
       res.setHeader('cache-control', 'no-store');
       openRequests.add(res);
       requireOneHost(req);
@@ -119,8 +127,6 @@ export async function createEdge(deps: EdgeDependencies): Promise<Edge> {
       const askedAt = performance.now();
       const principal = await authenticate(req, isOfModels(route));
       const waited = Math.min(performance.now() - askedAt, longestRecognition);
-      if (!principal)
-        throw new GatewayError('invalid_api_key', 'This API key is not known, has expired or has been revoked');
       requireScope(principal, route.scope);
       if (isWrite(route)) await deps.limitWrites?.(principal.userId);
       if (isRead(route)) await deps.limitReads?.(principal.userId);
@@ -137,9 +143,9 @@ export async function createEdge(deps: EdgeDependencies): Promise<Edge> {
     }
   }
 
-  return function edge(req, res, next) {
+  return (authenticate) => (req, res, next) => {
     const found = match(req.method ?? '', originForm(req.url ?? ''));
     if (!found) next();
-    else if (!isAnswered(res, logger)) void answer(req, res, found);
+    else if (!isAnswered(res, logger)) void answer(req, res, { found, authenticate });
   };
 }

@@ -1,4 +1,4 @@
-import { resolved } from '../openapi/describe-schema.ts';
+import { resolveSchema } from '../openapi/resolve-schema.ts';
 import { type Spec, type SpecOperation, type SpecSchema, specMethods } from '../openapi/spec.ts';
 import { type Operation, type Scope, scopes } from './operation.ts';
 
@@ -51,7 +51,7 @@ export function joinRoutes(spec: Spec, operations: Operations): Route[] {
       const description = item[method];
       if (!description) return [];
       const declared = [...(item.parameters ?? []), ...(description.parameters ?? [])];
-      const parameters = declared.map((parameter) => resolved(spec, parameter));
+      const parameters = declared.map((parameter) => resolveSchema(spec, parameter));
       return [
         {
           method: method.toUpperCase(),

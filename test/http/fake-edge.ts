@@ -1,7 +1,9 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
 import { bearerToken } from '../../src/http/authentication/bearer.ts';
-import { createEdge, type Edge, type EdgeDependencies } from '../../src/http/edge.ts';
+import type { Authenticate } from '../../src/http/authentication/principal.ts';
+import { type ApiDependencies, createApi, type Edge } from '../../src/http/edge.ts';
 import type { ApiRequest, DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
 import type { Operations } from '../../src/http/routes.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
@@ -53,17 +55,24 @@ export function recordingLogger(): Logger & { lines: { level: string; message: s
   return { lines, info: at('info'), warn: at('warn'), error: at('error') };
 }
 
+type FakeEdgeDependencies = ApiDependencies & { readonly authenticate: Authenticate };
+
+const byGoodKey: Authenticate = (req) => (bearerToken(req) === goodKey ? { userId: 'usr_1' } : null);
+
 /** The edge over fake operations; one API key is good. */
-export async function createFakeEdge(own: Partial<EdgeDependencies> = {}): Promise<Edge> {
-  return createEdge({
+export async function createFakeEdge({
+  authenticate = byGoodKey,
+  ...own
+}: Partial<FakeEdgeDependencies> = {}): Promise<Edge> {
+  const api = await createApi({
     spec: loadSpec(),
     operations: fakeOperations(),
-    authenticate: (req) => (bearerToken(req) === goodKey ? { userId: 'usr_1' } : null),
     modelBodyLimit: 32 * 1024 * 1024,
     webhookBodyLimit: 256 * 1024,
     logger: recordingLogger(),
     ...own,
   });
+  return api(createAuthenticator({ byKey: authenticate }).byKey);
 }
 
 /** A server on a loopback port, and what ends it. */
@@ -94,7 +103,7 @@ export async function listen(handler: RequestListener): Promise<Listening> {
 
 /** A server with the edge alone, in which listModels (relayed) and listWebhooks are the test's. */
 export async function serve(
-  own: { relay?: Operation; data?: Operation } & Partial<EdgeDependencies>,
+  own: { relay?: Operation; data?: Operation } & Partial<FakeEdgeDependencies>,
 ): Promise<Listening> {
   const { relay, data, ...deps } = own;
   const operations = fakeOperations({ ...(relay && { listModels: relay }), ...(data && { listWebhooks: data }) });

@@ -1,7 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createEdge } from '../../src/http/edge.ts';
+import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
+import { createApi } from '../../src/http/edge.ts';
 import { hardenServer } from '../../src/index.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import { createProxy } from '../../src/proxy/proxy.ts';
@@ -18,18 +19,21 @@ const proxy = createProxy({
   logger,
   idempotencySecret: Buffer.alloc(32),
 });
-const edge = await createEdge({
+const api = await createApi({
   spec: loadSpec(),
   operations: fakeOperations(proxy.operations),
-  authenticate: ({ headers }) => {
-    const userId = headers.authorization?.replace('Bearer ', '');
-    return userId ? { userId, scopes: ['models', 'webhooks', 'events:publish', 'keys', 'admin'] } : null;
-  },
   modelBodyLimit: 32 * 1024 * 1024,
   webhookBodyLimit: 256 * 1024,
   bodyMemory: 256 * 1024 * 1024,
   logger,
 });
+const { byKey } = createAuthenticator({
+  byKey: ({ headers }) => {
+    const userId = headers.authorization?.replace('Bearer ', '');
+    return userId ? { userId, scopes: ['models', 'webhooks', 'events:publish', 'keys', 'admin'] } : null;
+  },
+});
+const edge = api(byKey);
 const server = hardenServer(createServer((req, res) => edge(req, res, () => res.writeHead(404).end())));
 
 const heldBytes = (): number => {

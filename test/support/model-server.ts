@@ -4,7 +4,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import OpenAI from 'openai';
-import { createEdge, type Edge } from '../../src/http/edge.ts';
+import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
+import type { Authenticate } from '../../src/http/authentication/principal.ts';
+import { createApi, type Edge } from '../../src/http/edge.ts';
 import type { DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
 import type { Operations } from '../../src/http/routes.ts';
 import { loadSpec, type Spec } from '../../src/openapi/spec.ts';
@@ -62,14 +64,15 @@ function currentOperation(id: string): Operation {
 async function createSharedEdge(): Promise<Edge> {
   const ids = Object.keys(createProxy({ upstreams: [], logger, idempotencySecret }).operations);
   const operations = Object.fromEntries(ids.map((id) => [id, currentOperation(id)]));
-  return await createEdge({
+  const api = await createApi({
     spec: specOf(operations),
     operations,
-    authenticate: ({ headers }) => principals.get(String(headers.authorization)) ?? null,
     modelBodyLimit: 32 * 1024 * 1024,
     webhookBodyLimit: 256 * 1024,
     logger,
   });
+  const byKey: Authenticate = ({ headers }) => principals.get(String(headers.authorization)) ?? null;
+  return api(createAuthenticator({ byKey }).byKey);
 }
 
 let sharedEdge: Promise<Edge> | undefined;

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
+import { GatewayError } from '../../errors.ts';
 import { isStorableId } from '../../ids.ts';
-import { type Principal, scopes } from '../operation.ts';
+import { accountScopes, type Principal, type Scope, scopes } from '../operation.ts';
 
 /** Says whose request it is; `null` is nobody's. */
 export type Authenticate = (
@@ -62,4 +63,15 @@ function toPrincipal(given: unknown, option: string): Principal | null {
 /** A host's function that says whose request it is, with its result checked as a whole, once. */
 export function checkedAuthenticate(option: string, authenticate: Authenticate): Authenticate {
   return async (req) => toPrincipal(await authenticate(req), option);
+}
+
+/**
+ * Makes sure that whoever calls may do so.
+ * @throws GatewayError `insufficient_scope`, naming the scope, also in `www-authenticate` (RFC 6750, section 3.1)
+ */
+export function requireScope({ scopes = accountScopes }: Principal, scope: Scope): void {
+  if (scopes.includes(scope)) return;
+  throw new GatewayError('insufficient_scope', `This needs an API key with the scope ${scope}`, {
+    headers: { 'www-authenticate': `Bearer error="insufficient_scope", scope="${scope}"` },
+  });
 }

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { Transform } from 'node:stream';
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { GatewayError } from '../../errors.ts';
 import type { OpenRequests } from '../open-requests.ts';
 import type { BodyReservation } from './body-memory.ts';
 import { Chunks } from './chunks.ts';
-import { decoderFor } from './inflate.ts';
 
 /** How much of a body is taken, and for how long. */
 export interface BodyLimits {
@@ -29,6 +29,30 @@ function tooLarge({ bytes }: BodyLimits): GatewayError {
 /** Refuses a body of more bytes than the limit. */
 export function checkSize(size: number, limits: BodyLimits): void {
   if (size > limits.bytes) throw tooLarge(limits);
+}
+
+const decoderOptions = { chunkSize: 64 * 1024 };
+
+const decoders: Readonly<Record<string, () => Transform>> = {
+  gzip: () => createGunzip(decoderOptions),
+  'x-gzip': () => createGunzip(decoderOptions),
+  deflate: () => createInflate(decoderOptions),
+  br: () => createBrotliDecompress(decoderOptions),
+};
+
+/**
+ * What decompresses the body as `Content-Encoding` says (RFC 9110, section 8.4); `undefined` where nothing has to.
+ * @throws GatewayError `unsupported_media_type` for an encoding other than gzip, deflate and br
+ */
+function decoderFor(req: IncomingMessage): Transform | undefined {
+  const encoding = req.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
+  if (encoding === 'identity' || encoding === '') return undefined;
+  if (!Object.hasOwn(decoders, encoding)) {
+    throw new GatewayError('unsupported_media_type', 'Content-Encoding must be gzip, deflate or br, or be left out', {
+      headers: { 'accept-encoding': 'gzip, deflate, br' },
+    });
+  }
+  return (decoders[encoding] as () => Transform)();
 }
 
 function badCompression(cause?: unknown): GatewayError {

@@ -1,5 +1,6 @@
 import { type ErrorCode, GatewayError } from '../../errors.ts';
-import { describeSchema, schemaAt } from '../../openapi/describe-schema.ts';
+import { describeSchema } from '../../openapi/describe-schema.ts';
+import { schemaAt } from '../../openapi/resolve-schema.ts';
 import type { Spec, SpecSchema } from '../../openapi/spec.ts';
 import type { Route } from '../routes.ts';
 

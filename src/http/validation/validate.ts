@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { middleware } from 'express-openapi-validator';
 import { GatewayError } from '../../errors.ts';
-import { referredTo } from '../../openapi/describe-schema.ts';
+import { referencedSchemas } from '../../openapi/resolve-schema.ts';
 import type { Spec } from '../../openapi/spec.ts';
 import type { Route } from '../routes.ts';
 import { type Finding, invalidRequest } from './invalid-request.ts';
@@ -81,7 +81,7 @@ function requestSide(spec: Spec, routes: readonly Route[]): object {
     paths[path][method.toLowerCase()] = { ...description, responses: {} };
   }
   const { parameters = {}, requestBodies = {} } = spec.components;
-  const schemas = referredTo([paths, parameters, requestBodies], spec.components.schemas);
+  const schemas = referencedSchemas([paths, parameters, requestBodies], spec.components.schemas);
   return { openapi: spec.openapi, info: spec.info, paths, components: { schemas, parameters, requestBodies } };
 }
 

@@ -1,6 +1,7 @@
 import { isAscii, isUtf8 } from 'node:buffer';
 import { type ErrorCode, GatewayError } from '../../../errors.ts';
-import { describeSchema, resolved } from '../../../openapi/describe-schema.ts';
+import { describeSchema } from '../../../openapi/describe-schema.ts';
+import { resolveSchema } from '../../../openapi/resolve-schema.ts';
 import type { Spec, SpecSchema } from '../../../openapi/spec.ts';
 import type { Route } from '../../routes.ts';
 import type { Form, FormPart } from './form.ts';
@@ -28,7 +29,7 @@ function refuse(code: ErrorCode, param: string, problem: string): never {
 }
 
 function toProperty(spec: Spec, name: string, given: SpecSchema): Property {
-  const schema = resolved(spec, given);
+  const schema = resolveSchema(spec, given);
   const forms = (schema.oneOf ?? schema.anyOf ?? [schema]) as readonly SpecSchema[];
   return {
     name,
@@ -41,7 +42,10 @@ function toProperty(spec: Spec, name: string, given: SpecSchema): Property {
 function formSchema(spec: Spec, { description }: Route): FormSchema | undefined {
   const given = description.requestBody?.content['multipart/form-data']?.schema;
   if (!given) return undefined;
-  const { properties, required = [] } = resolved(spec, given) as { properties?: object; required?: readonly string[] };
+  const { properties, required = [] } = resolveSchema(spec, given) as {
+    properties?: object;
+    required?: readonly string[];
+  };
   const entries = Object.entries({ ...Object.fromEntries(required.map((name) => [name, {}])), ...properties });
   return { properties: new Map(entries.map(([name, schema]) => [name, toProperty(spec, name, schema)])), required };
 }

@@ -1,4 +1,4 @@
-import { resolved } from '../../../openapi/describe-schema.ts';
+import { resolveSchema } from '../../../openapi/resolve-schema.ts';
 import type { Spec, SpecSchema } from '../../../openapi/spec.ts';
 
 /** What openapi.yaml describes of a value; of what it does not describe no more than the kind matters. */
@@ -27,7 +27,7 @@ export function bodyShape(spec: Spec, schema: SpecSchema): BodyShape {
 }
 
 function shapeOf(spec: Spec, schema: SpecSchema, path: string | undefined): BodyShape {
-  const { properties, items } = resolved(spec, schema) as {
+  const { properties, items } = resolveSchema(spec, schema) as {
     readonly properties?: Readonly<Record<string, SpecSchema>>;
     readonly items?: SpecSchema;
   };
