@@ -77,7 +77,7 @@ export interface paths {
         put?: never;
         /**
          * Edit images
-         * @description Draws anew one or more images that are uploaded, as a prompt says.
+         * @description Edits one or more images that you upload, as a prompt says.
          */
         post: operations["createImageEdit"];
         delete?: never;
@@ -97,7 +97,7 @@ export interface paths {
         put?: never;
         /**
          * Vary an image
-         * @description Draws variations of an image that is uploaded.
+         * @description Draws variations of an image that you upload.
          */
         post: operations["createImageVariation"];
         delete?: never;
@@ -188,8 +188,8 @@ export interface paths {
         put?: never;
         /**
          * Create a webhook
-         * @description **Beta.** Registers a URL for the types of event you name. It is active at once.
-         *     The secret signs every delivery. Leave it out and one is made, which only this answer shows: keep it.
+         * @description **Beta.** Registers a URL for the types of event you name. It is active at once. The secret signs every
+         *     delivery. If you leave it out, the gateway makes one and shows it in this answer only: keep it.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -213,22 +213,22 @@ export interface paths {
         };
         /**
          * Retrieve a webhook
-         * @description **Beta.** Shows one of your webhooks: its health, and whether a rotation of its secret is under way.
+         * @description **Beta.** Shows one of your webhooks, its health, and whether a rotation of its secret is under way.
          */
         get: operations["retrieveWebhook"];
         put?: never;
         post?: never;
         /**
          * Delete a webhook
-         * @description **Beta.** Removes the webhook and its secret. Attempts that were still to come are canceled.
+         * @description **Beta.** Deletes the webhook and its secret. Attempts that are still to come are canceled.
          */
         delete: operations["deleteWebhook"];
         options?: never;
         head?: never;
         /**
          * Update a webhook
-         * @description **Beta.** Changes the types of event, pauses the webhook or resumes it; what is left out stays as it is.
-         *     An attempt that falls due while the webhook is paused, or after it has left the type, is canceled.
+         * @description **Beta.** Changes the types of event, pauses the webhook or resumes it. What you leave out stays as it is.
+         *     An attempt that is due while the webhook is paused, or after it has unsubscribed from the type, is canceled.
          */
         patch: operations["updateWebhook"];
         trace?: never;
@@ -250,19 +250,18 @@ export interface paths {
         put?: never;
         /**
          * Rotate a webhook's secret
-         * @description **Beta.** Replaces the secret by one that you send or, where you leave it out, by a new one that only this answer
-         *     shows. For the time of the overlap both are good:
-         *     `webhook-signature` carries a signature with each, the new one first; `x-service-signature`, which has room for
-         *     one, is made with the new secret or, if you say so, with the previous one until the end. Afterwards only the
-         *     new secret signs.
+         * @description **Beta.** Replaces the secret with one that you send. If you leave it out, the gateway makes one, and only this
+         *     answer shows it. During the overlap both secrets are valid: `webhook-signature` carries a signature with each,
+         *     the new one first. `x-service-signature` has room for one: it is made with the new secret or, if you say so,
+         *     with the previous one until the overlap ends. Afterwards only the new secret signs.
          *
-         *     Your receiver checks `webhook-signature`: rotate, then give it the new secret before the overlap ends.
-         *     It checks `x-service-signature`: rotate with `service_signature: previous`, and let it take either secret
+         *     If your receiver checks `webhook-signature`, rotate, then give it the new secret before the overlap ends.
+         *     If it checks `x-service-signature`, rotate with `service_signature: previous`, and let it take either secret
          *     until the overlap has ended.
          *
-         *     Only the last two secrets are good: a rotation during another ends that one. Sending the new secret again
-         *     changes only the rest of the overlap and `service_signature`, so a request with a secret can be repeated. One without
-         *     makes another secret each time.
+         *     Only the last two secrets are valid: a rotation during another one ends that one. Sending the new secret again
+         *     changes only the rest of the overlap and `service_signature`, so you can repeat a request with a secret. A
+         *     request without one makes another secret each time.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -342,7 +341,7 @@ export interface paths {
         };
         /**
          * List recoveries
-         * @description Lists the recoveries of a webhook, newest first, as long as they are kept. When `has_more` is true, ask again with
+         * @description Lists the recoveries of a webhook that are still kept, newest first. When `has_more` is true, ask again with
          *     `after` set to the last id of this page.
          */
         get: operations["listRecoveries"];
@@ -374,7 +373,7 @@ export interface paths {
         };
         /**
          * Retrieve a recovery
-         * @description Shows how far a recovery has come.
+         * @description Shows the progress of a recovery.
          */
         get: operations["retrieveRecovery"];
         put?: never;
@@ -401,8 +400,8 @@ export interface paths {
         /**
          * Retrieve a webhook's statistics
          * @description Counts the attempts of the last 168 hours, the present one included, whatever they were made for. Times are
-         *     percentiles out of a histogram and right within 10 percent. The numbers follow within about a second; a process
-         *     that is killed takes its last second of them with it, the deliveries themselves lose nothing.
+         *     percentiles of a histogram, accurate to 10 percent. The numbers follow within about a second. A process
+         *     that is killed loses its last second of them; no delivery is lost.
          */
         get: operations["retrieveWebhookStats"];
         put?: never;
@@ -519,15 +518,15 @@ export interface paths {
         };
         /**
          * List API keys
-         * @description Lists the keys of your account, oldest first, those that have expired or been revoked too, never the keys
-         *     themselves. When `has_more` is true, ask again with `after` set to the last id of this page.
+         * @description Lists the keys of your account, oldest first, including those that have expired or been revoked. It never shows
+         *     the keys themselves. When `has_more` is true, ask again with `after` set to the last id of this page.
          */
         get: operations["listApiKeys"];
         put?: never;
         /**
          * Create an API key
-         * @description Makes an API key for your account and publishes `api_key.created`. The key is in this answer alone: keep it.
-         *     A key cannot make one that may do more, call other models or live longer than itself.
+         * @description Makes an API key for your account and publishes `api_key.created`. The key is in this answer only: keep it.
+         *     A key cannot make a key that may do more, call other models or expire later than itself.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -579,16 +578,18 @@ export interface paths {
         };
         /**
          * List the API keys of any account
-         * @description For the operator: lists the keys of an account, oldest first, those that have expired or been revoked too, never
-         *     the keys themselves. When `has_more` is true, ask again with `after` set to the last id of this page.
+         * @description For the operator: lists the keys of an account, oldest first, including those that have expired or been revoked.
+         *     It never shows the keys themselves. When `has_more` is true, ask again with `after` set to the last id of this
+         *     page.
          */
         get: operations["listUserApiKeys"];
         put?: never;
         /**
          * Create an API key of any account
          * @description For the operator: makes an API key for an account, which need not be known before, and publishes
-         *     `api_key.created`. The key is in this answer alone. It may have what an account's owner has (`models`, `webhooks`,
-         *     `keys`) and any scope of your own key, but cannot call other models or live longer than that.
+         *     `api_key.created`. The key is in this answer only. It may have the scopes of an account's owner (`models`,
+         *     `webhooks`, `keys`) and any scope of your own key. It cannot call other models or expire later than your own
+         *     key.
          */
         post: operations["createUserApiKey"];
         delete?: never;
@@ -639,16 +640,16 @@ export interface paths {
         };
         /**
          * List events
-         * @description Lists the events of your account, newest first, as long as they are kept (30 days unless the operator says
-         *     otherwise). When `has_more` is true, ask again with `after` set to `next_after`, or to the last id of this page
-         *     where there is none.
+         * @description Lists the events of your account that are still kept (30 days unless the operator says otherwise), newest first.
+         *     When `has_more` is true, ask again with `after` set to `next_after`, or to the last id of this page where there
+         *     is none.
          */
         get: operations["listEvents"];
         put?: never;
         /**
          * Publish an event
-         * @description Publishes an event to the webhooks of any account, for the operator's own services. Once it is answered, the
-         *     event cannot be lost. With an `Idempotency-Key` the request can be repeated: it answers the first event again.
+         * @description Publishes an event to the webhooks of any account, for the operator's own services. Once this is answered, the
+         *     event cannot be lost. With an `Idempotency-Key` you can repeat the request: it returns the first event again.
          */
         post: operations["publishEvent"];
         delete?: never;
@@ -760,8 +761,8 @@ export interface paths {
         /**
          * Give credits to an account
          * @description For the operator: adds credits to an account, which need not be known before, once for each account and
-         *     `Idempotency-Key`: the same key again adds nothing, with another amount it is refused. What was paid for is better
-         *     reported as a payment, which tells the account of it too.
+         *     `Idempotency-Key`. The same key again adds nothing; with another amount it is refused. Report what was paid for
+         *     as a payment, so that the account is told.
          */
         post: operations["topUpCredits"];
         delete?: never;
@@ -998,7 +999,7 @@ export interface components {
             max_completion_tokens?: number | null;
             /** @description The older name of `max_completion_tokens`. */
             max_tokens?: number | null;
-            /** @description How much chance there is in the answer; 0 is the least. */
+            /** @description How random the answer is; 0 is the least random. */
             temperature?: number | null;
             /** @description Only the likeliest tokens that together have this probability are considered. */
             top_p?: number | null;
@@ -1128,14 +1129,14 @@ export interface components {
         ImageEditRequest: {
             /** @description The image, as a PNG, WebP or JPEG file; several of them as parts of this name or of the name `image[]`. */
             image: string | string[];
-            /** @description What is to be drawn. */
+            /** @description What to draw. */
             prompt: string;
             /**
              * Format: binary
-             * @description A PNG file that is transparent where the image is to be changed.
+             * @description A PNG file that is transparent where the image should change.
              */
             mask?: string;
-            /** @description The id of the model; the provider's default when it is left out. */
+            /** @description The id of the model; the provider's default when you leave it out. */
             model?: string;
             /** @description How many images to draw. */
             n?: number;
@@ -1150,7 +1151,7 @@ export interface components {
              * @description The image, as a square PNG file.
              */
             image: string;
-            /** @description The id of the model; the provider's default when it is left out. */
+            /** @description The id of the model; the provider's default when you leave it out. */
             model?: string;
             /** @description How many images to draw. */
             n?: number;
@@ -1162,7 +1163,7 @@ export interface components {
         ImageRequest: {
             /** @description What the image shows. */
             prompt: string;
-            /** @description The id of the model; the provider's default when it is left out. */
+            /** @description The id of the model; the provider's default when you leave it out. */
             model?: string | null;
             /** @description How many images to draw. */
             n?: number | null;
@@ -1185,7 +1186,7 @@ export interface components {
                 url?: string;
                 /** @description The image itself, in base64. */
                 b64_json?: string;
-                /** @description The prompt the model made of yours. */
+                /** @description Your prompt as the model rewrote it. */
                 revised_prompt?: string;
             } & {
                 [key: string]: unknown;
@@ -1211,7 +1212,7 @@ export interface components {
             data: ({
                 /** @constant */
                 object: "embedding";
-                /** @description Which input it belongs to, counted from 0. */
+                /** @description The input that it belongs to, counted from 0. */
                 index: number;
                 /** @description The vector, as numbers or as base64. */
                 embedding: number[] | string;
@@ -1230,7 +1231,7 @@ export interface components {
             object: "model";
             /** @description When it was made, in seconds since 1970. */
             created?: number;
-            /** @description Whose model it is. */
+            /** @description Who owns the model. */
             owned_by?: string;
         } & {
             [key: string]: unknown;
@@ -1262,7 +1263,7 @@ export interface components {
             /** @description What you call the key; it may be empty. */
             name: string;
             scopes: components["schemas"]["Scopes"];
-            /** @description When the key ends, a moment in UTC in ISO 8601; never when it is left out. */
+            /** @description When the key expires, a time in UTC in ISO 8601; never when you leave it out. */
             expires_at?: string;
             models?: components["schemas"]["ApiKeyModels"];
         };
@@ -1277,13 +1278,13 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description When the key ends; null for never.
+             * @description When the key expires; null for never.
              */
             expires_at: string | null;
         };
         /** @description An API key just made. */
         NewApiKey: components["schemas"]["ApiKeyFields"] & {
-            /** @description The key itself, shown this once. */
+            /** @description The key itself. It is shown only once. */
             key: string;
         };
         /** @description An API key, without the key itself. */
@@ -1295,7 +1296,7 @@ export interface components {
             last_used_at: string | null;
             /**
              * Format: date-time
-             * @description When the key was revoked; null as long as it was not.
+             * @description When the key was revoked; null if it was not.
              */
             revoked_at: string | null;
         };
@@ -1315,9 +1316,9 @@ export interface components {
             [key: string]: unknown;
         };
         EventPublish: {
-            /** @description One of the types of event that there are. */
+            /** @description One of the types of event. */
             type: string;
-            /** @description The account whose webhooks hear of it. */
+            /** @description The account whose webhooks are told of it. */
             user_id: string;
             data: components["schemas"]["EventData"];
         };
@@ -1328,7 +1329,7 @@ export interface components {
             created: components["schemas"]["Timestamp"];
             user_id: components["schemas"]["UserId"];
             data: components["schemas"]["EventData"];
-            /** @description The key that publishes it again without doubling it. */
+            /** @description The key to publish it again with, so that it is not doubled. */
             idempotency_key: string;
         };
         /** @description An event of your account. */
@@ -1349,8 +1350,9 @@ export interface components {
             /** @description Whether there are more events after this page. */
             has_more: boolean;
             /**
-             * @description What to set `after` to for the next page. Only there when that is not the last id of this page: a list by
-             *     `state` looks at a bounded number of deliveries, so a page may have fewer events than its `limit`, or none.
+             * @description What to set `after` to for the next page. It is present only when that is not the last id of this page: a
+             *     list by `state` looks at a bounded number of deliveries, so a page may have fewer events than its `limit`,
+             *     or none.
              * @example evt_01kaj3m5x50000000000000000
              */
             next_after?: string;
@@ -1411,10 +1413,10 @@ export interface components {
             url: string;
             events: components["schemas"]["EventTypes"];
             /**
-             * @description What deliveries are signed with, 8 to 256 characters; choose it at random. `whsec_` followed by base64
-             *     works with every Standard Webhooks library. A secret that is easy to guess is refused: fewer than 5 different
-             *     characters, a short text that is repeated, sequences such as 1234 or qwerty, a common word. When it is left out,
-             *     the gateway makes one and shows it once.
+             * @description What deliveries are signed with, 8 to 256 characters; choose it at random. `whsec_` followed by base64 works
+             *     with every Standard Webhooks library. A secret that is easy to guess is refused: fewer than 5 different
+             *     characters, a short text that is repeated, sequences such as 1234 or qwerty, a common word. When you leave
+             *     it out, the gateway makes one and shows it once.
              */
             secret?: string;
         };
@@ -1426,18 +1428,18 @@ export interface components {
         WebhookSecretRotate: {
             /**
              * @description The new secret, 8 to 256 characters; choose it at random. One that is easy to guess is refused, as at creation. When
-             *     it is left out, the gateway makes one and shows it once.
+             *     you leave it out, the gateway makes one and shows it once.
              */
             secret?: string;
             /**
-             * @description How long the previous secret is good too, in seconds: 0 (it ends at once) to 604,800 (7 days);
-             *     86,400 (a day) when it is left out.
+             * @description How long the previous secret stays valid too, in seconds: 0 (it ends at once) to 604,800 (7 days);
+             *     86,400 (a day) when you leave it out.
              */
             overlap_seconds?: number;
             service_signature?: components["schemas"]["ServiceSignatureSecret"];
         };
         /**
-         * @description Which secret `x-service-signature` is made with during the overlap; `new` when it is left out.
+         * @description Which secret `x-service-signature` is made with during the overlap; `new` when you leave it out.
          *     `previous` needs an overlap of at least a second.
          * @enum {string}
          */
@@ -1465,8 +1467,8 @@ export interface components {
         };
         MadeSecret: {
             /**
-             * @description The secret that the gateway made: `whsec_` and 32 random bytes in base64. It is there only where you sent none,
-             *     and is never shown again.
+             * @description The secret that the gateway made: `whsec_` and 32 random bytes in base64. It is present only if you sent
+             *     none, and is never shown again.
              */
             readonly secret?: string;
         };
@@ -1474,15 +1476,15 @@ export interface components {
         WebhookCreated: components["schemas"]["Webhook"] & components["schemas"]["MadeSecret"];
         /** @description A webhook whose secret was replaced, with the new one where the gateway made it. */
         WebhookSecretRotated: components["schemas"]["WebhookDetails"] & components["schemas"]["MadeSecret"];
-        /** @description A webhook, how it fares, and how far its secret's rotation has come. */
+        /** @description A webhook, its health, and the rotation of its secret. */
         WebhookDetails: components["schemas"]["Webhook"] & {
-            /** @description When and why the gateway set `active` to false; null when it did not, and once it is set to true again. */
+            /** @description When and why the gateway set `active` to false; null if it did not, or once you set it to true again. */
             disabled: components["schemas"]["WebhookDisabled"] | null;
             health: components["schemas"]["WebhookHealth"];
-            /** @description The rotation under way; null when only one secret is good. */
+            /** @description The rotation under way; null when only one secret is valid. */
             secret_rotation: components["schemas"]["WebhookSecretRotation"] | null;
         };
-        /** @description A rotation of a webhook's secret while both secrets are good. */
+        /** @description A rotation of a webhook's secret while both secrets are valid. */
         WebhookSecretRotation: {
             /**
              * Format: date-time
@@ -1493,7 +1495,7 @@ export interface components {
         };
         /**
          * Format: date-time
-         * @description A moment in ISO 8601, with its offset from UTC or Z.
+         * @description A time in ISO 8601, with its offset from UTC or Z.
          */
         Moment: string;
         /**
@@ -1522,7 +1524,7 @@ export interface components {
             max_attempts: number;
             /** @description When the next scheduled attempt is due, or was if it is late; null when there is none. */
             next_attempt_at: components["schemas"]["Moment"] | null;
-            /** @description Whether an attempt is being made at this moment. */
+            /** @description Whether an attempt is being made right now. */
             in_flight: boolean;
             /** @description The status of the last answer; null when the last attempt had none. */
             last_status: number | null;
@@ -1536,7 +1538,7 @@ export interface components {
         DeliveryDetails: components["schemas"]["DeliverySummary"] & {
             /** @description The URL of the webhook as it is now; null when it has been deleted. */
             url: string | null;
-            /** @description The exact bytes that are sent, as text; empty when the event is kept no longer. */
+            /** @description The exact bytes that are sent, as text; empty when the event is no longer kept. */
             body: string;
             /** @description Every scheduled attempt and the last 50 manual ones, oldest first. */
             attempts: components["schemas"]["DeliveryAttempt"][];
@@ -1576,9 +1578,9 @@ export interface components {
             /** @description Whether there are more deliveries after this page. */
             has_more: boolean;
             /**
-             * @description What to set `after` to for the next page. Only there when that is not the last id of this page: while thousands
-             *     of events wait for their first attempt, a list looks at a bounded number of them, so a page may have fewer
-             *     deliveries than its `limit`, or none.
+             * @description What to set `after` to for the next page. It is present only when that is not the last id of this page:
+             *     while thousands of events wait for their first attempt, a list looks at a bounded number of them, so a page
+             *     may have fewer deliveries than its `limit`, or none.
              * @example dlv_01kaj3m5x50000000000000000
              */
             next_after?: string;
@@ -1590,21 +1592,21 @@ export interface components {
         /** @description What is recovered. */
         RecoveryStates: ("failed" | "canceled" | "skipped")[];
         RecoveryCreate: {
-            /** @description Events published at this moment or later; not older than they are kept. */
+            /** @description Events published at this time or later, and still kept. */
             since: string;
-            /** @description Events published before this moment; the present one when it is left out. */
+            /** @description Events published before this time; the present when you leave it out. */
             until?: string;
-            /** @description What is recovered; all three when it is left out. */
+            /** @description What is recovered; all three when you leave it out. */
             states?: ("failed" | "canceled" | "skipped")[];
         };
-        /** @description How far a recovery has come. */
+        /** @description The progress of a recovery. */
         Recovery: {
             /** @description The id of the recovery. */
             id: string;
             /** @description The webhook that is recovered. */
             webhook_id: string;
             /**
-             * @description Whether it goes on. It also ends when the webhook is paused or deleted.
+             * @description Whether it is still running. It also ends when the webhook is paused or deleted.
              * @enum {string}
              */
             state: "running" | "done";
@@ -1648,7 +1650,7 @@ export interface components {
             /** @description The code in words, and what to do about it. */
             explanation: string;
         };
-        /** @description How a webhook fares, by the attempts made to it. */
+        /** @description The health of a webhook, from the attempts made to it. */
         WebhookHealth: {
             /**
              * @description `failing`: at least the last three attempts failed, over five minutes or more. `idle`: nothing was sent in the last week.
@@ -1674,11 +1676,11 @@ export interface components {
             succeeded: number;
             /** @description The others. */
             failed: number;
-            /** @description Of all attempts, 0 to 1; null when there were none. */
+            /** @description The share of attempts answered 2xx, 0 to 1; null when there were none. */
             success_rate: number | null;
-            /** @description What half of the attempts took at most, in milliseconds; null when there were none. */
+            /** @description The median duration of the attempts, in milliseconds; null when there were none. */
             p50_ms: number | null;
-            /** @description What 95 of 100 attempts took at most, in milliseconds; null when there were none. */
+            /** @description The 95th percentile of the duration, in milliseconds; null when there were none. */
             p95_ms: number | null;
             /** @description The last attempt that failed, whenever it was. */
             last_failure: components["schemas"]["WebhookFailure"] | null;
@@ -1735,14 +1737,14 @@ export interface components {
         EventId: string;
         /**
          * Format: date-time
-         * @description A moment in UTC, in ISO 8601.
+         * @description A time in UTC, in ISO 8601.
          */
         Timestamp: string;
         /** @description The account it is about. */
         UserId: string;
         /** @description The payment, as the payment provider's records name it. */
         PaymentId: string;
-        /** @description What was or was to be paid, in the major unit of the currency; 25 with `usd` is 25 dollars. */
+        /** @description The amount of the payment, in the major unit of the currency; 25 with `usd` is 25 dollars. */
         Amount: number;
         /** @description The currency, as three lowercase letters of ISO 4217. */
         Currency: string;
@@ -1754,19 +1756,19 @@ export interface components {
             /** @description The last day, UTC. */
             to: string;
             data: components["schemas"]["UsageLine"][];
-            /** @description Whether there are more lines than were answered; ask for fewer days then. */
+            /** @description Whether there are more lines than were returned. If so, ask for fewer days. */
             has_more: boolean;
         };
         UsageLine: {
-            /** @description The day, UTC; there when usage is grouped by it. */
+            /** @description The day, UTC; present when usage is grouped by it. */
             day?: string;
-            /** @description The model as it was called, `null` where calls named none; there when usage is grouped by it. */
+            /** @description The model as it was called, `null` where calls named none; present when usage is grouped by it. */
             model?: string | null;
-            /** @description The API key, `null` where there was none; there when usage is grouped by `key`. */
+            /** @description The API key, `null` where there was none; present when usage is grouped by `key`. */
             api_key_id?: string | null;
             /** @description Calls that were answered. */
             requests: number;
-            /** @description Cached ones included. */
+            /** @description Tokens of input, cached ones included. */
             input_tokens: number;
             /** @description Those of the input that the provider had in its cache. */
             cached_input_tokens: number;
@@ -1859,7 +1861,7 @@ export interface components {
         CreditsDepletedData: {
             user_id: components["schemas"]["UserId"];
             /**
-             * @description The credits that are left, which is none.
+             * @description The credits that are left, which is 0.
              * @constant
              */
             credits_remaining: 0;
@@ -1894,7 +1896,7 @@ export interface components {
         };
         RateLimitExceededData: {
             user_id: components["schemas"]["UserId"];
-            /** @description The id of the API key that was used; `none` where callers are recognised by other means. */
+            /** @description The id of the API key that was used; `none` where callers are recognised in another way. */
             api_key_id: string;
             /** @description The limit that was exceeded first, in requests or tokens a minute. */
             limit: number;
@@ -1926,7 +1928,7 @@ export interface components {
             };
         };
         /**
-         * @description The key lacks the scope `models`, or may call other models only.
+         * @description The key lacks the scope `models`, or is limited to other models.
          *     The provider's own 403 does not come through: it is about the gateway.
          */
         ModelForbidden: {
@@ -1973,7 +1975,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Your own key may not do this, or not give what the new key shall have; or the account has enough keys. */
+        /** @description Your own key may not do this, or may not give what the new key would have; or the account already has the maximum number of keys. */
         ApiKeyForbidden: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
@@ -2013,7 +2015,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description You have no event with this id, or it is kept no longer. */
+        /** @description You have no event with this id, or it is no longer kept. */
         EventNotFound: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
@@ -2023,7 +2025,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description You have no delivery with this id, or it is kept no longer. */
+        /** @description You have no delivery with this id, or it is no longer kept. */
         DeliveryNotFound: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
@@ -2094,7 +2096,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description There is a query parameter, and the operation takes none. */
+        /** @description The operation takes no query parameters, and there is one. */
         UnknownQuery: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
@@ -2105,7 +2107,7 @@ export interface components {
             };
         };
         /**
-         * @description A query parameter is there twice. Those that are not described here go on to the provider,
+         * @description A query parameter is given twice. Those that are not described here go on to the provider,
          *     whose own 400 comes through as it answered it.
          */
         ModelInvalidQuery: {
@@ -2304,8 +2306,8 @@ export interface components {
             };
         };
         /**
-         * @description The provider could not be reached, refused the gateway's own key, or answered something that is no
-         *     valid response. The provider's own 502 comes through as it answered it.
+         * @description The provider could not be reached, refused the gateway's own key, or sent an invalid response. The provider's
+         *     own 502 comes through as it answered it.
          */
         UpstreamFailed: {
             headers: {
@@ -2331,10 +2333,10 @@ export interface components {
             };
         };
         /**
-         * @description The gateway is shutting down; it holds as many bytes of requests, or has as many calls under way to the provider, as
-         *     it can; or its database does not answer, so it cannot tell whether your key is good or your account has credits.
-         *     Send the request again after `retry-after`.
-         *     The provider's own 503 comes through as it answered it.
+         * @description The gateway is shutting down; it holds as many bytes of requests, or has as many calls under way to the
+         *     provider, as it can; or its database does not answer, so it cannot tell whether your key is valid or your
+         *     account has credits. Send the request again after `retry-after`. The provider's own 503 comes through as it
+         *     answered it.
          */
         ModelShuttingDown: {
             headers: {
@@ -2409,7 +2411,7 @@ export interface components {
         WebhookId: string;
         /**
          * @description When this attempt was sent, in seconds since 1970 (Standard Webhooks 1.0). It is covered by
-         *     `webhook-signature`: refuse one that is minutes old, and replays are shut out.
+         *     `webhook-signature`: refuse one that is minutes old, to prevent replays.
          * @example 1767225600
          */
         WebhookTimestamp: number;
@@ -2421,7 +2423,8 @@ export interface components {
          */
         WebhookSignature: string;
         /**
-         * @description What is done with the same key is done once; kept as long as its event. Without one a key is made and answered.
+         * @description A request with the same key is carried out once; the key is kept as long as its event. Without one, the gateway
+         *     makes a key and returns it.
          * @example order-17
          */
         IdempotencyKey: string;
@@ -2454,7 +2457,7 @@ export interface components {
          */
         RateLimitRemainingRequests: number;
         /**
-         * @description Until all of them are there again, such as `250ms` or `12.5s`.
+         * @description The time until all of them are available again, such as `250ms` or `12.5s`.
          * @example 12.5s
          */
         RateLimitResetRequests: string;
@@ -2469,7 +2472,7 @@ export interface components {
          */
         RateLimitRemainingTokens: number;
         /**
-         * @description Until all of them are there again, such as `250ms` or `12.5s`.
+         * @description The time until all of them are available again, such as `250ms` or `12.5s`.
          * @example 12.5s
          */
         RateLimitResetTokens: string;
@@ -2830,7 +2833,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description How many webhooks to answer at most; 100 when it is left out.
+                 * @description The most webhooks to return; 100 when you leave it out.
                  * @example 20
                  */
                 limit?: number;
@@ -2878,8 +2881,8 @@ export interface operations {
         };
         responses: {
             /**
-             * @description The webhook, without its secret where you sent one. A secret that was made for you is in this answer alone, which
-             *     has `cache-control: no-store`.
+             * @description The webhook, without its secret if you sent one. A secret that the gateway made is in this answer only,
+             *     which has `cache-control: no-store`.
              */
             201: {
                 headers: {
@@ -2901,7 +2904,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
-            /** @description The account has as many webhooks as it may have, or the key may not do this. */
+            /** @description The account already has the maximum number of webhooks, or the key may not do this. */
             403: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -2968,7 +2971,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The webhook is gone. */
+            /** @description The webhook is deleted. */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -3057,8 +3060,8 @@ export interface operations {
         };
         responses: {
             /**
-             * @description The webhook, without the secret where you sent one. A secret that was made for you is in this answer alone, which
-             *     has `cache-control: no-store`.
+             * @description The webhook, without the secret if you sent one. A secret that the gateway made is in this answer only,
+             *     which has `cache-control: no-store`.
              */
             200: {
                 headers: {
@@ -3109,7 +3112,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What came of it. */
+            /** @description The outcome. */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -3179,7 +3182,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The recovery, which goes on by itself. */
+            /** @description The recovery. It continues by itself. */
             202: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -3224,7 +3227,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description How many recoveries to answer at most; 100 when it is left out.
+                 * @description The most recoveries to return; 100 when you leave it out.
                  * @example 20
                  */
                 limit?: number;
@@ -3351,7 +3354,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Only deliveries to this webhook, which may have been deleted since.
+                 * @description Only deliveries to this webhook, even if it has been deleted since.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
                 webhook_id?: string;
@@ -3371,17 +3374,17 @@ export interface operations {
                  */
                 state?: components["schemas"]["DeliveryState"];
                 /**
-                 * @description Only deliveries of events published at this moment or later.
+                 * @description Only deliveries of events published at this time or later.
                  * @example 2026-01-01T00:00:00Z
                  */
                 since?: components["schemas"]["Moment"];
                 /**
-                 * @description Only deliveries of events published before this moment.
+                 * @description Only deliveries of events published before this time.
                  * @example 2026-01-02T00:00:00Z
                  */
                 until?: components["schemas"]["Moment"];
                 /**
-                 * @description How many deliveries to answer at most; 100 when it is left out.
+                 * @description The most deliveries to return; 100 when you leave it out.
                  * @example 20
                  */
                 limit?: number;
@@ -3488,7 +3491,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["DeliveryNotFound"];
-            /** @description It cannot be sent now, or not any more. */
+            /** @description It cannot be sent now, or can no longer be sent. */
             409: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -3507,17 +3510,17 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The first day, UTC; 30 days before `to` when it is left out.
+                 * @description The first day, UTC; 30 days before `to` when you leave it out.
                  * @example 2026-01-01
                  */
                 from?: string;
                 /**
-                 * @description The last day, UTC; today when it is left out.
+                 * @description The last day, UTC; today when you leave it out.
                  * @example 2026-01-31
                  */
                 to?: string;
                 /**
-                 * @description What lines are told apart by, separated by commas; `day` when it is left out.
+                 * @description What to group lines by, separated by commas; `day` when you leave it out.
                  * @example day,model
                  */
                 group_by?: string;
@@ -3551,7 +3554,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description How many keys to answer at most; 100 when it is left out.
+                 * @description The most keys to return; 100 when you leave it out.
                  * @example 20
                  */
                 limit?: number;
@@ -3598,7 +3601,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The key, shown this once. */
+            /** @description The key. It is shown only once. */
             201: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -3634,7 +3637,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The key is useless now. */
+            /** @description The key no longer works. */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -3657,7 +3660,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description How many keys to answer at most; 100 when it is left out.
+                 * @description The most keys to return; 100 when you leave it out.
                  * @example 20
                  */
                 limit?: number;
@@ -3716,7 +3719,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The key, shown this once. */
+            /** @description The key. It is shown only once. */
             201: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -3757,7 +3760,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The key is useless now. */
+            /** @description The key no longer works. */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -3785,12 +3788,12 @@ export interface operations {
                  */
                 type?: components["schemas"]["EventType"];
                 /**
-                 * @description Only events that stand so.
+                 * @description Only events in this state.
                  * @example failed
                  */
                 state?: components["schemas"]["EventState"];
                 /**
-                 * @description How many events to answer at most; 100 when it is left out.
+                 * @description The most events to return; 100 when you leave it out.
                  * @example 20
                  */
                 limit?: number;
@@ -3829,7 +3832,8 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description What is done with the same key is done once; kept as long as its event. Without one a key is made and answered.
+                 * @description A request with the same key is carried out once; the key is kept as long as its event. Without one, the gateway
+                 *     makes a key and returns it.
                  * @example order-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -3908,7 +3912,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Every type. */
+            /** @description All types. */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -3931,7 +3935,8 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description What is done with the same key is done once; kept as long as its event. Without one a key is made and answered.
+                 * @description A request with the same key is carried out once; the key is kept as long as its event. Without one, the gateway
+                 *     makes a key and returns it.
                  * @example order-17
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -4000,7 +4005,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names the top-up; it is kept for ever. Without one a key is made and answered.
+                 * @description Names the top-up; it is kept for ever. Without one, the gateway makes a key and returns it.
                  * @example welcome
                  */
                 "Idempotency-Key"?: string;
@@ -4014,7 +4019,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The credits are there. */
+            /** @description The credits are added. */
             201: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -4055,7 +4060,7 @@ export interface operations {
                 "webhook-id": components["parameters"]["WebhookId"];
                 /**
                  * @description When this attempt was sent, in seconds since 1970 (Standard Webhooks 1.0). It is covered by
-                 *     `webhook-signature`: refuse one that is minutes old, and replays are shut out.
+                 *     `webhook-signature`: refuse one that is minutes old, to prevent replays.
                  * @example 1767225600
                  */
                 "webhook-timestamp": components["parameters"]["WebhookTimestamp"];
@@ -4104,7 +4109,7 @@ export interface operations {
                 "webhook-id": components["parameters"]["WebhookId"];
                 /**
                  * @description When this attempt was sent, in seconds since 1970 (Standard Webhooks 1.0). It is covered by
-                 *     `webhook-signature`: refuse one that is minutes old, and replays are shut out.
+                 *     `webhook-signature`: refuse one that is minutes old, to prevent replays.
                  * @example 1767225600
                  */
                 "webhook-timestamp": components["parameters"]["WebhookTimestamp"];
@@ -4153,7 +4158,7 @@ export interface operations {
                 "webhook-id": components["parameters"]["WebhookId"];
                 /**
                  * @description When this attempt was sent, in seconds since 1970 (Standard Webhooks 1.0). It is covered by
-                 *     `webhook-signature`: refuse one that is minutes old, and replays are shut out.
+                 *     `webhook-signature`: refuse one that is minutes old, to prevent replays.
                  * @example 1767225600
                  */
                 "webhook-timestamp": components["parameters"]["WebhookTimestamp"];
@@ -4202,7 +4207,7 @@ export interface operations {
                 "webhook-id": components["parameters"]["WebhookId"];
                 /**
                  * @description When this attempt was sent, in seconds since 1970 (Standard Webhooks 1.0). It is covered by
-                 *     `webhook-signature`: refuse one that is minutes old, and replays are shut out.
+                 *     `webhook-signature`: refuse one that is minutes old, to prevent replays.
                  * @example 1767225600
                  */
                 "webhook-timestamp": components["parameters"]["WebhookTimestamp"];
@@ -4251,7 +4256,7 @@ export interface operations {
                 "webhook-id": components["parameters"]["WebhookId"];
                 /**
                  * @description When this attempt was sent, in seconds since 1970 (Standard Webhooks 1.0). It is covered by
-                 *     `webhook-signature`: refuse one that is minutes old, and replays are shut out.
+                 *     `webhook-signature`: refuse one that is minutes old, to prevent replays.
                  * @example 1767225600
                  */
                 "webhook-timestamp": components["parameters"]["WebhookTimestamp"];
@@ -4300,7 +4305,7 @@ export interface operations {
                 "webhook-id": components["parameters"]["WebhookId"];
                 /**
                  * @description When this attempt was sent, in seconds since 1970 (Standard Webhooks 1.0). It is covered by
-                 *     `webhook-signature`: refuse one that is minutes old, and replays are shut out.
+                 *     `webhook-signature`: refuse one that is minutes old, to prevent replays.
                  * @example 1767225600
                  */
                 "webhook-timestamp": components["parameters"]["WebhookTimestamp"];
@@ -4349,7 +4354,7 @@ export interface operations {
                 "webhook-id": components["parameters"]["WebhookId"];
                 /**
                  * @description When this attempt was sent, in seconds since 1970 (Standard Webhooks 1.0). It is covered by
-                 *     `webhook-signature`: refuse one that is minutes old, and replays are shut out.
+                 *     `webhook-signature`: refuse one that is minutes old, to prevent replays.
                  * @example 1767225600
                  */
                 "webhook-timestamp": components["parameters"]["WebhookTimestamp"];
@@ -4398,7 +4403,7 @@ export interface operations {
                 "webhook-id": components["parameters"]["WebhookId"];
                 /**
                  * @description When this attempt was sent, in seconds since 1970 (Standard Webhooks 1.0). It is covered by
-                 *     `webhook-signature`: refuse one that is minutes old, and replays are shut out.
+                 *     `webhook-signature`: refuse one that is minutes old, to prevent replays.
                  * @example 1767225600
                  */
                 "webhook-timestamp": components["parameters"]["WebhookTimestamp"];
