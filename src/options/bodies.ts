@@ -2,13 +2,13 @@ import { checkIntegers } from './checks.ts';
 
 /** How large request bodies may be. */
 export interface BodyOptions {
-  /** The largest body of a model call. @default 33_554_432 (32 MiB) */
+  /** The largest body of a model call, in bytes. @default 33_554_432 (32 MiB) */
   readonly modelBodyLimit?: number;
-  /** The largest body of any other call. @default 262_144 (256 KiB) */
+  /** The largest body of any other call, in bytes. @default 262_144 (256 KiB) */
   readonly webhookBodyLimit?: number;
   /**
-   * Bytes of request bodies, decompressed, that this process holds at once: of those that are still on their way and of those
-   * that are kept until an upstream answers. One account may hold as much as is free. At least twice `modelBodyLimit`.
+   * Bytes of request bodies, decompressed, that this process holds at once: bodies that are still arriving, and bodies that
+   * are kept until an upstream answers. One account may hold as much as is free. At least twice `modelBodyLimit`.
    * @default 268_435_456 (256 MiB), or twice `modelBodyLimit` where that is more
    */
   readonly bodyMemory?: number;

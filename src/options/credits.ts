@@ -14,21 +14,21 @@ export interface ModelPrice {
 
 /** Prepaid credits: what calls cost, and when an account is told that it runs out of them. */
 export interface CreditOptions {
-  /** Prices by model, as callers name it. `'*'` is the price of every other one and of calls that name none; required. */
+  /** Prices by model, as callers name it. `'*'` is required: the price of every other model, and of calls that name none. */
   readonly prices: Readonly<Record<string, ModelPrice>>;
   /** Credits that every account begins with. @default 0 */
   readonly initialBalance?: number;
   /** `credits.low` is published when a balance falls below so many credits. @default 0 (never) */
   readonly lowThreshold?: number;
   /**
-   * Credits that each process sets aside of a balance in use, so that calls seldom wait for the database. A burst of calls
-   * at one process that costs more is told 429 until more is set aside. @default 10
+   * Credits that each process sets aside of a balance in use, so that calls seldom wait for the database. If a burst of
+   * calls at one process costs more, calls get 429 until more is set aside. @default 10
    */
   readonly slice?: number;
-  /** Tokens that are reserved for an answer whose request names no limit of its own (`max_tokens`). @default 1_000 */
+  /** Tokens that are reserved for an answer whose request names no limit (`max_tokens`). @default 1_000 */
   readonly expectedOutputTokens?: number;
   /**
-   * How often processes agree on what each has set aside, and how long it takes at most until credits that are booked in one
+   * How often processes agree on what each has set aside. It is also the longest time until credits that are booked in one
    * process can be spent in another. Milliseconds. @default 500
    */
   readonly agreeInterval?: number;

@@ -4,13 +4,13 @@ import { checkKeys, refuse } from './checks.ts';
 
 /** The page where customers see their webhooks, and who may open it. */
 export interface DashboardOptions {
-  /** Where it is below the router's mount point, such as `/dashboard`. Not `/v1`, nor below it. */
+  /** Its path below the router's mount point, such as `/dashboard`. Not `/v1` or a path below it. */
   readonly path: string;
   /**
-   * Says who is signed in at the host, by its own session; `null` is nobody. Asked on the dashboard's paths alone, and
-   * only for requests that a page of the same origin makes, so that a cookie cannot be used from another site. A principal
-   * without `scopes` sees webhooks, API keys, usage and credits; `scopes: ['webhooks']` leaves it at webhooks. In front of
-   * Express there is no session of Express's in the request: read the cookie from its headers.
+   * Says who is signed in, by your own session; `null` is nobody. It is called only on the dashboard's paths, and only
+   * for requests that a page of the same origin makes, so that a cookie cannot be used from another site. A principal
+   * without `scopes` sees webhooks, API keys, usage and credits. With `scopes: ['webhooks']` it sees only webhooks. In
+   * front of Express, the request has no session of Express's: read the cookie from its headers.
    * @default API keys alone
    */
   readonly authenticate?: (req: IncomingMessage) => Principal | null | Promise<Principal | null>;

@@ -4,11 +4,11 @@ import { checkIntegers } from './checks.ts';
 export interface DatabaseOptions {
   /**
    * How long a key that this process has checked may still make model calls while the database does not answer. A key
-   * that is revoked meanwhile elsewhere works here so much longer at most. 0 to 86_400_000. @default 300_000 (5 min)
+   * that is revoked elsewhere meanwhile works here at most that much longer. 0 to 86_400_000. @default 300_000 (5 min)
    */
   readonly keyGracePeriod?: number;
   /**
-   * Usage records kept in memory until they can be written. Beyond it the oldest are lost, which is logged.
+   * The most usage records kept in memory until they can be written. Beyond it the oldest are lost, which is logged.
    * 1 to 10_000_000. @default 100_000
    */
   readonly usageBacklog?: number;

@@ -4,7 +4,7 @@ import { checkIntegers, refuse } from './checks.ts';
 export interface DeliveryOptions {
   /** The waits before attempts 2, 3, …; at most five, each counted from the end of the attempt before. @default 1 min, 5 min, 30 min, 2 h, 8 h */
   readonly retryDelays?: readonly number[];
-  /** The time one delivery attempt may take in all. @default 30_000 */
+  /** The longest that one delivery attempt may take in all. @default 30_000 */
   readonly attemptTimeout?: number;
   /**
    * Requests of deliveries under way at once in this process. Measured on 2 cores with receivers that take 100 ms to answer:
@@ -13,37 +13,37 @@ export interface DeliveryOptions {
    */
   readonly concurrency?: number;
   /**
-   * Of those, requests under way at once to all webhooks of one account, in each process: an account whose receivers hang
+   * Of those, requests under way at once to all webhooks of one account, in each process. An account whose receivers hang
    * takes no more. One whose receivers answer quickly may use up to nine tenths of `concurrency` while nobody else needs
-   * them. An account's share is of what the others leave, so that ten that hang leave room for an eleventh. As much as
-   * `concurrency` is no limit, and keeps nothing for others: for a gateway with one account.
+   * them. An account's share is a part of what the others leave, so that ten that hang leave room for an eleventh. If your
+   * gateway has one account, set it to `concurrency`: that is no limit, and keeps nothing for others.
    * @default a quarter of `concurrency`, rounded up
    */
   readonly concurrencyPerAccount?: number;
   /**
-   * Of those, requests under way at once to one webhook, in each process: a receiver that hangs never takes more.
+   * Of those, requests under way at once to one webhook, in each process. A receiver that hangs never takes more.
    * @default 10
    */
   readonly concurrencyPerWebhook?: number;
   /**
-   * Whether webhooks may be plain http. Where it is false, one registered before fails with `http_not_allowed`.
+   * Whether webhooks may be plain http. If false, attempts of one that was registered before fail with `http_not_allowed`.
    * @default false, whatever NODE_ENV says
    */
   readonly allowHttp?: boolean;
   /** Networks in CIDR notation that webhooks may reach although they are not public: `10.0.0.0/8`. @default [] */
   readonly allowPrivateNetworks?: readonly string[];
-  /** What a recovery of one webhook sends again in a second, behind its new events. @default 50 */
+  /** How many deliveries a recovery of one webhook sends again in a second, behind its new events. @default 50 */
   readonly recoverRate?: number;
-  /** Days that events and ended deliveries are kept; nothing pending ever expires. @default 30 */
+  /** Days that events and ended deliveries are kept. Nothing pending ever expires. @default 30 */
   readonly retentionDays?: number;
   /**
-   * How often a worker looks for what other processes have left to do: what is due or abandoned, events that wait for
-   * their deliveries. At most 2_000. @default 425
+   * How often a worker looks for what other processes have left: attempts that are due or abandoned, and events that
+   * wait for their deliveries. At most 2_000. @default 425
    */
   readonly sweepInterval?: number;
   /**
-   * Whether workers hear at once, by a change stream, of what other processes publish; for replica sets. Without, and
-   * where there are no change streams, they find it by their sweeps. @default false
+   * Whether a change stream tells workers at once of what other processes publish. Without it, and where there are no
+   * change streams, they find it by their sweeps. @default false
    */
   readonly changeStreams?: boolean;
 }

@@ -13,13 +13,13 @@ export interface DisabledWebhook {
 
 /** When webhooks are disabled without their owners' doing. Off by default. */
 export interface DisableOptions {
-  /** Disables a webhook after so many days of nothing but failed attempts, at least three. 1 to 365. @default never */
+  /** Disables a webhook after this many days of nothing but failed attempts, at least three. 1 to 365. @default never */
   readonly disableAfterDays?: number;
   /** Disables a webhook that answers 410 Gone. @default false */
   readonly disableOnGone?: boolean;
   /**
-   * Asked before a webhook is disabled, so that the host can tell its owner. `false`, or a promise of it, lets it go on:
-   * a failing one for a day, then it is asked again; one that is gone until the next 410.
+   * Called before a webhook is disabled, so that you can tell its owner. `false`, or a promise of it, keeps it enabled: a
+   * failing one for a day, then this is called again; one that is gone until the next 410.
    * @default every such webhook is disabled
    */
   readonly onDisable?: (webhook: DisabledWebhook) => unknown;

@@ -2,9 +2,9 @@ import { checkKeys, refuse } from './checks.ts';
 
 /** An event type of the host's own. */
 export interface EventTypeOptions {
-  /** JSON Schema 2020-12 of the event's `data`, an object; `$ref`s may lead into its own `$defs`. */
+  /** JSON Schema 2020-12 of the event's `data`, an object; `$ref`s may point into its own `$defs`. */
   readonly schema: Readonly<Record<string, unknown>>;
-  /** A `data` that fits the schema: documentation, and what a test event carries. */
+  /** A `data` that fits the schema. It is documentation, and test events carry it. */
   readonly example: Readonly<Record<string, unknown>>;
   /** When it is sent, in a sentence. @default '' */
   readonly description?: string;

@@ -3,8 +3,9 @@ import { checkKeys, refuse } from './checks.ts';
 
 /** What may be asked for in a minute of the clock; what is left out is not limited. */
 export interface RateLimits {
+  /** Model calls. @default no limit */
   readonly requestsPerMinute?: number;
-  /** Input and output together. A call is let through as long as any are left, and may overdraw them. */
+  /** Input and output tokens together. A call passes as long as any are left, and may use more than are left. @default no limit */
   readonly tokensPerMinute?: number;
 }
 
@@ -13,19 +14,19 @@ export type RateLimitsFor = RateLimits | ((principal: Principal) => RateLimits |
 
 /** How much model calls may ask for. Durations are milliseconds. */
 export interface LimitOptions {
-  /** For each API key; of no effect on principals without `keyId`. @default no limit */
+  /** For each API key. It has no effect on principals without `keyId`. @default no limit */
   readonly perKey?: RateLimitsFor;
   /** For each account, whatever keys it uses. @default no limit */
   readonly perUser?: RateLimitsFor;
   /**
    * Whether all processes on this database count together. Each decides alone, by what it has counted and what the others
-   * had told at the last exchange, so that no call waits for the database; given up is at most what the other processes
-   * let through in between. @default false
+   * reported at the last exchange, so that no call waits for the database. What the other processes let through in
+   * between may exceed the limit. @default false
    */
   readonly shared?: boolean;
   /** How often `shared` counts are exchanged. @default 200 */
   readonly syncInterval?: number;
-  /** Refused calls of one key are summed up over this long in one `rate_limit.exceeded`; aligned to 1970, UTC. @default 300_000 */
+  /** How long refused calls of one key are summed up in one `rate_limit.exceeded`; aligned to 1970, UTC. @default 300_000 */
   readonly eventWindow?: number;
 }
 

@@ -61,15 +61,15 @@ export type OpenUsage = Pick<
 /** Where a host looks into model calls. */
 export interface ModelHooks {
   /**
-   * Before a call is routed. May refuse it by throwing a GatewayError, or have another model called by returning its name.
-   * Any other error is answered `internal_error` and logged.
+   * Called before a call is routed. It may refuse the call by throwing a `GatewayError`, or return the name of another model
+   * to call. Any other error is answered `internal_error` and logged.
    */
   onRequest?(
     call: ModelCall,
   ): { readonly model?: string } | undefined | Promise<{ readonly model?: string } | undefined>;
-  /** When an upstream has answered. Not waited for; an error is logged and changes nothing. */
+  /** Called when an upstream has answered. The gateway does not wait for it; an error is logged and changes nothing. */
   onResponse?(answer: ModelAnswer): void | Promise<void>;
-  /** When an answered call has ended. Not waited for; an error is logged and changes nothing. */
+  /** Called when an answered call has ended. The gateway does not wait for it; an error is logged and changes nothing. */
   onUsage?(record: UsageRecord): void | Promise<void>;
 }
 

@@ -35,74 +35,74 @@ export type { UpstreamOptions, UpstreamTimeouts } from './upstreams.ts';
 
 /** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
 export interface ModelGatewayOptions extends ModelHooks, BodyOptions, DatabaseOptions, DeliveryOptions, DisableOptions {
-  /** The host's own mongoose connection, or a MongoDB URI. Only what the gateway opened is closed by it. */
+  /** Your own mongoose connection, or a MongoDB URI. The gateway closes only what it opened. */
   readonly mongo: Connection | string;
   /**
-   * Keys that seal webhook secrets at rest, each `<id>:<32 bytes in base64>`. The first seals, all open,
-   * so a new key is put in front and the old ones stay until everything is sealed anew. What upstreams get for an
-   * `Idempotency-Key` is derived from the one whose id comes first (k9 before k10): give newer keys higher ids.
+   * Keys that seal webhook secrets at rest, each `<id>:<32 bytes in base64>`. The first seals, and all of them open. So put
+   * a new key in front, and keep the old ones until everything is sealed with the new one. What upstreams get for an
+   * `Idempotency-Key` is derived from the key whose id comes first (k9 before k10): give newer keys higher ids.
    */
   readonly secretKeys: readonly string[];
   /**
-   * Whether `mongo` may be a standalone mongod. It gives up what a replica set is for: events survive the loss of
-   * one machine, and `transaction` and `session` work. For trying things out. @default false
+   * Whether `mongo` may be a standalone mongod. Then events do not survive the loss of its machine, and `transaction` and
+   * `session` do not work. For trying things out. @default false
    */
   readonly allowStandalone?: boolean;
   /** The providers that model calls go to. @default [] (every model call answers 404 `model_not_found`) */
   readonly upstreams?: readonly UpstreamOptions[];
-  /** Tries in all that a model call gets before its first byte, at every upstream that serves the model. @default 3 */
+  /** The most tries of a model call before its first byte, over all upstreams that serve the model. @default 3 */
   readonly modelAttempts?: number;
-  /** What a caller may be kept waiting between those tries, all waits together. @default 2_000 */
+  /** The longest that a caller waits between those tries, all waits together. @default 2_000 */
   readonly modelRetryWait?: number;
-  /** Whether the name of the upstream that answered goes down as `x-gateway-upstream`. @default false */
+  /** Whether clients get the name of the upstream that answered, as `x-gateway-upstream`. @default false */
   readonly exposeUpstream?: boolean;
   /**
-   * Whether an upstream's call is aborted when its client leaves. `false` lets it run to its end: then the upstream's own
-   * usage is charged, and not an estimate; you pay for answers that nobody reads. @default true
+   * Whether an upstream's call is aborted when its client leaves. `false` lets it run to its end. Then the upstream's own
+   * usage is charged, not an estimate, and you pay for answers that nobody reads. @default true
    */
   readonly abortOnDisconnect?: boolean;
   /**
    * Says whose request it is, before any body is read; `null` answers 401. A principal without `scopes` may do what an
-   * account's owner may: `models`, `webhooks` and `keys`. The request is Express's, with what your middleware has added, where
-   * the router is mounted in Express; in front of Express it is Node's alone.
+   * account's owner may: `models`, `webhooks` and `keys`. Where the router is mounted in Express, the request is
+   * Express's, with what your middleware has added. In front of Express it is Node's alone.
    * @default the gateway's own API keys, sent as `Authorization: Bearer …`
    */
   readonly authenticate?: (req: IncomingMessage) => Principal | null | Promise<Principal | null>;
   /** Put before the name of every collection and model. @default 'gateway_' */
   readonly collectionPrefix?: string;
   /**
-   * Event types of your own, by name: `{ 'order.shipped': { schema, example } }`. They are validated, subscribed to, sent
-   * and listed like the eight of the gateway. @default {}
+   * Event types of your own, by name: `{ 'order.shipped': { schema, example } }`. The gateway validates, sends and lists them
+   * like its own eight, and webhooks subscribe to them. @default {}
    */
   readonly eventTypes?: Readonly<Record<string, EventTypeOptions>>;
-  /** Webhooks one account may have. @default 50 */
+  /** The most webhooks that one account may have. @default 50 */
   readonly maxWebhooks?: number;
-  /** API keys that work one account may have; those revoked or expired do not count. @default 100 */
+  /** The most API keys that one account may have. Revoked and expired ones do not count. @default 100 */
   readonly maxApiKeys?: number;
-  /** How often one account may change its webhooks (create, update, rotate, delete) in a minute, in each process; beyond it 429. @default 300 */
+  /** How often one account may change its webhooks (create, update, rotate, delete) in a minute, in each process. Beyond it: 429. @default 300 */
   readonly managementRateLimit?: number;
-  /** How often one account may read (every GET: lists, single things, statistics) in a minute, in each process; beyond it 429. @default 6_000 */
+  /** How often one account may read (every GET: lists, single objects, statistics) in a minute, in each process. Beyond it: 429. @default 6_000 */
   readonly readRateLimit?: number;
   /** How much model calls may ask for, by key and by account. @default no limits */
   readonly limits?: LimitOptions;
-  /** Prepaid credits: every call is charged, and refused when they are used up. @default off */
+  /** Prepaid credits: every call is charged, and is refused when the credits are used up. @default off */
   readonly credits?: CreditOptions;
   /**
-   * Whether model calls are recorded and counted; `onUsage` is told of them in any case. Quotas and credits need it.
+   * Whether model calls are recorded and counted. `onUsage` is told of them in any case. Quotas and credits need this.
    * @default true
    */
   readonly usage?: boolean;
-  /** What accounts may use in a day or month, and when `usage.threshold` tells them. @default no quotas */
+  /** What accounts may use in a day or month, and when `usage.threshold` is sent. @default no quotas */
   readonly quotas?: QuotaOptions;
   /** A page for customers: their webhooks, what was delivered and what was not. @default off */
   readonly dashboard?: DashboardOptions;
   /**
-   * What calls under way may still take when the gateway closes, in milliseconds. It takes no new ones then (503
-   * `shutting_down`). Streams that are not done by the end of it get an error event and no `[DONE]`. At most 3_600_000.
+   * How long calls under way may still take when the gateway closes, in milliseconds. New calls get 503
+   * `shutting_down`. Streams that have not ended by then get an error event and no `[DONE]`. At most 3_600_000.
    * @default 30_000
    */
   readonly drainTimeout?: number;
-  /** @default warnings and errors to the console */
+  /** Where the gateway logs. @default warnings and errors to the console */
   readonly logger?: Logger;
 }
 

@@ -14,7 +14,7 @@ export interface Quota {
 export interface QuotaOptions {
   /** The same for every account, or a synchronous function of its user id; `undefined` is no quota. */
   readonly perUser: Quota | ((userId: string) => Quota | undefined);
-  /** Parts of the quota, in percent, that an account is told of when it reaches them. @default [80, 100] */
+  /** Percentages of the quota. When an account reaches one, `usage.threshold` is sent. @default [80, 100] */
   readonly thresholds?: readonly number[];
 }
 

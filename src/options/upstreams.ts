@@ -24,29 +24,30 @@ export interface UpstreamOptions {
   readonly models?: readonly string[];
   /** Names callers may use, and what this upstream calls the model: `{ fast: 'vendor/small-3' }`. @default {} */
   readonly aliases?: Readonly<Record<string, string>>;
-  /** Its share of the calls among upstreams of the same priority; 0 makes it a last resort among them. @default 1 */
+  /** Its share of the calls among upstreams of the same priority. 0 makes it the last resort among them. @default 1 */
   readonly weight?: number;
-  /** Lower is asked first; the next priority gets a call when nobody before it could answer. @default 0 */
+  /** Lower comes first. The next priority gets a call when no upstream before it could answer. @default 0 */
   readonly priority?: number;
-  /** Headers sent with every request to it; they win over the caller's. @default {} */
+  /** Headers sent with every request to it. They override the caller's. @default {} */
   readonly headers?: Readonly<Record<string, string>>;
   /**
-   * Names of further headers of the caller's that it gets to see. Never `authorization` or `cookie`. All accounts share the
-   * `apiKey`: one such as `openai-organization` lets every caller choose what it stands for. @default []
+   * Names of further headers of the caller that are sent to it. Never `authorization` or `cookie`. All accounts share the
+   * `apiKey`: a header such as `openai-organization` lets every caller choose what the key stands for. @default []
    */
   readonly forwardHeaders?: readonly string[];
+  /** How long it may take. @default those of `UpstreamTimeouts` */
   readonly timeouts?: UpstreamTimeouts;
   /**
-   * Calls under way to it at once, in this process. One account may have two thirds of what the others leave; beyond that
-   * its calls go to another upstream that serves the model, or are answered 429 `rate_limit_exceeded`. @default 2_000
+   * Calls under way to it at once, in this process. One account may have two thirds of what the others leave. Beyond that
+   * its calls go to another upstream that serves the model, or get 429 `rate_limit_exceeded`. @default 2_000
    */
   readonly maxConcurrency?: number;
-  /** Whether streams are asked for their usage (`stream_options.include_usage`), for metering. @default true */
+  /** Whether the gateway asks for the usage of streams (`stream_options.include_usage`), for metering. @default true */
   readonly includeUsage?: boolean;
   /**
    * Whether clients get a plain error in place of what it says with 429 and 5xx, which may name your account there, its
-   * organization and its limits. The status and `retry-after` stay; the log gets the text, shortened and without keys.
-   * @default false, its errors are relayed as they come
+   * organization and its limits. The status and `retry-after` stay. The log gets the text, shortened and without keys.
+   * @default false (its errors are relayed as they come)
    */
   readonly maskErrors?: boolean;
 }

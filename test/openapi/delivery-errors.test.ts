@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { adviceFor, type FailureAdvice, failures, statusFailure } from '../../src/deliveries/attempt/failures.ts';
-import { documentText } from '../support/documentation.ts';
+import { documentText } from '../documentation/documents.ts';
 import { misfits, spec } from '../support/spec.ts';
 
 const schema = spec.components.schemas.DeliveryErrorCode as {

@@ -1,41 +1,15 @@
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
-import { codeBlocks } from '../support/documentation.ts';
+import { codeBlocks } from '../documentation/documents.ts';
+import { installTarball, root } from './tarball.ts';
 
 const run = promisify(execFile);
-const root = fileURLToPath(new URL('../..', import.meta.url));
-const setups = path.join(root, 'test/project-setups');
-
-/** A folder of consumers with the packed tarball installed, and this checkout's dependencies beside it. */
-async function installTarball(): Promise<{ folder: string; files: string[] }> {
-  const folder = await mkdtemp(path.join(tmpdir(), 'emg-consumers-'));
-  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
-    cwd: root,
-  });
-  const [packed] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
-  const modules = path.join(folder, 'node_modules');
-  await mkdir(path.join(modules, 'express-model-gateway'), { recursive: true });
-  await run('tar', [
-    '-xzf',
-    path.join(folder, packed.filename),
-    '-C',
-    path.join(modules, 'express-model-gateway'),
-    '--strip-components=1',
-  ]);
-  for (const name of await readdir(path.join(root, 'node_modules'))) {
-    if (!name.startsWith('.')) await symlink(path.join(root, 'node_modules', name), path.join(modules, name));
-  }
-  await cp(setups, folder, { recursive: true });
-  return { folder, files: packed.files.map((file) => file.path) };
-}
 
 describe('the packed tarball', function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let folder: string;
   let files: string[];
 
@@ -44,7 +18,7 @@ describe('the packed tarball', function () {
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
-  it('carries the build, the specification, the licence and the README, and neither sources nor tests', () => {
+  it('carries the build, the specification, the licence, the README and docs, and neither sources, tests nor pictures', () => {
     expect(files).to.include.members([
       'dist/index.js',
       'dist/index.d.ts',
@@ -52,8 +26,9 @@ describe('the packed tarball', function () {
       'openapi.yaml',
       'LICENSE',
       'README.md',
+      'docs/webhooks.md',
     ]);
-    expect(files.filter((file) => /^(src|test|node_modules|\.)/.test(file))).to.deep.equal([]);
+    expect(files.filter((file) => /^(src|test|node_modules|\.)|\.png$/.test(file))).to.deep.equal([]);
   });
 
   it('works from an ES module', async () => {

@@ -6,7 +6,7 @@ import { allowedBy } from '../../../src/cli/config/parsers.ts';
 import { variables, variablesAsMarkdown, variablesForHelp } from '../../../src/cli/config/variables.ts';
 import { GatewayError } from '../../../src/errors.ts';
 import { defaultRetryDelays } from '../../../src/options/options.ts';
-import { documentText } from '../../support/documentation.ts';
+import { documentText } from '../../documentation/documents.ts';
 
 const key = (id: string) => `${id}:${Buffer.alloc(32, id).toString('base64')}`;
 const uri = 'mongodb://user:canary-password@db:27017/gateway?replicaSet=rs0';

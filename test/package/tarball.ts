@@ -1,0 +1,29 @@
+import { execFile } from 'node:child_process';
+import { cp, mkdir, mkdtemp, readdir, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+/** The folder of this checkout. */
+export const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** A folder of consumers with the packed tarball installed, and this checkout's dependencies beside it. */
+export async function installTarball(): Promise<{ folder: string; files: string[] }> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'emg-consumers-'));
+  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
+    cwd: root,
+  });
+  const [packed] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
+  const modules = path.join(folder, 'node_modules');
+  const installed = path.join(modules, 'express-model-gateway');
+  await mkdir(installed, { recursive: true });
+  await run('tar', ['-xzf', path.join(folder, packed.filename), '-C', installed, '--strip-components=1']);
+  for (const name of await readdir(path.join(root, 'node_modules'))) {
+    if (!name.startsWith('.')) await symlink(path.join(root, 'node_modules', name), path.join(modules, name));
+  }
+  await cp(path.join(root, 'test/project-setups'), folder, { recursive: true });
+  return { folder, files: packed.files.map((file) => file.path) };
+}
