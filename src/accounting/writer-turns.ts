@@ -2,12 +2,12 @@ import { AccountTurns } from '../fairness/account-turns.ts';
 import { longestWait } from '../mongo/connection/availability.ts';
 import { TimeoutError } from '../mongo/with-timeout.ts';
 
-/** With less than this left, a transaction would only hinder the caller's next try. Milliseconds. */
+/** With less time left, a transaction would only hinder the caller's next try. Milliseconds. */
 const leastLeft = 500;
 
 /**
- * Has top-ups, payments and the opening of one account's balance follow one after the other in this process: at once they undo
- * each other's transactions.
+ * Runs top-ups, payments and the opening of one account's balance one after the other in this process: at the same time they
+ * would abort each other's transactions.
  * @param work told how many milliseconds its caller will still wait
  */
 export type InTurn = <T>(userId: string, work: (within?: number) => Promise<T>) => Promise<T>;

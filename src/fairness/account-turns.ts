@@ -4,8 +4,8 @@ interface Account {
 }
 
 /**
- * How many requests of an account are worked on at once. The others of that account wait for their turn, first come,
- * first served, so that a burst of thousands takes neither the database nor the process from the other accounts.
+ * Limits how many requests of one account run at once. The others of that account wait in line, first come, first served, so
+ * that a burst of thousands does not take the database or the process from other accounts.
  */
 export class AccountTurns {
   readonly #limit: number;
@@ -15,7 +15,7 @@ export class AccountTurns {
     this.#limit = limit;
   }
 
-  /** Does something when it is the account's turn, and makes room for the next afterwards, whatever comes of it. */
+  /** Runs the work when it is the account's turn, then lets the next one run, whether it succeeds or fails. */
   async run<T>(userId: string, work: () => Promise<T>): Promise<T> {
     const account = this.#accounts.get(userId) ?? { running: 0, waiting: [] };
     this.#accounts.set(userId, account);
@@ -28,7 +28,7 @@ export class AccountTurns {
     }
   }
 
-  /** A place is handed on as it is: nobody who comes meanwhile gets before those who wait. */
+  /** Hands the place to the next in line, so that no newcomer overtakes those who wait. */
   #end(userId: string, account: Account): void {
     const next = account.waiting.shift();
     if (next) {

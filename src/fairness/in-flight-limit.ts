@@ -1,6 +1,6 @@
 import { GatewayError } from '../errors.ts';
 
-/** Bounds what one account has under way at once, in this process. */
+/** Limits what one account has under way at once in this process. */
 export interface InFlightLimit {
   /**
    * Counts one more, until what is returned is called.
@@ -23,7 +23,7 @@ export function createInFlightLimit(limit: number, what: string): InFlightLimit 
     enter(userId) {
       const count = counts.get(userId) ?? 0;
       if (count >= limit) {
-        const message = `This account has ${limit} ${what} under way, the most it may have at once; try again when one has ended`;
+        const message = `This account already has the maximum of ${limit} ${what} under way; try again when one has ended`;
         throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '1' } });
       }
       counts.set(userId, count + 1);

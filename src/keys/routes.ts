@@ -74,7 +74,7 @@ function toMoment(text: string): Date {
   const moment = new Date(text);
   const isReal = !Number.isNaN(moment.getTime()) && moment.toISOString().slice(0, 19) === text.slice(0, 19);
   if (isReal) return moment;
-  throw new GatewayError('invalid_value', 'expires_at: there is no such moment', { param: 'expires_at' });
+  throw new GatewayError('invalid_value', 'expires_at: must be a date and time that exists', { param: 'expires_at' });
 }
 
 /** The operations on API keys: those of one's own account, and with the scope `admin` those of any. */

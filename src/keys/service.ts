@@ -63,7 +63,7 @@ function keyEvent(type: 'api_key.created' | 'api_key.revoked', { _id, name, user
 }
 
 /**
- * Has a key stored under a slot that no key of its account has that still works. A key that ends gives its slot back.
+ * Stores a key under a slot that no working key of its account has. A key that ends gives its slot back.
  * @throws GatewayError `api_key_limit_reached` where none is free
  */
 async function inFreeSlot(
@@ -82,7 +82,7 @@ async function inFreeSlot(
     },
     store,
     full: (count) => {
-      const message = `API keys in this account: ${count}, which is the most it may have; revoke one first`;
+      const message = `This account already has the maximum of ${count} API keys; revoke one first`;
       return new GatewayError('api_key_limit_reached', message);
     },
   });
@@ -149,7 +149,7 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
         return found;
       });
       if (!before) {
-        // of one that a replaced primary does not know, nobody may be told that there is nothing left to revoke
+        // a replaced primary may not know the key: make sure that it does not exist before saying so
         await confirmAbsent(durableCollection(keys), filter);
         return false;
       }

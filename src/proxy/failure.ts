@@ -5,9 +5,9 @@ const messages = {
   upstream_unreachable: 'The model provider cannot be reached.',
   upstream_timeout: 'The model provider did not answer in time.',
   upstream_disconnected: 'The model provider closed the connection before its answer was complete.',
-  upstream_invalid_response: 'The model provider gave an answer that cannot be relayed.',
-  upstream_auth_failed: 'The model provider refused the gateway; the operator has to look.',
-  upstream_rate_limited: 'The model provider takes no more requests for now; send the request again later.',
+  upstream_invalid_response: 'The model provider sent a response that cannot be relayed.',
+  upstream_auth_failed: "The model provider refused the gateway's credentials; tell the operator of this gateway.",
+  upstream_rate_limited: 'The model provider accepts no more requests at present; send the request again later.',
   upstream_error: 'The model provider failed; send the request again.',
   shutting_down: 'The gateway is shutting down; send the request again.',
   internal_error: 'The request could not be sent to the model provider.',
@@ -32,18 +32,18 @@ const codes: Readonly<Record<OutboundCode, FailureCode>> = {
   closed: 'shutting_down',
 };
 
-/** What a caller is told of a failure. Says nothing about which upstream, or where. Pure. */
+/** The error that a client gets for a failure. It does not name the upstream or its address. Pure. */
 export function failure(code: FailureCode, details?: GatewayErrorDetails): GatewayError {
   const headers = code === 'shutting_down' ? { 'retry-after': '1' } : {};
   return new GatewayError(code, messages[code], { headers, ...details });
 }
 
-/** The same for a call that failed beneath. Pure. */
+/** The same for a call to an upstream that failed. Pure. */
 export function failureOf(error: OutboundError): GatewayError {
   return failure(codes[error.code], { cause: error });
 }
 
-/** The last event of a stream that broke: official clients raise on it instead of taking half an answer for whole. */
+/** The last event of a stream that broke off: official clients throw on it, and do not take half an answer for a whole one. */
 export function errorEvent(error: GatewayError): string {
   return `data: ${JSON.stringify(error.toBody())}\n\n`;
 }

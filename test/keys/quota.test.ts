@@ -31,7 +31,7 @@ describe('the number of keys an account may have', () => {
     );
     const refused = made.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
     expect(refused.map(({ code }) => code)).to.deep.equal(Array(9).fill('api_key_limit_reached'));
-    expect(refused[0].message).to.equal('API keys in this account: 3, which is the most it may have; revoke one first');
+    expect(refused[0].message).to.equal('This account already has the maximum of 3 API keys; revoke one first');
     expect((await newService(3).list('usr_many')).keys).to.have.length(3);
     expect(await events.events.countDocuments({ userId: 'usr_many', type: 'api_key.created' })).to.equal(3);
   });

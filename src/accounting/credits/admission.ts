@@ -32,7 +32,7 @@ export type AdmitByCredits = (
   output?: RequestedOutput,
 ) => Promise<CallReservation>;
 
-/** Longer than it takes to agree on an account twice. Milliseconds. */
+/** Longer than two agreements on an account take. Milliseconds. */
 const retryAfter = 150;
 
 function insufficient(): GatewayError {
@@ -41,9 +41,9 @@ function insufficient(): GatewayError {
   });
 }
 
-/** The account has credits, but they are not set aside here yet: OpenAI's clients try again by themselves. */
+/** The account has credits that this process has not reserved yet: OpenAI's clients retry by themselves. */
 function tooFast(): GatewayError {
-  const message = 'This account spends faster than its credits can be set aside for it; try again in a moment';
+  const message = 'This account spends credits faster than the gateway can reserve them; try again in a moment';
   return new GatewayError('rate_limit_exceeded', message, {
     headers: { 'retry-after': '1', 'retry-after-ms': String(retryAfter), 'x-should-retry': 'true' },
   });
@@ -68,7 +68,7 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
   function reservationError(userId: string, isEmpty: boolean): GatewayError {
     if (database?.isUnavailable) return databaseUnavailable();
     if (isEmpty) return insufficient();
-    // what it has left is there, and this process could not be told
+    // the account has credits, and the database did not answer in time
     return allowances.isOverdue(userId) ? databaseUnavailable() : tooFast();
   }
 
@@ -77,7 +77,7 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
     const allowance = allowances.of(userId);
     const isReserved = amount === 0 || allowance.reserve(amount);
     const { isEmpty } = allowance;
-    // one that has nothing left is asked about again by a call that comes later
+    // an account with nothing left is looked up again by a later call
     if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.touch(userId);
     if (!isReserved) throw reservationError(userId, isEmpty);
     return {
@@ -92,7 +92,7 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
   return async function admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
     const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
     try {
-      // what costs nothing needs no credits; while nobody can be asked, only what was set aside before may be spent
+      // a free call needs no credits; while the database is unavailable, only what is reserved already can be spent
       if (amount > 0 && !database?.isUnavailable) await allowances.agreed(userId);
     } catch (error) {
       throw asUnavailable(error);

@@ -8,74 +8,74 @@ import type { ReservedCredits } from './reservations.ts';
 
 export interface AllowancesDeps {
   readonly ledger: Pick<Ledger, 'booked'>;
-  /** Sets aside so many micro-credits of a balance, or what there is of them. */
+  /** Reserves this many micro-credits of a balance, or as many as there are. */
   readonly reserve: (userId: string, wanted: number) => Promise<ReservedCredits>;
   /** Micro-credits. */
   readonly slice: number;
-  /** How often it is agreed with the other processes what each may spend. Milliseconds. */
+  /** How often the processes agree on what each may spend. Milliseconds. */
   readonly interval: number;
-  /** How long what was set aside is this process' own. Milliseconds. */
+  /** How long a reservation lasts. Milliseconds. */
   readonly lease: number;
   readonly logger: Logger;
 }
 
-/** The allowances of the accounts that this process has to do with. */
+/** The allowances of the accounts that make calls in this process. */
 export interface Allowances {
   of(userId: string): CreditAllowance;
   /**
-   * Resolves when the allowance is what the database says; `undefined` where it is so already, and nobody need wait. An
-   * account is waited for when it is new here, when what was set aside for it has lapsed, and once per interval while it has
-   * nothing left. Rejects when the database cannot be asked and the account is not known to have anything left.
+   * Resolves when the allowance agrees with the database; `undefined` when it does already and no wait is needed. A call
+   * waits when its account is new here, when its reservation has lapsed, and once per interval while it has nothing left.
+   * Rejects when the database is unavailable and this process knows of nothing that the account has left.
    */
   agreed(userId: string): Promise<void> | undefined;
-  /** Whether the database is late in setting more aside. */
+  /** Whether the database is late in reserving more. */
   isOverdue(userId: string): boolean;
-  /** Agrees on it soon, and does not make anybody wait. */
+  /** Starts an agreement soon; no call waits for it. */
   touch(userId: string): void;
   /**
-   * These ended calls are not reserved for any more: they were charged in this process, which shows in every balance that
-   * is read from now on, or nobody will charge for them.
+   * Releases what is reserved for these ended calls: either this process has charged for them, so every balance read from
+   * now on includes them, or nobody will charge for them.
    */
   booked(calls: readonly { readonly _id: string; readonly userId: string }[]): void;
-  /** Agrees on it now, if it is there. */
+  /** Starts an agreement now, if this process has the allowance. */
   refresh(userId: string): Promise<void>;
   close(): Promise<void>;
 }
 
 interface Entry {
   readonly allowance: CreditAllowance;
-  /** Ended calls that need not be reserved for any more, and are not yet left out of what is reserved. */
+  /** Ended calls that are charged, and are still part of what is reserved. */
   readonly booked: Set<string>;
-  /** Whether less could be set aside than was wanted when it was last agreed on. */
+  /** Whether the last agreement reserved less than was wanted. */
   isScarce: boolean;
   touchedAt: number;
-  /** When it was last begun to agree on it. */
+  /** When the last agreement was begun. */
   startedAt: number;
-  /** When the last agreement that was reached had begun. */
+  /** When the last agreement that succeeded was begun. */
   agreedAt: number;
-  /** Until when what was set aside may be spent. */
+  /** Until when the reservation may be spent. */
   expiresAt: number;
   agreeing: Promise<void> | undefined;
-  /** Whether the database did not answer when it was last begun to agree on it. */
+  /** Whether the database did not answer the last agreement. */
   hasFailed: boolean;
-  /** Until it may be agreed on again. */
+  /** Waits for the time of the next agreement. */
   waiting: NodeJS.Timeout | undefined;
 }
 
 /**
- * How long one account is left alone after it was agreed on, whatever is asked for. Each time writes its balance, and those
- * who charge it get through between two such writes only. Milliseconds.
+ * The least time between two agreements on one account. Each writes its balance, and transactions that charge it succeed only
+ * between two such writes. Milliseconds.
  */
 const shortestGap = 50;
-/** How long after its end a call is charged for at the latest where it was made, if that counts at all. Milliseconds. */
+/** How soon after its end the process that made a call charges for it at the latest. Milliseconds. */
 const lateAfter = 2_000;
-/** How long an allowance that nobody touches is kept. Milliseconds. */
+/** How long an unused allowance is kept. Milliseconds. */
 const idleTime = 600_000;
 /** The longest that a call waits for an agreement. Milliseconds. */
 const longestWait = 2_000;
-/** The longest that each step of an agreement waits for the database: nothing more can be spent here until the next one. Milliseconds. */
+/** The longest that each step of an agreement waits for the database. Milliseconds. */
 const longestStep = 2_000;
-/** How long an agreement takes at most while the database is well. Milliseconds. */
+/** An agreement that takes longer means that the database is in trouble. Milliseconds. */
 const overdueAfter = 1_000;
 
 const inTime = <T>(answer: Promise<T>) => withTimeout(answer, longestStep);
@@ -104,16 +104,16 @@ export function createAllowances({ ledger, reserve, slice, interval, lease, logg
   async function agree(userId: string, entry: Entry): Promise<void> {
     const { allowance, isScarce, startedAt } = entry;
     const known = new Set(entry.booked);
-    // most calls are charged where they were made, and soon; of others it is asked when they are late, or every credit counts
+    // most calls are charged soon, by the process that made them; the ledger is read only for late ones, or when credits are scarce
     const ended = isScarce ? allowance.unbooked : allowance.unbookedBefore(performance.now() - lateAfter);
     const asked = ended.filter((id) => !known.has(id));
-    // first what shows in the balance, then the balance: nothing is counted twice to the account's favour
+    // read the booked calls before the balance: so no call is missing from both
     const booked = [...known, ...(asked.length > 0 ? await inTime(ledger.booked(asked)) : [])];
     const reserved = allowance.reserved - allowance.costOf(booked);
     const wanted = reserved + Math.max(slice, reserved);
     allowance.lower(wanted, booked);
     const reservation = await inTime(reserve(userId, wanted));
-    // where it is about to be used up, nobody may be told so because a charge was seen on both sides
+    // when credits are scarce, do not count a charge both in the balance and as unbooked
     const later = reservation.amount < wanted ? await inTime(ledger.booked(allowance.unbooked)) : [];
     allowance.allow(reservation, booked, later);
     for (const id of known) entry.booked.delete(id);
@@ -122,7 +122,7 @@ export function createAllowances({ ledger, reserve, slice, interval, lease, logg
     entry.expiresAt = startedAt + lease;
   }
 
-  /** @returns the agreement under way, which rejects when the database cannot be asked */
+  /** @returns the agreement under way, which rejects when the database is unavailable */
   function start(userId: string, entry: Entry): Promise<void> {
     clearTimeout(entry.waiting);
     entry.waiting = undefined;
@@ -145,7 +145,7 @@ export function createAllowances({ ledger, reserve, slice, interval, lease, logg
     return entry.agreeing;
   }
 
-  /** The same for those who go on whatever comes of it; its failure has been logged. */
+  /** The same, and never rejects: `start` has logged the failure. */
   async function tryStart(userId: string, entry: Entry): Promise<void> {
     await start(userId, entry).catch(() => {});
   }
@@ -158,13 +158,13 @@ export function createAllowances({ ledger, reserve, slice, interval, lease, logg
     try {
       await withTimeout(start(userId, entry), longestWait);
     } catch (error) {
-      // what was not spent of what this process had stays its own while the database is away
+      // while the database is away, this process keeps what is left of its reservation
       if (entry.allowance.isEmpty) throw error;
       entry.expiresAt = performance.now() + lease;
     }
   }
 
-  /** What nobody here will spend is the other processes' at once. */
+  /** Releases what this process will not spend, so that the other processes can have it at once. */
   async function giveBack(userId: string, { allowance, agreeing, waiting }: Entry): Promise<void> {
     clearTimeout(waiting);
     await agreeing?.catch(() => {});

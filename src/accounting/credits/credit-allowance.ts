@@ -6,23 +6,23 @@ interface EndedCall {
 }
 
 /**
- * What this process may let one account spend, and what of it is reserved. Nothing until it was agreed on with the
- * database. Micro-credits, whole numbers.
+ * What one account may spend in this process, and what of it is reserved for calls. Nothing before the first agreement with
+ * the database. Whole micro-credits.
  */
 export class CreditAllowance {
   /** What may be reserved at once. */
   #limit = 0;
-  /** What may be reserved before more should be set aside: half of what was left of the limit. */
+  /** When this much is reserved for calls, more of the balance should be reserved: half of what was left of the limit. */
   #lowMark = 0;
   /** Reservations of the calls under way. */
   #underWay = 0;
-  /** What ended calls cost that is not known to show in the balance, by usage record; in the order they ended. */
+  /** Ended calls that the balance may not include yet, by usage record, in the order they ended. */
   readonly #unbooked = new Map<string, EndedCall>();
   #unbookedSum = 0;
-  /** What the account has left at most, with what it has spent here. */
+  /** What the account has left at most, after what it has spent here. */
   #left = 0;
 
-  /** What is reserved: for calls under way, and for ended ones that the balance may not show yet. */
+  /** What is reserved: for calls under way, and for ended calls that the balance may not include yet. */
   get reserved(): number {
     return this.#underWay + this.#unbookedSum;
   }
@@ -31,7 +31,7 @@ export class CreditAllowance {
     return [...this.#unbooked.keys()];
   }
 
-  /** Whether a call ended here whose cost is not known to show in the balance. */
+  /** Whether this call ended here and the balance may not include its cost yet. */
   owes(id: string): boolean {
     return this.#unbooked.has(id);
   }
@@ -46,17 +46,17 @@ export class CreditAllowance {
     return ids;
   }
 
-  /** Whether so much is reserved that more should be set aside. */
+  /** Whether more of the balance should be reserved for this process. */
   get isRunningLow(): boolean {
     return this.reserved >= this.#lowMark;
   }
 
-  /** Whether the account has nothing left for certain, whoever may have set aside what of it. */
+  /** Whether the account certainly has nothing left, in any process. */
   get isEmpty(): boolean {
     return this.#left <= 0;
   }
 
-  /** @returns whether there was anything left to begin a call with; its reservation may overdraw that */
+  /** @returns whether anything was left to begin a call with; the reservation may exceed what was left */
   reserve(amount: number): boolean {
     if (this.reserved >= this.#limit) return false;
     this.#underWay += amount;
@@ -77,14 +77,14 @@ export class CreditAllowance {
     this.#left -= cost;
   }
 
-  /** What of it these ended calls are. */
+  /** What these ended calls cost together. */
   costOf(ids: readonly string[]): number {
     return ids.reduce((sum, id) => sum + (this.#unbooked.get(id)?.cost ?? 0), 0);
   }
 
   /**
-   * Less is about to be set aside than was before: from now on another process may have the rest, whether or not this one
-   * hears of it.
+   * Called before a smaller reservation is requested: from then on another process may have the rest, whether or not this
+   * one gets the answer.
    * @param amount what is asked for
    * @param booked ended calls that are left out of it
    */
@@ -94,9 +94,9 @@ export class CreditAllowance {
   }
 
   /**
-   * @param own what was set aside for this process, and of what balance
-   * @param booked ended calls that show in that balance
-   * @param later those that may, for they were booked at the same time
+   * @param reserved what this process has reserved, and of what balance
+   * @param booked ended calls that this balance includes
+   * @param later ended calls that it may include, for they were booked at the same time
    */
   allow({ amount: limit, balance }: ReservedCredits, booked: readonly string[], later: readonly string[] = []): void {
     this.#unbookedSum -= this.costOf(booked);

@@ -28,8 +28,8 @@ export type Entries = ReadonlyMap<string, readonly Entry[]>;
 /** The append-only ledger, and the balances that are its sums. */
 export interface Ledger {
   /**
-   * Makes a transaction the one writer of these accounts until it ends. To be done first: a write of another that comes
-   * between its begin and its own undoes it, and what processes set aside is written all the time.
+   * Makes a transaction the only writer of these accounts until it ends. Must be its first step: another write between its
+   * begin and its own would abort it, and processes write their reservations all the time.
    */
   reserve(userIds: readonly string[], session: ClientSession | undefined): Promise<void>;
   /**
@@ -51,7 +51,7 @@ function toDocument({ _id, userId, kind, amount }: Entry, at: Date): LedgerDocum
   return { _id, userId, kind, amount, at };
 }
 
-/** The balance moved, and with it what is said of it. */
+/** Moves the balance, and derives from it whether it is low or depleted. */
 function moved(by: number, lowThreshold: number) {
   const balance = { $add: [{ $ifNull: ['$balance', 0] }, by] };
   return [
@@ -66,7 +66,7 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
   const bareLedger = bareWrites(ledger);
   const readConfirmed = createReadConfirmed<AccountDocument>(accountCollection);
 
-  /** A new account is told of what it spends in its first moment, and not that it begins with nothing. */
+  /** A new account gets events about what it spends at once, but none because it begins with nothing. */
   const newAccount = { balance: 0, low: initial < lowThreshold, depleted: initial <= 0 };
 
   async function tell(
@@ -84,7 +84,7 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
       } catch (error) {
         const refused = error instanceof GatewayError && error.status < 500;
         if (!refused) throw error;
-        // trying again would not help, and must not keep the account from being charged
+        // a retry would fail too, and must not prevent the charge
         logger.error('an event about credits cannot be published', { type, reason: error.message });
       }
     };

@@ -1,14 +1,14 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../../mongo/collection.ts';
 
-/** What one process has set aside of a balance. */
+/** What one process has reserved of a balance. */
 export interface StoredReservation {
   readonly holder: string;
   /** Micro-credits. */
   readonly amount: number;
-  /** By the database's clock; it counts no longer than that. */
+  /** When it lapses, by the database's clock. */
   readonly until: Date;
-  /** Which of the holder's it is: a later one takes its place, and no earlier one. */
+  /** The number of the holder's request: only a later request replaces it. */
   readonly turn: number;
 }
 

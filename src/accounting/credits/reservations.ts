@@ -2,21 +2,21 @@ import { durableCollection } from '../../mongo/collection.ts';
 import { createReadConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { AccountDocument, AccountModel } from './model.ts';
 
-/** What was set aside for a holder, and of what. Micro-credits. */
+/** What a holder has reserved of a balance. Micro-credits. */
 export interface ReservedCredits {
   readonly amount: number;
-  /** The whole balance, with what other holders have of it. */
+  /** The whole balance, including what other holders have reserved. */
   readonly balance: number;
 }
 
 /**
- * Sets aside for one holder as much of a balance as is wanted and no other holder has, until the lease ends.
- * @param turn higher each time: one that the database gets late, when nobody waits for it any more, changes nothing
- * @returns what is set aside now; `null` where there is certainly no such account
+ * Reserves for one holder as much of a balance as it wants and no other holder has, until the lease ends.
+ * @param turn higher each time: a request that reaches the database late, after a newer one, changes nothing
+ * @returns what is reserved now; `null` when there is certainly no such account
  */
 export type ReserveCredits = (userId: string, wanted: number, turn: number) => Promise<ReservedCredits | null>;
 
-/** @param lease how long it lasts unless it is set aside again, in milliseconds by the database's clock */
+/** @param lease how long a reservation lasts unless it is renewed, in milliseconds by the database's clock */
 export function createReserveCredits(accounts: AccountModel, holder: string, lease: number): ReserveCredits {
   const collection = durableCollection(accounts);
   const readConfirmed = createReadConfirmed<AccountDocument>(collection);

@@ -20,7 +20,7 @@ export interface CreditServiceDeps {
   readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
   readonly transaction: RunInTransaction;
   readonly inTurn?: InTurn;
-  /** While it is unavailable nothing can be set aside. @default it is always there */
+  /** While it is unavailable nothing can be reserved. @default it is always available */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly options: CreditOptions;
   readonly logger: Logger;
@@ -31,13 +31,13 @@ export interface TopUp {
   readonly userId: string;
   /** More than 0; to a millionth. */
   readonly credits: number;
-  /** What they are for, 256 characters at most. The same one again gives the same account nothing. */
+  /** Names the top-up: 256 characters at most. A reference that was used before gives the account nothing. */
   readonly reference: string;
 }
 
 /** What an account has. */
 export interface CreditBalance {
-  /** Less than 0 where more was spent than there was. */
+  /** Less than 0 where the account has spent more than it had. */
   readonly creditsRemaining: number;
   /** Below it, `credits.low` is published. */
   readonly lowThreshold: number;
@@ -64,9 +64,9 @@ export interface CreditService {
   chargeNew(records: readonly ChargedRecord[], session: ClientSession): Promise<void>;
   /** Records have been charged, and that is committed. */
   charged(records: readonly ChargedRecord[]): void;
-  /** A record is lost: nobody will charge for it, and nothing is reserved for it any more. */
+  /** A record is lost: nobody will charge for it, so its reservation is released. */
   lost(record: Pick<UsageRecord, 'id' | 'userId'>): void;
-  /** Lets nobody else write the account's balance until the transaction ends; to be done first in it. @throws GatewayError `invalid_value` */
+  /** Lets no other transaction write the account's balance until this one ends. Must be its first step. @throws GatewayError `invalid_value` */
   reserve(userId: string, session: ClientSession | undefined): Promise<void>;
   /** Gives what was paid for, in the transaction that the payment is recorded in. @throws GatewayError `invalid_value` */
   credit(paid: PaidCredits, session: ClientSession | undefined): Promise<void>;
@@ -87,22 +87,22 @@ function checkReference(reference: unknown): void {
   throw new GatewayError('invalid_value', 'reference: must be a string of 1 to 256 characters', { param: 'reference' });
 }
 
-/** Prepaid credits: a ledger, what calls cost, and who may still call. */
+/** Prepaid credits: the ledger, what calls cost, and which accounts may still call. */
 export function createCreditService(deps: CreditServiceDeps): CreditService {
   const { accounts, database, options, logger, inTurn = (_userId, work) => work() } = deps;
   const { prices, agreeInterval: interval = 500 } = options;
   const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? 0);
   const initial = toMicro('initialBalance', options.initialBalance ?? 0);
   const ledger = createLedger({ accounts, ledger: deps.ledger, publish: deps.publish, lowThreshold, initial, logger });
-  // what a process that died has set aside is free again when its lease has ended: by then what it spent has been charged,
-  // even if it died in the midst of that (transactions of the dead are ended after 5 s)
+  // what a dead process has reserved is free when its lease has ended: by then what it spent has been charged, even if it
+  // died while charging (transactions of dead processes are ended after 5 s)
   const lease = Math.max(5 * interval, 10_000);
   const reserveCredits = createReserveCredits(accounts, newId('wrk', Date.now()), lease);
   let turns = 0;
   const slice = toMicro('slice', options.slice ?? 10);
   const allowances = createAllowances({ ledger, reserve: reserveBalance, slice, interval, lease, logger });
 
-  /** In a transaction of its own, again where somebody wrote the same for the first time at the same moment. */
+  /** Writes in a transaction; retries when another one inserted the same document at the same moment. */
   async function runInTransaction(userId: string, write: (session: ClientSession | undefined) => Promise<void>) {
     for (let left = 3; ; left -= 1) {
       try {
@@ -113,7 +113,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
     }
   }
 
-  /** An account that is met for the first time is opened where it begins with something. */
+  /** Opens a new account first, if accounts begin with credits. */
   async function reserveBalance(userId: string, wanted: number): Promise<ReservedCredits> {
     turns += 1;
     const turn = turns;

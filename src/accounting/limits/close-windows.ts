@@ -37,7 +37,7 @@ function toEvent({ userId, apiKeyId, limit, counts, windowStart, windowEnd }: Ex
 
 /**
  * Closes the windows that are over by the database's clock, and publishes each. May run in any number of processes at
- * once and be cut off anywhere: a closed window does not change any more, and its idempotency key is derived from it.
+ * once and may stop at any step: a closed window no longer changes, and its idempotency key is derived from it.
  */
 export function createClosing({ exceeded, publish, grace, logger }: ClosingDeps): () => Promise<void> {
   const logSetAside = createSetAsideLog(logger, 'refused calls cannot be published and were left out');
@@ -46,7 +46,7 @@ export function createClosing({ exceeded, publish, grace, logger }: ClosingDeps)
     try {
       await publish(toEvent(window), { idempotencyKey: idempotencyKeyOf(window) });
     } catch (error) {
-      // trying again would not help, and would keep back the windows behind it
+      // a retry would fail too, and would delay the windows after it
       if (error instanceof GatewayError && error.status < 500) {
         logger.error('a rate_limit.exceeded cannot be published', { param: error.param, reason: error.message });
       } else if (isItemFailure(error)) logSetAside(error);
@@ -59,7 +59,7 @@ export function createClosing({ exceeded, publish, grace, logger }: ClosingDeps)
 
   return async function closeWindows() {
     const isOver = { $expr: { $lt: ['$windowEnd', { $subtract: ['$$NOW', grace] }] } };
-    // most often none is
+    // most often there is none
     if (!(await exceeded.exists({ state: { $in: ['open', 'closed'] }, ...isOver }))) return;
     await exceeded.updateMany({ state: 'open', ...isOver }, { $set: { state: 'closed' } });
     const closed = await exceeded.find({ state: 'closed' }).sort({ windowEnd: 1 }).limit(batchSize).lean();

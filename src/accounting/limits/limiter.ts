@@ -4,10 +4,10 @@ import type { LimitOptions, RateLimits, RateLimitsFor } from '../../options/opti
 import { type LimitUsage, rateLimitHeaders } from './headers.ts';
 import { type MinuteCounter, type MinuteCounters, untilNextMinute } from './minute-counters.ts';
 
-/** A call that was let through: what its caller is told, and how its tokens are settled. */
+/** One admitted call: the headers of its answer, and how its tokens are settled. */
 export interface LimitAdmission {
   readonly headers: Readonly<Record<string, string>>;
-  /** Puts what the call has used in the place of the estimate. */
+  /** Replaces the estimate by what the call has used. */
   closed(used: { readonly inputTokens: number; readonly outputTokens: number }): void;
   /** Gives the estimate back; the request still counts. */
   dropped(): void;
@@ -22,7 +22,7 @@ export type Admit = (principal: Principal, estimatedTokens: number) => LimitAdmi
 export interface LimiterDeps {
   readonly options: Pick<LimitOptions, 'perKey' | 'perUser'>;
   readonly counters: MinuteCounters;
-  /** A call was refused because this many may be made, or used, in a minute. */
+  /** A call was refused because of this limit, in requests or tokens per minute. */
   readonly onRefused: (principal: Principal, limit: number) => void;
   /** Milliseconds since 1970. @default Date.now */
   readonly now?: () => number;
@@ -46,9 +46,9 @@ function limitsOf(given: RateLimitsFor | undefined, principal: Principal): RateL
     limits.catch(describeThrown);
     throw new TypeError('the functions in the option limits must not be async');
   }
-  // what a condition leaves behind
+  // what `condition && limits` evaluates to
   if (limits === undefined || limits === null || limits === false) return undefined;
-  // a number, or a query that nobody awaits, has no limit in it, and would lift all of them
+  // a number, or a query that is not awaited, has no limit in it and would remove all limits
   if (
     typeof limits !== 'object' ||
     Array.isArray(limits) ||
@@ -61,7 +61,7 @@ function limitsOf(given: RateLimitsFor | undefined, principal: Principal): RateL
   throw new TypeError('the functions in the option limits must give numbers of 0 or more');
 }
 
-/** Adds where a bound stands. */
+/** Adds what has been used of one key's or account's limits. */
 function addLimitUsages(usages: LimitUsage[], { limits, counter }: AppliedLimits): void {
   const { requestsPerMinute, tokensPerMinute } = limits;
   if (requestsPerMinute !== undefined) {
@@ -104,7 +104,7 @@ function rateLimitError(
   const seconds = Math.ceil(wait / 1_000);
   return new GatewayError(
     'rate_limit_exceeded',
-    `This ${whose} may use ${limit} ${kind} a minute, and has; try again in ${seconds} s`,
+    `Rate limit reached: ${limit} ${kind} per minute for this ${whose}; try again in ${seconds} s`,
     { headers: { ...headers, 'retry-after': String(seconds), 'retry-after-ms': String(Math.ceil(wait)) } },
   );
 }
@@ -121,7 +121,7 @@ export function createLimiter({ options, counters, onRefused, now = Date.now }: 
     return bounds;
   }
 
-  /** A call may end in a later minute than it began in: what it used beyond the estimate counts there, what it did not is past. */
+  /** A call may end in a later minute than it began in: tokens beyond the estimate count there, tokens below it are not given back. */
   function settle(bounds: readonly AppliedLimits[], difference: number): void {
     for (const { counter } of bounds) {
       const present = counters.of(counter.subject, now());

@@ -1,14 +1,14 @@
 const minute = 60_000;
 
-/** What was let through of one key or account in one minute. */
+/** What one key or account has used in one minute. */
 export class MinuteCounter {
   /** By this process. */
   requests = 0;
   /** By this process; an estimate while a call runs. */
   tokens = 0;
-  /** By all other processes, when they last told. */
+  /** By all other processes, as of the last exchange. */
   others = { requests: 0, tokens: 0 };
-  /** Whether anything has asked for it since the last exchange. */
+  /** Whether a call has used it since the last exchange. */
   touched = true;
 
   /**
@@ -25,12 +25,12 @@ export class MinuteCounter {
   }
 }
 
-/** Milliseconds until the minute is over that `now` is in. Pure. */
+/** Milliseconds until the next minute begins. Pure. */
 export function untilNextMinute(now: number): number {
   return minute - (now % minute);
 }
 
-/** The counters of the present minute; those of the one before are forgotten at once, so memory is bounded by a minute's callers. */
+/** The counters of the current minute. Those of the minute before are dropped at once, so one minute's callers bound the memory. */
 export class MinuteCounters {
   #minute = 0;
   #counters = new Map<string, MinuteCounter>();
@@ -50,7 +50,7 @@ export class MinuteCounters {
     return counter;
   }
 
-  /** Those that have been asked for since this was last called. */
+  /** The counters that calls have used since this was last called. */
   takeTouched(): MinuteCounter[] {
     const touched = [...this.#counters.values()].filter((counter) => counter.touched);
     for (const counter of touched) counter.touched = false;

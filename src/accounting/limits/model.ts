@@ -1,11 +1,11 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../../mongo/collection.ts';
 
-/** What the processes have let through of one key or account in one minute. */
+/** What one key or account has used in one minute, in all processes. */
 export interface RateDocument {
   /** `<minutes since 1970>:<subject>` */
   _id: string;
-  /** By process, in all: writing it twice changes nothing. */
+  /** The total of each process: writing it twice changes nothing. */
   used: Record<string, { requests: number; tokens: number }>;
   /** The TTL index removes it then. */
   expiresAt: Date;
@@ -22,7 +22,7 @@ export interface ExceededDocument {
   limit: number;
   windowStart: Date;
   windowEnd: Date;
-  /** By process, in all: writing it twice changes nothing. */
+  /** The total of each process: writing it twice changes nothing. */
   counts: Record<string, number>;
   /** `open` until the window is over: then nothing is added any more, and it is published. */
   state: 'open' | 'closed' | 'published';
@@ -39,7 +39,7 @@ const rateSchema = new Schema<RateDocument>(
     used: { type: Schema.Types.Mixed, required: true },
     expiresAt: { type: Date, required: true },
   },
-  // lost in a failover, it is written again at the next exchange
+  // what a failover loses is written again at the next exchange
   { ...durableSchema, writeConcern: { w: 1 } },
 ).index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
 

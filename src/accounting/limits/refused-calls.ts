@@ -4,11 +4,11 @@ import { writeIsolated } from '../../mongo/writes/write-isolated.ts';
 import type { Logger } from '../../options/options.ts';
 import type { ExceededModel } from './model.ts';
 
-/** So many calls of one key that were refused. */
+/** Calls of one key that were refused. */
 export interface RefusedCalls {
   readonly userId: string;
   readonly apiKeyId: string | null;
-  /** What the limit allows in its own time, requests or tokens. */
+  /** The limit: requests or tokens in the limiter's own period. */
   readonly limit: number;
   readonly count: number;
   /** Milliseconds since 1970. */
@@ -21,7 +21,7 @@ export interface RefusedCallCounterDeps {
   readonly owner: string;
   /** Milliseconds. */
   readonly window: number;
-  /** How long refusals are gathered before they are written together: what a kill loses. Milliseconds. */
+  /** How long counts are gathered before they are written together. A kill loses this much. Milliseconds. */
   readonly flushInterval: number;
   readonly logger: Logger;
 }
@@ -29,9 +29,9 @@ export interface RefusedCallCounterDeps {
 /** Counts refused calls by key and window, and writes the counts in groups. */
 export interface RefusedCallCounter {
   add(refused: RefusedCalls): void;
-  /** Writes what there is. Rejects when the database does not take it; it is then kept and written later. */
+  /** Writes all counts. Rejects when the database does not accept them; they are then kept and written later. */
   flush(): Promise<void>;
-  /** Writes what there is, if the database takes it. */
+  /** Writes all counts, if the database accepts them. */
   close(): Promise<void>;
 }
 
@@ -69,7 +69,7 @@ export function createRefusedCallCounter({
     timer ??= setTimeout(() => void attempt(), flushInterval).unref();
   }
 
-  /** The window was closed before its last counts were written: they go into the next one that can still be open. */
+  /** The window was closed before its last counts were written: they go into the next window that can still be open. */
   async function carryOver(id: string, entry: Entry): Promise<void> {
     const found = await exceeded.findById(id).lean();
     entries.delete(id);
@@ -94,7 +94,7 @@ export function createRefusedCallCounter({
     };
   }
 
-  /** Each process keeps its own count in all, so that a batch whose outcome is not known can be sent again. */
+  /** Each process writes its own total, so that a batch with an unknown outcome can be written again. */
   async function write(): Promise<void> {
     const batch = [...entries].filter(([, { count, written }]) => count > written);
     const counts = batch.map(([, { count }]) => count);
@@ -149,7 +149,7 @@ export function createRefusedCallCounter({
 
   return {
     add({ count, at, ...refused }) {
-      // what is told late counts as refused in the window before, which may still be open
+      // calls that are reported late count in the window before, which may still be open
       const present = Date.now();
       note(startOf(Math.min(present, Math.max(at, startOf(present) - window))), refused, count);
     },

@@ -10,23 +10,23 @@ import type { ExceededModel, RateModel } from './model.ts';
 import { createRefusedCallCounter } from './refused-calls.ts';
 import { createSharing } from './sharing.ts';
 
-/** How often it is looked for windows that are over, and for how long after the end of one. Milliseconds. */
+/** How often the service looks for windows that are over, and for how long after the end of one. Milliseconds. */
 const attentive = { interval: 1_000, until: 15_000 } as const;
-/** How often in between: for what a process left behind that died, or whose clock is wrong. Milliseconds. */
+/** How often in between: for windows of a process that died, or whose clock is wrong. Milliseconds. */
 const seldom = 5_000;
-/** The longest that one look is waited for: more than a transaction is tried again for. Milliseconds. */
+/** The longest wait for one look: longer than a transaction is retried. Milliseconds. */
 const longestLook = 150_000;
 
-/** Calls that a limiter of the host's has refused. */
+/** Calls that the host's own limiter has refused. */
 export interface ExceededReport {
   readonly userId: string;
   /** `null` where the call came without one. */
   readonly apiKeyId: string | null;
-  /** What that limiter allows, in its own time. */
+  /** What that limiter allows, in its own period. */
   readonly limit: number;
   /** @default 1 */
   readonly rejectedRequests?: number;
-  /** When. What is older than the window before this one counts there. @default now */
+  /** When they were refused. Anything older than the previous window counts in that one. @default now */
   readonly at?: Date;
 }
 
@@ -37,7 +37,7 @@ export interface LimitServiceDeps {
   /** `undefined`: nothing is limited, and only what is reported is published. */
   readonly options: LimitOptions | undefined;
   readonly logger: Logger;
-  /** How long refusals are gathered before they are written together: what a kill loses. Milliseconds. @default 200 */
+  /** How long counts are gathered before they are written together. A kill loses this much. Milliseconds. @default 200 */
   readonly flushInterval?: number;
 }
 
@@ -45,7 +45,7 @@ export interface LimitService {
   /** Counts a call, or refuses it; `undefined` where the options limit nothing. */
   readonly admit: Admit | undefined;
   /**
-   * Has calls summed up in `rate_limit.exceeded` that a limiter of the host's refused. Resolves when they cannot be lost any more.
+   * Includes calls that the host's own limiter has refused in `rate_limit.exceeded`. Resolves when they can no longer be lost.
    * @throws GatewayError `invalid_value`; through the gateway also `database_unavailable`: when it says that nothing was done,
    * report them again; otherwise they are kept and written later
    */
@@ -77,7 +77,7 @@ function checkReport({ userId, apiKeyId, limit, rejectedRequests = 1, at }: Exce
   }
 }
 
-/** Rate limits, and the events about those who exceed them. */
+/** Rate limits, and the events about accounts that exceed them. */
 export function createLimitService(deps: LimitServiceDeps): LimitService {
   const { rates, exceeded, publish, options = {}, logger, flushInterval = 200 } = deps;
   const { eventWindow = 300_000, syncInterval = 200 } = options;
@@ -91,7 +91,7 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
   const isLimiting = options.perKey !== undefined || options.perUser !== undefined;
   let isClosed = false;
 
-  /** Windows end all at the same time, and for minutes nothing can be over. */
+  /** All windows end at the same time; for minutes in between, none can be over. */
   function untilNextLook(): number {
     const sinceEnd = Date.now() % eventWindow;
     const wait = sinceEnd < attentive.until ? attentive.interval : seldom;
@@ -112,7 +112,7 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
     onRefused: ({ userId, keyId: apiKeyId = null }, limit) =>
       refusedCalls.add({ userId, apiKeyId, limit, count: 1, at: Date.now() }),
   });
-  /** Before the first call there is nothing to share, and a gateway that could not be built leaves no timer behind. */
+  /** Sharing starts with the first call, so that a gateway that could not be built leaves no timer behind. */
   const admit: Admit = (principal, estimatedTokens) => {
     if (!isClosed) sharing?.start();
     return limit(principal, estimatedTokens);

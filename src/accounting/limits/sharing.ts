@@ -5,7 +5,7 @@ import type { Logger } from '../../options/options.ts';
 import type { MinuteCounter, MinuteCounters } from './minute-counters.ts';
 import type { RateModel } from './model.ts';
 
-/** Long enough after its minute that no process asks for it any more. Milliseconds. */
+/** How long a minute's counters are stored: longer than any process reads them. Milliseconds. */
 const lifetime = 180_000;
 
 export interface SharingDeps {
@@ -18,7 +18,7 @@ export interface SharingDeps {
   readonly logger: Logger;
 }
 
-/** Tells the other processes what this one has let through, and asks what they have, again and again. */
+/** Exchanges the counters with the other processes, again and again. */
 export interface Sharing {
   /** Does nothing the second time. */
   start(): void;
@@ -31,7 +31,7 @@ function idOf({ subject, minute }: MinuteCounter): string {
   return `${minute}:${subject}`;
 }
 
-/** Only what calls have asked for since the last exchange is written and read: two commands, however many those are. */
+/** Writes and reads only the counters used since the last exchange, in two commands however many they are. */
 export function createSharing({ rates, counters, owner, interval, logger }: SharingDeps): Sharing {
   const logSetAside = createSetAsideLog(logger, 'rate limits cannot be shared and count in this process alone');
 
@@ -77,7 +77,7 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
     }
   }
 
-  // where it fails, each process goes on with what it knows; a count that was not told is told with the next
+  // when an exchange fails, each process continues with what it knows; the next exchange includes what this one missed
   const sharing = createPeriodic({ name: 'sharing rate limits', task: exchange, interval, logger });
   return { start: sharing.start, exchange, stop: sharing.stop };
 }

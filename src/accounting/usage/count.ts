@@ -8,18 +8,18 @@ import type { Logger } from '../../options/options.ts';
 import { type CountBatchDeps, CountedByOthers, createCountBatch, type UsageFilter } from './count-batch.ts';
 import type { CountedRecord } from './sums.ts';
 
-/** The most records that are kept; beyond, all of them are left to be found in the database. */
+/** The most records that are kept; beyond that all are dropped, and read from the database. */
 const maxRecentRecords = 20_000;
 
 /**
- * The records that this process has written and that wait to be counted, so that nearly none has to be read back. Only a
- * shortcut: the database knows which are counted.
+ * The records that this process has written and not counted yet, so that almost none has to be read back. Only a shortcut:
+ * the database knows which are counted.
  */
 export class RecentUsage {
   #records: CountedRecord[] = [];
   #isTaken = false;
 
-  /** Somebody will take them from now on. */
+  /** Keeps records from now on. */
   open(): void {
     this.#isTaken = true;
   }
@@ -30,7 +30,7 @@ export class RecentUsage {
     this.#records.push(...records);
   }
 
-  /** The oldest, so many at most. */
+  /** Takes out the oldest records. */
   take(limit: number): CountedRecord[] {
     return this.#records.splice(0, limit);
   }
@@ -51,7 +51,7 @@ export type Count = () => Promise<number>;
 
 const byId = { _id: 1 } as const;
 
-/** More than a transaction is tried again for. Milliseconds. */
+/** Longer than a transaction is retried. Milliseconds. */
 const longestCount = 150_000;
 
 /** Counts records batch by batch. Records that cannot be counted are set aside, so that the others are counted. */
@@ -66,13 +66,13 @@ export function createCount(deps: CountDeps): Count {
 
   const countFound = async (filter: UsageFilter) => noted(await transaction((session) => batch.found(filter, session)));
 
-  /** So that what cannot be counted is in nobody's way: found by `uncountable`, it can be mended and set to `counted: false`. */
+  /** Takes a record that cannot be counted out of the way: you find it by `uncountable`, repair it and set `counted: false`. */
   async function setAside(_id: string, error: unknown): Promise<void> {
     await usage.updateOne({ _id, counted: false }, { $set: { uncountable: true }, $unset: { counted: 1 } });
     logSetAside(error, { id: _id });
   }
 
-  /** Counts what the filter finds, without what cannot be counted. */
+  /** Counts what the filter finds, and sets aside what cannot be counted. */
   async function countIsolated(filter: UsageFilter): Promise<number> {
     const options = { projection: { _id: 1 }, sort: byId, limit: batchSize } as const;
     const ids = (await usage.find(filter, options).toArray()).map(({ _id }) => _id);
@@ -91,7 +91,7 @@ export function createCount(deps: CountDeps): Count {
     return ids.length;
   }
 
-  /** Most often nobody else has counted what this process wrote, and it need not be read back. */
+  /** Most often no other process has counted these records, and they need not be read back. */
   async function countOwn(records: readonly CountedRecord[]): Promise<number> {
     const left = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
     try {
@@ -113,12 +113,12 @@ export function createCount(deps: CountDeps): Count {
     }
   }
 
-  /** Counts what was written by those who count nothing, or died. */
+  /** Counts records of processes that do not count, or have died. */
   async function countAbandoned(): Promise<number> {
     const now = performance.now();
     if (now - lookedAt < maxWait) return 0;
     const left = { counted: false, ...(maxWait > 0 && { _id: { $lte: newest ?? '' } }) };
-    // most often there is nothing to do, and no need of a transaction to see it, nor to ask where nothing waited
+    // most often there is nothing to count: that needs no transaction, and no query when nothing waited before
     const isNone = maxWait > 0 && newest === undefined;
     const isAny = !isNone && (await usage.findOne(left, { projection: { _id: 1 } })) !== null;
     const counted = isAny ? await countLeft(left) : 0;
@@ -149,13 +149,13 @@ export interface CountingDeps {
   readonly logger: Logger;
 }
 
-/** Counts again and again, and at once where there is more than one count can add. */
+/** Counts again and again; at once when one count was not enough. */
 export function createCounting({ count, batchSize, interval, logger }: CountingDeps): Periodic {
   async function task(): Promise<void> {
     try {
       if ((await count()) >= batchSize) counting.hurry();
     } catch (error) {
-      // another process has made the same counter at the same moment: next time it is there
+      // another process has inserted the same counter at the same moment: the next run finds it
       if (!isDuplicateKey(error)) throw error;
     }
   }

@@ -3,7 +3,7 @@ import { dynamicThreshold } from '../../fairness/dynamic-threshold.ts';
 
 const retryAfter = { headers: { 'retry-after': '1' } };
 
-/** The calls under way to one upstream in this process, shared by account. */
+/** The calls under way to one upstream in this process, and each account's share of them. */
 export class UpstreamCalls {
   readonly #limit: number;
   readonly #byAccount = new Map<string, number>();
@@ -19,10 +19,10 @@ export class UpstreamCalls {
     return this.#underWay;
   }
 
-  /** Counts one more call of the account, unless there is no place for it: then what the account is told. */
+  /** Counts one more call of the account. @returns the error for the account when there is no place */
   enter(userId: string): GatewayError | undefined {
     const accountCalls = this.#byAccount.get(userId) ?? 0;
-    // two thirds of the places that the others leave: so there is one for the next account
+    // two thirds of the places that the others leave free: so one is left for the next account
     if (accountCalls >= dynamicThreshold(this.#limit - this.#underWay + accountCalls, 2, 3))
       return tooMany(accountCalls);
     if (this.#underWay >= this.#limit) return full();
@@ -41,12 +41,12 @@ export class UpstreamCalls {
 }
 
 function tooMany(accountCalls: number): GatewayError {
-  const message = `This account has ${accountCalls} model calls under way, as many as it may have now; send the request again when one has ended`;
+  const message = `This account has ${accountCalls} model calls under way, the most it can have at present; send the request again when one has ended`;
   return new GatewayError('rate_limit_exceeded', message, retryAfter);
 }
 
 function full(): GatewayError {
-  const message = 'The gateway has as many calls under way to the model provider as it may have; try again in 1 s';
+  const message = 'The gateway has reached its limit of calls to the model provider; try again in 1 s';
   return new GatewayError('overloaded', message, retryAfter);
 }
 
@@ -59,7 +59,7 @@ export class CallPlace {
     this.#userId = userId;
   }
 
-  /** Takes a place at an upstream and gives back the one before; where there is none, keeps that one and tells why. */
+  /** Takes a place at an upstream and gives back the one before. @returns the error when there is none; the call then keeps its place */
   moveTo(upstream: UpstreamCalls): GatewayError | undefined {
     if (upstream === this.#upstream) return undefined;
     const error = upstream.enter(this.#userId);
@@ -69,7 +69,7 @@ export class CallPlace {
     return undefined;
   }
 
-  /** The call has no place any more. Doing it again changes nothing. */
+  /** Gives the place back. Doing it again changes nothing. */
   release(): void {
     this.#upstream?.leave(this.#userId);
     this.#upstream = undefined;
