@@ -1,13 +1,13 @@
 import { GatewayError } from '../errors.ts';
 import type { Principal } from '../http/operation.ts';
 
-/** Whether whoever calls may call what callers name so. Pure. */
+/** Whether the caller may call this model, by the name that callers use. Pure. */
 export function mayCall({ models }: Principal, model: string): boolean {
   return models === undefined || models.includes(model);
 }
 
 /**
- * Makes sure that whoever calls may call this model. A key with a list of models has to name one.
+ * Requires that the caller may call this model. With a key that has a list of models, the call has to name one.
  * @throws GatewayError `model_not_allowed`
  */
 export function requireAllowedModel(principal: Principal, model: string | undefined): void {

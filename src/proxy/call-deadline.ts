@@ -1,27 +1,27 @@
 import type { ApiRequest } from '../http/operation.ts';
 import type { Abortable } from '../outbound/exchange.ts';
 
-/** How long the timer of a call sleeps at most before it looks again. Milliseconds. */
+/** The longest time for which the timer of a call is set. Milliseconds. */
 const longestTimer = 60_000;
 
 type Listener = () => void;
 
 /**
- * What ends a call early: the client leaving, a time limit, the gateway closing. Has the part of AbortSignal that
+ * Ends a call early: when the client leaves, a time limit passes, or the gateway closes. Has the part of AbortSignal that
  * outgoing requests use: with AbortSignals in the place of this and of `ClientDisconnect` a relayed call takes 1.11 times the CPU (1.07 to
- * 1.17 in five interleaved rounds), with one in the place of this alone 1.05 times. One timer serves all limits, and is left
- * alone as they move: when it fires it looks what is due.
+ * 1.17 in five interleaved rounds), with one in the place of this alone 1.05 times. One timer serves all limits. It is left
+ * alone when they move: when it fires, it checks what is due.
  */
 export class CallDeadline implements Abortable {
   aborted = false;
   reason: unknown;
-  /** How long the call may go on when the client leaves; asked at that moment. Milliseconds. @default not at all */
+  /** How long the call may continue after the client has left; called at that moment. Milliseconds. @default 0 */
   graceOnDisconnect: () => number = () => 0;
   readonly #client: ApiRequest['client'];
   readonly #listeners: Listener[] = [];
   /** When the whole call must have ended, by `performance.now()`. */
   #totalDueAt: number;
-  /** When something must have come. */
+  /** When the next bytes must have come. */
   #dueAt = Number.POSITIVE_INFINITY;
   #limit = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -40,7 +40,7 @@ export class CallDeadline implements Abortable {
     return this.#client.disconnected;
   }
 
-  /** Whether nothing more is to be begun for the call. */
+  /** Whether the call must start nothing more. */
   get isOver(): boolean {
     return this.aborted || this.clientLeft;
   }
@@ -61,7 +61,7 @@ export class CallDeadline implements Abortable {
     if (at !== -1) this.#listeners.splice(at, 1);
   }
 
-  /** Something must come within so many milliseconds, from now and again after each {@link reset}. */
+  /** Requires that something comes within this many milliseconds, from now and again from each {@link reset}. */
   arm(limit: number): void {
     this.#limit = limit;
     this.reset();
@@ -72,7 +72,7 @@ export class CallDeadline implements Abortable {
     this.#dueAt = performance.now() + this.#limit;
   }
 
-  /** Nothing is expected for now; only the total limit runs on. */
+  /** Requires nothing for now; only the limit of the whole call continues. */
   disarm(): void {
     this.#dueAt = Number.POSITIVE_INFINITY;
   }
@@ -107,7 +107,7 @@ export class CallDeadline implements Abortable {
   };
 }
 
-/** Waits, unless the call is cut off first; then resolves early. */
+/** Waits; resolves early when the deadline aborts the call. */
 export function pause(milliseconds: number, deadline: CallDeadline): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {

@@ -8,7 +8,7 @@ export interface Endpoint {
   readonly path: string;
   /** Reads what the relay needs to know of a body. @throws GatewayError */
   readonly readBody: (call: ApiRequest) => ModelBody;
-  /** The key that the text of its streams stands under. */
+  /** The key that holds the text in its streams. */
   readonly textKey?: 'delta' | 'text';
   /** Whether its streams can be asked for their usage. */
   readonly streamsUsage: boolean;

@@ -4,13 +4,13 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 /** Response headers as they were parsed: lower-case names. */
 export type HeaderValues = Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** What of a caller's request an upstream may see. Never `authorization`, `cookie`, an address or a proxy's header. */
+/** The request headers that an upstream may see. Never `authorization`, `cookie`, an address or a proxy's header. */
 const passedRequestHeaders = ['accept', 'content-type', 'idempotency-key', 'openai-beta', 'user-agent'] as const;
 
 const requestIdName = 'x-request-id';
 const idempotencyKeyName = 'idempotency-key';
 
-/** What of an upstream's answer a caller may see: OpenAI's documented headers, nothing about the upstream's account. */
+/** The response headers that a client may see: those that OpenAI documents, none about the upstream's account. */
 const passedResponseHeaders = [
   'content-type',
   'content-encoding',
@@ -21,23 +21,23 @@ const passedResponseHeaders = [
   'x-should-retry',
 ] as const;
 
-/** What goes up to one upstream, told apart once: see {@link upstreamRequestHeaders}. */
+/** Which headers one upstream gets, worked out once: see {@link upstreamRequestHeaders}. */
 export interface HeaderPlan {
-  /** Names of the caller's that pass. */
+  /** Names of the client's headers that pass. */
   readonly passed: readonly string[];
-  /** Those that are the same for every request. */
+  /** Headers that are the same for every request. */
   readonly fixed: Readonly<Record<string, string>>;
-  /** Whether it is told the id of the request. */
+  /** Whether it gets the id of the request. */
   readonly requestId: boolean;
 }
 
 /**
- * Plans the headers of an upstream's requests. Its own, its key among them, win over everything else. Pure.
+ * Plans the headers of an upstream's requests. The configured ones, its API key among them, win over all others. Pure.
  * @param configured lower-case names
- * @param forwarded further names of the caller's that it gets to see, in lower case
+ * @param forwarded further names of the client's headers that pass, in lower case
  */
 export function planHeaders(configured: Readonly<Record<string, string>>, forwarded: readonly string[]): HeaderPlan {
-  // what comes compressed could be neither metered nor repaired, and holds streams back
+  // a compressed answer could be neither metered nor repaired, and compression delays streams
   const fixed: Record<string, string> = { 'accept-encoding': 'identity', ...configured };
   const passed = [...new Set([...passedRequestHeaders, ...forwarded])].filter(
     (name) => !Object.hasOwn(fixed, name) && name !== requestIdName,
@@ -46,8 +46,8 @@ export function planHeaders(configured: Readonly<Record<string, string>>, forwar
 }
 
 /**
- * The headers a request goes up with. Pure.
- * @param given the caller's
+ * The headers of a request to an upstream. Pure.
+ * @param given the client's headers
  */
 export function upstreamRequestHeaders(
   given: IncomingHttpHeaders,
@@ -79,14 +79,14 @@ export function withAccountsIdempotencyKey(
   return { ...headers, [idempotencyKeyName]: hidden.digest('base64url') };
 }
 
-/** Sets the headers an answer comes down with, but for its length. */
+/** Sets the headers of the answer to the client, except its length. */
 export function setResponseHeaders(res: ServerResponse, given: HeaderValues): void {
   for (const name of passedResponseHeaders) {
     const value = given[name];
     if (typeof value === 'string') res.setHeader(name, value);
   }
   if (isEventStream(given)) {
-    // so that neither a host's `compression()` nor a proxy such as nginx holds a stream back
+    // so that neither a host's `compression()` nor a proxy such as nginx delays a stream
     res.setHeader('cache-control', 'no-cache, no-transform');
     res.setHeader('x-accel-buffering', 'no');
   }
@@ -98,13 +98,13 @@ export function isEventStream(headers: HeaderValues): boolean {
   return type !== undefined && /^text\/event-stream\b/i.test(String(type));
 }
 
-/** Whether an answer came encoded all the same, and so can only be passed on. Pure. */
+/** Whether an answer is encoded nevertheless, and so can only be passed on as it is. Pure. */
 export function isEncoded(headers: HeaderValues): boolean {
   const encoding = headers['content-encoding'];
   return encoding !== undefined && !/^(identity)?$/i.test(String(encoding));
 }
 
-/** Whether a caller takes an answer that is encoded (RFC 9110, section 12.5.3). Pure. */
+/** Whether a client accepts an answer with this encoding (RFC 9110, section 12.5.3). Pure. */
 export function acceptsEncoding(given: IncomingHttpHeaders, encoding: string): boolean {
   const accepted = String(given['accept-encoding'] ?? '').split(',');
   return encoding.split(',').every((coding) =>

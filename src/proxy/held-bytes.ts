@@ -1,17 +1,17 @@
 const noBytes: Buffer = Buffer.alloc(0);
 
-/** The bytes of something that is not complete, in one buffer that doubles: each byte is copied a few times at most. */
+/** The bytes of something incomplete, in one buffer that doubles when it is full: each byte is copied a few times at most. */
 export class HeldBytes {
   readonly #limit: number;
   #buffer: Buffer = noBytes;
   #length = 0;
 
-  /** @param limit what may be held. Bytes. */
+  /** @param limit the most that is held. Bytes. */
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  /** @returns whether there was room; otherwise nothing is held any more */
+  /** @returns whether there was room; if not, everything held is dropped */
   add(bytes: Buffer): boolean {
     const length = this.#length + bytes.length;
     if (length > this.#limit) {
@@ -28,7 +28,7 @@ export class HeldBytes {
     return true;
   }
 
-  /** All of it and what follows it; nothing is held afterwards. */
+  /** Takes out everything held, with `rest` appended. */
   take(rest = noBytes): Buffer {
     if (this.#length === 0) return rest;
     const all = Buffer.concat([this.#buffer.subarray(0, this.#length), rest]);

@@ -7,7 +7,7 @@ export interface RelayHooks {
   onResponse(call: ModelCall, upstream: string, status: number, firstByteMs: number): void;
 }
 
-/** Runs a host's function that nobody waits for; what it throws is told to the log and to nobody else. */
+/** Runs a host's function that nobody waits for, and logs what it throws. */
 export function callHook(logger: Logger, name: keyof ModelHooks, run: () => void | Promise<void>): void {
   const report = (error: unknown): void => logger.error(`the host's ${name} failed`, { error: describeThrown(error) });
   try {
@@ -18,16 +18,16 @@ export function callHook(logger: Logger, name: keyof ModelHooks, run: () => void
   }
 }
 
-/** The model that a host has called in the place of the one asked for; whatever else it gives is the host's mistake. */
+/** The model that the host names instead of the requested one. @throws TypeError for anything else that it returns */
 function replacementModel(given: unknown): { readonly model?: string } | undefined {
   if (given === undefined || given === null) return undefined;
   const { model } = given as { readonly model?: unknown };
   if (model === undefined) return undefined;
   if (typeof model === 'string' && model !== '') return { model };
-  throw new TypeError('onRequest must give { model } with the name of a model, or nothing');
+  throw new TypeError('onRequest must return { model } with the name of a model, or nothing');
 }
 
-/** The host's hooks as the relay calls them; `undefined` where there are none, so that no call pays for them. */
+/** The host's hooks as the relay calls them; `undefined` when there are none, so that calls cost nothing extra. */
 export function relayHooks({ onRequest, onResponse }: ModelHooks, logger: Logger): RelayHooks | undefined {
   if (!onRequest && !onResponse) return undefined;
   return {

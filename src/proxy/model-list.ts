@@ -6,7 +6,7 @@ import { upstreamRequestHeaders } from './headers.ts';
 import { collect } from './relay/collect.ts';
 import { type Upstream, upstreamModelName } from './routing/upstream.ts';
 
-/** One model as it is listed: what the upstream says of it, unknown fields included. */
+/** One model as the upstream lists it, unknown fields included. */
 export interface Model {
   readonly id: string;
   readonly object: 'model';
@@ -19,7 +19,7 @@ export interface Model {
 const listLimit = 8 * 1024 * 1024;
 /** How long an upstream may take for its list. Milliseconds. */
 const listTimeout = 10_000;
-/** How long a list is good for; one that lacks an upstream, only a tenth of it. Milliseconds. */
+/** How long a list is used; a tenth of that when an upstream is missing from it. Milliseconds. */
 const defaultLifetime = 60_000;
 
 const unlisted = { object: 'model', created: 0, owned_by: 'system' } as const;
@@ -30,7 +30,7 @@ function readList(bytes: Buffer): Model[] {
   return data.filter((model) => typeof model?.id === 'string').map((model) => ({ ...unlisted, ...model }));
 }
 
-/** An upstream's own list; empty where it has none to give. Rejects with an OutboundError. */
+/** An upstream's own list; empty when it has no such endpoint. Rejects with an OutboundError. */
 async function fetchList(upstream: Upstream): Promise<Model[]> {
   const response = await upstream.http.request({
     url: `${upstream.baseUrl}/models`,
@@ -57,7 +57,7 @@ function offered(upstream: Pick<Upstream, 'serves' | 'models' | 'aliases'>, list
   return [...served, ...named.map((id) => ({ ...unlisted, ...byId.get(upstreamModelName(upstream, id)), id }))];
 }
 
-/** One of each id, the first. Pure. */
+/** The first model of each id. Pure. */
 function merged(lists: readonly (readonly Model[])[]): Model[] {
   const byId = new Map<string, Model>();
   for (const model of lists.flat()) if (!byId.has(model.id)) byId.set(model.id, model);
@@ -67,14 +67,14 @@ function merged(lists: readonly (readonly Model[])[]): Model[] {
 /** The models of all upstreams, merged and kept for a minute. */
 export interface ModelList {
   /**
-   * The list that is kept. Once it is old it is asked for anew; until that is there callers still get the old one, so that
-   * an upstream that hangs keeps nobody waiting who could be answered.
-   * @throws GatewayError when no upstream could be asked
+   * The cached list. When it is old, it is fetched again in the background while callers still get the old one, so that an
+   * upstream that hangs delays no one.
+   * @throws GatewayError when no upstream has answered
    */
   all(): Promise<readonly Model[]>;
 }
 
-/** @param lifetime how long a list is good for, in milliseconds */
+/** @param lifetime how long a list is used, in milliseconds */
 export function createModelList(
   upstreams: readonly Upstream[],
   logger: Logger,
@@ -119,7 +119,7 @@ export function createModelList(
       if (cached && Date.now() < freshUntil) return cached;
       refreshing ??= refresh();
       if (!cached) return refreshing;
-      // told by its log lines, and by the next call
+      // `fetchAll` logs failures, and the next call reports them
       refreshing.catch(() => undefined);
       return cached;
     },

@@ -16,11 +16,11 @@ export interface ProxyDependencies {
   readonly hooks?: ModelHooks;
   /** Which checks may refuse a call before it is routed, in this order. @default none */
   readonly admissionChecks?: readonly AdmissionCheck[];
-  /** Where usage records go. @default nowhere; `onUsage` is called all the same */
+  /** Where usage records go. `onUsage` is called in any case. @default nowhere */
   readonly usageRecorder?: UsageRecorder;
-  /** What keeps the idempotency keys of one account from being those of another; the same in all processes. */
+  /** Makes the idempotency keys of one account differ from those of another. The same in all processes. */
   readonly idempotencySecret: Buffer;
-  /** Whether the name of the upstream that answered is sent down as `x-gateway-upstream`. @default false */
+  /** Whether answers name their upstream in `x-gateway-upstream`. @default false */
   readonly exposeUpstream?: boolean;
   /** Whether an upstream's call is aborted when the client leaves; otherwise it runs to its end. @default true */
   readonly abortOnDisconnect?: boolean;
@@ -30,7 +30,7 @@ export interface ProxyDependencies {
 
 export interface ModelProxy {
   readonly operations: ReturnType<typeof modelOperations>;
-  /** Ends every connection to the upstreams; calls in flight are told that the gateway is shutting down. */
+  /** Closes every connection to the upstreams. Calls in flight end with the error `shutting_down`. */
   close(): Promise<void>;
 }
 
@@ -39,14 +39,14 @@ const closeTimeout = 5_000;
 
 const noRecorder: UsageRecorder = { opened() {}, closed() {}, dropped() {} };
 
-/** Records go to the meter and then to the host's `onUsage`. */
+/** Gives records to the recorder, then to the host's `onUsage`. */
 function withHook(usageRecorder: UsageRecorder, { onUsage }: ModelHooks, logger: Logger): UsageRecorder {
   if (!onUsage) return usageRecorder;
   return {
     ...usageRecorder,
     closed(record) {
       usageRecorder.closed(record);
-      // a copy: what the host does to it must not change what is charged, which is written later
+      // a copy: the host must not change what is charged and written later
       callHook(logger, 'onUsage', () => onUsage({ ...record, startedAt: new Date(record.startedAt) }));
     },
   };
@@ -82,7 +82,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     operations: modelOperations(relay, createModelList(upstreams, logger, deps.modelListLifetime)),
     async close() {
       await Promise.all(upstreams.map((upstream) => upstream.close()));
-      // those calls end now, and with them their usage records; a host's hook may hold one up
+      // those calls end now and close their usage records; a host's hook may delay one
       await Promise.race([Promise.allSettled(calls), sleep(closeTimeout, undefined, { ref: false })]);
     },
   };

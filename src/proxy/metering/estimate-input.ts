@@ -1,17 +1,17 @@
 import type { Span } from '../../http/operation.ts';
 import type { ModelBody } from '../request/model-body.ts';
 
-/** English text has about four bytes a token, and prompts stand in JSON, which is not all text. */
+/** English text has about four bytes per token, and a prompt is JSON, which is not all text. */
 const promptBytesPerToken = 4;
-/** What a picture or file in a prompt is taken for; most providers count 85 to 1,500 for a picture. */
+/** The estimate for a picture or file in a prompt; most providers count 85 to 1,500 tokens for a picture. */
 const tokensPerPicture = 1_500;
 const picture = Buffer.from('"image_url"');
-/** Every data URL of a picture or file has it. A search for less than seven bytes takes many times as long at worst. */
+/** Part of every data URL of a picture or file. A search for fewer than seven bytes can take many times as long. */
 const base64Mark = Buffer.from(';base64,');
-/** What stands before it in a data URL that an upstream takes for one: elsewhere it is text as any other. */
+/** What precedes it where an upstream reads a data URL: anywhere else it is plain text. */
 const headOfDataUrl = /"(?:url|image_url|file_data)"\s{0,16}:\s{0,16}("data:[^"]{0,128})$/;
 const longestHead = 256;
-/** So many of each are looked for; no provider takes as many in one request. */
+/** The most of each that are searched for; no provider accepts as many in one request. */
 const mostMarks = 10_000;
 const quote = 0x22;
 
@@ -21,7 +21,7 @@ interface Attachments {
   readonly bytes: number;
 }
 
-/** How often it stands there, of very many no more than some. */
+/** How often the needle occurs, up to a bound. */
 function occurrences(bytes: Buffer, needle: Buffer): number {
   let count = 0;
   let at = bytes.indexOf(needle);
@@ -29,7 +29,7 @@ function occurrences(bytes: Buffer, needle: Buffer): number {
   return count;
 }
 
-/** The data URLs of a JSON text; only so many are looked for. */
+/** The data URLs of a JSON text, up to a bound. */
 function dataUrlsIn(bytes: Buffer): Attachments {
   let count = 0;
   let sum = 0;
@@ -46,10 +46,10 @@ function dataUrlsIn(bytes: Buffer): Attachments {
   return { count, bytes: sum };
 }
 
-/** Those of a JSON text, pictures that are somewhere else included. */
+/** The attachments of a JSON text, including pictures given by their address. */
 function attachmentsIn(bytes: Buffer): Attachments {
   const dataUrls = dataUrlsIn(bytes);
-  // a part with a picture has that word twice: as its type and as a key
+  // a part with a picture has this word twice: as its type and as a key
   return { ...dataUrls, count: Math.max(dataUrls.count, Math.ceil(occurrences(bytes, picture) / 2)) };
 }
 
@@ -58,7 +58,7 @@ function attachmentsOf(files: readonly Span[]): Attachments {
 }
 
 /**
- * What a prompt has used when nobody says: its bytes by four, the tokens that it lists as numbers if those are more, and
+ * The estimated tokens of a prompt: its bytes divided by four, or the tokens that it lists as numbers if they are more, plus
  * 1,500 for each picture or file in place of its bytes. Pure.
  */
 export function estimateInput({

@@ -1,12 +1,12 @@
 import type { CallEnding, RequestedOutput, UsageRecord } from '../../options/options.ts';
 import type { UsageMeter } from './usage-meter.ts';
 
-/** Fewer than most text has, so that what was written is seldom estimated too low. */
+/** Fewer than in most text, so that the estimate is seldom too low. */
 const answerBytesPerToken = 3;
-/** What a model may write while nothing of it is shown: reasoning, or an answer that is sent as a whole. */
+/** How fast a model may write what is not visible yet: reasoning, or an answer that is sent as a whole. */
 const unseenTokensPerSecond = 100;
 
-/** What a call was, for who says what it has used. */
+/** What the usage of a call depends on, besides its answer. */
 export interface MeteredCall {
   readonly estimatedInput: number;
   readonly output: RequestedOutput;
@@ -17,14 +17,14 @@ export interface MeteredCall {
 
 type Measured = Pick<UsageMeter, 'reported' | 'bytes' | 'textBytes' | 'images' | 'events' | 'silence'>;
 
-/** What was seen of an answer; a stream has one token an event at least. Bytes of images and vectors say nothing. */
+/** The tokens visible in an answer; a stream has at least one token per event. Bytes of images and vectors say nothing. */
 function tokensSeen({ events, textBytes, bytes }: Measured): number {
   return Math.max(events, Math.ceil((events > 0 ? textBytes : bytes) / answerBytesPerToken));
 }
 
 /**
- * The output of a call whose upstream did not say: what was seen of it; and where the client left, what may have been written
- * meanwhile that nobody saw, within the limit of the request.
+ * The estimated output of a call whose upstream reported none: what was visible of it; and when the client left, what the model
+ * may have written since, within the limit of the request.
  */
 function estimateOutput(meter: Measured, { output, ending, answersImages, answersVectors }: MeteredCall): number {
   if (answersVectors) return 0;
@@ -42,13 +42,13 @@ export function finalUsage(
 ): Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images' | 'estimated'> {
   const { reported } = meter;
   const { ending, answersImages, output } = call;
-  // an upstream that was at work on images makes them, whether anybody is there to take them
+  // an upstream that works on images finishes them, also when the client has left
   const images = answersImages && ending === 'client_left' ? Math.max(meter.images, output.choices) : meter.images;
   if (reported) {
     const { inputTokens, cachedInputTokens, outputTokens } = reported;
     return { inputTokens, cachedInputTokens, outputTokens, images, estimated: false };
   }
-  // images are counted, and many providers give them no tokens
+  // images are counted by number; many providers report no tokens for them
   if (images > 0 && ending === 'complete') {
     return { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images, estimated: false };
   }

@@ -5,20 +5,20 @@ import { ValueReader } from './value-reader.ts';
 export interface ReportedUsage {
   /** Cached ones included. */
   readonly inputTokens: number;
-  /** Those of the input that the provider had in its cache. */
+  /** The input tokens that the provider read from its cache. */
   readonly cachedInputTokens: number;
   readonly outputTokens: number;
 }
 
-/** More tokens than any model takes or writes in one call: a count beyond it is an error of the upstream's. */
+/** More tokens than any model reads or writes in one call: a larger count is an upstream's error. */
 const mostTokens = 100_000_000;
 
-/** @returns `undefined` where nothing is said; `NaN` for what is no count */
+/** @returns `undefined` when there is none; `NaN` for anything that is not a count */
 function countIn(usage: Readonly<Record<string, unknown>>, ...names: readonly string[]): number | undefined {
   const value = names.map((name) => usage[name]).find((found) => found !== undefined && found !== null);
   if (value === undefined) return undefined;
   const isCount = Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= mostTokens;
-  // + 0 for the zero with a sign
+  // + 0 turns -0 into 0
   return isCount ? (value as number) + 0 : Number.NaN;
 }
 
@@ -28,7 +28,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 
 /**
  * Reads a `usage` object, under the names of chat completions or of images. Counts must be whole numbers, 0 to 100 million;
- * otherwise nothing of it is believed, and the call is estimated. Where the total is more than input and output, as it is
+ * otherwise the whole object is ignored, and the usage is estimated. Where the total is more than input and output, as it is
  * where a provider leaves reasoning out of the output, the difference counts as output. Pure.
  */
 export function usageFrom(usage: unknown): ReportedUsage | undefined {
@@ -45,7 +45,7 @@ export function usageFrom(usage: unknown): ReportedUsage | undefined {
   return { inputTokens, cachedInputTokens: Math.min(inputTokens, cached), outputTokens };
 }
 
-/** What may be kept while a usage object is not complete. Bytes. */
+/** The most that is held of an incomplete usage object. Bytes. */
 const keepLimit = 16 * 1024;
 
 const usageKey = searchedKey('usage', '{');
@@ -53,11 +53,11 @@ const usageKey = searchedKey('usage', '{');
 const tokensOf = ({ inputTokens, outputTokens }: ReportedUsage): number => inputTokens + outputTokens;
 
 /**
- * Reads the `usage` out of bytes that pass by. Of several the largest counts: streams that report again and again only grow,
- * and one that something else in the answer is called must not replace the real one by less.
+ * Reads the `usage` out of an answer's bytes. The largest one counts: repeated reports in a stream only grow, and another object
+ * of that name must not replace the real one by a smaller one.
  */
 export class UsageReader {
-  /** The usage read; `undefined` until there is one that can be believed. */
+  /** The usage; `undefined` until a valid one has come. */
   usage: ReportedUsage | undefined;
   readonly #reader = new ValueReader(usageKey, keepLimit, (value) => {
     const usage = usageFrom(value);

@@ -20,7 +20,7 @@ function dataOf(event: string): string {
 
 /**
  * Whether an event is the extra chunk that `include_usage` adds at the end of a stream: no choices and a usage object.
- * A caller who did not ask for it does not get it. Pure.
+ * It is removed unless the client asked for it. Pure.
  */
 export function isUsageChunk(event: Buffer): boolean {
   if (!holdsUsage(event)) return false;

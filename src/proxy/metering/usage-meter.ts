@@ -5,7 +5,7 @@ import type { ModelBody } from '../request/model-body.ts';
 import { type ReportedUsage, UsageReader } from './reported-usage.ts';
 import { ValueReader } from './value-reader.ts';
 
-/** Counts how often some bytes occur, however the stream is cut. */
+/** Counts how often some bytes occur, however the stream is split into chunks. */
 class Occurrences {
   readonly #needle: Buffer;
   #tail: Buffer = Buffer.alloc(0);
@@ -22,24 +22,24 @@ class Occurrences {
   }
 }
 
-/** What an answer is made of, for who measures it. */
+/** What is measured in an answer. */
 export interface MeteredOutput {
-  /** The key that the text of a stream stands under: `delta` in chats, `text` in completions. */
+  /** The key that holds the text of a stream: `delta` in chats, `text` in completions. */
   readonly textKey?: NonNullable<Endpoint['textKey']>;
-  /** Bytes of which an image of the answer has one of each kind at most. Without them images are not counted. */
+  /** Strings of which each image in the answer has at most one each. Without them images are not counted. */
   readonly imageMarks?: readonly string[];
   /** Answers or images asked for. */
   readonly choices: number;
 }
 
-/** What may be kept while a piece of text is not complete. Bytes. */
+/** The most that is held of an incomplete piece of text. Bytes. */
 const textLimit = 64 * 1024;
 const reasonLimit = 1024;
 const finishKey = searchedKey('finish_reason', '"');
 const textKeys = { delta: searchedKey('delta', '{"'), text: searchedKey('text', '{"') };
-/** A shorter time without output says nothing about what a model does in it. Milliseconds. */
+/** A shorter silence says nothing about what the model does. Milliseconds. */
 const shortSilence = 1_000;
-/** What stands in a delta beside its text. */
+/** The keys of a delta that are not text. */
 const unwritten: ReadonlySet<string> = new Set(['role', 'id', 'type']);
 
 /** The bytes of all text in a piece of an answer: content, reasoning, tool calls, refusals. Pure. */
@@ -51,7 +51,7 @@ function textBytes(value: unknown): number {
   return sum;
 }
 
-/** Measures what an answer has used while it goes down. */
+/** Measures the usage of an answer while it is sent. */
 export class UsageMeter implements ChunkObserver {
   readonly #usage = new UsageReader();
   readonly #finished: ValueReader;
@@ -76,7 +76,7 @@ export class UsageMeter implements ChunkObserver {
       textKey === undefined ? undefined : new ValueReader(textKeys[textKey], textLimit, (value) => this.#wrote(value));
   }
 
-  /** The request has been sent to an upstream, which is at work from now on. */
+  /** The request has been sent to an upstream, which works on it from now on. */
   sent(): void {
     this.#quietSince = performance.now();
   }
@@ -97,17 +97,17 @@ export class UsageMeter implements ChunkObserver {
     return Math.max(0, ...this.#images.map(({ count }) => count));
   }
 
-  /** Bytes of the text that was seen, reasoning and tool calls included. */
+  /** Bytes of the visible text, reasoning and tool calls included. */
   get textBytes(): number {
     return this.#text?.hasLost ? this.bytes : this.#textBytes;
   }
 
-  /** Whether every answer that was asked for is there, so that at most its usage is still to come. */
+  /** Whether all requested answers have come, so that only the usage may still be missing. */
   get isEnded(): boolean {
     return (this.#images.length > 0 ? this.images : this.#finishedChoices) >= this.#choices;
   }
 
-  /** How long the upstream has been at work without a sign of it, in stretches of a second or more. Milliseconds. */
+  /** How long the upstream has worked without output, counting silences of a second or more. Milliseconds. */
   get silence(): number {
     return this.#silence + this.#stretch();
   }
@@ -126,10 +126,10 @@ export class UsageMeter implements ChunkObserver {
   }
 }
 
-/** Most images come as bytes, some as the address where they are. */
+/** Most images come as bytes, some as an address. */
 const imageMarks = { whole: ['"b64_json"', '"url"'], stream: ['.completed"'] } as const;
 
-/** What measures the answer to a request of this endpoint. */
+/** Creates the meter for the answer to a request of this endpoint. */
 export function createUsageMeter(
   { textKey, answersImages }: Endpoint,
   { stream, output: { choices } }: Pick<ModelBody, 'stream' | 'output'>,

@@ -3,13 +3,13 @@ import { newId } from '../../ids.ts';
 import type { CallEnding, ModelCall, OpenUsage, UsageRecord } from '../../options/options.ts';
 import type { finalUsage } from './final-usage.ts';
 
-/** Where the records of answered calls go; nothing here is waited for. */
+/** Where usage records go. The relay waits for none of it. */
 export interface UsageRecorder {
   /** A call was sent to an upstream. */
   opened(usage: OpenUsage): void;
-  /** The call was answered, and that has ended. */
+  /** The call was answered, and the answer has ended. */
   closed(record: UsageRecord): void;
-  /** The call was not answered after all, or with an error: there is nothing to record. */
+  /** The call was not answered, or was answered with an error: there is nothing to record. */
   dropped(id: string): void;
 }
 

@@ -2,17 +2,17 @@ import { JsonSearch, type SearchedKey } from '../../http/body/json/search.ts';
 import { HeldBytes } from '../held-bytes.ts';
 
 /**
- * Reads the values that stand under one key out of bytes that pass by, however they are cut. What it costs
- * grows with the bytes alone, not with the number of pieces that a value comes in.
+ * Reads the values of one key out of an answer's bytes, however they are split into chunks. The cost grows with the bytes
+ * alone, not with the number of chunks of a value.
  */
 export class ValueReader {
   readonly #search: JsonSearch;
   readonly #held: HeldBytes;
   readonly #onValue: (value: unknown) => void;
-  /** Whether some value was too large to be kept. */
+  /** Whether some value was too large to be held. */
   hasLost = false;
 
-  /** @param keepLimit what may be kept while a value is not complete. Bytes. */
+  /** @param keepLimit the most that is held of an incomplete value. Bytes. */
   constructor(key: SearchedKey, keepLimit: number, onValue: (value: unknown) => void) {
     this.#search = new JsonSearch(key);
     this.#held = new HeldBytes(keepLimit);

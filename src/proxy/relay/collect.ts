@@ -1,16 +1,16 @@
 import type { ResponseBody } from '../../outbound/response-body.ts';
 
-/** A body, or as much of it as may be held. */
+/** A body, or as much of it as the limit allows. */
 export interface Collected {
   readonly bytes: Buffer;
-  /** Whether that is all of it; otherwise the rest waits in the body. */
+  /** Whether that is all of it; if not, the rest waits in the body. */
   readonly whole: boolean;
 }
 
 /**
- * Holds a body until it is whole or larger than the limit, so that one that breaks off or is not what it says can still be
- * answered with an error. Rejects with the body's OutboundError.
- * @param onProgress told of every chunk
+ * Holds a body until it is whole or exceeds the limit, so that the gateway can still answer with an error when it breaks off or
+ * is invalid. Rejects with the body's OutboundError.
+ * @param onProgress called for every chunk
  */
 export function collect(body: ResponseBody, limit: number, onProgress?: () => void): Promise<Collected> {
   return new Promise((resolve, reject) => {

@@ -2,7 +2,7 @@ import { JsonSearch, searchedKey } from '../../http/body/json/search.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { HeldBytes } from '../held-bytes.ts';
 
-/** The largest vector that is held until it is whole. Bytes; 1 MiB is some 50,000 dimensions. */
+/** The largest vector that is held until it is whole. Bytes; 1 MiB is about 50,000 dimensions. */
 const vectorLimit = 1024 * 1024;
 const bytesOfFloat = 4;
 const vectors = searchedKey('embedding', '[');
@@ -25,9 +25,9 @@ function toBase64(vector: Buffer): string {
 }
 
 /**
- * Turns vectors of numbers into base64 in an answer that passes by, one vector at a time, and leaves every other byte
- * alone. OpenAI's clients ask for base64 without being told to and read a list of numbers as zeros; many upstreams
- * answer numbers all the same.
+ * Turns vectors of numbers into base64 while an answer is sent, one vector at a time, and leaves every other byte alone.
+ * OpenAI's clients ask for base64 by default, and read a list of numbers as zeros; many upstreams answer numbers
+ * nevertheless.
  */
 export class EmbeddingRepair {
   readonly #search = new JsonSearch(vectors);
@@ -52,7 +52,7 @@ export class EmbeddingRepair {
     return out;
   }
 
-  /** A vector that breaks off is passed on as it came. */
+  /** A vector that breaks off is passed on unchanged. */
   end(): Buffer[] {
     const rest = this.#held.take();
     return rest.length === 0 ? [] : [rest];

@@ -2,18 +2,18 @@ const lf = 0x0a;
 const cr = 0x0d;
 const colon = 0x3a;
 
-/** What an unfinished event may hold back. Bytes. A larger one goes through as it comes. */
+/** The most that is held of an unfinished event. Bytes. A larger event is passed on as it comes. */
 const holdLimit = 16 * 1024;
 
-/** Says which events are taken out. */
+/** Says which events are removed. */
 export interface EventFilter {
-  /** Whether some event in these bytes may have to be taken out; when not, whole events pass without being looked at. */
+  /** Whether some event in these bytes may have to be removed; if not, whole events pass without being parsed. */
   mayDrop(bytes: Buffer): boolean;
-  /** Whether this one, whole, is sent on. */
+  /** Whether this whole event is sent. */
   keeps(event: Buffer): boolean;
 }
 
-/** Takes nothing out. */
+/** Removes nothing. */
 export const keepAll: EventFilter = { mayDrop: () => false, keeps: () => true };
 
 const eventEnd = Buffer.from('\n\n');
@@ -27,21 +27,21 @@ function endsInDone(bytes: Buffer): boolean {
 }
 
 /**
- * Cuts a stream of server-sent events where one may end (WHATWG HTML, 9.2.6), without changing a byte: an event is
- * passed on when it is whole, so that one that breaks off half-way never reaches a client, and a whole one can be taken
- * out. Comments between events pass at once, for they keep connections alive. An event beyond 16 KiB passes as it comes.
+ * Splits a stream of server-sent events where one may end (WHATWG HTML, 9.2.6), without changing a byte: an event is passed on
+ * when it is whole, so that half an event never reaches a client, and a whole one can be removed. Comments between events
+ * pass at once, for they keep connections alive. An event beyond 16 KiB is passed on as it comes.
  */
 export class EventFramer {
   readonly #filter: EventFilter;
   #held: Buffer[] = [];
   #heldBytes = 0;
-  /** Whether the present event grew beyond the limit and so passes as it comes. */
+  /** Whether the present event exceeds the limit and so is passed on as it comes. */
   #passing = false;
   #lineLength = 0;
   #lineIsComment = false;
   #eventHasFields = false;
   #afterCr = false;
-  /** Whether the event before was taken out: an LF that still belongs to its end goes with it. */
+  /** Whether the event before was removed: an LF that still belongs to its end is removed too. */
   #droppedLast = false;
   /** Whole events so far. */
   events = 0;
@@ -56,17 +56,17 @@ export class EventFramer {
     return this.#passing;
   }
 
-  /** Whether `[DONE]` has come: then the answer is whole, whatever becomes of the connection. */
+  /** Whether `[DONE]` has come: then the answer is whole, whatever happens to the connection. */
   get done(): boolean {
     return this.#done || this.#held.some(endsInDone);
   }
 
-  /** Takes the next bytes as they came, however they are cut. @returns what is to be passed on */
+  /** Takes the next bytes, however they are split into chunks. @returns what to pass on */
   push(chunk: Buffer): Buffer[] {
     if (this.#isBetweenEvents() && this.#passesWhole(chunk)) return [chunk];
     const out: Buffer[] = [];
     let from = 0;
-    /** Where comments and blank lines between events end that pass together: by themselves each would be a write. */
+    /** Where the comments and blank lines before the next event end: they pass together, in one write. */
     let blankTo = 0;
     const passBlank = (): void => {
       if (blankTo <= from) return;
@@ -111,7 +111,7 @@ export class EventFramer {
     return out;
   }
 
-  /** What is held when the stream has ended: an event without its blank line, which clients ignore, but not ours to drop. */
+  /** What is held when the stream has ended: an event without its blank line. Clients ignore it, but it is passed on. */
   end(): Buffer[] {
     const rest = this.#held;
     this.#held = [];

@@ -8,25 +8,25 @@ import type { UpstreamResponse } from '../routing/attempts.ts';
 import type { Upstream } from '../routing/upstream.ts';
 import { collect } from './collect.ts';
 
-/** Bytes of an upstream's error that are read. */
+/** How much of an upstream's error is read. Bytes. */
 const readLimit = 8 * 1024;
-/** Characters of it that are logged. */
+/** How much of it is logged. Characters. */
 const logLimit = 2_000;
-/** What tells a client when to come back, and nothing of the upstream. */
+/** Headers that say when to retry, and nothing about the upstream. */
 const keptHeaders = ['retry-after', 'retry-after-ms', 'x-should-retry'] as const;
-/** Keys as providers and this gateway write them, and what stands behind `Bearer`. */
+/** Keys as providers and this gateway write them, and what follows `Bearer`. */
 const keyLike = /\b(?:sk|pk|rk|gsk|xai|emg|key)[-_][\w*.-]{6,}|\bBearer\s+[^\s"'\\]+/gi;
 
-/** One answer whose body a client does not get to see. */
+/** One response whose body the client must not see. */
 export interface MaskedResponse extends UpstreamResponse {
   readonly call: ApiRequest;
   readonly res: ServerResponse;
   readonly deadline: CallDeadline;
-  /** The name of the upstream, if it is sent down. */
+  /** The name of the upstream, if the answer shows it. */
   readonly shownUpstream: string | undefined;
 }
 
-/** Whether an answer may tell of the operator's account, and clients of this upstream must not see that. Pure. */
+/** Whether a response may reveal the operator's account, and this upstream's errors are masked. Pure. */
 export function isMasked(
   { maskErrors }: Pick<Upstream, 'maskErrors'>,
   { status }: { readonly status: number },
@@ -34,7 +34,7 @@ export function isMasked(
   return maskErrors && (status === 429 || status >= 500);
 }
 
-/** What of the headers that the operator set for an upstream is secret, the longest first. */
+/** The secrets in the headers that the operator has configured for an upstream, the longest first. */
 function secretsOf(fixedHeaders: HeaderPlan['fixed']): string[] {
   const values = Object.values(fixedHeaders).flatMap((value) => [value, ...value.split(/\s+/)]);
   return values.filter(({ length }) => length >= 8).sort((a, b) => b.length - a.length);
@@ -49,7 +49,7 @@ function withoutCutOff(text: string, secret: string): string {
 }
 
 /**
- * What a log may hold of an upstream's error: bounded, and without keys. Pure.
+ * An upstream's error as it may be logged: bounded, and without keys. Pure.
  * @param whole whether that is all of it; otherwise a key may be cut off at its end
  */
 export function loggableError(text: string, whole: boolean, fixedHeaders: HeaderPlan['fixed']): string {

@@ -14,13 +14,13 @@ import { type StreamHandlers, transfer } from './transfer.ts';
 /** The largest answer that is held until it is whole. Bytes. */
 const holdLimit = 256 * 1024;
 
-/** The largest answer that is joined with its head. Bytes. */
+/** The largest answer that is sent in one piece with its head. Bytes. */
 const joinedLimit = 16 * 1024;
 
-/** One answer on its way down, and what has to happen to it. */
+/** One response, and how it is sent to the client. */
 export interface ResponsePlan {
   readonly response: OutboundResponse;
-  /** The name of the upstream, if it is sent down. */
+  /** The name of the upstream, if the answer shows it. */
   readonly shownUpstream: string | undefined;
   readonly res: ServerResponse;
   readonly deadline: CallDeadline;
@@ -28,7 +28,7 @@ export interface ResponsePlan {
   readonly meter: UsageMeter;
   /** Whether a whole stream ends in `[DONE]`. */
   readonly endsInDone: boolean;
-  /** Whether the usage chunk at a stream's end is taken out, because the caller did not ask for it. */
+  /** Whether the usage chunk at a stream's end is removed, because the client did not ask for it. */
   readonly dropsUsageChunk: boolean;
   /** Whether vectors of numbers become base64. */
   readonly repairsVectors: boolean;
@@ -36,7 +36,7 @@ export interface ResponsePlan {
 
 const withoutUsageChunk: EventFilter = { mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) };
 
-/** Half a JSON body must not look whole: the connection is cut, so that the client sees a failed transfer. */
+/** Drops the connection, so that the client sees a failed transfer and does not take half a JSON body for a whole one. */
 const cut = (res: ServerResponse): void => void res.destroy();
 
 function writeHead({ response, res, shownUpstream }: ResponsePlan, length?: number | string): void {
@@ -46,14 +46,14 @@ function writeHead({ response, res, shownUpstream }: ResponsePlan, length?: numb
   res.writeHead(response.status);
 }
 
-/** Whether a body says where it ends (RFC 9112, section 6.3); otherwise it ends with its connection, and so does half of it. */
+/** Whether a body says where it ends (RFC 9112, section 6.3). If not, it ends with its connection, and so may half of it. */
 function isDelimited(headers: OutboundResponse['headers']): boolean {
   return headers['content-length'] !== undefined || /\bchunked\b/i.test(String(headers['transfer-encoding'] ?? ''));
 }
 
 /**
- * Sends a stream of events down as it comes; it ends in an error event when it breaks off, and then without `[DONE]`. What
- * comes after `[DONE]` changes nothing: the client has it all.
+ * Sends a stream of events as it comes. When it breaks off, it ends in an error event and without `[DONE]`. What happens after
+ * `[DONE]` changes nothing: the client has everything.
  */
 async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   const { response, res, deadline, meter, dropsUsageChunk, endsInDone } = plan;
@@ -86,7 +86,7 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   return framer.done && hadAll ? 'complete' : ending;
 }
 
-/** Sends a body down as it comes, which is too large to be held or cannot be read. */
+/** Sends a body as it comes: one that is too large to be held, or that cannot be read. */
 function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
   const { response, res, deadline, meter, repairsVectors } = plan;
   const transform = repairsVectors ? new EmbeddingRepair() : undefined;
@@ -112,13 +112,13 @@ function sendWhole(plan: ResponsePlan, bytes: Buffer, text: string): CallEnding 
     return 'complete';
   }
   writeHead(plan, bytes.length);
-  // as text it goes out with the head in one piece
+  // a string is sent in one piece with the head
   if (bytes.length <= joinedLimit) res.end(text, 'latin1');
   else res.end(bytes);
   return 'complete';
 }
 
-/** @param text bytes, each as one character: those beyond ASCII stand in strings alone, whatever they mean there */
+/** @param text the bytes, each as one character: bytes beyond ASCII occur only inside strings */
 function isJson(text: string): boolean {
   try {
     JSON.parse(text);
@@ -128,12 +128,12 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Whether bytes begin as a JSON object or list does; of a body too large to be held no more can be said. */
+/** Whether bytes begin like a JSON object or list: all that can be checked of a body that is too large to be held. */
 function beginsAsJson(bytes: Buffer): boolean {
   return /^\s*[[{]/.test(bytes.toString('latin1', 0, 64));
 }
 
-/** Sends down what can be held, or begins to send what turned out too large for that. */
+/** Sends a body that is held, or starts to send one that is too large to be held. */
 async function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): Promise<CallEnding> {
   const { response } = plan;
   if (whole) {
@@ -143,14 +143,14 @@ async function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): Prom
     return sendLarge(plan, bytes);
   }
   response.data.destroy();
-  // a client's own retries would not help where the request was refused
+  // the client's own retries would not help when the request was refused
   const details = response.status >= 500 || response.status < 400 ? {} : { headers: { 'x-should-retry': 'false' } };
   throw failure('upstream_invalid_response', details);
 }
 
 /**
- * Sends an answer down; resolves to how that ended. Rejects with a GatewayError or OutboundError as long as nothing has been
- * sent.
+ * Sends a response to the client; resolves to how that ended. Rejects with a GatewayError or OutboundError as long as nothing
+ * has been sent.
  */
 export async function sendResponse(plan: ResponsePlan): Promise<CallEnding> {
   const { response, deadline, betweenChunks } = plan;
