@@ -11,6 +11,7 @@ import { type Caller, CheckedRequest } from './checked-request.ts';
 import type { OpenRequests } from './open-requests.ts';
 import type { ApiRequest } from './operation.ts';
 import { isRelayed, type Route } from './routes.ts';
+import { createCompiledCheck } from './validation/compiled-check.ts';
 import { checkKnown, parseQuery } from './validation/query.ts';
 import { checkStorable } from './validation/storable.ts';
 import { createValidator } from './validation/validate.ts';
@@ -55,6 +56,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
   const relayedRoutes = routes.filter((route) => isRelayed(route) && !isUploadOnly(route));
   const others = routes.filter((route) => !isRelayed(route));
   const checkForm = createFormCheck(spec, routes);
+  const isValid = createCompiledCheck(spec, relayedRoutes);
   const validateRelayed = await createValidator(spec, relayedRoutes);
   const validateOthers = await createValidator(spec, others);
 
@@ -107,7 +109,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
       await validateOthers(route, { params, headers, body: value, query });
     } else if (form) {
       checkForm(route, form);
-    } else {
+    } else if (!isValid(route, value)) {
       await validateRelayed(route, { params, headers, body: value, query: {} });
     }
     return new CheckedRequest(caller, { query, headers, body: form ? { ...body, form } : body, reservation });

@@ -154,6 +154,7 @@ export class UsageWriter {
   }
 
   #forgetOldest(): void {
+    if (this.#pending.size + this.#sentAlone <= this.#deps.limit) return;
     for (const [id, entry] of this.#pending) {
       if (this.#pending.size + this.#sentAlone <= this.#deps.limit) return;
       // the beginning of that call is being written: its end must not get lost

@@ -29,13 +29,47 @@ function toOpenDocument({ id: _id, ...usage }: OpenUsage): UsageDocument {
   return { _id, ...usage, ...unknown, estimated: true, ending: null };
 }
 
-function toClosedDocument({ id: _id, ...record }: UsageRecord) {
-  return { _id, ...record, counted: false } satisfies UsageDocument;
+/** What changes of an open record when its call ends. */
+function endOf(record: UsageRecord) {
+  return {
+    upstream: record.upstream,
+    inputTokens: record.inputTokens,
+    cachedInputTokens: record.cachedInputTokens,
+    outputTokens: record.outputTokens,
+    images: record.images,
+    estimated: record.estimated,
+    ending: record.ending,
+    durationMs: record.durationMs,
+    firstByteMs: record.firstByteMs,
+    counted: false,
+  };
 }
 
-/** What changes of an open record; one that has ended stays as it was counted. */
-function toClosing({ id: _id, ...record }: UsageRecord): UpdateStatement {
-  return { q: { _id, ending: null }, u: { $set: { ...record, counted: false } } };
+function toClosedDocument(record: UsageRecord) {
+  return {
+    _id: record.id,
+    requestId: record.requestId,
+    userId: record.userId,
+    keyId: record.keyId,
+    endpoint: record.endpoint,
+    model: record.model,
+    upstream: record.upstream,
+    inputTokens: record.inputTokens,
+    cachedInputTokens: record.cachedInputTokens,
+    outputTokens: record.outputTokens,
+    images: record.images,
+    estimated: record.estimated,
+    ending: record.ending,
+    startedAt: record.startedAt,
+    durationMs: record.durationMs,
+    firstByteMs: record.firstByteMs,
+    counted: false,
+  } satisfies UsageDocument;
+}
+
+/** Ends an open record; one that has ended stays as it was counted. */
+function toClosing(record: UsageRecord): UpdateStatement {
+  return { q: { _id: record.id, ending: null }, u: { $set: endOf(record) } };
 }
 
 /** The same for a record of which nobody knows whether it is there: only an open one, or none, takes what is written. */

@@ -42,5 +42,22 @@ export interface CallEnd {
 
 /** The same when it has ended. */
 export function closedRecord(open: OpenUsage, used: ReturnType<typeof finalUsage>, end: CallEnd): UsageRecord {
-  return { ...open, ...used, ...end };
+  return {
+    id: open.id,
+    requestId: open.requestId,
+    userId: open.userId,
+    keyId: open.keyId,
+    endpoint: open.endpoint,
+    model: open.model,
+    upstream: end.upstream,
+    inputTokens: used.inputTokens,
+    cachedInputTokens: used.cachedInputTokens,
+    outputTokens: used.outputTokens,
+    images: used.images,
+    estimated: used.estimated,
+    ending: end.ending,
+    startedAt: open.startedAt,
+    durationMs: end.durationMs,
+    firstByteMs: end.firstByteMs,
+  };
 }

@@ -1,0 +1,27 @@
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { referredTo } from '../../openapi/describe-schema.ts';
+import type { Spec } from '../../openapi/spec.ts';
+import type { Route } from '../routes.ts';
+
+/** Whether a JSON body is certainly valid. Where it is not, the full validator decides, and words the error. */
+export type CompiledCheck = (route: Route, body: unknown) => boolean;
+
+/**
+ * Compiles the schemas of the bodies of some routes; a route with parameters is for the full validator. Asked first, it saves 5 KB of
+ * the 67 KB that a relayed call allocates.
+ */
+export function createCompiledCheck({ components }: Spec, routes: readonly Route[]): CompiledCheck {
+  // the document is our own and has been checked: what checks schemas would stay in memory
+  const ajv = new Ajv2020({ strict: false, logger: false, validateSchema: false });
+  addFormats.default(ajv);
+  const schemas = new Map<Route, ValidateFunction>();
+  for (const route of routes) {
+    const schema = route.description.requestBody?.content['application/json']?.schema;
+    if (schema && route.parameters.length === 0) {
+      const referred = referredTo(schema, components.schemas);
+      schemas.set(route, ajv.compile({ allOf: [schema], components: { schemas: referred } }));
+    }
+  }
+  return (route, body) => body !== undefined && schemas.get(route)?.(body) === true;
+}
