@@ -105,8 +105,8 @@ const arrows = {
 const packages = {
   '@agendajs/mongo-backend': 'deliveries/jobs',
   agenda: 'deliveries/jobs',
-  ajv: 'events/catalogue',
-  'ajv-formats': 'events/catalogue',
+  ajv: 'events/catalogue http/validation/compiled-check.ts',
+  'ajv-formats': 'events/catalogue http/validation/compiled-check.ts',
   axios: 'outbound deliveries/send',
   cockatiel: 'proxy/routing',
   commander: 'cli cli/client cli/commands/**',
