@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { referredTo } from '../../openapi/describe-schema.ts';
+import { referredTo } from '../../openapi/';
 import type { Spec } from '../../openapi/spec.ts';
 import type { Route } from '../routes.ts';
 
