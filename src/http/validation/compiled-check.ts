@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { referredTo } from '../../openapi/';
+import { referencedSchemas } from '../../openapi/resolve-schema.ts';
 import type { Spec } from '../../openapi/spec.ts';
 import type { Route } from '../routes.ts';
 
@@ -19,7 +19,7 @@ export function createCompiledCheck({ components }: Spec, routes: readonly Route
   for (const route of routes) {
     const schema = route.description.requestBody?.content['application/json']?.schema;
     if (schema && route.parameters.length === 0) {
-      const referred = referredTo(schema, components.schemas);
+      const referred = referencedSchemas(schema, components.schemas);
       schemas.set(route, ajv.compile({ allOf: [schema], components: { schemas: referred } }));
     }
   }
