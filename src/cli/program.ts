@@ -23,8 +23,8 @@ function inGroup(heading: string, ...commands: readonly Command[]): readonly Com
 }
 
 const afterHelp = `
-Every command has its own --help, with examples; the one of start lists the environment variables.
-It ends with 0, with 1 where the gateway refused or a delivery failed, with 2 where the command was typed wrongly.`;
+Every command has its own --help with examples. start --help lists the environment variables.
+Exit codes: 0 for success, 1 if the gateway refused or a delivery failed, 2 if the command was typed wrongly.`;
 
 /** A command and all below it. */
 function everyCommand(command: Command): Command[] {
@@ -37,7 +37,7 @@ function everyCommand(command: Command): Command[] {
  */
 export function createProgram(terminal: Terminal): Command {
   const program = new Command('express-model-gateway')
-    .description('A gateway for language models with signed account webhooks, by itself')
+    .description('A stand-alone gateway for language models with signed account webhooks')
     .version(readVersion(), '--version')
     .addHelpText('after', afterHelp);
   const publishStored = createPublishStored(terminal.env);

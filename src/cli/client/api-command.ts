@@ -21,7 +21,7 @@ export function throughApi(command: Command): Command {
     .addOption(
       new Option(
         '--api-key <key>',
-        'whose account; better EXPRESS_MODEL_GATEWAY_API_KEY, which ps does not show',
+        'API key of your account; prefer EXPRESS_MODEL_GATEWAY_API_KEY, which ps does not show',
       ).helpGroup(group),
     )
     .addOption(new Option('--json', "print the API's JSON and nothing else").helpGroup(group));

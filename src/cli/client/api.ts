@@ -48,6 +48,6 @@ export async function dataOf<Data>(call: Promise<{ data?: Data }>): Promise<Data
     return (await call).data as Data;
   } catch (error) {
     if (error instanceof CommandFailure) throw error;
-    throw new PassingFailure('The answer broke off half-way, or is not JSON.\nTry again.', 1, { cause: error });
+    throw new PassingFailure('The answer was cut off, or is not JSON.\nTry again.', 1, { cause: error });
   }
 }

@@ -32,5 +32,5 @@ export async function gather<Row extends { id: string }>(
 /** Says on stderr that a list goes on, and how to read on. */
 export function tellOfMore({ tell }: Terminal, { data, has_more, next_after }: Page<{ id: string }>): void {
   const after = next_after ?? data.at(-1)?.id;
-  if (has_more && after) tell(`There are more: --limit ${data.length * 5}, or --after ${after}`);
+  if (has_more && after) tell(`There are more: use --limit ${data.length * 5}, or --after ${after}`);
 }

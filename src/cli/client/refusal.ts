@@ -20,9 +20,9 @@ const advice: { readonly [Code in Schemas['ErrorCode']]?: string } = {
   recovery_running: 'One is under way for this webhook; try again when it has ended.',
   event_not_found: `Your events: ${program} events list`,
   api_key_not_found: `Your keys: ${program} keys list`,
-  idempotency_conflict: 'Take another key, or publish exactly what was published under it.',
-  shutting_down: 'It is ending; try again in a moment.',
-  database_unavailable: 'The operator has to look whether MongoDB runs.',
+  idempotency_conflict: 'Use another key, or publish exactly what was published with this one.',
+  shutting_down: 'It is shutting down. Try again in a moment.',
+  database_unavailable: 'The operator should check that MongoDB is running.',
 };
 
 async function errorIn(response: Response): Promise<ErrorFields | undefined> {

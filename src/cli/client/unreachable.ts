@@ -17,7 +17,7 @@ function explain(code: string, baseUrl: string): string {
       return `There is no host ${new URL(baseUrl).hostname}.\nCheck the name, or ${whereItIs}.`;
     case 'TimeoutError':
     case 'UND_ERR_HEADERS_TIMEOUT':
-      return `${baseUrl} took the request and did not answer in time.\nTry again; if it stays so, look at the gateway's logs.`;
+      return `${baseUrl} did not answer in time.\nTry again. If it happens again, look at the gateway's logs.`;
     case 'ECONNRESET':
     case 'UND_ERR_SOCKET':
       return `${baseUrl} closed the connection without an answer.\nTry again; is it http where it should be https?`;
@@ -31,7 +31,7 @@ export function unreachable(error: unknown, baseUrl: string): CommandFailure {
   const code = codeOf(error);
   if (/CERT|SELF_SIGNED|UNABLE_TO|ERR_TLS/.test(code)) {
     const advice = 'Serve a valid certificate; a CA of your own is trusted through NODE_EXTRA_CA_CERTS=<file>.';
-    return new PassingFailure(`The certificate of ${baseUrl} is not good (${code}).\n${advice}`, 1, { cause: error });
+    return new PassingFailure(`The certificate of ${baseUrl} is not valid (${code}).\n${advice}`, 1, { cause: error });
   }
   return new PassingFailure(explain(code, baseUrl), 1, { cause: error });
 }

@@ -21,14 +21,14 @@ async function start(): Promise<void> {
   const running = await startStandalone(config, log, consoleLogger);
   for (const line of describeStart(running, config, 'npx express-model-gateway')) log(line);
   await untilSignal(parent);
-  log('Ending when the calls under way have ended; Ctrl-C again ends at once …');
+  log('Stopping when the open calls have ended. Press Ctrl-C again to stop at once …');
   await running.close();
 }
 
 /** `start`: serves until Ctrl-C. */
 export function startCommand(): Command {
   return new Command('start')
-    .description('run a gateway here; everything is set by environment variables')
+    .description('run a gateway here; environment variables configure it')
     .addHelpText('after', `${examples}\n${variablesForHelp()}`)
     .action(start);
 }

@@ -6,43 +6,43 @@ const billion = 1_000_000_000;
 /** What accounts may have and use, and what it costs. */
 export const accountVariables = {
   MAX_API_KEYS: {
-    meaning: 'API keys that work one account may have',
+    meaning: 'Maximum number of active API keys per account',
     type: wholeNumber(1, 100_000),
     default: '100',
     example: '10',
   },
   KEY_REQUESTS_PER_MINUTE: {
-    meaning: 'Model calls one API key may make in a minute',
+    meaning: 'Model calls that one API key may make per minute',
     type: wholeNumber(0, billion),
     default: 'no limit',
     example: '60',
   },
   KEY_TOKENS_PER_MINUTE: {
-    meaning: 'Tokens, input and output together, one API key may use in a minute',
+    meaning: 'Tokens, input and output together, that one API key may use per minute',
     type: wholeNumber(0, billion),
     default: 'no limit',
     example: '100000',
   },
   USER_REQUESTS_PER_MINUTE: {
-    meaning: 'Model calls one account may make in a minute, whatever keys it uses',
+    meaning: 'Model calls that one account may make per minute with all its keys',
     type: wholeNumber(0, billion),
     default: 'no limit',
     example: '600',
   },
   USER_TOKENS_PER_MINUTE: {
-    meaning: 'Tokens one account may use in a minute',
+    meaning: 'Tokens that one account may use per minute',
     type: wholeNumber(0, billion),
     default: 'no limit',
     example: '1000000',
   },
   SHARED_LIMITS: {
-    meaning: 'Whether all gateways on one MongoDB count together what these limits allow',
+    meaning: 'Whether all gateways on one MongoDB share the counts of these limits',
     type: yesOrNo,
     default: 'false',
     example: 'true',
   },
   LIMIT_EVENT_WINDOW: {
-    meaning: 'Time over which refused calls of a key are summed up in one rate_limit.exceeded',
+    meaning: 'How long refused calls of a key are collected into one rate_limit.exceeded event',
     type: duration(100, day, 'a duration from 100ms to 1d'),
     default: '5m',
     example: '1m',
@@ -54,44 +54,45 @@ export const accountVariables = {
     example: 'requests',
   },
   DAILY_QUOTA: {
-    meaning: 'What an account may use in a day, UTC; usage.threshold tells it, no call is refused',
+    meaning: 'What an account may use per day (UTC); usage.threshold events report it, no call is refused',
     type: wholeNumber(1, Number.MAX_SAFE_INTEGER),
     default: 'no quota',
     example: '200000',
   },
   MONTHLY_QUOTA: {
-    meaning: 'What an account may use in a calendar month, UTC',
+    meaning: 'What an account may use per calendar month (UTC)',
     type: wholeNumber(1, Number.MAX_SAFE_INTEGER),
     default: 'no quota',
     example: '5000000',
   },
   QUOTA_THRESHOLDS: {
-    meaning: 'Parts of a quota, in percent, that usage.threshold is sent at',
+    meaning: 'Percentages of a quota at which usage.threshold is sent',
     type: listOf(wholeNumber(1, 1_000), 20, 'at most 20 percentages such as 50,80,100, or none'),
     default: '80,100',
     example: '50,80,100',
   },
   CREDIT_PRICES: {
-    meaning: 'Turns prepaid credits on: what a million tokens (input, cachedInput, output) or one image cost, by model',
+    meaning:
+      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, output) or of one image, by model',
     type: jsonObject,
     default: 'no credits are kept',
     example: '{"*":{"input":1,"output":4},"gpt-image-1":{"image":40}}',
   },
   INITIAL_CREDITS: {
-    meaning: 'Credits that every account begins with',
+    meaning: 'Credits that every account starts with',
     type: amount(billion),
     default: '0',
     example: '5',
   },
   CREDIT_LOW_THRESHOLD: {
-    meaning: 'credits.low is sent when a balance falls below so many credits',
+    meaning: 'credits.low is sent when a balance falls below this many credits',
     type: amount(billion),
     default: '0, which is never',
     example: '10',
   },
   CREDIT_SLICE: {
     meaning:
-      'Credits that each gateway sets aside of a balance in use, so that calls need not wait; a burst that costs more is told 429 for a moment',
+      'Credits that each gateway reserves from a balance in use, so that calls do not wait; a burst that costs more gets 429 for a moment',
     type: amount(billion),
     default: '10',
     example: '0.5',

@@ -7,7 +7,7 @@ const secretKey = textOf(/^[A-Za-z0-9_-]{1,32}:[A-Za-z0-9+/_-]{43}=?$/, '<id>:<3
 /** Where the gateway listens, keeps its data and relays to. */
 export const serverVariables = {
   PORT: {
-    meaning: 'Port to listen on; 0 takes a free one',
+    meaning: 'Port to listen on; 0 picks a free one',
     type: wholeNumber(0, 65_535),
     default: '3000',
     example: '8080',
@@ -19,13 +19,13 @@ export const serverVariables = {
     example: '0.0.0.0',
   },
   DRAIN_TIMEOUT: {
-    meaning: 'Time that calls under way may still take at the end, before their streams are ended with an error',
+    meaning: 'How long open calls may still run when the gateway stops; then their streams end with an error',
     type: duration(0, hour, 'a duration from 0s to 1h'),
     default: '30s',
     example: '2m',
   },
   HSTS_MAX_AGE: {
-    meaning: 'How long browsers use this host by TLS alone (Strict-Transport-Security); set it where TLS is in front',
+    meaning: 'How long browsers use only TLS for this host (Strict-Transport-Security); set it when TLS is in front',
     type: duration(0, 2 * 365 * 24 * hour, 'a duration from 0s to 730d'),
     default: 'the header is not sent',
     example: '365d',
@@ -37,7 +37,7 @@ export const serverVariables = {
     example: '/var/lib/gateway',
   },
   MONGODB_URI: {
-    meaning: 'A MongoDB replica set to use in place of the embedded one',
+    meaning: 'A MongoDB replica set to use instead of the embedded database',
     type: textOf(/^mongodb(\+srv)?:\/\/\S+$/, 'a mongodb:// or mongodb+srv:// URI'),
     default: 'the embedded database',
     example: 'mongodb://db1,db2,db3/gateway?replicaSet=rs0',
@@ -58,26 +58,27 @@ export const serverVariables = {
     example: 'llm_',
   },
   KEY_GRACE_PERIOD: {
-    meaning: 'How long a key that was checked may still make model calls while MongoDB does not answer',
+    meaning: 'How long a key that this process has checked can make model calls while MongoDB is unavailable',
     type: duration(0, 86_400_000, 'a duration from 0ms to 1d'),
     default: '5m',
     example: '1h',
   },
   USAGE_BACKLOG: {
-    meaning: 'Usage records kept in memory until MongoDB takes them; beyond, the oldest are lost',
+    meaning:
+      'Maximum number of usage records kept in memory while MongoDB is unavailable; above it the oldest are lost',
     type: wholeNumber(1, 10_000_000),
     default: '100000',
     example: '20000',
   },
   BODY_MEMORY: {
     meaning:
-      'Bytes of request bodies held at once, from their first byte until an upstream answers; beyond, 429 or 503',
+      'Maximum bytes of request bodies held at once, until an upstream answers; a request above it gets 429 or 503',
     type: wholeNumber(64 * 1024 ** 2, 1024 ** 4),
     default: '268435456 (256 MiB)',
     example: '1073741824',
   },
   UPSTREAM_BASE_URL: {
-    meaning: 'Where model calls are relayed to, an OpenAI-compatible API',
+    meaning: 'The OpenAI-compatible API that model calls go to',
     type: httpUrl,
     default: 'a demo upstream with the model demo-echo',
     example: 'https://api.openai.com/v1',
@@ -90,26 +91,27 @@ export const serverVariables = {
     secret: true,
   },
   UPSTREAM_NAME: {
-    meaning: 'What the upstream is called in logs and usage records',
+    meaning: 'Name of the upstream in logs and usage records',
     type: textOf(/^[\w.-]{1,64}$/, '1 to 64 letters, digits, ., _ and -'),
     default: 'upstream',
     example: 'openai',
   },
   UPSTREAM_MASK_ERRORS: {
-    meaning: 'Whether clients get a plain error in place of what the upstream says with 429 and 5xx; the log gets that',
+    meaning:
+      "Whether clients get a plain error instead of the upstream's own text for 429 and 5xx; the log keeps the text",
     type: yesOrNo,
     default: 'false',
     example: 'true',
   },
   UPSTREAM_MAX_CONCURRENCY: {
-    meaning: 'Calls under way to the upstream at once; one account gets two thirds of what the others leave',
+    meaning:
+      'Maximum number of calls to the upstream at once; one account gets at most two thirds of what the others leave',
     type: wholeNumber(1, 1_000_000),
     default: '2000',
     example: '500',
   },
   ABORT_ON_DISCONNECT: {
-    meaning:
-      "Whether the upstream's call is aborted when the client leaves; false lets it run to its end, for its exact usage",
+    meaning: 'Whether the upstream call stops when the client disconnects; false lets it finish, for its exact usage',
     type: yesOrNo,
     default: 'true',
     example: 'false',

@@ -19,7 +19,7 @@ function explain(error: NodeJS.ErrnoException, host: string, port: number): Erro
   if (error.code === 'EACCES')
     return refuse('PORT', `${port} needs more rights than this user has; set PORT above 1023`);
   if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND') {
-    return refuse('HOST', `${host} is no address of this machine; 127.0.0.1 and 0.0.0.0 are`);
+    return refuse('HOST', `${host} is not an address of this machine; 127.0.0.1 and 0.0.0.0 are`);
   }
   return error;
 }

@@ -60,7 +60,7 @@ async function untilDone({ api, terminal }: Call, started: Recovery): Promise<Re
     await sleep(interval, undefined, { signal: interrupted }).catch(() => {});
     if (interrupted.aborted) {
       terminal.redraw?.('');
-      throw new CommandFailure('The gateway goes on with it; only the looking has ended.');
+      throw new CommandFailure('Stopped watching. The recovery continues.');
     }
     recovery = await dataOf(api.GET('/v1/webhooks/{id}/recoveries/{recovery_id}', { params: { path } }));
   }
@@ -83,7 +83,7 @@ async function recover(call: Call, id: string, { since, until, state }: Options)
 /** `deliveries recover` */
 export function recoverCommand(terminal: Terminal): Command {
   return new Command('recover')
-    .description('send again what a webhook did not get: failed, canceled, or skipped while it was inactive')
+    .description('resend what a webhook did not get: failed, canceled, or skipped while it was inactive')
     .argument('<webhook>', 'its id, wh_…')
     .requiredOption('--since <when>', 'from when on: a span before now such as 2h, or a time', moment(terminal.now))
     .option('--until <when>', 'until when; until now when it is left out', moment(terminal.now))

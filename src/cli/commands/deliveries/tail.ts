@@ -94,7 +94,7 @@ async function tail({ api, terminal, json }: Call, options: Options): Promise<vo
 export function tailCommand(terminal: Terminal): Command {
   const command = new Command('tail').description('follow deliveries live, a line for each change, until Ctrl-C');
   return withFilter(command, terminal)
-    .option('--lines <n>', 'how many of the past to begin with', count, 10)
+    .option('--lines <n>', 'how many past ones to start with', count, 10)
     .addOption(new Option('--interval <duration>', 'how often to look').argParser(readInterval).default(2_000, '2s'))
     .addHelpText('after', examples('deliveries tail', 'deliveries tail --webhook wh_01kaj3m5x2f7q9w4n8r1t6b0zc --json'))
     .action(calling(terminal, tail));
