@@ -25,16 +25,16 @@ export interface DashboardDeps {
 const secure = helmet({
   contentSecurityPolicy: { useDefaults: false, directives: contentSecurityPolicy },
   xFrameOptions: { action: 'deny' },
-  // whether a host has TLS for good is the host's to say
+  // only the host knows whether it always has TLS
   strictTransportSecurity: false,
 });
 
-/** Sets the safe headers. They are set at once and cannot fail. */
+/** Sets helmet's headers. This is synchronous and cannot fail. */
 function setSafeHeaders(req: IncomingMessage, res: ServerResponse): void {
   secure(req, res, () => {});
 }
 
-/** What follows the dashboard's path, without a query; `undefined` where the path is another. */
+/** The path below the dashboard's own, without the query; `undefined` for any other path. */
 function below(path: string, url: string): string | undefined {
   const asked = url.split('?', 1)[0] ?? '';
   if (asked !== path && !asked.startsWith(`${path}/`)) return undefined;

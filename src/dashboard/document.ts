@@ -1,4 +1,4 @@
-/** The most that the page may do: its own script and style, its own API, and nothing of anybody else's. */
+/** The page may load its own script and style and call its own API, and nothing from anywhere else. */
 export const contentSecurityPolicy = Object.freeze({
   defaultSrc: ["'none'"],
   scriptSrc: ["'self'"],
@@ -21,11 +21,11 @@ export interface DocumentParts {
   readonly script: string;
   /** The file's name, below `assets/`. */
   readonly style: string;
-  /** Whether the host may know who is signed in, so that the page asks before it shows a form. */
+  /** Whether the host has sessions, so that the page asks for one before it shows a form. */
   readonly sessions: boolean;
 }
 
-/** The page's one document; every address in it is relative, so that it works below any prefix. */
+/** The HTML of the page. Every URL in it is relative, so that it works below any prefix. */
 export function pageDocument({ script, style, sessions }: DocumentParts): string {
   return `<!doctype html>
 <html lang="en">

@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import { GatewayError } from '../errors.ts';
 import { pageDocument } from './document.ts';
 
-/** One file of the page, as it is sent. */
+/** One file of the page, ready to be sent. */
 export interface PageFile {
   readonly type: string;
   readonly cacheControl: string;
@@ -16,7 +16,7 @@ export interface PageFile {
 /** The file at a path below the dashboard's own: `/`, `/assets/main-3f2a….js`. */
 export type FindFile = (path: string) => PageFile | undefined;
 
-/** Where `npm run build` puts the page: seen from the sources and from the build alike. */
+/** Where `npm run build` puts the page; the path is the same from `src` and from `dist`. */
 const folder = new URL('../../dist/dashboard/page/', import.meta.url);
 
 const forever = 'public, max-age=31536000, immutable';
@@ -48,7 +48,7 @@ function plainName(path: string): string | undefined {
 
 /**
  * Reads the built page.
- * @param sessions whether the host may know who is signed in
+ * @param sessions whether the host has sessions
  * @throws GatewayError `invalid_options` when it has not been built
  */
 export function loadFiles(sessions: boolean): FindFile {
@@ -61,7 +61,7 @@ export function loadFiles(sessions: boolean): FindFile {
     [`/assets/${names.script}`, toFile('text/javascript', forever, script)],
     [`/assets/${names.style}`, toFile('text/css', forever, style)],
   ]);
-  // while a new version is rolled out, the document may come from one process and its script from another
+  // during a rollout the document may come from one version and its script from another
   const otherVersions = new Map([
     ['main.js', toFile('text/javascript', asksAgain, script)],
     ['main.css', toFile('text/css', asksAgain, style)],

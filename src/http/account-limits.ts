@@ -3,7 +3,7 @@ import { GatewayError } from '../errors.ts';
 
 /**
  * Counts one request of an account.
- * @throws GatewayError `rate_limit_exceeded` with `retry-after`, in seconds, when it was one too many
+ * @throws GatewayError `rate_limit_exceeded` with `retry-after`, in seconds, when the account is over its limit
  */
 export type LimitAccount = (userId: string) => Promise<void>;
 
@@ -25,13 +25,13 @@ function createAccountLimit(perMinute: number, what: string): LimitAccount {
 }
 
 /**
- * Bounds how much one account may change in a minute, in this process: every change costs the database a majority write.
+ * Limits how many changes one account may make in a minute, in this process: every change costs the database a majority write.
  */
 export function createWriteLimit(perMinute: number): LimitAccount {
   return createAccountLimit(perMinute, 'changes');
 }
 
-/** Bounds how often one account may read in a minute, in this process: every read costs the database a few queries. */
+/** Limits how often one account may read in a minute, in this process: every read costs the database a few queries. */
 export function createReadLimit(perMinute: number): LimitAccount {
   return createAccountLimit(perMinute, 'reads');
 }

@@ -20,15 +20,15 @@ import { originForm, requireOneHost } from './target.ts';
 export interface ApiDependencies {
   readonly spec: Spec;
   readonly operations: Operations;
-  /** Does what needs the database, and bounds how long that may take. @default it takes as long as it takes */
+  /** Runs what needs the database, within a time limit. @default no time limit */
   readonly withDatabase?: (work: () => Promise<Reply>, maxWait?: number, waited?: number) => Promise<Reply>;
   /** The largest body of a relayed operation. */
   readonly modelBodyLimit: number;
   /** The largest body of any other operation. */
   readonly webhookBodyLimit: number;
-  /** Bytes of all bodies that are held at once. @default no bound */
+  /** How many bytes of bodies may be in memory at once. @default no limit */
   readonly bodyMemory?: number;
-  /** Asked before the body of a request that changes something is read. @default no limit */
+  /** Called before the body of a request that changes something is read. @default no limit */
   readonly limitWrites?: LimitAccount;
   /** The same for a request that reads. @default no limit */
   readonly limitReads?: LimitAccount;
@@ -39,9 +39,12 @@ export interface ApiDependencies {
   readonly logger: Logger;
 }
 
-/** Reads of one account that are worked on at once, in this process. */
+/** How many reads of one account run at once, in this process. */
 const readsAtOnce = 8;
-/** So much at most of recognising a caller counts as waiting for the database: a host's own function may wait for something else. Milliseconds. */
+/**
+ * How much of the authentication counts as waiting for the database, at most: a host's own function may wait for something
+ * else. Milliseconds.
+ */
 const longestRecognition = 1_500;
 
 /** Middleware that Express 4 and Express 5 take alike, at the root or under a prefix. */
@@ -59,7 +62,7 @@ interface Asked {
   readonly authenticate: RequirePrincipal;
 }
 
-/** @throws GatewayError `method_not_allowed` or `invalid_value` when it is a path of ours, but no request for it */
+/** @throws GatewayError `method_not_allowed` or `invalid_value` when the path is ours and the request does not fit it */
 function requireRoute(found: Match<Route>): Extract<Match<Route>, { kind: 'route' }> {
   switch (found.kind) {
     case 'route':
@@ -78,7 +81,7 @@ function requireRoute(found: Match<Route>): Extract<Match<Route>, { kind: 'route
 /**
  * Makes the middleware that every request to the API goes through. It answers what is under our paths, errors too, and
  * leaves everything else to the host, untouched.
- * @throws Error when openapi.yaml does not load, or has an operation that nothing does
+ * @throws Error when openapi.yaml is not valid, or has an operation without a handler
  */
 export async function createApi(deps: ApiDependencies): Promise<Api> {
   const {
@@ -106,7 +109,7 @@ export async function createApi(deps: ApiDependencies): Promise<Api> {
     return databaseWait === null ? handle(request) : withDatabase(() => handle(request), databaseWait, waited);
   }
 
-  /** What has waited for its turn longer than its client did is not done. */
+  /** Does nothing for a client that disconnects before its turn comes. */
   function replyInTurn(operation: DataOperation, request: ApiRequest, waited: number): Promise<Reply | undefined> {
     const readyAt = performance.now();
     return readTurns.run(request.principal.userId, async () =>

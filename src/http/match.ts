@@ -1,11 +1,11 @@
-/** What a path of the API is matched by: an HTTP method and a path template such as `/v1/webhooks/{id}`. */
+/** What a request is matched against: an HTTP method and a path template such as `/v1/webhooks/{id}`. */
 export interface Matchable {
   /** In capitals. */
   readonly method: string;
   readonly path: string;
 }
 
-/** What became of matching: one of our routes, or one of our paths asked for in a way it does not have. */
+/** The result of matching: one of our routes, or one of our paths with a method or a parameter that it does not take. */
 export type Match<Route> =
   | { readonly kind: 'route'; readonly route: Route; readonly params: Readonly<Record<string, string>> }
   | { readonly kind: 'method_not_allowed'; readonly allow: string }
@@ -20,7 +20,7 @@ interface Path<Route> {
 
 const noParams: Readonly<Record<string, string>> = Object.freeze({});
 
-/** `{model}` takes the rest of the path, for model ids have slashes in them; any other parameter takes one segment. */
+/** `{model}` matches the rest of the path, because model ids contain slashes; any other parameter matches one segment. */
 function toPattern(template: string): { pattern: RegExp; names: string[] } {
   const names: string[] = [];
   const source = template.replace(/[.*+?^$()|[\]\\]/g, '\\$&').replace(/\{(\w+)\}/g, (_, name: string) => {
@@ -56,9 +56,9 @@ function readParams(
 }
 
 /**
- * Makes the function that says whose request it is, from its method and its URL below the mount point.
- * `undefined` means it is not ours: an unknown path, or OPTIONS, which belongs to the host's CORS.
- * HEAD is GET, one trailing slash is tolerated, as Express does both by default. Letters must be in the case they are written in.
+ * Makes the function that finds the route of a request, from its method and its URL below the mount point.
+ * It returns `undefined` for an unknown path, and for OPTIONS, which the host's CORS answers.
+ * As in Express by default, HEAD is GET and one trailing slash is ignored. Paths are case-sensitive.
  */
 export function createMatcher<Route extends Matchable>(
   routes: readonly Route[],

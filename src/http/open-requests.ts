@@ -7,7 +7,7 @@ function shuttingDown(): GatewayError {
   });
 }
 
-/** The requests that are being answered, so that a gateway that closes can let them end. */
+/** The requests in progress, so that a gateway that closes can wait for them. */
 export class OpenRequests {
   readonly #open = new Set<ServerResponse>();
   readonly #bodies = new Set<(error: GatewayError) => void>();
@@ -16,7 +16,7 @@ export class OpenRequests {
   #onLast: (() => void) | undefined;
 
   /**
-   * Counts a request until its answer has been sent or its client has left.
+   * Counts a request until its answer is sent or its client disconnects.
    * @throws GatewayError `shutting_down` once {@link drain} was called
    */
   add(res: ServerResponse): void {
@@ -29,7 +29,7 @@ export class OpenRequests {
     });
   }
 
-  /** Has `refuse` called when {@link refuseBodies} is, at once if it was, until {@link bodyEnded}. */
+  /** Calls `refuse` when {@link refuseBodies} is called, or at once if it was called before; not after {@link bodyEnded}. */
   bodyBegun(refuse: (error: GatewayError) => void): void {
     if (this.#takesBodies) this.#bodies.add(refuse);
     else refuse(shuttingDown());
@@ -39,15 +39,15 @@ export class OpenRequests {
     this.#bodies.delete(refuse);
   }
 
-  /** Waits for no more bodies: requests whose bodies have not arrived are answered 503 `shutting_down`. */
+  /** Stops waiting for bodies: requests whose bodies have not arrived are answered 503 `shutting_down`. */
   refuseBodies(): void {
     this.#takesBodies = false;
     for (const refuse of this.#bodies) refuse(shuttingDown());
   }
 
   /**
-   * Takes no more requests from now on, and resolves when the last answer has ended, or after so many milliseconds. Clients
-   * whose answers have not begun are told to use another connection for their next request.
+   * Refuses new requests from now on. Resolves when the last answer ends, or after `maxWait` milliseconds. Answers that
+   * have not begun close their connections.
    */
   drain(maxWait: number): Promise<void> {
     this.#closing = true;

@@ -4,7 +4,7 @@ import type { Form } from './body/form/form.ts';
 import type { ClientDisconnect } from './client-disconnect.ts';
 
 /**
- * What an API key may be used for; none of them includes another. `x-scope` in openapi.yaml says which one an operation needs.
+ * What an API key may be used for. No scope includes another. `x-scope` in openapi.yaml says which one an operation needs.
  * `models`: model calls and what they cost. `webhooks`: the account's webhooks and events. `keys`: its API keys.
  * `events:publish`: events and payments of any account, for the services of the operator. `admin`: acts for any account,
  * with its keys and its credits.
@@ -13,12 +13,12 @@ export const scopes = Object.freeze(['models', 'webhooks', 'events:publish', 'ke
 
 export type Scope = (typeof scopes)[number];
 
-/** What an account's owner may do with it: everything that is about no other account. */
+/** What the owner of an account may do: everything that concerns only that account. */
 export const accountScopes: readonly Scope[] = Object.freeze(['models', 'webhooks', 'keys'] as const);
 
-/** Whose request it is. */
+/** Who makes a request. */
 export interface Principal {
-  /** The account; everything stored belongs to one. */
+  /** The account; everything that is stored belongs to one. */
   readonly userId: string;
   /** The API key used, `key_…`; absent where the host authenticates by other means. */
   readonly keyId?: string;
@@ -26,7 +26,7 @@ export interface Principal {
   readonly scopes?: readonly Scope[];
   /** The only models it may call, as callers name them. @default any */
   readonly models?: readonly string[];
-  /** When its key ends. @default never */
+  /** When its key expires. @default never */
   readonly expiresAt?: Date;
 }
 

@@ -37,7 +37,7 @@ export interface RequestReaderDependencies {
   readonly logger: Logger;
 }
 
-/** Whether an operation takes nothing but forms, which are held against openapi.yaml by themselves. */
+/** Whether an operation takes only forms, which are checked separately. */
 function isUploadOnly({ mediaTypes }: Route): boolean {
   return mediaTypes.size > 0 && !mediaTypes.has('application/json');
 }
@@ -48,8 +48,8 @@ function jsonShape(spec: Spec, { description }: Route): BodyShape | undefined {
 }
 
 /**
- * Makes the function that reads and checks a request. What is relayed may have fields that openapi.yaml does not
- * know, and any query, for the provider may know them; anything else may not.
+ * Makes the function that reads and checks a request. A relayed request may have fields
+ * and query parameters that openapi.yaml does not describe, because the provider may know them. Any other request may not.
  */
 export async function createRequestReader(deps: RequestReaderDependencies): Promise<ReadRequest> {
   const { spec, routes, openRequests, logger } = deps;
@@ -84,7 +84,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
         onReserialised,
       });
     } catch (error) {
-      // nothing of a refused body is held, however long its answer takes
+      // keep nothing of a refused body, however long its answer takes
       reservation.release();
       throw error;
     }
@@ -99,7 +99,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     const { params } = caller;
     const { headers } = req;
     const query = parseQuery(req.url ?? '');
-    // what an operation takes is JSON or a form
+    // an operation takes JSON or a form
     const form =
       relayed && value === undefined && raw.length > 0 ? await readForm(raw, headers['content-type'] ?? '') : undefined;
 

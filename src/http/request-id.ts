@@ -9,8 +9,8 @@ function isSafe(id: unknown): id is string {
 }
 
 /**
- * The id that this request is known by: the one the host has put on the answer already,
- * else the client's own `x-request-id`, either only when it is a short plain token, else a new one.
+ * The id of a request: the one that the host has already set on the answer, else the client's own `x-request-id`, else a
+ * new one. The first two count only if they are short plain tokens.
  */
 export function requestId(req: IncomingMessage, res: ServerResponse): string {
   const fromHost = res.getHeader('x-request-id');

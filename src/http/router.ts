@@ -8,8 +8,8 @@ import { requestId } from './request-id.ts';
 import { originForm } from './target.ts';
 
 /**
- * What a host serves: middleware of Express 4 and 5, and by itself a listener of `node:http`.
- * @param next takes what is not the gateway's. @default it is answered 404 `not_found`
+ * What a host mounts: middleware for Express 4 and 5, which also works as a listener of `node:http`.
+ * @param next gets every request that is not the gateway's. @default such a request is answered 404 `not_found`
  */
 export type Router = (req: IncomingMessage, res: ServerResponse, next?: () => void) => void;
 
@@ -21,7 +21,7 @@ function answerNotFound(req: IncomingMessage, res: ServerResponse): void {
   sendReply(req, res, { status: error.status, body: error.toBody() });
 }
 
-/** Makes an edge answer what is not its own, where nobody stands behind it. */
+/** Answers 404 where there is no `next` that takes what the edge does not. */
 export function createRouter(edge: Edge, logger: Logger): Router {
   const end = (req: IncomingMessage, res: ServerResponse) => {
     if (!isAnswered(res, logger)) answerNotFound(req, res);

@@ -2,7 +2,7 @@ import { resolveSchema } from '../openapi/resolve-schema.ts';
 import { type Spec, type SpecOperation, type SpecSchema, specMethods } from '../openapi/spec.ts';
 import { type Operation, type Scope, scopes } from './operation.ts';
 
-/** One operation of openapi.yaml, and what does it. */
+/** One operation of openapi.yaml, with its handler. */
 export interface Route {
   /** In capitals. */
   readonly method: string;
@@ -10,12 +10,12 @@ export interface Route {
   readonly path: string;
   readonly operation: Operation;
   readonly description: SpecOperation;
-  /** What a key must be good for. */
+  /** The scope that a key must have. */
   readonly scope: Scope;
   /** The media types a body may have; empty where the operation takes none. */
   readonly mediaTypes: ReadonlySet<string>;
   readonly bodyRequired: boolean;
-  /** Everything that is no body, `$ref`s resolved. */
+  /** Its parameters, with `$ref`s resolved. */
   readonly parameters: readonly SpecSchema[];
   /** Names of the query parameters. */
   readonly query: readonly string[];
@@ -23,18 +23,18 @@ export interface Route {
   readonly headers: readonly string[];
 }
 
-/** What does each operation, by the operationId in openapi.yaml. */
+/** The handler of each operation, by the operationId in openapi.yaml. */
 export type Operations = Readonly<Record<string, Operation>>;
 
 function operationFor(operations: Operations, id: string): Operation {
   const operation = Object.hasOwn(operations, id) ? operations[id] : undefined;
-  if (!operation) throw new Error(`openapi.yaml has the operation ${id}, but nothing does it`);
+  if (!operation) throw new Error(`openapi.yaml has the operation ${id}, which has no handler`);
   return operation;
 }
 
-/** An operation that says nothing is open to nobody. */
+/** Every operation must name its scope. */
 function scopeOf({ operationId, 'x-scope': scope }: SpecOperation): Scope {
-  const known = scopes.find((one) => one === scope);
+  const known = scopes.find((name) => name === scope);
   if (!known)
     throw new Error(`openapi.yaml: the operation ${operationId} needs an x-scope out of ${scopes.join(', ')}`);
   return known;
@@ -44,7 +44,7 @@ function namesIn(location: 'query' | 'header', parameters: readonly SpecSchema[]
   return parameters.filter((parameter) => parameter.in === location).map(({ name }) => String(name));
 }
 
-/** Joins every operation of openapi.yaml with what does it. Throws when one has nothing that does it. */
+/** Joins every operation of openapi.yaml with its handler. @throws Error when one has none */
 export function joinRoutes(spec: Spec, operations: Operations): Route[] {
   return Object.entries(spec.paths).flatMap(([path, item]) =>
     specMethods.flatMap((method): Route[] => {
@@ -70,12 +70,12 @@ export function joinRoutes(spec: Spec, operations: Operations): Route[] {
   );
 }
 
-/** Whether a route writes its answer itself, byte by byte, from what a provider sends. */
+/** Whether a route passes a provider's answer on, byte by byte. */
 export function isRelayed({ operation }: Route): boolean {
   return 'relay' in operation;
 }
 
-/** Whether a route changes what an account has set up; what the operator's own services report is no such change. */
+/** Whether a route changes what an account has set up. What the operator's own services report does not count. */
 export function isWrite(route: Route): boolean {
   return route.method !== 'GET' && !isRelayed(route) && route.scope !== 'events:publish';
 }
@@ -85,7 +85,7 @@ export function isRead(route: Route): boolean {
   return route.method === 'GET';
 }
 
-/** Whether a route is one of models, which are called and listed without the database. */
+/** Whether a route calls or lists models, which works without the database. */
 export function isOfModels({ operation, scope }: Route): boolean {
   return scope === 'models' && ('relay' in operation || operation.databaseWait === null);
 }

@@ -4,14 +4,14 @@ import { GatewayError } from '../errors.ts';
 /** Scheme and authority of a request target in absolute form (RFC 9112, section 3.2.2). */
 const absolute = /^https?:\/\/([^/?#]*)/i;
 
-/** A request target as a path with its query, whatever form the client has sent it in. Pure. */
+/** A request target as a path with its query, whatever form the client sent it in. */
 export function originForm(target: string): string {
   if (target.startsWith('/')) return target;
   const rest = target.replace(absolute, '');
   return rest.startsWith('/') ? rest : `/${rest}`;
 }
 
-/** The host that a request is for: that of an absolute target, or else the Host header. */
+/** The host that a request is for: the one in an absolute target, or else in the Host header. */
 export function hostOf({ url = '', headers }: Pick<IncomingMessage, 'url' | 'headers'>): string | undefined {
   return (absolute.exec(url)?.[1] ?? headers.host)?.toLowerCase();
 }

@@ -6,7 +6,7 @@ const bearer = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
 
 const authorizationLength = 'authorization'.length;
 
-/** Node keeps the first of two Authorization headers and drops the second; only the raw list shows both. */
+/** Node keeps the first of two Authorization headers and drops the second; only `rawHeaders` has both. */
 function countAuthorization(rawHeaders: readonly string[]): number {
   let count = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {

@@ -3,7 +3,7 @@ import { GatewayError } from '../../errors.ts';
 import { isStorableId } from '../../ids.ts';
 import { accountScopes, type Principal, type Scope, scopes } from '../operation.ts';
 
-/** Says whose request it is; `null` is nobody's. */
+/** Says who makes a request; `null` means that nobody is known to. */
 export type Authenticate = (
   req: IncomingMessage,
   isModelCall?: boolean,
@@ -11,7 +11,7 @@ export type Authenticate = (
 
 type Fields = { readonly [Name in keyof Principal]: unknown };
 
-/** What the fields of a principal must be, and how a host gives that. */
+/** What each field of a principal must be, in code and in words. */
 const rules: {
   readonly [Name in keyof Required<Principal>]: readonly [is: (value: unknown) => boolean, must: string];
 } = {
@@ -34,7 +34,7 @@ const rules: {
   ],
 };
 
-/** What a value is, without telling it. */
+/** The kind of a value, without the value itself. */
 function kindOf(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (Array.isArray(value)) return 'this list';
@@ -42,7 +42,7 @@ function kindOf(value: unknown): string {
 }
 
 /**
- * A copy of what a host has given for a principal, so that it cannot change while its call runs.
+ * Copies the principal that a host returns, so that it cannot change during the request.
  * @throws TypeError that names the option, the field and the fix
  */
 function toPrincipal(given: unknown, option: string): Principal | null {
@@ -60,13 +60,13 @@ function toPrincipal(given: unknown, option: string): Principal | null {
   return principal as unknown as Principal;
 }
 
-/** A host's function that says whose request it is, with its result checked as a whole, once. */
+/** Checks what a host's own function returns as a principal. */
 export function checkedAuthenticate(option: string, authenticate: Authenticate): Authenticate {
   return async (req) => toPrincipal(await authenticate(req), option);
 }
 
 /**
- * Makes sure that whoever calls may do so.
+ * Checks that a principal has a scope.
  * @throws GatewayError `insufficient_scope`, naming the scope, also in `www-authenticate` (RFC 6750, section 3.1)
  */
 export function requireScope({ scopes = accountScopes }: Principal, scope: Scope): void {

@@ -2,7 +2,7 @@ import { GatewayError } from '../../errors.ts';
 
 const retryAfter = { headers: { 'retry-after': '1' } };
 
-/** The bytes of one body, as they come. */
+/** The memory that one body takes. */
 export class BodyReservation {
   readonly #memory: BodyMemory;
   readonly #userId: string;
@@ -21,7 +21,7 @@ export class BodyReservation {
     this.#bytes += bytes;
   }
 
-  /** Nobody holds the bytes any longer. */
+  /** Gives the memory back. */
   release(): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -30,9 +30,9 @@ export class BodyReservation {
 }
 
 /**
- * Bounds the bytes of all bodies that one process holds: those that are still on their way, and those that are kept until an
- * upstream answers. One account may hold as much as is free, so alone it has half of the memory, and whatever some
- * accounts hold, there is room for others.
+ * Limits how many bytes of bodies one process holds: those that are still arriving, and those that are kept until an
+ * upstream answers. An account may hold as much as is still free. So one account alone gets half of the memory, and there
+ * is always some left for another.
  */
 export class BodyMemory {
   readonly #size: number;
@@ -48,12 +48,12 @@ export class BodyMemory {
     return new BodyReservation(this, userId);
   }
 
-  /** @param inBody what of the account's bytes belongs to the same body */
+  /** @param inBody how many of the account's bytes belong to the same body */
   take(userId: string, bytes: number, inBody: number): void {
-    const own = this.#byAccount.get(userId) ?? 0;
-    if (own + bytes > this.#size - this.#held) throw this.#refusal(own > inBody);
+    const held = this.#byAccount.get(userId) ?? 0;
+    if (held + bytes > this.#size - this.#held) throw this.#refusal(held > inBody);
     this.#held += bytes;
-    this.#byAccount.set(userId, own + bytes);
+    this.#byAccount.set(userId, held + bytes);
   }
 
   giveBack(userId: string, bytes: number): void {
@@ -64,7 +64,7 @@ export class BodyMemory {
     else this.#byAccount.delete(userId);
   }
 
-  /** An account that sends several bodies at once can do something about it; any other meets a gateway that is full. */
+  /** An account with several bodies at once can send fewer; for any other the gateway is full. */
   #refusal(hasOthers: boolean): GatewayError {
     return hasOthers
       ? new GatewayError(

@@ -1,16 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** A shorter chunk is copied: it may be a slice of a buffer that is many times as long. */
+/** A shorter chunk is copied, because it may be a slice of a buffer many times as long. */
 const worthKeeping = 32 * 1024;
 const blockLength = 64 * 1024;
-/** So many bytes are copied in one go, then others have their turn: some milliseconds, for the memory is new. */
+/** How many bytes are copied before the event loop runs again: that takes some milliseconds, because the memory is new. */
 const copiedInOneTurn = 2 * 1024 * 1024;
 
 /** Collects the chunks of a body without holding much more memory than it has bytes, however small they are. */
 export class Chunks {
   length = 0;
   readonly #parts: Buffer[] = [];
-  /** Where short chunks go: what is left of a block, and how much of that is filled. */
+  /** Where short chunks are copied to: the rest of a block, and how much of it is filled. */
   #block: Buffer | undefined;
   #filled = 0;
 
@@ -26,7 +26,7 @@ export class Chunks {
     }
   }
 
-  /** All of it as one, once. What is long is copied in turns, and nothing of it held twice. */
+  /** Joins everything, once. A long body is copied in steps, and none of it is in memory twice. */
   async joined(): Promise<Buffer> {
     this.#endPart();
     const parts = this.#parts.splice(0).reverse();

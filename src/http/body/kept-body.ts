@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
-/** Shared between copies of this package in one process, so that a host may keep with one what another reads. */
+/** Shared between copies of this package in one process, so that one can read what another keeps. */
 const rawBody = Symbol.for('express-model-gateway.rawBody');
 
 type Keeping = IncomingMessage & { [rawBody]?: Buffer };

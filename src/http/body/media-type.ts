@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../errors.ts';
 
-/** JSON is UTF-8 (RFC 8259, section 8.1), and ASCII is a part of that. */
+/** JSON is UTF-8 (RFC 8259, section 8.1), which includes ASCII. */
 const jsonCharsets: ReadonlySet<string> = new Set(['utf-8', 'utf8', 'us-ascii']);
 
 function charsetOf(parameters: readonly string[]): string | undefined {

@@ -6,7 +6,7 @@ import type { OpenRequests } from '../open-requests.ts';
 import type { BodyReservation } from './body-memory.ts';
 import { Chunks } from './chunks.ts';
 
-/** How much of a body is taken, and for how long. */
+/** How large a body may be, and how long it may take. */
 export interface BodyLimits {
   /** Bytes, counted before decompression and after it. */
   readonly bytes: number;
@@ -14,11 +14,11 @@ export interface BodyLimits {
   readonly time: number;
 }
 
-/** So many bytes may come out of any compressed body, and beyond them so many for each that came in. */
+/** A compressed body may always grow to this many bytes, and beyond that only by this ratio. */
 const freeOutput = 1024 * 1024;
 const largestRatio = 100;
 
-/** So many pieces may any body come in, and beyond them one for so many bytes: each costs as much as a few hundred bytes. */
+/** A body may always have this many chunks, and beyond that one for this many bytes: each chunk costs as much as a few hundred bytes. */
 const freePieces = 10_000;
 const bytesPerPiece = 512;
 
@@ -111,11 +111,11 @@ class BodyReader {
     if (this.#pieces > freePieces + this.#received / bytesPerPiece) {
       this.#fail(new GatewayError('request_too_large', 'The body comes in too many small pieces; send larger ones'));
     } else if (this.#decoder) {
-      // what is compressed to nothing could be sent for ever
+      // data that decompresses to nothing could arrive for ever
       if (this.#received > this.#limits.bytes) this.#fail(tooLarge(this.#limits));
     } else {
       this.#onPlain(chunk);
-      // the end of a body that is all there need not be waited for
+      // a complete body need not wait for the end event
       if (this.#received === this.#announced) this.#onEnd();
     }
   };
@@ -135,7 +135,7 @@ class BodyReader {
   };
 
   #onEnd = (): void => {
-    // compressed data may end before what was sent as such does
+    // compressed data may end before the body does
     if (this.#decoder && !this.#req.readableEnded) this.#fail(badCompression());
     else if (this.#stop()) this.#resolve(this.#chunks.joined());
   };
@@ -173,18 +173,18 @@ class BodyReader {
   }
 }
 
-/** What a body may take. */
+/** The limits of one body. */
 export interface BodyBounds {
   readonly limits: BodyLimits;
   readonly reservation: BodyReservation;
-  /** Where it is said when the gateway waits for the body no longer. */
+  /** Says when the gateway stops waiting for bodies. */
   readonly openRequests: OpenRequests;
 }
 
 /**
  * Reads the whole body of a request that nobody has read yet.
- * @throws GatewayError `request_too_large`, counted before decompression and after it, and also for a body that grows out of proportion or
- * comes in crumbs; `request_timeout`; `invalid_encoding` for compressed data that is none; `unsupported_media_type` for an
+ * @throws GatewayError `request_too_large`, counted before decompression and after it, and also for a body that grows out
+ * of proportion or has too many small chunks; `request_timeout`; `invalid_encoding` for compressed data that is none; `unsupported_media_type` for an
  * unknown compression; `rate_limit_exceeded` or `overloaded` when there is no memory for it; `shutting_down`
  */
 export function readBody(req: IncomingMessage, bounds: BodyBounds): Promise<Buffer> {

@@ -9,11 +9,11 @@ import { keptBody } from './kept-body.ts';
 import { bodyMediaType } from './media-type.ts';
 import { type BodyBounds, checkSize, readBody } from './read-body.ts';
 
-/** A body as an operation gets it. */
+/** The body that an operation gets. */
 export interface RequestBody {
   /** The bytes, decompressed; empty where there is no body. */
   readonly raw: Buffer;
-  /** What it parses to, for JSON; of what is relayed only that which openapi.yaml describes. */
+  /** The parsed JSON; of a relayed body only what openapi.yaml describes. */
   readonly value?: unknown;
   /** Where the described fields of a relayed body stand, by path. */
   readonly fields?: ReadonlyMap<string, FieldSpan>;
@@ -23,16 +23,16 @@ const noBody: RequestBody = Object.freeze({ raw: Buffer.alloc(0) });
 
 type ParsedByHost = IncomingMessage & { readonly body?: unknown };
 
-/** How the body of an operation is taken. */
+/** How the body of an operation is read. */
 export interface BodyPlan extends BodyBounds {
   readonly route: Route;
-  /** What of a relayed body is looked at. */
+  /** Which fields of a relayed body are read. */
   readonly shape: BodyShape | undefined;
-  /** Told when the exact bytes are gone, because the host parsed the body without `keepRawBody`. */
+  /** Called when the exact bytes are lost, because the host parsed the body without `keepRawBody`. */
   readonly onReserialised: () => void;
 }
 
-/** The bytes of what the host has parsed, as near as they can be had. */
+/** Serialises again what the host has parsed; the bytes may differ from those that were sent. */
 function serialiseAgain(body: unknown): Buffer {
   if (Buffer.isBuffer(body)) return body;
   if (typeof body === 'string') return Buffer.from(body);
@@ -51,15 +51,15 @@ function takeFromHost(req: ParsedByHost, kept: Buffer | undefined, { reservation
   return bytes;
 }
 
-/** Takes the body from wherever it is: kept by the host, parsed by it, or still to be read. */
+/** Takes the body from where it is: kept by the host, parsed by the host, or still unread. */
 async function takeBytes(req: IncomingMessage, plan: BodyPlan): Promise<Buffer> {
   const kept = keptBody(req);
   return kept || req.readableDidRead ? takeFromHost(req, kept, plan) : readBody(req, plan);
 }
 
 /**
- * Reads the body of a request, whoever may have read it before, and parses it once.
- * An operation that takes none has it read and dropped, under the same limits.
+ * Reads the body of a request, even if the host has read it before, and parses it once.
+ * Where an operation takes no body, it is read and dropped under the same limits.
  * @throws GatewayError `missing_required_parameter`, `unsupported_media_type`, `request_too_large`, `request_timeout`,
  * `invalid_encoding`, `invalid_json`, `duplicate_parameter`, `unknown_parameter`, `rate_limit_exceeded`, `overloaded`
  */

@@ -40,16 +40,16 @@ function loggable(thrown: unknown, req: IncomingMessage): Record<string, unknown
   };
 }
 
-/** What {@link answerError} needs to know about the request beside itself. */
+/** What {@link answerError} needs beside the request. */
 export interface ErrorContext {
   readonly requestId: string;
   readonly logger: Logger;
 }
 
 /**
- * Answers an error, whatever was thrown: a GatewayError as itself, anything else as `internal_error`, told to the log
- * and not to the client. An answer that has begun already cannot turn into another: its connection is cut, so that nobody
- * takes the half for the whole. Never throws.
+ * Answers whatever was thrown: a GatewayError as itself, anything else as `internal_error`, whose cause is logged and not
+ * sent to the client. If an answer has already begun, the connection is closed instead, so that the client does not take
+ * the incomplete answer for a complete one. Never throws.
  */
 export function answerError(
   req: IncomingMessage,
@@ -66,13 +66,13 @@ export function answerError(
     if (res.headersSent) res.destroy();
     else sendReply(req, res, { status, body, headers });
   } catch (error) {
-    // what else has its hands on this answer does not let it out
+    // other middleware may have changed the response so that it cannot be sent
     logger.error('an error could not be answered', { requestId, ...loggable(error, req) });
     res.destroy();
   }
 }
 
-/** Whether a host has answered a request itself and then called `next()`; such an answer is left alone. */
+/** Whether the host has answered a request and then called `next()`; its answer is kept. */
 export function isAnswered(res: ServerResponse, logger: Logger): boolean {
   if (!res.headersSent) return false;
   logger.error(

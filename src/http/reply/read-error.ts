@@ -9,19 +9,19 @@ import {
   isGatewayError,
 } from '../../errors.ts';
 
-/** An error as it is answered: what could be read of whatever was thrown. */
+/** An error in the form that is answered. */
 export interface AnswerableError {
   readonly status: number;
   readonly code: ErrorCode;
   readonly body: ErrorBody;
   readonly headers: Readonly<Record<string, string>>;
-  /** What lies beneath, for the log. */
+  /** The underlying error, for the log. */
   readonly cause: unknown;
-  /** What is wrong with the error itself, for the host to mend. */
+  /** What is wrong with the error itself, so that the host can fix it. */
   readonly flaw?: string;
 }
 
-/** Headers that the answer has of its own; others of these would make it unreadable. */
+/** Headers that the gateway sets itself; other values would make the answer unreadable. */
 const ownHeaders = new Set(['content-length', 'content-type', 'content-encoding', 'transfer-encoding', 'trailer']);
 
 function isSendable(name: string, value: unknown): boolean {
@@ -76,8 +76,8 @@ function readGatewayError({ code, message, param, headers, cause }: Claimed, thr
 }
 
 /**
- * Reads whatever was thrown, by whomever: a GatewayError as itself, as far as it can be sent, anything else as
- * `internal_error`. Never throws.
+ * Reads whatever was thrown: a GatewayError as itself, as far as it can be sent, anything else as `internal_error`.
+ * Never throws.
  */
 export function readError(thrown: unknown): AnswerableError {
   try {

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** An unwanted body announced to be no longer than this is read and thrown away, and the connection lives on. */
+/** A body that nobody needs is read and dropped up to this length, and its connection is kept. Bytes. */
 const drainedBytes = 1024 * 1024;
-/** A piece of an unwanted body counts as so many bytes at least: reading it costs as much. */
+/** Each chunk of such a body counts as at least this many bytes, because reading it costs as much. */
 const bytesPerPiece = 4 * 1024;
-/** Of a longer one so many bytes are taken, for so many milliseconds, so that the client reads its answer before the connection ends. */
+/** Of a longer body, this many bytes are read, for this many milliseconds, so that the client gets its answer before the connection closes. */
 const lingeringBytes = 64 * 1024 * 1024;
 const lingeringTime = 5_000;
 
@@ -13,15 +13,15 @@ export function announcesBody(req: IncomingMessage): boolean {
   return announcedLength(req) > 0;
 }
 
-/** In bytes; a chunked body does not say. */
+/** In bytes; a chunked body does not announce a length. */
 function announcedLength(req: IncomingMessage): number {
   if (req.headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY;
   return Number(req.headers['content-length'] ?? 0);
 }
 
 /**
- * Ends the answer once the rest of the body has come, or enough of it. Ending at once would reset the connection
- * under a client that is still sending, and the answer would be lost with it (RFC 9112, section 9.6).
+ * Ends the answer once the rest of the body has arrived, or enough of it. Ending at once would reset the connection of a
+ * client that is still sending, which would lose the answer (RFC 9112, section 9.6).
  */
 function endAfterBody(req: IncomingMessage, res: ServerResponse): void {
   const end = (): void => {
@@ -42,8 +42,8 @@ function endAfterBody(req: IncomingMessage, res: ServerResponse): void {
 }
 
 /**
- * Sends an answer that is complete in `text` while the request's body may still be on its way, so that the connection
- * is either fit for the next request or closed.
+ * Sends the whole answer `text` while the request's body may still be arriving. Afterwards the connection is either ready
+ * for the next request or closed.
  */
 export function sendBeforeBody(req: IncomingMessage, res: ServerResponse, text: string): void {
   if (req.complete || announcedLength(req) <= drainedBytes) {

@@ -3,10 +3,10 @@ import type { Duplex } from 'node:stream';
 import { GatewayError } from '../../errors.ts';
 import { sendReply } from '../reply/reply.ts';
 
-/** How long a client may take to read why its connection ends. Milliseconds. */
+/** How long a client may take to read the answer before its connection closes. Milliseconds. */
 const lingeringTime = 1_000;
 
-/** What Node refuses before there is a request, by the code of its error. */
+/** The error for what Node refuses before there is a request, by the code of Node's error. */
 function refusal(code: unknown): GatewayError {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
@@ -40,43 +40,43 @@ function asResponse(error: GatewayError, method: string | undefined): string {
   ].join('\r\n');
 }
 
-/** A connection with the answer that is under way on it. */
+/** A connection, with the response in progress on it. */
 type ClientSocket = Duplex & { readonly _httpMessage?: ServerResponse | null };
 
 /**
- * Whether what is written to the connection now would be read as the answer to the broken request: no answer has begun, and
- * none is owed to a whole request before it (RFC 9112, section 9.3.2). Node looks at the same property before its own answer.
+ * Whether a client would read what is written now as the answer to the broken request: no answer has begun, and no complete
+ * request before it still waits for one (RFC 9112, section 9.3.2). Node checks the same property before its own answer.
  */
 function canAnswer(socket: ClientSocket): boolean {
   const current = socket._httpMessage;
   return socket.writable && (!current || (!current.headersSent && !current.req.complete));
 }
 
-/** Answers what Node refuses by itself as the gateway answers its own errors, unless the host listens to it. */
+/** Answers what Node refuses in the gateway's error format, unless the host listens for `clientError`. */
 export function answerClientErrors(server: Server): void {
   const answered = new WeakSet<Duplex>();
   if (server.listenerCount('clientError') > 0) return;
   server.on('clientError', (error: NodeJS.ErrnoException, socket: ClientSocket) => {
-    // a host may have begun to listen later; what still comes after the answer is no news
+    // the host may have started to listen later; errors after the answer do not matter
     if (server.listenerCount('clientError') > 1 || answered.has(socket)) return;
     if (!canAnswer(socket)) {
       socket.destroy();
       return;
     }
     answered.add(socket);
-    // destroyed at once, a connection is reset and its answer lost (RFC 9112, section 9.6)
+    // destroying the connection at once would reset it and lose the answer (RFC 9112, section 9.6)
     const timer = setTimeout(() => socket.destroy(), lingeringTime);
     socket.once('close', () => clearTimeout(timer));
     socket.end(asResponse(refusal(error.code), socket._httpMessage?.req.method));
   });
 }
 
-/** Answers an `Expect` of anything but `100-continue` (RFC 9110, section 10.1.1), unless the host listens to it. */
+/** Answers an `Expect` of anything but `100-continue` (RFC 9110, section 10.1.1), unless the host listens for it. */
 export function answerUnknownExpectations(server: Server): void {
   if (server.listenerCount('checkExpectation') > 0) return;
   server.on('checkExpectation', (req, res) => {
     if (server.listenerCount('checkExpectation') > 1) return;
-    const error = new GatewayError('expectation_failed', 'Expect: the only expectation that is known is 100-continue', {
+    const error = new GatewayError('expectation_failed', 'Expect: only 100-continue is supported', {
       param: 'Expect',
     });
     sendReply(req, res, { status: error.status, body: error.toBody(), headers: { connection: 'close' } });

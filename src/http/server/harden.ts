@@ -7,17 +7,17 @@ export interface HardenOptions {
   /** From the connection, or the request before, to the end of a request's head. @default 10_000 (Node: 60_000) */
   readonly headersTimeout?: number;
   /**
-   * To the end of a request's body. Longer than the gateway's own 120 s for a body, whose answer says more.
-   * Does not bound how long an answer takes: streams may run on. @default 130_000 (Node: 300_000)
+   * To the end of a request's body. Longer than the gateway's own 120 s for a body, whose error says more.
+   * It does not limit how long an answer takes, so streams may continue. @default 130_000 (Node: 300_000)
    */
   readonly requestTimeout?: number;
-  /** How often connections are held against these two. @default 2_000 (Node: 30_000) */
+  /** How often connections are checked against these two. @default 2_000 (Node: 30_000) */
   readonly connectionsCheckingInterval?: number;
   /** How long a connection is kept for another request. @default 5_000 (Node: the same) */
   readonly keepAliveTimeout?: number;
-  /** Headers of one request; the rest is dropped. @default 100 (Node: 2_000) */
+  /** How many headers one request may have; the rest are dropped. @default 100 (Node: 2_000) */
   readonly maxHeadersCount?: number;
-  /** Connections at once; further ones are closed as they come. @default 10_000 (Node: no limit) */
+  /** How many connections may be open at once; further ones are closed at once. @default 10_000 (Node: no limit) */
   readonly maxConnections?: number;
 }
 
@@ -47,8 +47,8 @@ function check(options: Required<HardenOptions>): void {
 }
 
 /**
- * Answers `Expect: 100-continue` (RFC 9110, section 10.1.1) when somebody begins to read the body: by then the gateway knows
- * whose request it is and how long the body will be. Node by itself says to everybody at once that the body may come.
+ * Answers `Expect: 100-continue` (RFC 9110, section 10.1.1) when the body begins to be read: by then the gateway knows who
+ * makes the request and how long the body will be. Node by itself accepts every body at once.
  */
 function continueWhenRead(server: Server): void {
   if (server.listenerCount('checkContinue') > 0) return;
@@ -61,13 +61,13 @@ function continueWhenRead(server: Server): void {
 }
 
 /**
- * Bounds what slow and greedy clients can take of a server: a request's head and body must arrive in time, or the
- * connection is answered 408 and closed, and a client that asks first sends no body that is refused. What Node refuses by
- * itself (400, 408, 413, 417, 431) is answered with a JSON body; listeners of yours for `clientError`, `checkExpectation` and
- * `checkContinue` are left to do that instead. Call it before `server.listen()`:
+ * Limits what slow and greedy clients can take from a server. A request's headers and body must arrive in time, or it is
+ * answered 408 and its connection closes. A client that sends `Expect: 100-continue` never sends a body that is refused.
+ * What Node refuses by itself (400, 408, 413, 417, 431) is answered with a JSON body, unless you have listeners of your own
+ * for `clientError`, `checkExpectation` and `checkContinue`. Call it before `server.listen()`:
  * `hardenServer(createServer(app)).listen(3000)`.
  * @returns the same server
- * @throws GatewayError `invalid_options`, also for a server that listens already, whose checks have begun
+ * @throws GatewayError `invalid_options`, also for a server that already listens
  */
 export function hardenServer<S extends Server>(server: S, options: HardenOptions = {}): S {
   const settings = { ...defaults, ...options };

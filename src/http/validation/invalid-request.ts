@@ -4,7 +4,7 @@ import { schemaAt } from '../../openapi/resolve-schema.ts';
 import type { Spec, SpecSchema } from '../../openapi/spec.ts';
 import type { Route } from '../routes.ts';
 
-/** One thing the validator found wrong. */
+/** One error that the validator found. */
 export interface Finding {
   /** A JSON pointer that starts with where it looked: `/body/events/0`, `/query/limit`. */
   readonly path: string;
@@ -21,15 +21,15 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   type: 'invalid_type',
 };
 
-/** Of several findings about one value the last says most: that no alternative of it fits. */
+/** Of several findings about one value, the last one says most: that no alternative fits. */
 const alternatives: ReadonlySet<string> = new Set(['anyOf', 'oneOf']);
 
-/** What the validator refuses without a keyword is an empty query parameter. */
+/** The validator gives no keyword for an empty query parameter. */
 function keywordOf({ errorCode = 'minLength' }: Finding): string {
   return errorCode.split('.')[0] as string;
 }
 
-/** `events/0/name` as people write it: `events[0].name`. */
+/** `events/0/name` → `events[0].name` */
 function toParam(path: readonly string[]): string {
   return path.map((key, i) => (/^\d+$/.test(key) && i > 0 ? `[${key}]` : `${i > 0 ? '.' : ''}${key}`)).join('');
 }
@@ -38,14 +38,14 @@ function toPath(pointer: string): string[] {
   return pointer.split('/').map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
-/** Of two equal items the validator names the list, and tells in words which two; the later one is to blame. */
+/** Of two equal items the validator names the list, and both items in its message; the error names the later one. */
 function pathOf({ path, message }: Finding, keyword: string): string[] {
   const twins = keyword === 'uniqueItems' ? (message.match(/\d+/g) ?? []) : [];
   const later = twins.length === 2 ? [String(Math.max(...twins.map(Number)))] : [];
   return [...toPath(path), ...later];
 }
 
-/** What an operation says about its body or its parameters, as one object schema. */
+/** The schema of an operation's body, or of its parameters as one object. */
 function schemaOf({ description, parameters }: Route, location: string): SpecSchema | undefined {
   if (location === 'body') return description.requestBody?.content['application/json']?.schema;
   return { properties: Object.fromEntries(parameters.map(({ name, schema }) => [name, schema])) };
@@ -70,7 +70,7 @@ function sentence(spec: Spec, root: SpecSchema | undefined, path: readonly strin
   }
 }
 
-/** Turns what the validator found into the one error that is answered, in our codes and without its jargon. */
+/** Turns what the validator found into one error with our own code and message. */
 export function invalidRequest(spec: Spec, route: Route, findings: readonly Finding[]): GatewayError {
   const finding = findings.findLast((found) => alternatives.has(keywordOf(found))) ?? (findings[0] as Finding);
   const keyword = keywordOf(finding);

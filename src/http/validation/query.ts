@@ -1,8 +1,8 @@
 import { GatewayError } from '../../errors.ts';
 
 /**
- * The query of a URL, each parameter once. The host's own `query parser` setting has no say in it.
- * @throws GatewayError `duplicate_parameter` for a parameter that is there twice
+ * Parses the query of a URL. The host's own `query parser` setting does not matter.
+ * @throws GatewayError `duplicate_parameter` for a parameter that appears twice
  */
 export function parseQuery(url: string): Record<string, unknown> {
   const start = url.indexOf('?');

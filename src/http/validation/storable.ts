@@ -1,9 +1,9 @@
 import { GatewayError } from '../../errors.ts';
 
-/** Half of a UTF-16 pair without its other half: it has no UTF-8 form, so it would be stored as another character. */
+/** Half of a UTF-16 pair: it has no UTF-8 form, so it would be stored as another character. */
 const loneSurrogate = /\p{Surrogate}/u;
 
-/** Keys that mean something to JavaScript's own objects; no body of ours has them. */
+/** Keys with a meaning of their own in JavaScript objects; no operation has them. */
 const reservedKeys: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
 
 function checkText(text: string, path: string): void {
@@ -37,7 +37,7 @@ function checkValue(value: unknown, path: string): void {
 }
 
 /**
- * Refuses what could not be stored, or not be read back as it was sent. Relayed bodies do not need it: nothing of them is stored.
+ * Refuses what cannot be stored, or would be read back differently. Relayed bodies are not stored and need no such check.
  * @param value what JSON has parsed to, nested 100 levels at most; `undefined` where there is none
  * @throws GatewayError naming the field: `unknown_parameter` for `__proto__` and its like, `invalid_value` for a NUL,
  * `invalid_encoding` for half a surrogate pair

@@ -6,10 +6,10 @@ import type { Spec } from '../../openapi/spec.ts';
 import type { Route } from '../routes.ts';
 import { type Finding, invalidRequest } from './invalid-request.ts';
 
-/** What of a request is held against openapi.yaml. */
+/** The parts of a request that are checked against openapi.yaml. */
 export interface Candidate {
   readonly params: Readonly<Record<string, string>>;
-  /** Parameters of the operation alone: the validator makes objects of names with brackets in them. */
+  /** Only parameters of the operation: the validator turns names with brackets into objects. */
   readonly query: Record<string, unknown>;
   readonly headers: IncomingHttpHeaders;
   /** Parsed JSON; `undefined` where there is none. */
@@ -17,7 +17,7 @@ export interface Candidate {
 }
 
 /**
- * Holds a request against its operation. Numbers in `query` are numbers afterwards.
+ * Checks a request against its operation, and turns the numbers in `query` into numbers.
  * @throws GatewayError `missing_required_parameter`, `unknown_parameter`, `invalid_type` or `invalid_value`, with `param`
  */
 export type Validate = (route: Route, candidate: Candidate) => Promise<void>;
@@ -26,10 +26,10 @@ type Step = (req: object, res: object, next: (error?: unknown) => void) => void;
 
 const parameter = /\{(\w+)\}/g;
 
-/** The validator asks these of the app it thinks it is in; case and trailing slash were settled before. */
+/** What the validator calls on its app. Case and trailing slash are handled before. */
 const app = Object.freeze({ enabled: () => false, param() {} });
 
-/** A request as the validator sees it, and what it notes there of the route. */
+/** The request that the validator sees, and the route that it stores there. */
 type Checked = Record<string, unknown> & { openapi?: object };
 
 /**
@@ -61,7 +61,7 @@ function findingsOf(error: unknown): readonly Finding[] | undefined {
   return status === 400 && errors && errors.length > 0 ? errors : undefined;
 }
 
-/** Compiles every schema, so that no request waits for it and a broken document is known before the first. */
+/** Compiles every schema, so that no request waits for it and a broken document fails at start-up. */
 async function compile(validate: Validate, routes: readonly Route[]): Promise<void> {
   for (const route of routes) {
     const params = Object.fromEntries([...route.path.matchAll(parameter)].map(([, name]) => [name, '-']));
@@ -73,7 +73,7 @@ async function compile(validate: Validate, routes: readonly Route[]): Promise<vo
   }
 }
 
-/** The part of openapi.yaml that requests are held against; what is said about answers only costs time and memory. */
+/** The part of openapi.yaml that describes requests; the rest would only cost time and memory. */
 function requestSide(spec: Spec, routes: readonly Route[]): object {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const { path, method, description } of routes) {
@@ -86,7 +86,7 @@ function requestSide(spec: Spec, routes: readonly Route[]): object {
 }
 
 /**
- * Makes a validator for some routes. Each request pays for every path in it, so the relay has one of its own.
+ * Makes a validator for some routes. Every path in it slows each request down, so the relay has its own validator.
  */
 export async function createValidator(spec: Spec, routes: readonly Route[]): Promise<Validate> {
   const steps = middleware({
