@@ -13,12 +13,12 @@ export interface RecogniseDeps {
   readonly database: Pick<DatabaseAccess, 'isUnavailable' | 'run'>;
 }
 
-/** Says whose key it is; `null` where it is nobody's, or not good. */
+/** Says whose key it is; `null` when it is unknown or not good. */
 export type Recognise = (token: string, isModelCall: boolean) => Promise<Principal | null>;
 
 /**
- * Recognises keys however the database is: model calls go on with keys that were checked within the grace period,
- * everything else needs the database anyway.
+ * Recognises keys, also while the database is away: model calls continue with keys that were checked within the grace period.
+ * Everything else needs the database anyway.
  */
 export function createRecognise({ keys, database }: RecogniseDeps): Recognise {
   async function checkAgain(token: string, known: Principal): Promise<Principal | null> {

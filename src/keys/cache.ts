@@ -1,16 +1,16 @@
 import type { Principal } from '../http/operation.ts';
 
-/** What a key's bearer is judged by. */
+/** What decides whether a key's bearer may call. */
 export interface KeyRecord {
   /** SHA-256 of the key's text. */
   readonly digest: Buffer;
-  /** Who its bearer is. */
+  /** Whose key it is. */
   readonly principal: Principal;
   /** Whether it had not been revoked and had not expired. */
   readonly good: boolean;
 }
 
-/** A record, and when reading it began: what it says was true then or later. */
+/** A record, and when its look-up began: the record was true then or later. */
 export interface Known {
   readonly record: KeyRecord;
   /** Milliseconds of `performance.now()`. */
@@ -19,21 +19,21 @@ export interface Known {
 
 export interface KeyCacheOptions {
   readonly read: (id: string) => Promise<KeyRecord | null>;
-  /** How long a record is believed, in milliseconds from the moment reading it began. */
+  /** How long a record is used, from the moment its look-up began. Milliseconds. */
   readonly ttl: number;
-  /** How many records are kept, and besides how many ids that no key has. */
+  /** The most records in the cache, and the most unknown ids besides. */
   readonly capacity: number;
 }
 
 /** Recently used keys, so that a busy one costs one look-up per `ttl` and process. */
 export interface KeyCache {
-  /** The record kept, if it is still believed. */
+  /** The cached record, unless it is too old. */
   peek(id: string): Known | undefined;
-  /** The record kept, believed or not; what is dropped for want of room is gone. */
+  /** The cached record, however old. */
   last(id: string): Known | undefined;
-  /** The record kept, or else the one being read already, or else a new look-up; `null` where there is no such key. */
+  /** The cached record, or the look-up under way, or a new look-up; `null` when there is no such key. */
   find(id: string): Promise<Known | null>;
-  /** Keeps a record unless a newer one is kept. Only for whoever showed the right secret, so that nobody else can fill it. */
+  /** Caches a record unless a newer one is cached. Call it only for the right secret, so that nobody else can fill the cache. */
   keep(id: string, known: Known): void;
   /** This process has created the key: what was read before says nothing about it. */
   created(id: string): void;
@@ -48,8 +48,8 @@ function dropOldest(entries: Map<string, unknown>, capacity: number): void {
 }
 
 /**
- * A bounded cache; what it dropped is read again. Ids that no key has are remembered as long as records are, apart from
- * them: a flood of unknown keys pushes out no good one.
+ * A bounded cache; a dropped record is read again. Ids that no key has are cached as long, but separately: a flood of unknown
+ * keys pushes out no good one.
  */
 export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCache {
   const records = new Map<string, Known>();
@@ -99,7 +99,7 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
       if (known) return known;
       if (isUnknown(id)) return null;
       const running = reading.get(id);
-      // one that hangs is not joined for ever: it may have read what was true long ago
+      // do not join a look-up that hangs: it may have read an old state
       return running && isFresh(running.since) ? running.known : startReading(id);
     },
     keep(id, known) {

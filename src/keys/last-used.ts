@@ -1,10 +1,10 @@
 import { writeIsolated } from '../mongo/writes/write-isolated.ts';
 
-/** Writes down when keys were used: in batches, never waited for, each key once a minute at most. */
+/** Records when keys were used: in batches, without delaying any request, each key at most once a minute. */
 export interface LastUsed {
   /** A key was used just now. */
   note(id: string): void;
-  /** Writes what waits. */
+  /** Writes the pending notes. */
   close(): Promise<void>;
 }
 

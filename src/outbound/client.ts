@@ -32,7 +32,7 @@ export interface HttpClient {
   relay(config: RequestConfig): Promise<OutboundResponse>;
 }
 
-/** Axios' own errors carry the request with its headers; these must not travel on. */
+/** Axios' own errors contain the request with its headers, which must not leave this file. */
 function withoutRequest(error: unknown): never {
   if (error instanceof CanceledError) {
     throw classify(error.cause ?? (error.config?.signal as AbortSignal | undefined)?.reason);
@@ -55,10 +55,10 @@ function isIntercepted({ request, response }: AxiosInstance['interceptors']): bo
   return (request.handlers?.length ?? 1) > 0 || (response.handlers?.length ?? 1) > 0;
 }
 
-/** Axios calls a body without a type a form; `false` leaves the header out. */
+/** Axios sends a body without a type as a form; `false` leaves the header out. */
 const untyped = { 'content-type': false } as const;
 
-/** An axios instance that sends bytes as they are given and hands them on as they come. */
+/** Creates an axios instance that sends and receives bytes unchanged. */
 export function createHttpClient(dispatcher: Dispatcher): HttpClient {
   const instance = createInstance(dispatcher);
   const { interceptors } = instance;

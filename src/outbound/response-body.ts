@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { OutboundError } from './outbound-error.ts';
 
-/** Takes a response's body as it arrives; hears exactly one of `onEnd` and `onError`. */
+/** Receives a response's body; exactly one of `onEnd` and `onError` is called. */
 export interface BodySink {
   /** @returns false to stop the flow until {@link ResponseBody.resume} is called */
   onChunk(chunk: Buffer): boolean;
@@ -10,12 +10,12 @@ export interface BodySink {
   onError(error: OutboundError): void;
 }
 
-/** What may wait in memory for a sink before the sender is held back. Bytes. */
+/** The most that waits in memory for a sink before the sender is paused. Bytes. */
 const bufferLimit = 64 * 1024;
 
 /**
- * The body of one response: pushed to a sink without a stream between, held back when the sink is full.
- * One of {@link takeWhole}, {@link flowTo} and {@link toReadable} takes it, once; a body nobody wants is destroyed.
+ * The body of one response: pushed to a sink without a stream between, and paused when the sink is full.
+ * Call one of {@link takeWhole}, {@link flowTo} and {@link toReadable}, once; destroy a body that you do not read.
  */
 export class ResponseBody {
   #controller: Dispatcher.DispatchController;
@@ -49,12 +49,12 @@ export class ResponseBody {
     else this.#controller.pause();
   }
 
-  /** Lets the flow go on after a sink held it back. */
+  /** Continues after a sink has stopped the flow. */
   resume(): void {
     if (this.#outcome === null) this.#controller.resume();
   }
 
-  /** Drops the rest of the body, and the connection with it. The sink hears no more. */
+  /** Drops the rest of the body and the connection. The sink is called no more. */
   destroy(): void {
     if (this.#destroyed) return;
     this.#destroyed = true;

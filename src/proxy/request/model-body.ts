@@ -9,9 +9,9 @@ export interface Edit extends Span {
   readonly text: string;
 }
 
-/** What the relay reads of a request body. The rest of it goes up unread. */
+/** What the relay reads of a request body. The rest is sent to the upstream unread. */
 export interface ModelBody {
-  /** Empty once no upstream can need them any more. */
+  /** Empty once no upstream needs them any more. */
   bytes: Buffer;
   /** The model asked for; `undefined` where the body names none. */
   readonly model: string | undefined;
@@ -21,15 +21,15 @@ export interface ModelBody {
   readonly wantsBase64: boolean;
   /** How much the caller asked for. */
   readonly output: RequestedOutput;
-  /** How many tokens the prompt has where it is a list of them; otherwise 0. */
+  /** The number of tokens in a prompt that is a list of them; otherwise 0. */
   readonly listedTokens: number;
   /** Where the files of a form stand; `undefined` for JSON. */
   readonly files?: readonly Span[];
   /** Where the model's name stands. */
   readonly modelSpan: Span | undefined;
-  /** A model's name as it is written there. */
+  /** Writes a model's name as the body's format requires. */
   readonly writeModel: (name: string) => string;
-  /** What would have to change for a stream to end with its usage; empty where it does so already. */
+  /** The edits that make a stream end with its usage; empty when it does so already. */
   readonly usageEdits: readonly Edit[];
 }
 
@@ -56,7 +56,7 @@ function usageEdits(bytes: Buffer, options: Span | undefined, usage: Span | unde
     return [{ start, end: start, text: '"stream_options":{"include_usage":true},' }];
   }
   if (shortValue(bytes, options) === null) return [{ ...options, text: '{"include_usage":true}' }];
-  // neither null nor an object: the upstream's to refuse
+  // neither null nor an object: the upstream refuses it
   if (bytes[options.start] !== openBrace) return [];
   const start = options.start + 1;
   return [{ start, end: start, text: `"include_usage":true${isEmptyObject(bytes, options) ? '' : ','}` }];

@@ -14,7 +14,7 @@ export function checkModelName(model: string | undefined): void {
   throw modelNameTooLong();
 }
 
-/** The same error for whoever sees the length without reading the name. */
+/** The same error, for code that knows the length without reading the name. */
 export function modelNameTooLong(): GatewayError {
   const message = `model: must be a string of 1 to ${nameLimit} characters`;
   return new GatewayError('invalid_value', message, { param: 'model' });

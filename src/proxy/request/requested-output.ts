@@ -8,7 +8,7 @@ function wholeAt(bytes: Buffer, span: Span | undefined): number {
   return Number.isSafeInteger(value) ? (value as number) : 0;
 }
 
-/** More than anybody asks for: so that what is made of the number stays exact. */
+/** More than any request needs: a bound that keeps sums exact. */
 const choicesLimit = 1_000_000_000;
 
 /** How many prompts a text completion has: a list of texts, or of lists of tokens, is answered one by one. */

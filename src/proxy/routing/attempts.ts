@@ -8,13 +8,13 @@ import { type AttemptResult, isRetryable, type RetryBudget, waitBefore } from '.
 import type { Upstream } from './upstream.ts';
 import type { CallPlace } from './upstream-calls.ts';
 
-/** An upstream's answer, whatever its status, its body still on its way. */
+/** An upstream's response, whatever its status, with its body still to come. */
 export interface UpstreamResponse {
   readonly upstream: Upstream;
   readonly response: OutboundResponse;
 }
 
-/** What tries are limited by. */
+/** What limits the attempts of a call. */
 export interface RetryPolicy {
   readonly attempts: number;
   /** Milliseconds, all waits of one call together. */
@@ -46,7 +46,7 @@ function conclude({ upstream, response, error }: Attempt): UpstreamResponse {
   throw failureOf(error as OutboundError);
 }
 
-/** Asks one upstream through its breaker; `undefined` when the breaker kept the call away. */
+/** Tries one upstream through its breaker; `undefined` when the breaker is open. */
 async function tryUpstream(upstream: Upstream, call: RoutedCall): Promise<Attempt | undefined> {
   try {
     return { upstream, response: await upstream.breaker.run(call.userId, () => call.send(upstream)) };
@@ -58,14 +58,14 @@ async function tryUpstream(upstream: Upstream, call: RoutedCall): Promise<Attemp
 }
 
 /**
- * Asks upstreams in turn, around again when all have been asked, until one answers what a caller should see or the tries,
- * the waits or the budget are used up: then the last outcome stands. Nothing has been sent down before it returns.
- * @throws GatewayError when the last outcome is a failure, or every upstream is left alone or has no place for the call
+ * Tries the upstreams in turn, and again from the first, until one gives a response for the client, or the attempts, the waits or
+ * the budget are used up: then the last result stands. Nothing has been sent to the client before it returns.
+ * @throws GatewayError when the last result is a failure, or every upstream has an open breaker or no place for the call
  */
 export async function tryUpstreams(call: RoutedCall, policy: RetryPolicy): Promise<UpstreamResponse> {
   const { deadline } = call;
   const candidates = [...call.order];
-  // another upstream is asked at once, the same one again only after a while; by `performance.now()`
+  // another upstream is tried at once, the same one again only after a wait; by `performance.now()`
   const readyAt = candidates.map(() => 0);
   let tries = 0;
   let paid = true;

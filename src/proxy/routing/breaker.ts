@@ -9,12 +9,12 @@ import {
 import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 
-/** Failures in a row after which an upstream is left alone. */
+/** Failures in a row that open the breaker. */
 const failuresInARow = 5;
-/** How long it is left alone before one call tries it again; doubles up to the maximum. Milliseconds. */
+/** How long it stays open before one call tries the upstream again; doubles up to the maximum. Milliseconds. */
 const halfOpenDelays = { initialDelay: 1_000, maxDelay: 30_000 };
 
-/** Accounts whose failures are remembered at once, for each upstream. */
+/** The most accounts whose failures are remembered, for each upstream. */
 const accountsKept = 10_000;
 
 /** Keeps calls away from an upstream that has failed again and again. */
@@ -27,7 +27,7 @@ type SendCall = () => Promise<OutboundResponse>;
 
 interface Circuit {
   run(call: SendCall): Promise<OutboundResponse>;
-  /** Counts a call that was made without asking. It keeps its outcome, even if other calls have opened the circuit since. */
+  /** Counts a call that was made without `run`. It keeps its outcome, even if other calls have opened the circuit since. */
   count(outcome: Promise<OutboundResponse>): Promise<OutboundResponse>;
   /** Whether the last call has succeeded. */
   isHealthy(): boolean;
@@ -40,15 +40,15 @@ const connectionFailures: ReadonlySet<string> = new Set([
   'connect_timeout',
   'tls_failed',
 ]);
-/** A caller left, the request cannot be sent, or the gateway closes. */
+/** Not the upstream's fault: the client left, the request cannot be sent, or the gateway closes. */
 const ignoredFailures: ReadonlySet<string> = new Set(['aborted', 'invalid_request', 'closed']);
 
-/** Before a request is sent: no account can have caused it. */
+/** It failed before the request was sent: no account can have caused it. */
 function isConnectionFailure(error: unknown): boolean {
   return error instanceof OutboundError && connectionFailures.has(error.code);
 }
 
-/** After the request was sent, which may have caused it. */
+/** It failed after the request was sent: the request may have caused it. */
 function isRequestFailure(error: unknown): boolean {
   return error instanceof OutboundError && !connectionFailures.has(error.code) && !ignoredFailures.has(error.code);
 }
@@ -67,7 +67,7 @@ function createCircuit(
   );
   let failing = false;
 
-  /** While all is well the library is not asked: a success after a success changes nothing. */
+  /** Skips the library while all calls succeed: a success after a success changes nothing. */
   async function whileClosed(call: SendCall): Promise<OutboundResponse> {
     let response: OutboundResponse;
     try {
@@ -77,7 +77,7 @@ function createCircuit(
       failing = true;
       return policy.execute(() => Promise.reject(error));
     }
-    // what was let through is answered, even if others have opened the circuit since
+    // this call has its answer, even if others have opened the circuit since
     if (policy.state !== CircuitState.Closed || !(failing || isFailed(response))) return response;
     failing = isFailed(response);
     return policy.execute(() => Promise.resolve(response));
@@ -85,7 +85,7 @@ function createCircuit(
 
   return {
     run(call) {
-      // the library would have everyone wait for the one call that tries; that may take minutes
+      // the library would let all calls wait for the one that tries; that may take minutes
       if (policy.state === CircuitState.HalfOpen) return Promise.reject(new BrokenCircuitError());
       return policy.state === CircuitState.Closed ? whileClosed(call) : policy.execute(call);
     },
@@ -95,8 +95,8 @@ function createCircuit(
 }
 
 /**
- * Connections that fail keep every account away. What fails once a request was sent may be that request's doing, so it keeps
- * only its own account away: nobody can shut an upstream for the others.
+ * Failed connections open the breaker for every account. A failure after the request was sent may be caused by that request, so it
+ * counts for its own account alone: no account can close an upstream for the others.
  */
 export function createBreaker(): Breaker {
   const connections = createCircuit(isConnectionFailure, () => false);
@@ -110,7 +110,7 @@ export function createBreaker(): Breaker {
     if (accounts.size > accountsKept && oldest !== undefined) accounts.delete(oldest);
   }
 
-  /** An account all of whose calls succeed costs nothing. */
+  /** An account whose calls all succeed has no circuit of its own. */
   async function runForAccount(userId: string, call: SendCall): Promise<OutboundResponse> {
     const known = accounts.get(userId);
     if (known) return known.run(call).finally(() => remember(userId, known));
@@ -126,7 +126,7 @@ export function createBreaker(): Breaker {
   return { run: (userId, call) => connections.run(() => runForAccount(userId, call)) };
 }
 
-/** Whether a call was kept away and never made. */
+/** Whether a call was not made because the breaker is open. */
 export function isBreakerOpen(error: unknown): boolean {
   return error instanceof BrokenCircuitError;
 }

@@ -1,13 +1,13 @@
 import { GatewayError } from '../../errors.ts';
 
-/** What of an upstream its choice depends on. */
+/** The part of an upstream that its choice depends on. */
 export interface Candidate {
   readonly weight: number;
   readonly priority: number;
   serves(model: string): boolean;
 }
 
-/** A random order in which an upstream's chance to stand first is its share of the weights. */
+/** A random order in which an upstream's chance to come first is its share of the weights. */
 function shuffled<U extends Candidate>(upstreams: readonly U[], random: () => number): U[] {
   const rest = [...upstreams];
   const order: U[] = [];
@@ -24,7 +24,7 @@ function shuffled<U extends Candidate>(upstreams: readonly U[], random: () => nu
 
 /**
  * The upstreams that serve a model, in the order they are asked: by priority, then at random by weight. Pure.
- * @param model `undefined` where the call names none: then everyone is asked
+ * @param model `undefined` when the call names none: then all upstreams qualify
  * @param random like `Math.random`
  */
 export function choose<U extends Candidate>(

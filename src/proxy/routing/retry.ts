@@ -1,15 +1,15 @@
 import type { OutboundCode } from '../../outbound/outbound-error.ts';
 import type { HeaderValues } from '../headers.ts';
 
-/** How often and how long a call that got no answer is tried again. */
+/** How often and for how long a failed call is retried. */
 export interface RetryOptions {
-  /** Tries in all, the first included. @default 3 */
+  /** Attempts in all, including the first. @default 3 */
   readonly attempts?: number;
-  /** What a caller may be kept waiting between tries, all waits together. Milliseconds. @default 2_000 */
+  /** The longest that a call waits between attempts, all waits together. Milliseconds. @default 2_000 */
   readonly maxWait?: number;
 }
 
-/** What came of one try: an answer's status and headers, or the code of a failure. */
+/** The result of one attempt: a response's status and headers, or the code of a failure. */
 export type AttemptResult =
   | { readonly status: number; readonly headers: HeaderValues }
   | { readonly code: OutboundCode; readonly reusedSocket: boolean };
@@ -24,7 +24,7 @@ const retriedCodes: ReadonlySet<OutboundCode> = new Set([
   'reset',
 ]);
 
-/** Whether another try may do better. An upstream's `x-should-retry` has the last word. Pure. */
+/** Whether another attempt may succeed. An upstream's `x-should-retry` decides, where it is sent. Pure. */
 export function isRetryable(result: AttemptResult): boolean {
   if ('code' in result) return retriedCodes.has(result.code);
   const { status, headers } = result;
@@ -59,7 +59,7 @@ export function waitBefore(result: AttemptResult, tries: number, now: number, ra
 
 /**
  * Keeps retries a small part of all calls, so that they cannot double the load on providers that are failing already:
- * every call earns a tenth of a retry, ten are there from the start.
+ * every call earns a tenth of a retry, and the budget starts with ten.
  */
 export class RetryBudget {
   readonly #limit = 10;

@@ -22,11 +22,11 @@ export interface Upstream {
   readonly includeUsage: boolean;
   /** Whether clients get a plain error in place of its own. */
   readonly maskErrors: boolean;
-  /** Whether it serves what a caller calls so. */
+  /** Whether it serves the model of this name, as callers write it. */
   serves(model: string): boolean;
   readonly http: HttpClient;
   readonly breaker: Breaker;
-  /** Those under way. */
+  /** Its calls under way. */
   readonly calls: UpstreamCalls;
   /** Ends its connections; calls in flight break off. */
   close(): Promise<void>;
@@ -45,12 +45,12 @@ function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<strin
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-/** Whether a model fits some ids and patterns. */
+/** Whether a model matches one of some ids and patterns. */
 export type MatchesModel = (model: string) => boolean;
 
 /**
- * Every piece between two `*` is looked for once, behind the piece before: the first place that fits leaves most to those
- * that follow, so that no other has to be tried.
+ * Searches every piece between two `*` once, after the piece before: the first match leaves the most text to the pieces that
+ * follow, so no other match has to be tried.
  */
 function patternMatcher(pattern: string): MatchesModel {
   const [start = '', ...pieces] = pattern.split('*');
@@ -68,7 +68,7 @@ function patternMatcher(pattern: string): MatchesModel {
   };
 }
 
-/** Makes what matches ids, and patterns where `*` stands for any text. What it takes does not grow with the `*` of a pattern. */
+/** Creates a matcher for ids, and for patterns where `*` stands for any text. Its cost does not grow with the number of `*`. */
 export function modelMatcher(models: readonly string[]): MatchesModel {
   const ids = new Set(models.filter((model) => !model.includes('*')));
   const patterns = models.filter((model) => model.includes('*')).map(patternMatcher);
@@ -79,7 +79,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const { models = ['*'], aliases = {}, apiKey } = options;
   const timeouts = { ...defaultTimeouts, ...options.timeouts };
   const matches = modelMatcher(models);
-  // each has connections and a breaker of its own: a slow one holds nobody else up
+  // each has its own connections and breaker: a slow upstream delays no other
   const dispatcher = createDispatcher({ connectTimeout: timeouts.connect });
   const { origin, path } = splitUrl(`${options.baseUrl.replace(/\/+$/, '')}/`);
   const configured = {
@@ -106,12 +106,12 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   };
 }
 
-/** What an upstream calls the model that a caller calls so. */
+/** The upstream's name for a model, by the name that callers use. */
 export function upstreamModelName({ aliases }: Pick<Upstream, 'aliases'>, model: string): string {
   return Object.hasOwn(aliases, model) ? (aliases[model] as string) : model;
 }
 
-/** The longest that a call at any of these upstreams can take. Milliseconds. Pure. */
+/** The longest that a call to any of these upstreams can take. Milliseconds. Pure. */
 export function longestCall(upstreams: readonly Pick<UpstreamOptions, 'timeouts'>[]): number {
   return Math.max(0, ...upstreams.map(({ timeouts }) => timeouts?.total ?? defaultTimeouts.total));
 }
