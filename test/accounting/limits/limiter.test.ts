@@ -55,7 +55,8 @@ describe('a rate limit', () => {
     const admit = limiter({ perKey: { requestsPerMinute: 3 }, perUser: { requestsPerMinute: 2 } });
     admit(alice, 1);
     expect(admit(aliceToo, 1)?.headers).to.include({ 'x-ratelimit-limit-requests': '2' });
-    for (let i = 0; i < 5; i += 1) expect(refusal(() => admit(alice, 1)).message).to.contain('This account may use 2');
+    for (let i = 0; i < 5; i += 1)
+      expect(refusal(() => admit(alice, 1)).message).to.contain('2 requests per minute for this account');
     expect(refused).to.have.length(5);
   });
 

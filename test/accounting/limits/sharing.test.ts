@@ -39,7 +39,7 @@ describe('rate limits that processes share', () => {
     });
     two.admit(alice, 0);
     two.admit(alice, 0);
-    expect(() => two.admit(alice, 0)).to.throw(/may use 10 requests a minute/);
+    expect(() => two.admit(alice, 0)).to.throw(/10 requests per minute/);
   });
 
   it('tell their counts in all, so that telling twice counts once', async () => {
@@ -69,7 +69,7 @@ describe('rate limits that processes share', () => {
     collection.bulkWrite = async () => Promise.reject(new Error('no primary'));
     for (let i = 0; i < 10; i += 1) one.admit(alice, 1);
     await new Promise((resolve) => setTimeout(resolve, 30));
-    expect(() => one.admit(alice, 1)).to.throw(/may use 10 requests/);
+    expect(() => one.admit(alice, 1)).to.throw(/10 requests per minute/);
     collection.bulkWrite = bulkWrite;
     await one.stop();
   });
