@@ -95,7 +95,7 @@ const worthPieces = 64 * 1024;
  * The bytes with the edits made and everything else as it was: as one buffer, or, where they are many, in pieces that
  * share their memory. Pure; edits must not overlap.
  */
-export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer | readonly Buffer[] {
+function splice(bytes: Buffer, edits: readonly Edit[]): Buffer | readonly Buffer[] {
   if (edits.length === 0) return bytes;
   const parts: Buffer[] = [];
   let at = 0;
