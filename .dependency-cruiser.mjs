@@ -50,7 +50,7 @@ const arrows = {
   webhooks: `${domain} outbound/addresses.ts webhooks/secrets`,
 
   'events/catalogue': `${base} openapi`,
-  'events/store': `${base} mongo events/model.ts events/publication.ts`,
+  'events/store': `${base} mongo events/model.ts`,
   'events/transactions': `${base} mongo events/store events/model.ts`,
   events: `${domain} events/catalogue events/store events/transactions`,
 
@@ -61,17 +61,15 @@ const arrows = {
   'accounting/payments': `${domain} events accounting/writer-turns.ts`,
   accounting: `${domain} events proxy proxy/routing accounting/** collections.ts`,
 
-  'deliveries/send': `${base} outbound webhooks/webhook.ts deliveries/attempt/outcome.ts`,
-  'deliveries/attempt': `${base} mongo outbound/outbound-error.ts deliveries/send deliveries/model.ts
-    deliveries/worker/dispatcher.ts deliveries/worker/webhook-queue.ts`,
+  'deliveries/send': `${base} outbound webhooks/webhook.ts`,
+  'deliveries/attempt': `${base} mongo outbound/outbound-error.ts deliveries/send deliveries/model.ts`,
   'deliveries/jobs': `${base} mongo deliveries/attempt deliveries/background.ts`,
-  'deliveries/fan-out': `${base} mongo events events/store deliveries/attempt
-    deliveries/model.ts deliveries/unstored.ts deliveries/worker/room-queue.ts`,
+  'deliveries/fan-out': `${base} mongo events events/store deliveries/attempt deliveries/model.ts`,
   'deliveries/worker': `${base} mongo fairness events events/store
     deliveries/attempt deliveries/jobs deliveries/fan-out deliveries/model.ts`,
   'deliveries/redeliver': `${base} mongo fairness events events/store
     deliveries/send deliveries/attempt deliveries/fan-out
-    deliveries/background.ts deliveries/history.ts deliveries/model.ts`,
+    deliveries/background.ts deliveries/delivery-page.ts deliveries/history.ts deliveries/model.ts deliveries/unstored.ts`,
   'deliveries/redeliver/recoveries': `${domain} deliveries/redeliver`,
   deliveries: `${domain} events events/store deliveries/send deliveries/attempt deliveries/jobs
     deliveries/fan-out deliveries/worker deliveries/redeliver`,
@@ -131,11 +129,7 @@ const packages = {
 
 /** Files of one subject whose types name each other: a line a subject. What runs has no cycle. */
 const typeCycles = `
-  cli/client/api.ts cli/client/refusal.ts
-  deliveries/attempt/claims.ts deliveries/attempt/claim-changes.ts deliveries/attempt/renew-claims.ts
-  deliveries/history.ts deliveries/unstored.ts
-  deliveries/worker/backlog.ts deliveries/worker/backlog-turns.ts
-  events/store/insert-events.ts events/store/outbox.ts`;
+  cli/client/api.ts cli/client/refusal.ts`;
 
 /** @param {string} names */
 const listOf = (names) => names.split(/\s+/).filter(Boolean);

@@ -170,7 +170,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     interval: 5_000,
     logger,
   });
-  const { history, context, resend, attemptTest, hasEnded } = deliveries;
+  const { history, context, resend, makeTestAttempt, hasEnded } = deliveries;
   const deliveryRoutes = {
     history,
     context,
@@ -179,7 +179,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     sendTest: createSendTest({
       webhook: webhooks.getConfirmed,
       publishTest: (target) => events.publishTest({ ...target, lease: deliveries.lease }),
-      attempt: attemptTest,
+      attempt: makeTestAttempt,
       history,
       hasEnded,
       limit: createInFlightLimit(options.concurrencyPerAccount, 'test events'),

@@ -1,4 +1,4 @@
-/** Work that nobody waits for until the end. */
+/** Work that runs on while nobody waits for it. */
 export interface Background {
   /** Takes a promise that never rejects. */
   add(work: Promise<void>): void;
@@ -6,16 +6,16 @@ export interface Background {
   done(): Promise<void>;
 }
 
-/** Keeps hold of what was started and not awaited, so that closing can. */
+/** Remembers work that was started and not awaited, so that closing can wait for it. */
 export function createBackground(): Background {
-  const under = new Set<Promise<void>>();
+  const running = new Set<Promise<void>>();
   return {
     add(work) {
-      const ended: Promise<void> = work.finally(() => under.delete(ended));
-      under.add(ended);
+      const ended: Promise<void> = work.finally(() => running.delete(ended));
+      running.add(ended);
     },
     async done() {
-      while (under.size > 0) await Promise.all(under);
+      while (running.size > 0) await Promise.all(running);
     },
   };
 }

@@ -1,7 +1,7 @@
 import type { components } from '../api.d.ts';
 import { adviceFor, type FailureCode } from './attempt/failures.ts';
 import { delayAfter } from './attempt/schedule.ts';
-import type { ListedDelivery, ShownDelivery } from './history.ts';
+import type { ListedDelivery, ShownDelivery } from './delivery-page.ts';
 import type { AttemptRecord } from './model.ts';
 import { shownHeaders } from './send/headers.ts';
 
@@ -10,7 +10,7 @@ type Schemas = components['schemas'];
 const byStart = (a: Pick<AttemptRecord, 'startedAt'>, b: Pick<AttemptRecord, 'startedAt'>) =>
   a.startedAt.getTime() - b.startedAt.getTime();
 
-/** A delivery as the API lists it. */
+/** A delivery in the API's lists. */
 export function toSummaryBody(delivery: ListedDelivery): Schemas['DeliverySummary'] {
   const { _id, eventId, webhookId, type, test, state, reason, maxAttempts, dueAt, createdAt, endedAt } = delivery;
   const last = [...delivery.attempts].sort(byStart).at(-1);
@@ -33,7 +33,7 @@ export function toSummaryBody(delivery: ListedDelivery): Schemas['DeliverySummar
   };
 }
 
-/** A failure in words, and what to do about it. */
+/** What a failure means, and what to do about it. */
 export function explain(code: string): string {
   const { meaning, remedy } = adviceFor(code as FailureCode);
   return `${meaning} ${remedy}`;
@@ -58,7 +58,7 @@ function toAttemptBody(
   };
 }
 
-/** The attempts to come, if each fails the moment it is made. */
+/** The remaining attempts and their times, if each of them fails at once. */
 function scheduleOf(delivery: ShownDelivery, retryDelays: readonly number[]): Schemas['ScheduledAttempt'][] {
   if (delivery.state !== 'pending') return [];
   const made = delivery.attempts.filter(({ manual }) => !manual).length;
@@ -71,17 +71,17 @@ function scheduleOf(delivery: ShownDelivery, retryDelays: readonly number[]): Sc
   return schedule;
 }
 
-/** What a delivery's page needs beside the delivery. */
+/** What the details of a delivery show beside the delivery itself. */
 export interface DeliveryContext {
-  /** The webhook's present URL; `null` when it is gone. */
+  /** The webhook's present URL; `null` if the webhook is gone. */
   readonly url: string | null;
-  /** `null` when the event is gone. */
+  /** `null` if the event is gone. */
   readonly body: Buffer | null;
   readonly userAgent: string;
   readonly retryDelays: readonly number[];
 }
 
-/** A delivery as the API shows it by itself. */
+/** The details of one delivery in the API. */
 export function toDetailsBody(
   delivery: ShownDelivery,
   { url, body, userAgent, retryDelays }: DeliveryContext,

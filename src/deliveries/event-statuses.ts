@@ -2,24 +2,34 @@ import type { EventStatus, EventStatuses, FannedOut } from '../events/history.ts
 import type { EventDocument, EventModel } from '../events/model.ts';
 import { timeOf } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
-import { eventState } from './event-state.ts';
-import { lookBelow, mostSeen } from './look-below.ts';
+import { lookBelow, maxSeen } from './look-below.ts';
 import type { DeliveryModel, DeliveryState } from './model.ts';
-import { createPresentTypes } from './present-types.ts';
+import { createPresentTypes } from './page-queries.ts';
 
-/** Deliveries that the first look for events in a state reads; each further one reads four times as many. */
-const fewest = 50;
+/** Deliveries in the first read for events of a state; each further read has four times as many. */
+const firstCount = 50;
+
+/**
+ * The state of an event, from the states of its deliveries: failed if one has failed, otherwise pending while one is pending,
+ * and canceled if all are. An event without deliveries is delivered.
+ */
+export function eventState(deliveries: readonly { readonly state: DeliveryState }[]): DeliveryState {
+  const states = new Set(deliveries.map(({ state }) => state));
+  if (states.has('failed')) return 'failed';
+  if (states.has('pending')) return 'pending';
+  return states.size === 1 && states.has('canceled') ? 'canceled' : 'delivered';
+}
 
 function toStatus(deliveries: EventStatus['deliveries']): EventStatus {
   const present = Object.entries(deliveries).filter(([, count]) => count > 0);
   return { state: eventState(present.map(([state]) => ({ state: state as DeliveryState }))), deliveries };
 }
 
-/** An event, and whether each of its targets has its delivery. */
+/** The fields that tell whether each target of an event has its delivery. */
 const fannedOutFields = { type: 1, targets: 1, fanOut: 1 } as const;
 type UnfinishedOne = FannedOut & Pick<EventDocument, 'type'>;
 
-/** How events stand, told from their deliveries; a target whose delivery is not stored yet counts as pending. */
+/** Reads the states of events from their deliveries. A target whose delivery is not stored yet counts as pending. */
 export function createEventStatuses(model: DeliveryModel, eventModel: EventModel): EventStatuses {
   const collection = durableCollection(model);
   const events = durableCollection(eventModel);
@@ -57,9 +67,9 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
       (_id, options) =>
         events.find<UnfinishedOne>({ userId, fanOut: 'pending', _id }, { ...fields, ...options }).toArray(),
       { $gte: 'evt_', $lt: after ?? 'evt_~' },
-      mostSeen,
+      maxSeen,
     );
-    // a filter of the type would have the database look at all of them for a few
+    // with a filter by type, the database would look at all of them to find a few
     return { found: type === undefined ? found : found.filter((event) => event.type === type), time };
   }
 
@@ -69,18 +79,18 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
       const types = type === undefined ? await presentTypes({ userId }) : [type];
       const filter = { userId, type: { $in: types }, state: { $eq: state } };
       const fields = { projection: { eventId: 1 }, hint: 'ofUser' } as const;
-      // first: what is stored in between is found below
+      // read first: the query below finds what is stored in between
       const unfinished = await lookForUnfinished(userId, type, after);
       const known = new Map(unfinished.found.map((event) => [event._id, event]));
       const rest = new Set(state === 'pending' ? known.keys() : []);
       const listed: string[] = [];
       let below = `dlv_${after === undefined ? '' : timeOf(after)}~`;
       let time = '';
-      for (let seen = 0, count = Math.max(limit, fewest); seen < mostSeen; seen += count, count *= 4) {
+      for (let seen = 0, count = Math.max(limit, firstCount); seen < maxSeen; seen += count, count *= 4) {
         const part = await lookBelow(
           (_id, options) => collection.find({ ...filter, _id }, { ...fields, ...options }).toArray(),
           { $gte: 'dlv_', $lt: below },
-          Math.min(count, mostSeen - seen),
+          Math.min(count, maxSeen - seen),
         );
         time = part.time;
         const waiting = [...rest].filter((id) => timeOf(id) >= part.time);
@@ -93,7 +103,7 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
         if (time === '' || listed.length >= limit) break;
         below = `dlv_${time}`;
       }
-      // what lies below either look is not known yet
+      // nothing is known below the higher of the two reads
       const lookedTo = [time, unfinished.time].sort().at(-1) as string;
       const ids = listed.filter((id) => timeOf(id) >= lookedTo).slice(0, limit);
       if (lookedTo === '' || ids.length >= limit) return { ids };

@@ -1,17 +1,15 @@
 import { firstOfSameTime, timeOf } from '../ids.ts';
 import { inOneBatch } from '../mongo/collection.ts';
 
-/** Documents that one list looks at: beyond, it says how far it has come. */
-export const mostSeen = 2_000;
+/** Documents that one list reads at most; then it returns where to go on. */
+export const maxSeen = 2_000;
 
-/** Bounds of ids. */
 export interface IdRange {
   readonly $gte: string;
   readonly $lt?: string;
   readonly $eq?: string;
 }
 
-/** Options of a read. */
 interface NewestFirst {
   readonly sort: { readonly _id: -1 };
   readonly limit?: number;
@@ -21,14 +19,14 @@ interface NewestFirst {
 interface Look<T> {
   /** Newest first. */
   readonly found: T[];
-  /** The millisecond that all are found down to; '' when there are no more. */
+  /** All documents from this millisecond on are found; '' if there are no older ones. */
   readonly time: string;
 }
 
 /**
- * Reads so many documents, newest first, as whole milliseconds: an event and its deliveries have the same time in their ids, but within
- * a millisecond they are in different orders. Where so many are of the newest millisecond alone, reads all of it.
- * @param read by an index in the order of ids
+ * Reads about `count` documents, newest first, in whole milliseconds: an event and its deliveries have the same time in their
+ * ids, but a different order within a millisecond. If the newest millisecond alone has more, reads all of it.
+ * @param read uses an index in the order of ids
  */
 export async function lookBelow<T extends { readonly _id: string }>(
   read: (ids: IdRange, options: NewestFirst) => Promise<T[]>,

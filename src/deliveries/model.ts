@@ -1,50 +1,50 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
 
-/** Where a delivery stands. Only `pending` ones are ever attempted. */
+/** The state of a delivery. Only a `pending` one is attempted on schedule. */
 export type DeliveryState = 'pending' | 'delivered' | 'failed' | 'canceled';
 
-/** Why a delivery was canceled: judged when an attempt is claimed, nowhere else. */
+/** Why a delivery was canceled; decided when an attempt is claimed, nowhere else. */
 export type CancelReason = 'webhook_deleted' | 'webhook_inactive' | 'unsubscribed' | 'event_deleted';
 
-/** One attempt that was made, as it is shown to the receiver's owner. */
+/** One attempt, as the webhook's owner sees it. */
 export interface AttemptRecord {
-  /** 1 to 6; absent when somebody asked for the attempt. */
+  /** 1 to 6; absent if the attempt was asked for. */
   number?: number;
-  /** Whether somebody asked for it: it counts for nothing but its success. */
+  /** Set if the attempt was asked for: only its success counts. */
   manual?: true;
   /** By the database's clock. */
   startedAt: Date;
   durationMs: number;
-  /** What the receiver answered; absent when it did not. */
+  /** The receiver's status; absent if it did not answer. */
   status?: number;
-  /** Why the attempt failed (attempt/failures.ts); absent when it succeeded. */
+  /** Why the attempt failed (attempt/failures.ts); absent if it succeeded. */
   code?: string;
-  /** The first 1 KB of the answer, as text. */
+  /** The first 1 KB of the response, as text. */
   response: string;
 }
 
 /** A worker's right to make one attempt. Lapses at the delivery's `claimableAt` unless renewed. */
 export interface Lease {
-  /** The worker, for people who look. */
+  /** The worker; only for people who look at the database. */
   owner: string;
-  /** Random, new with every claim: only who holds it may finish the attempt. */
+  /** The fencing token: random and new with every claim. */
   token: string;
   startedAt: Date;
 }
 
-/** The right to make one attempt that somebody asked for, beside the schedule. */
+/** A process's right to make one attempt that was asked for, outside the schedule. */
 export interface ManualLease {
-  /** Who makes it, for people who look. */
+  /** The process; only for people who look at the database. */
   owner: string;
   /** Random, new with every claim. */
   token: string;
   startedAt: Date;
-  /** By the database's clock; in the past means that whoever has it died. */
+  /** By the database's clock. In the past, it means that the owner died. */
   until: Date;
 }
 
-/** One event on its way to one webhook. This document decides everything; jobs only tell workers when to look. */
+/** One event on its way to one webhook. This document decides everything; jobs only wake workers. */
 export interface DeliveryDocument {
   /** `dlv_…`, derived from event and webhook: a second fan-out makes no second delivery. */
   _id: string;
@@ -55,19 +55,19 @@ export interface DeliveryDocument {
   test: boolean;
   state: DeliveryState;
   reason?: CancelReason;
-  /** The number of the attempt that is due or being made; of the last one when the delivery has ended. */
+  /** The number of the attempt that is due or under way; of the last attempt if the delivery has ended. */
   attempt: number;
   maxAttempts: number;
-  /** How often this attempt was started without being finished: more than one means workers died. */
+  /** How often this attempt was started without an end: more than one means that workers died. */
   starts: number;
   /** When the attempt is due, by the database's clock. */
   dueAt: Date;
-  /** `dueAt` while unclaimed, the lease's end while claimed: in the past means whoever asks may claim. Gone when ended. */
+  /** `dueAt` while unclaimed, the end of the lease while claimed. In the past, any worker may claim it. Absent after the end. */
   claimableAt?: Date;
   lease: Lease | null;
-  /** There while a manual attempt is made; `claimableAt` is moved out of its way. */
+  /** Set while a manual attempt is under way, which also postpones `claimableAt`. */
   manual?: ManualLease;
-  /** The recovery that has last sent it again: none does so twice. */
+  /** The last recovery that sent it again: no recovery does so twice. */
   recoveredBy?: string;
   attempts: AttemptRecord[];
   createdAt: Date;
@@ -137,10 +137,10 @@ const schema = new Schema<DeliveryDocument>(
   .index({ eventId: 1, _id: -1 }, { name: 'eventDeliveries' })
   .index({ userId: 1, type: 1, state: 1, _id: -1 }, { name: 'ofUser' })
   .index({ webhookId: 1, type: 1, state: 1, _id: -1 }, { name: 'ofWebhook' })
-  // two indexes of what is due, in time and by webhook, whose conditions differ so that no query can mistake them
+  // two indexes of due deliveries, by time and by webhook; their conditions differ so that no query can pick the wrong one
   .index({ claimableAt: 1, webhookId: 1 }, { name: 'due', partialFilterExpression: { claimableAt: { $exists: true } } })
   .index({ webhookId: 1, claimableAt: 1 }, { name: 'dueOfWebhook', partialFilterExpression: { state: 'pending' } })
-  // most documents have none: they cost the index nothing
+  // most documents have no such field and so cost the index nothing
   .index(
     { expiresAt: 1 },
     { name: 'expiryOfEnded', expireAfterSeconds: 0, partialFilterExpression: { expiresAt: { $exists: true } } },

@@ -2,7 +2,8 @@ import type { components, operations } from '../api.d.ts';
 import type { ApiRequest, OperationTable, ReplyOf } from '../http/operation.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
 import { type DeliveryContext, toDetailsBody, toSummaryBody } from './body.ts';
-import type { DeliveryHistory, DeliveryPage, ShownDelivery } from './history.ts';
+import type { DeliveryPage, ShownDelivery } from './delivery-page.ts';
+import type { DeliveryHistory } from './history.ts';
 import type { Resend, ResendResult } from './redeliver/resend.ts';
 import type { SendTest } from './redeliver/test-event.ts';
 
@@ -10,9 +11,9 @@ type Schemas = components['schemas'];
 
 export interface DeliveryRoutesDeps {
   readonly history: DeliveryHistory;
-  /** What is sent, where to, and how. */
+  /** What the details of a delivery show beside it. */
   readonly context: (delivery: ShownDelivery) => Promise<DeliveryContext>;
-  /** For what waits for a receiver too. */
+  /** A budget for an operation that also waits for a receiver. */
   readonly budget: () => DatabaseBudget;
   readonly resend: Resend;
   readonly sendTest: SendTest;

@@ -7,33 +7,29 @@ import type { FanOuts } from '../events/service.ts';
 import type { Outbox } from '../events/store/outbox.ts';
 import type { SettleSubscribers } from '../events/store/settle-subscribers.ts';
 import { createRenewEvents, createTakeEvents } from '../events/store/take-events.ts';
-import { createInFlightLimit } from '../fairness/in-flight-limit.ts';
 import { newId } from '../ids.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
+import { durableCollection } from '../mongo/collection.ts';
+import { confirm } from '../mongo/confirmed-reads.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { createAttempts, type ReceiverLookUp, readReceiver } from './attempt/attempt.ts';
+import { createAttempts } from './attempt/attempt.ts';
 import { type OnAttempt, withAttemptListener } from './attempt/attempt-listener.ts';
 import { createClaims } from './attempt/claims.ts';
 import { createRecordLate, withLateSuccess } from './attempt/late-success.ts';
 import { createLeases } from './attempt/leases.ts';
+import { type ReceiverLookUp, readReceiver } from './attempt/receiver.ts';
 import { createBackground } from './background.ts';
 import type { DeliveryContext } from './body.ts';
+import type { ShownDelivery } from './delivery-page.ts';
 import { createEventStatuses } from './event-statuses.ts';
 import { createFanOut } from './fan-out/fan-out.ts';
 import { createFirstWrites } from './fan-out/first-writes.ts';
 import { createHeldEvents } from './fan-out/held-events.ts';
-import { createStoreDelivery } from './fan-out/store-delivery.ts';
-import { createDeliveryHistory, type DeliveryHistory, type ShownDelivery } from './history.ts';
+import { createDeliveryHistory, type DeliveryHistory } from './history.ts';
 import { createJobs } from './jobs/jobs.ts';
 import type { DeliveryModel } from './model.ts';
 import { type AttemptWait, createAttemptWait } from './redeliver/attempt-wait.ts';
-import { createMakeManualAttempt } from './redeliver/manual-attempt.ts';
-import { createManualClaims } from './redeliver/manual-claims.ts';
-import { createFindRecoverable, type FindRecoverable } from './redeliver/recoverable.ts';
-import { createRedeliver, type Redeliver } from './redeliver/redeliver.ts';
-import { createResend, type Resend } from './redeliver/resend.ts';
-import { type AttemptTest, createAttemptTest } from './redeliver/test-event.ts';
-import { createRetention } from './retention.ts';
+import { createRedelivery, type Redelivery } from './redeliver/redelivery.ts';
 import { type ClientOptions, createDeliveryClients } from './send/clients.ts';
 import { createSend } from './send/send.ts';
 import { createUnstored } from './unstored.ts';
@@ -41,10 +37,39 @@ import { createDue } from './worker/due.ts';
 import { createWatches } from './worker/watch.ts';
 import { createWorker } from './worker/worker.ts';
 
-/** A dead worker's attempts are free after this long. Milliseconds. */
+/** How long the lease of an attempt lasts: after that, another process may make a dead worker's attempts. Milliseconds. */
 const lease = 4_500;
-/** Milliseconds. Two renewals may fail before a lease lapses. */
+/** Two renewals may fail before a lease lapses. Milliseconds. */
 const renewInterval = 1_250;
+
+/** Events in one step of the retention. */
+const retentionBatch = 500;
+
+/**
+ * Lets events expire that are older than the retention and have no delivery left. Deliveries expire by themselves
+ * after their end, so a pending delivery never loses its event.
+ * @param retention milliseconds
+ */
+export function createRetention(
+  deliveries: DeliveryModel,
+  outbox: Pick<Outbox, 'unexpired' | 'expire'>,
+  retention: number,
+) {
+  const collection = durableCollection(deliveries);
+  return async function expireEvents(): Promise<void> {
+    const before = Date.now() - retention;
+    let after = '';
+    for (;;) {
+      const ids = await outbox.unexpired(before, after, retentionBatch);
+      const last = ids.at(-1);
+      if (last === undefined) return;
+      after = last;
+      const eventId = { $in: ids };
+      const needed = new Set(await confirm((options) => collection.distinct('eventId', { eventId }, options)));
+      await outbox.expire(ids.filter((id) => !needed.has(id)));
+    }
+  };
+}
 
 export interface DeliveryServiceDeps {
   readonly connection: Connection;
@@ -53,7 +78,7 @@ export interface DeliveryServiceDeps {
   readonly outbox: Outbox;
   readonly clock: DatabaseClock;
   readonly settleSubscribers: SettleSubscribers;
-  /** With its secret opened. */
+  /** Reads a webhook with its opened secrets. */
   readonly forDelivery: ReceiverLookUp;
   /** Which addresses may be connected to. */
   readonly clients: ClientOptions;
@@ -72,48 +97,40 @@ export interface DeliveryServiceDeps {
   >;
   /** `express-model-gateway/<version>`. */
   readonly userAgent: string;
-  /** Told of every attempt of this process that has been recorded. @default nobody is */
+  /** Called after each attempt that this process has recorded. @default none */
   readonly onAttempt?: OnAttempt;
 }
 
-export interface DeliveryService {
-  /** Builds the indexes. To be awaited before anything else. */
+export interface DeliveryService extends Redelivery {
+  /** Builds the indexes. Await it before anything else. */
   init(): Promise<void>;
   /** Makes the deliveries of events. */
   readonly fanOut: FanOuts;
   /** How long this process holds an event that it fans out. Milliseconds. */
   readonly lease: number;
-  /** How events stand, as their deliveries tell. */
+  /** The states of events, from their deliveries. */
   readonly eventStatuses: EventStatuses;
   readonly history: DeliveryHistory;
-  /** What is sent, where to, and how. */
+  /** What the details of a delivery show beside it. */
   context(delivery: ShownDelivery): Promise<DeliveryContext>;
-  /** Makes one more attempt now. */
-  readonly resend: Resend;
-  /** Makes the one attempt of a test event that this process holds. */
-  readonly attemptTest: AttemptTest;
   readonly hasEnded: AttemptWait['hasEnded'];
-  /** What can be sent again for a recovery … */
-  readonly recoverable: FindRecoverable;
-  /** … and sends it. */
-  readonly redeliver: Redeliver;
   /** Makes attempts in this process from now on. */
   start(): Promise<void>;
-  /** Starts no more attempts, waits for those in flight, gives everything back. Recoveries can still send. May be called again. */
+  /** Starts no more attempts, waits for those in flight and gives everything else back. Recoveries can still send. May be called again. */
   stop(): Promise<void>;
   /** Stops, and sends nothing more. At most 35 s; may be called again. */
   close(): Promise<void>;
 }
 
-/** Everything about deliveries, joined. */
+/** Joins the parts of deliveries. */
 export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryService {
   const { deliveries, outbox, clock, settleSubscribers, forDelivery, userAgent, options, onAttempt = () => {} } = deps;
-  const { retryDelays, concurrencyPerAccount, logger } = options;
+  const { retryDelays, logger } = options;
   const owner = newId('wrk', Date.now());
   const clients = createDeliveryClients(deps.clients);
   const background = createBackground();
   const closed = new AbortController();
-  // each write that is being tried again listens
+  // every write that is being retried listens
   setMaxListeners(0, closed.signal);
   const retention = options.retentionDays * 86_400_000;
   const claiming = { deliveries, owner, lease, retention };
@@ -121,13 +138,12 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const fenced = createClaims(claiming);
   const leases = createLeases({ renew: fenced.renew, lease, interval: renewInterval, logger });
   const firstWrites = createFirstWrites({ ...claiming, ...ending, claims: fenced, leases, clock });
-  /** It waits for nothing any more. */
+  /** The delivery needs no job any more. */
   const onDelivered = (deliveryId: string) => background.add(jobs.remove({ deliveryId }));
   const claims = withAttemptListener(
     withLateSuccess(firstWrites.claims, createRecordLate(claiming), onDelivered),
     onAttempt,
   );
-  const manualClaims = createManualClaims(claiming);
   const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout));
   const unstored = createUnstored(deliveries, deps.events, retryDelays);
   const history = createDeliveryHistory(deliveries, unstored);
@@ -185,16 +201,23 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     jobs,
   });
 
-  const makeManualAttempt = createMakeManualAttempt({
-    claims: manualClaims,
-    leases: createLeases({ renew: manualClaims.renew, lease, interval: renewInterval, logger }),
+  const redelivery = createRedelivery({
+    ...deps,
+    ...options,
+    ...claiming,
+    ...ending,
+    renewInterval,
     send,
-    forDelivery,
+    hasEnded,
     body: outbox.body,
+    attempts,
+    fanOut,
+    history,
+    unstored,
+    take,
+    background,
     onAttempt,
     onDelivered,
-    userAgent,
-    ...ending,
   });
 
   async function close(): Promise<void> {
@@ -220,27 +243,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
       const [webhook, bytes] = await Promise.all([forDelivery(webhookId), outbox.body(eventId)]);
       return { url: webhook?.url ?? null, body: bytes, userAgent, retryDelays };
     },
-    resend: createResend({
-      claims: manualClaims,
-      attempt: makeManualAttempt,
-      store: createStoreDelivery({ unstored, take, settleSubscribers, fanOut, lease }),
-      history,
-      hasEnded,
-      background,
-      limit: createInFlightLimit(concurrencyPerAccount, 'resends'),
-      logger,
-    }),
-    attemptTest: createAttemptTest({ fanOut, attempts }),
+    ...redelivery,
     hasEnded,
-    recoverable: createFindRecoverable(deliveries, deps.events),
-    redeliver: createRedeliver({
-      deliveries,
-      events: deps.events,
-      claims: manualClaims,
-      attempt: makeManualAttempt,
-      attemptScheduled: attempts.make,
-      retryDelays,
-    }),
     start: worker.start,
     stop: worker.close,
     close() {

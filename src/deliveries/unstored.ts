@@ -1,41 +1,41 @@
 import type { EventModel } from '../events/model.ts';
-import type { StoredEvent } from '../events/store/outbox.ts';
+import type { StoredEvent } from '../events/store/stored-event.ts';
 import { isId, timeOf } from '../ids.ts';
 import { createBatcher } from '../mongo/batcher.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
 import { attemptsAllowed } from './attempt/schedule.ts';
-import { firstDelivery } from './fan-out/fan-out.ts';
-import type { DeliveryPage, ShownDelivery } from './history.ts';
-import { type IdRange, lookBelow, mostSeen } from './look-below.ts';
+import type { DeliveryPage, ShownDelivery } from './delivery-page.ts';
+import { firstDelivery } from './fan-out/first-delivery.ts';
+import { type IdRange, lookBelow, maxSeen } from './look-below.ts';
 import type { DeliveryDocument, DeliveryModel } from './model.ts';
 
-/** Deliveries that are not stored yet, derived from their event: the first attempt has not begun, or has no outcome yet. */
+/** Deliveries that are not stored yet, derived from their event: their first attempt has not begun, or has no outcome yet. */
 export interface Unstored {
-  /** `null` where it is stored, or there is none. */
+  /** `null` if it is stored or does not exist. */
   find(userId: string, id: string): Promise<ShownDelivery | null>;
-  /** The same of what a majority of the members has, to be asked where a usual read has found none: `null` is certain. @throws TimeoutError when it cannot be confirmed */
+  /** The same by a confirmed read, after a usual read has found none: `null` is certain. @throws TimeoutError if it cannot be confirmed */
   findConfirmed(userId: string, id: string): Promise<ShownDelivery | null>;
-  /** The event of the delivery; `null` where its fan-out is done, or there is none. */
+  /** The event of the delivery; `null` if its fan-out is done or it does not exist. */
   eventOf(userId: string, id: string): Promise<StoredEvent | null>;
-  /** At least so many of a page if there are as many. Looks at a bounded number of events. */
+  /** At least `limit` deliveries of a page if there are as many. Reads a bounded number of events. */
   list(userId: string, page: DeliveryPage, range: IdRange, limit: number): Promise<UnstoredList>;
 }
 
 export interface UnstoredList {
   /** Newest first. */
   readonly deliveries: ShownDelivery[];
-  /** The millisecond that all are found down to; '' when there are no more. */
+  /** All deliveries from this millisecond on are found; '' if there are no older ones. */
   readonly time: string;
 }
 
 const shown = (delivery: DeliveryDocument): ShownDelivery => ({ ...delivery, inFlight: false });
 const withoutBody = { body: 0 } as const;
-/** How events whose fan-out is not done are read. */
+/** Read options for events whose fan-out is not done. */
 const unfinished = { projection: withoutBody, hint: 'userPending' } as const;
 /** Deliveries in one confirming read. */
 const confirmMaxSize = 500;
-/** How long the first of many waits for others: a flood costs the database few writes. Milliseconds. */
+/** A confirmation makes the database write; waiting for others keeps a flood of them cheap. Milliseconds. */
 const confirmMaxDelay = 50;
 
 /** Sorts after the events that have a delivery before this id, and before those of later milliseconds. */
@@ -44,7 +44,7 @@ function eventsBelow(deliveryId: string): string {
   return `evt_${timeOf(deliveryId)}${isFirst ? '' : '~'}`;
 }
 
-/** A delivery that somebody asks for. */
+/** A delivery that a caller asks for. */
 interface Asked {
   readonly userId: string;
   readonly id: string;
@@ -63,12 +63,12 @@ export function createUnstored(
       const targets = webhookId === undefined ? event.targets : [webhookId];
       return targets.map((target) => firstDelivery(event, target, attemptsAllowed(retryDelays, event.test)));
     } catch {
-      // a list does not fail because of a broken event, which the sweep logs
+      // a broken event must not fail the list; the sweep logs it
       return [];
     }
   }
 
-  /** The events of an account that a delivery may be of. */
+  /** Finds the events that the delivery may belong to. */
   const ofItsTime = ({ userId, id }: Asked) => ({
     userId,
     fanOut: 'pending' as const,
@@ -82,7 +82,6 @@ export function createUnstored(
     return found.find(isOf(id)) ?? null;
   }
 
-  /** A confirmation has the database write: those asked for at the same moment are one. */
   const confirmed = createBatcher<Asked, StoredEvent | null>({
     maxSize: confirmMaxSize,
     maxDelay: confirmMaxDelay,
@@ -104,19 +103,19 @@ export function createUnstored(
   }
 
   async function show(event: StoredEvent | null, id: string): Promise<ShownDelivery | null> {
-    const own = event ? deliveriesOf(event).filter(({ _id }) => _id === id) : [];
-    const [delivery] = await withoutStored(own);
+    const wanted = event ? deliveriesOf(event).filter(({ _id }) => _id === id) : [];
+    const [delivery] = await withoutStored(wanted);
     return delivery ? shown(delivery) : null;
   }
 
-  /** What of these is on the page. A filter of the events themselves would have the database look at all of them for a few. */
+  /** The deliveries of these events that are on the page. With a filter in the query, the database would look at all events to find a few. */
   async function unstoredOf(found: readonly StoredEvent[], { type, webhookId }: DeliveryPage, { $gte, $lt }: IdRange) {
     const asked = found.filter(
       (event) =>
         (type === undefined || event.type === type) && (webhookId === undefined || event.targets?.includes(webhookId)),
     );
-    const made = asked.flatMap((event) => deliveriesOf(event, webhookId));
-    return withoutStored(made.filter(({ _id }) => _id >= $gte && ($lt === undefined || _id < $lt)));
+    const derived = asked.flatMap((event) => deliveriesOf(event, webhookId));
+    return withoutStored(derived.filter(({ _id }) => _id >= $gte && ($lt === undefined || _id < $lt)));
   }
 
   return {
@@ -129,14 +128,14 @@ export function createUnstored(
       const oldest = { $gte: `evt_${timeOf(from)}`, ...(page.eventId !== undefined && { $eq: page.eventId }) };
       const found: DeliveryDocument[] = [];
       let below = before === undefined ? 'evt_~' : eventsBelow(before);
-      for (let seen = 0, count = limit + 1; ; seen += count, count = Math.min(count * 4, mostSeen - seen)) {
+      for (let seen = 0, count = limit + 1; ; seen += count, count = Math.min(count * 4, maxSeen - seen)) {
         const part = await lookBelow(
           (_id, options) => events.find({ userId, fanOut: 'pending', _id }, { ...unfinished, ...options }).toArray(),
           { ...oldest, $lt: below },
           count,
         );
         found.push(...(await unstoredOf(part.found, page, range)));
-        if (part.time === '' || found.length >= limit || seen + count >= mostSeen) {
+        if (part.time === '' || found.length >= limit || seen + count >= maxSeen) {
           return { deliveries: found.sort((a, b) => (a._id < b._id ? 1 : -1)).map(shown), time: part.time };
         }
         below = `evt_${part.time}`;

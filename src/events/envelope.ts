@@ -2,22 +2,22 @@ import { createHash } from 'node:crypto';
 import { GatewayError } from '../errors.ts';
 import { newId } from '../ids.ts';
 
-/** What every delivery of an event carries (interface.md, Event envelope), and its bytes. */
+/** The envelope, which every delivery of an event carries, and its bytes. */
 export interface Envelope {
   readonly id: string;
   readonly type: string;
   readonly created: Date;
   readonly data: unknown;
-  /** The envelope as JSON, serialised this once: signed, stored and sent as these bytes. */
+  /** The envelope as JSON. It is serialised only here: these bytes are stored, signed and sent. */
   readonly body: Buffer;
   /** SHA-256 of type and data, in hexadecimal. */
   readonly contentHash: string;
 }
 
-/** What a receiver may be sent: as much as the API takes in, and far below the 16 MB of a MongoDB document. Bytes. */
+/** The largest envelope: as much as the API accepts, and far below the 16 MB of a MongoDB document. Bytes. */
 const bodyLimit = 256 * 1024;
 
-/** JSON with every object's keys in order: equal content gives equal text. */
+/** JSON with sorted keys, so that equal content gives equal text. */
 function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, item: unknown) =>
     typeof item === 'object' && item !== null && !Array.isArray(item)
@@ -28,14 +28,14 @@ function canonicalJson(value: unknown): string {
 
 /**
  * Makes the envelope of an event whose data has been checked.
- * @throws GatewayError `invalid_event_data` when it is larger than 256 KiB
+ * @throws GatewayError `invalid_event_data` if it is larger than 256 KiB
  */
 export function createEnvelope(type: string, data: unknown, now: number): Envelope {
   const id = newId('evt', now);
   const created = new Date(now);
   const body = Buffer.from(JSON.stringify({ id, type, created: created.toISOString(), data }));
   if (body.length > bodyLimit) {
-    const message = `data: makes an event of ${body.length} bytes; the most is ${bodyLimit}. Send an id to fetch the rest by`;
+    const message = `data: makes an event of ${body.length} bytes; the maximum is ${bodyLimit}. Send an id by which the receiver can fetch the rest`;
     throw new GatewayError('invalid_event_data', message, { param: 'data' });
   }
   return {

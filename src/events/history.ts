@@ -4,7 +4,7 @@ import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { EventDocument, EventModel } from './model.ts';
 
-/** An event as its account sees it afterwards. */
+/** A published event as its account sees it. */
 export interface PastEvent {
   /** `evt_…` */
   readonly id: string;
@@ -14,7 +14,7 @@ export interface PastEvent {
   readonly data: unknown;
   /** Whether it was a test event. */
   readonly test: boolean;
-  /** How it stands with all of its deliveries; `none` where it had nowhere to go. */
+  /** The state of all its deliveries together; `none` if it has none. */
   readonly state: EventState;
   /** How many of its deliveries are in each state. */
   readonly deliveries: Readonly<Record<DeliveredState, number>>;
@@ -25,10 +25,10 @@ export interface PastEvent {
 type DeliveredState = 'pending' | 'delivered' | 'failed' | 'canceled';
 export type EventState = DeliveredState | 'none';
 
-/** How an event stands, as its deliveries tell. */
+/** The state of an event, from its deliveries. */
 export type EventStatus = Pick<PastEvent, 'state' | 'deliveries'>;
 
-/** Which events, by how they stand. */
+/** A page of events in one state. */
 export interface EventStatusPage {
   readonly state: DeliveredState;
   readonly type?: string;
@@ -37,21 +37,20 @@ export interface EventStatusPage {
   readonly limit: number;
 }
 
-/** Events in a state. */
 export interface EventStatusList {
   readonly ids: readonly string[];
-  /** The id that was looked down to, where it ended before there were as many as asked for; there may be more behind it. */
+  /** The id at which the read ended before it had found enough events; there may be more after it. */
   readonly lookedTo?: string;
 }
 
-/** What of an event tells whom it goes to, and whether each of them has its delivery. */
+/** The fields that tell which webhooks an event goes to, and whether each of them has its delivery. */
 export type FannedOut = Pick<EventDocument, '_id' | 'targets' | 'fanOut'>;
 
-/** How events stand, asked of those who deliver them. */
+/** Reads the states of events from their deliveries. */
 export interface EventStatuses {
-  /** By id; an event that goes to nobody is not among them. */
+  /** By event id, without events that have no deliveries. */
   of(events: readonly FannedOut[]): Promise<ReadonlyMap<string, EventStatus>>;
-  /** An account's events that stand so, newest first. Looks at a bounded number of deliveries. */
+  /** An account's events in a state, newest first. Reads a bounded number of deliveries. */
   list(userId: string, page: EventStatusPage): Promise<EventStatusList>;
 }
 
@@ -61,7 +60,7 @@ export interface EventPage {
   readonly state?: EventState;
   /** 1 to 100. @default 100 */
   readonly limit?: number;
-  /** The id that the page follows; it need not exist any more. */
+  /** The id that the page follows; its event may be gone. */
   readonly after?: string;
 }
 
@@ -69,18 +68,18 @@ export interface EventPage {
 export interface EventList {
   readonly events: PastEvent[];
   readonly hasMore: boolean;
-  /** What the next page follows, where that is not the last event of this one. */
+  /** The id that the next page follows, if that is not the last event of this page. */
   readonly nextAfter?: string;
 }
 
-/** The events of an account, as long as they are kept. */
+/** The events of an account that are still stored. */
 export interface EventHistory {
   /**
    * Newest first.
    * @throws GatewayError `invalid_value`
    */
   list(userId: string, page?: EventPage): Promise<EventList>;
-  /** @throws GatewayError `event_not_found`, also for another account's */
+  /** @throws GatewayError `event_not_found`, also for an event of another account */
   get(userId: string, id: string): Promise<PastEvent>;
 }
 
@@ -101,7 +100,7 @@ const shownFields = { body: 1, test: 1, targets: 1, skipped: 1, fanOut: 1 } as c
 
 const unsent: EventStatus = { state: 'none', deliveries: { pending: 0, delivered: 0, failed: 0, canceled: 0 } };
 
-/** What was sent is what is shown. */
+/** Shows the envelope that was sent. */
 function toPastEvent(event: Stored, status = unsent): PastEvent {
   const { body, test, skipped } = event;
   return { ...JSON.parse(body.toString('utf8')), test, ...status, skipped: skipped.length };
@@ -116,7 +115,7 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
     return events.map((event) => toPastEvent(event, known.get(event._id)));
   }
 
-  /** Events by what they are themselves: each such list has an index. */
+  /** Lists events by their own fields; each such list has an index. */
   async function listStored(userId: string, { type, state, after, limit = pageLimit }: EventPage): Promise<EventList> {
     const ofType = type === undefined ? 'user' : 'userType';
     const found = await collection
@@ -135,7 +134,7 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
     return { events: await show(found.slice(0, limit)), hasMore: found.length > limit };
   }
 
-  /** Events by how their deliveries stand. */
+  /** Lists events by the state of their deliveries. */
   async function listByStatus(userId: string, page: EventStatusPage): Promise<EventList> {
     const { limit } = page;
     const { ids, lookedTo } = await eventStatuses.list(userId, { ...page, limit: limit + 1 });
@@ -145,7 +144,7 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
       .sort({ _id: -1 })
       .toArray();
     const events = await show(found);
-    // an event may have expired before its deliveries
+    // an event may expire before its deliveries
     const reached = ids.length > limit ? shown.at(-1) : lookedTo;
     const nextAfter = reached === events.at(-1)?.id ? undefined : reached;
     return { events, hasMore: reached !== undefined, ...(nextAfter !== undefined && { nextAfter }) };

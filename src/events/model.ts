@@ -9,14 +9,14 @@ export interface EventDocument {
   type: string;
   /** The envelope's `created`, by the publisher's clock. */
   created: Date;
-  /** When it was stored, by the database's clock: what due times start from. */
+  /** When it was stored, by the database's clock; due times start from it. */
   acceptedAt: Date;
-  /** The envelope, byte for byte as it is signed and sent. */
+  /** The envelope: the exact bytes that are signed and sent. */
   body: Buffer;
   /** The webhooks that were active and subscribed when the event was published. */
   targets: string[];
   /**
-   * Set when a webhook was added to `targets` after the event was stored: a recovery may be sending it the event by itself, so that no first
+   * Set if a webhook was added to `targets` after the event was stored. A recovery may be sending it the event, so no first
    * attempt is made from memory any more.
    */
   targetsAdded?: true;
@@ -24,26 +24,26 @@ export interface EventDocument {
   skipped: string[];
   /** `pending` until every target has its delivery. */
   fanOut: 'pending' | 'done';
-  /** The end of the lease of the process that makes its deliveries, by the database's clock: in the past means that any process may take it. */
+  /** When the lease on its fan-out ends, by the database's clock. In the past, any process may take it. */
   fanOutAt: Date;
-  /** How many leases there have been; renewing one adds none. After the first one, deliveries may have been made. */
+  /** How many leases there have been; renewals do not count. After the first one, deliveries may have been made. */
   fanOutLeases: number;
   /** Random, new with every lease that a sweep takes. */
   fanOutToken?: string;
   /**
-   * Set while `targets` may miss a webhook: the election of the primary that was asked for them, or an earlier one. See
+   * Set while `targets` may miss a webhook: the election of the primary that looked them up, or an earlier one. See
    * {@link SettleSubscribers}.
    */
   lookupElection?: string;
-  /** Made for "send test event": one attempt, marked for the receiver. */
+  /** Whether it is a test event: it gets one attempt, with a header that tells the receiver. */
   test: boolean;
-  /** Unique for the user; made when the publisher gave none. */
+  /** Unique for the user; generated if the publisher gave none. */
   idempotencyKey: string;
-  /** SHA-256 of type and data, whatever the order of keys: tells a repetition from a conflict. */
+  /** SHA-256 of type and data, independent of the order of keys: tells a repetition from a conflict. */
   contentHash: string;
-  /** Keys the ids of the event's deliveries, so that nobody can guess them. */
+  /** The HMAC key of its deliveries' ids, so that nobody can guess them. */
   deliveryKey: Buffer;
-  /** Set when nothing of the event is needed any more; the TTL index removes it then. */
+  /** Set when the event is no longer needed; the TTL index then removes it. */
   expiresAt?: Date;
 }
 
@@ -89,13 +89,13 @@ const schema = new Schema<EventDocument>(
     { name: 'expiryOfOld', expireAfterSeconds: 0, partialFilterExpression: { expiresAt: { $exists: true } } },
   );
 
-/** A process, and the sessions that it runs transactions in. */
+/** A process, and the sessions in which it runs transactions. */
 export interface OwnerDocument {
   /** `wrk_…` */
   _id: string;
   /** Ids of server sessions. */
   sessions: mongo.Binary[];
-  /** By the database's clock; renewed as long as the process lives and has transactions. */
+  /** By the database's clock; renewed while the process runs transactions. */
   until: Date;
 }
 
@@ -103,11 +103,11 @@ export type OwnerModel = Model<OwnerDocument>;
 
 const ownerSchema = new Schema<OwnerDocument>(
   { _id: String, sessions: { type: Schema.Types.Mixed, required: true }, until: { type: Date, required: true } },
-  // lost in a failover, it is written again at the next renewal; and a failover ends transactions by itself
+  // a failover may lose it, but the next renewal writes it again, and a failover ends transactions by itself
   { ...durableSchema, writeConcern: { w: 1 } },
 ).index({ until: 1 }, { name: 'expiry', expireAfterSeconds: 3_600 });
 
-/** Who has transactions open: model `<prefix>TransactionOwner`, collection `<prefix>transaction_owners`. */
+/** The processes with open transactions: model `<prefix>TransactionOwner`, collection `<prefix>transaction_owners`. */
 export function createOwnerModel(connection: Connection, prefix: string): OwnerModel {
   return modelOf(connection, `${prefix}TransactionOwner`, ownerSchema, `${prefix}transaction_owners`);
 }

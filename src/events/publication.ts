@@ -2,19 +2,19 @@ import { randomUUID } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { Envelope } from './envelope.ts';
-import type { NewEvent } from './store/outbox.ts';
+import type { EventSubscribers, NewEvent } from './store/stored-event.ts';
 
-/** What a publisher hands in. */
+/** An event to publish. */
 export interface EventInput {
   /** One of the catalogue's types. */
   readonly type: string;
-  /** The account whose webhooks hear of it. */
+  /** The account whose webhooks receive it. */
   readonly userId: string;
   /** The type's payload. */
   readonly data: unknown;
 }
 
-/** What a publisher gets back: the event as every receiver will see it, and the key to publish it again with. */
+/** A published event: the envelope that every receiver gets, and the key with which it can be published again. */
 export interface PublishedEvent {
   readonly id: string;
   readonly type: string;
@@ -26,18 +26,10 @@ export interface PublishedEvent {
 
 /** How an event is published. */
 export interface PublishOptions {
-  /** The caller's session: in a transaction, the event is published exactly when the transaction commits. */
+  /** Your session. In a transaction, the event is published if, and only if, the transaction commits. */
   readonly session?: ClientSession;
-  /** Publishing again with the same key and content returns the first event. @default one is made and returned */
+  /** Publishing again with the same key and content returns the first event. @default a generated key, which is returned */
   readonly idempotencyKey?: string;
-}
-
-/** Which webhooks an event goes to. */
-export interface EventSubscribers {
-  readonly targets: readonly string[];
-  readonly skipped: readonly string[];
-  /** The latest election before they were read; absent where the read needs no proof. */
-  readonly lookupElection?: string;
 }
 
 const textLimit = 256;
@@ -50,12 +42,12 @@ export function checkText(param: string, text: unknown): asserts text is string 
   }
 }
 
-/** 122 random bits, as a UUID: node draws the randomness of many of those at once. */
+/** 122 random bits, from a UUID, because node draws the randomness of many UUIDs at once. */
 function newDeliveryKey(): Buffer {
   return Buffer.from(randomUUID().replaceAll('-', ''), 'hex');
 }
 
-/** The document that records an event. */
+/** The document of an event. */
 export function toNewEvent(
   envelope: Envelope,
   userId: string,

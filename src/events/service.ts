@@ -9,20 +9,13 @@ import type { Logger } from '../options/options.ts';
 import type { Catalogue } from './catalogue/catalogue.ts';
 import { createEnvelope } from './envelope.ts';
 import type { OwnerModel } from './model.ts';
-import {
-  checkText,
-  type EventInput,
-  type EventSubscribers,
-  type PublishedEvent,
-  type PublishOptions,
-  toNewEvent,
-} from './publication.ts';
-import type { HeldEvent, LeasedEvent, NewEvent, Outbox, StoredEvent } from './store/outbox.ts';
+import { checkText, type EventInput, type PublishedEvent, type PublishOptions, toNewEvent } from './publication.ts';
+import type { Outbox } from './store/outbox.ts';
 import type { SettleSubscribers } from './store/settle-subscribers.ts';
+import type { EventSubscribers, HeldEvent, LeasedEvent, NewEvent, StoredEvent } from './store/stored-event.ts';
 import { createOpenTransactions } from './transactions/open-transactions.ts';
 import { createTransactions } from './transactions/transactions.ts';
 import { createMajorityCheck } from './transactions/write-concern.ts';
-import { publishUnconfirmed } from './unconfirmed.ts';
 
 /** Makes the deliveries of events. Nothing here rejects: what goes wrong is left to a sweep. */
 export interface FanOuts {
@@ -106,6 +99,15 @@ const longestWait = 3_500;
  * whose time is nearly over, a database that is too slow for a moment answers everybody too late from then on. Milliseconds.
  */
 const longestTurn = longestWait / 2;
+
+/** What to tell the publisher then: everything needed to publish again without doubling. */
+function publishUnconfirmed(eventId: string, idempotencyKey: string, cause: unknown): GatewayError {
+  return new GatewayError(
+    'publish_unconfirmed',
+    `the event ${eventId} may or may not have been stored; publish it again with idempotencyKey '${idempotencyKey}', which cannot double it`,
+    { cause, headers: { 'retry-after': '1' }, details: { eventId, idempotencyKey } },
+  );
+}
 
 /** What this package can do with events: publish them, alone or with a caller's own writes. */
 export function createEventService(deps: EventServiceDeps): EventService {

@@ -1,7 +1,9 @@
 import type { ClientSession } from 'mongoose';
+import { GatewayError } from '../errors.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
+import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
 import { createDisabling, type Disabling, ownersChoice } from './disabling.ts';
 import { checkEvents, checkPage, chooseSecret, pageLimit, toChanges } from './fields.ts';
 import { changeByPipeline, idsAfter, type WebhookDocument, type WebhookModel } from './model.ts';
@@ -9,7 +11,6 @@ import { createReseal, type Resealed } from './secrets/resealing.ts';
 import { createRotateSecret, liveRotation, type RotateSecret } from './secrets/rotation.ts';
 import type { Sealer } from './secrets/sealing.ts';
 import { createSecrets, requireEveryKey } from './secrets/secrets.ts';
-import { insertIntoFreeSlot } from './slots.ts';
 import { createSubscriberLookup } from './subscriber-lookup.ts';
 import { checkWebhookUrl, type UrlRules } from './url.ts';
 import {
@@ -29,6 +30,29 @@ import {
 /** Values for a pipeline, where a text may look like an expression. */
 function literals(values: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { $literal: value }]));
+}
+
+/**
+ * Stores a webhook in a free slot of its account.
+ * @throws GatewayError `webhook_limit_reached` where none is free
+ */
+async function insertIntoFreeSlot(
+  webhooks: WebhookModel,
+  maxWebhooks: number,
+  webhook: Omit<WebhookDocument, 'slot'>,
+): Promise<void> {
+  await storeInFreeSlot({
+    count: maxWebhooks,
+    async taken() {
+      const present = await webhooks.find({ userId: webhook.userId }, { _id: 0, slot: 1 }).lean();
+      return new Set(present.map(({ slot }) => slot));
+    },
+    store: (slot) => webhooks.create({ ...webhook, slot }),
+    full: (count) => {
+      const message = `Webhooks in this account: ${count}, which is the most it may have; delete one first`;
+      return new GatewayError('webhook_limit_reached', message);
+    },
+  });
 }
 
 export interface WebhookServiceDeps {

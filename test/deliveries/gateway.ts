@@ -1,7 +1,7 @@
 import type { ClientSession, Connection } from 'mongoose';
-import type { Receiver } from '../../src/deliveries/attempt/attempt.ts';
-import { eventState } from '../../src/deliveries/event-state.ts';
-import { firstDelivery } from '../../src/deliveries/fan-out/fan-out.ts';
+import type { Receiver } from '../../src/deliveries/attempt/receiver.ts';
+import { eventState } from '../../src/deliveries/event-statuses.ts';
+import { firstDelivery } from '../../src/deliveries/fan-out/first-delivery.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
 import { createCatalogue } from '../../src/events/catalogue/catalogue.ts';
@@ -132,7 +132,7 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
   /** Publishes a test event, and has its attempt begun. */
   async function publishTest(target: { userId: string; type: string; webhookId: string }) {
     const leased = await eventService.publishTest({ ...target, lease: deliveryService.lease });
-    deliveryService.attemptTest(leased);
+    deliveryService.makeTestAttempt(leased);
     return { id: leased.event._id };
   }
 

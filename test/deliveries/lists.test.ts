@@ -1,8 +1,9 @@
 import { expect } from 'chai';
+import type { DeliveryPage } from '../../src/deliveries/delivery-page.ts';
 import { createEventStatuses } from '../../src/deliveries/event-statuses.ts';
-import { createDeliveryHistory, type DeliveryPage, queriesFor } from '../../src/deliveries/history.ts';
+import { createDeliveryHistory } from '../../src/deliveries/history.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryState } from '../../src/deliveries/model.ts';
-import { createPresentTypes } from '../../src/deliveries/present-types.ts';
+import { createPresentTypes, queriesFor } from '../../src/deliveries/page-queries.ts';
 import { createUnstored } from '../../src/deliveries/unstored.ts';
 import { createEventHistory, type EventState } from '../../src/events/history.ts';
 import { createEventModel } from '../../src/events/model.ts';

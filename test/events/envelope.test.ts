@@ -22,7 +22,7 @@ describe('an envelope', () => {
     const fits = createEnvelope('t', { text: 'x'.repeat(262_144 - 200) }, 0);
     expect(fits.body.length).to.be.at.most(262_144);
     expect(() => createEnvelope('t', { text: 'x'.repeat(262_144) }, 0))
-      .to.throw(GatewayError, /data: makes an event of \d+ bytes; the most is 262144/)
+      .to.throw(GatewayError, /data: makes an event of \d+ bytes; the maximum is 262144/)
       .that.includes({ code: 'invalid_event_data', param: 'data' });
   });
 });

@@ -31,7 +31,7 @@ describe('The secret of a webhook', () => {
       ]) {
         expect(status).to.equal(400);
         expect(body.error).to.include({ code: 'invalid_value', param: 'secret' });
-        expect(body.error.message).to.match(/^secret: is easy to guess: it .+ leave it out and one is made for you$/);
+        expect(body.error.message).to.match(/^secret: is easy to guess: it .+ leave it out to get a generated one$/);
         expect(body.error.message).not.to.include(secret);
       }
       await live.call('DELETE', `/v1/webhooks/${webhook.id}`);

@@ -1,6 +1,7 @@
-import type { AttemptResult, Claim, Claims } from './claims.ts';
+import type { AttemptResult, Claim } from './claim.ts';
+import type { Claims } from './claims.ts';
 
-/** An attempt that has been recorded. */
+/** A recorded attempt. */
 export interface RecordedAttempt {
   readonly webhookId: string;
   readonly deliveryId: string;
@@ -13,7 +14,7 @@ export interface RecordedAttempt {
   readonly code?: string;
 }
 
-/** Told of every attempt that has been recorded. */
+/** Called after each recorded attempt. */
 export type OnAttempt = (attempt: RecordedAttempt) => void;
 
 export function toRecordedAttempt(
@@ -30,14 +31,14 @@ export function toRecordedAttempt(
   };
 }
 
-/** The same claims, telling of every scheduled attempt. */
+/** The same claims, which also report each scheduled attempt that they record. */
 export function withAttemptListener(claims: Claims, onAttempt: OnAttempt): Claims {
   return {
     ...claims,
     async finish(claim, result, next) {
-      const kept = await claims.finish(claim, result, next);
-      if (kept) onAttempt(toRecordedAttempt(claim, result));
-      return kept;
+      const isRecorded = await claims.finish(claim, result, next);
+      if (isRecorded) onAttempt(toRecordedAttempt(claim, result));
+      return isRecorded;
     },
   };
 }

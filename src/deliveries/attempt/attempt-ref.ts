@@ -1,14 +1,24 @@
-/** A webhook, and the account that it counts for. */
+/** A webhook and its account. */
 export interface WebhookRef {
   readonly webhookId: string;
   readonly userId: string;
 }
 
-/** A reference to an attempt. Only the claim decides whether it is really due. */
+/** A reference to an attempt that may be due: the claim decides. */
 export interface AttemptRef extends WebhookRef {
   readonly deliveryId: string;
   readonly attempt: number;
 }
 
-/** The same as a job has stored it: jobs of earlier versions do not name the account. */
+/** The reference that a job stores: jobs of earlier versions do not name the account. */
 export type ScheduledRef = Omit<AttemptRef, 'userId'> & Partial<Pick<AttemptRef, 'userId'>>;
+
+/** The delivery's present attempt. */
+export function refOf({
+  _id,
+  webhookId,
+  userId,
+  attempt,
+}: Omit<AttemptRef, 'deliveryId'> & { readonly _id: string }): AttemptRef {
+  return { deliveryId: _id, webhookId, userId, attempt };
+}

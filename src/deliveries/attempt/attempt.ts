@@ -1,133 +1,63 @@
-import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
-import type { CancelReason, DeliveryDocument } from '../model.ts';
 import { shownHeaders, signatureHeaders } from '../send/headers.ts';
-import { NotSentError, type Send } from '../send/send.ts';
-import { type SigningSecrets, secretsInUse } from '../send/signing-secrets.ts';
-import type { Prepare } from '../worker/dispatcher.ts';
-import type { ReadyAttempt } from '../worker/webhook-queue.ts';
-import type { AttemptRef } from './attempt-ref.ts';
-import type { AttemptResult, Claim, Claims, Next } from './claims.ts';
+import type { Send } from '../send/send.ts';
+import { secretsInUse } from '../send/signing-secrets.ts';
+import { type AttemptRef, refOf } from './attempt-ref.ts';
+import type { AttemptResult, Claim } from './claim.ts';
+import type { Claims } from './claims.ts';
+import { createAttemptEnds } from './end-attempt.ts';
 import type { Leases } from './leases.ts';
 import { toAttemptResult } from './outcome.ts';
-import { delayAfter } from './schedule.ts';
+import type { Prepare, ReadyAttempt } from './ready-attempt.ts';
+import { type Receiver, type ReceiverLookUp, readReceiver, reasonToCancel } from './receiver.ts';
 
-/** How often one attempt may be started without being finished before it counts as failed: a poison event must not crash workers for ever. */
+/** After so many starts without an end an attempt counts as failed: an event that crashes workers must not do so for ever. */
 export const startLimit = 4;
-
-/** How long an attempt waits after the gateway itself could not make it: the database or a secret could not be read. */
-const retryOwnFailureIn = 1_000;
-
-/** A webhook as deliveries see it, its secrets opened. */
-export interface Receiver extends SigningSecrets {
-  readonly url: string;
-  readonly events: readonly string[];
-  readonly active: boolean;
-}
-
-/**
- * The webhook as it is now; `null` when it is gone, which is confirmed. What a usual read finds is read again, confirmed,
- * unless `suffices` is true of it.
- */
-export type ReceiverLookUp = (
-  webhookId: string,
-  suffices?: (receiver: Receiver) => boolean,
-) => Promise<Receiver | null>;
 
 export interface AttemptDeps {
   readonly claims: Claims;
   readonly leases: Leases;
   readonly send: Send;
   readonly forDelivery: ReceiverLookUp;
-  /** The bytes of an event; `null` when it is gone, which is confirmed. */
+  /** The bytes of an event; `null` if it is confirmed to be gone. */
   readonly body: (eventId: string) => Promise<Buffer | null>;
   readonly retryDelays: readonly number[];
   readonly userAgent: string;
   /** Schedules the attempt in so many milliseconds. */
   readonly schedule: (ref: AttemptRef, wait: number) => void;
-  /** The attempt was given back and waits for a place again. */
+  /** Keeps a job for an attempt that was given back and waits for a place again. */
   readonly scheduleWaiting: (ref: AttemptRef) => void;
   readonly logger: Logger;
   /** Aborted when the gateway has closed: what is not recorded by then is left to a later claim. @default never */
   readonly closed?: AbortSignal;
 }
 
-/** A first attempt, which is made before its delivery is stored. */
+/** A first attempt that is made before its delivery is stored. */
 export interface FirstAttempt {
   readonly claim: Claim;
   /** The event's bytes. */
   readonly body: Buffer;
-  /** Whom it goes to, where that is being read. @default it is read */
+  /** The receiver, if it is being read already. @default it is read */
   readonly receiver?: Promise<Receiver | null>;
 }
 
-/** Attempts on their way to being sent. Nothing here rejects: what goes wrong is left to a later claim. */
+/** Makes attempts. Nothing here rejects: if something goes wrong, the attempt is left to a later claim. */
 export interface Attempts {
-  /** Makes it if it is due and free, beside the shares of the webhooks. */
+  /** Makes the attempt if it is due and free, outside the dispatcher's limits. */
   make(ref: AttemptRef): Promise<void>;
   /** Claims the attempt if it is due and free. */
   readonly prepare: Prepare;
-  /** The same for one that is claimed by the lease of its event. */
+  /** The same for a first attempt, which the lease of its event claims. */
   prepareFirst(first: FirstAttempt): Promise<ReadyAttempt | null>;
-  /** Makes it, beside the shares of the webhooks. */
+  /** Makes a first attempt, outside the dispatcher's limits. */
   makeFirst(first: FirstAttempt): Promise<void>;
 }
 
-/** What tells whether an event is still sent to a webhook. */
-type Judged = Pick<DeliveryDocument, 'test' | 'type'>;
-
-function reasonToCancel({ test, type }: Judged, receiver: Receiver): CancelReason | null {
-  if (!receiver.active) return 'webhook_inactive';
-  return test || receiver.events.includes(type) ? null : 'unsubscribed';
-}
-
-/** Whom an attempt goes to. Where nothing is to be sent to it any more, that is confirmed: it ends the delivery. */
-export function readReceiver(forDelivery: ReceiverLookUp, webhookId: string, judged: Judged): Promise<Receiver | null> {
-  return forDelivery(webhookId, (receiver) => reasonToCancel(judged, receiver) === null);
-}
-
-function refOf({ _id, webhookId, userId, attempt }: DeliveryDocument): AttemptRef {
-  return { deliveryId: _id, webhookId, userId, attempt };
-}
-
-/** The life of one attempt: claim, judge, sign, send, record. */
+/** Claims, judges, signs, sends and records attempts. */
 export function createAttempts(deps: AttemptDeps): Attempts {
   const { claims, leases, logger, schedule } = deps;
 
-  function following({ attempt, maxAttempts }: DeliveryDocument, failed: boolean): Next {
-    if (!failed) return { state: 'delivered' };
-    return attempt < maxAttempts ? { retryIn: delayAfter(attempt, deps.retryDelays) } : { state: 'failed' };
-  }
-
-  /** What was sent is recorded however long the database takes: an attempt forgotten is an attempt made twice. */
-  async function record(claim: Claim, result: AttemptResult): Promise<void> {
-    const { delivery } = claim;
-    const next = following(delivery, result.code !== undefined);
-    const kept = await persist(() => claims.finish(claim, result, next), deps);
-    if (kept && 'retryIn' in next) schedule({ ...refOf(delivery), attempt: delivery.attempt + 1 }, next.retryIn);
-  }
-
-  /** The gateway itself could not make the attempt: it is neither counted nor lost. */
-  async function postpone(claim: Claim, reason: unknown): Promise<void> {
-    const ref = refOf(claim.delivery);
-    const level = reason instanceof NotSentError ? 'warn' : 'error';
-    logger[level]('an attempt could not be made', { ...ref, reason: String(reason) });
-    await claims.release(claim, retryOwnFailureIn);
-    schedule(ref, retryOwnFailureIn);
-  }
-
-  /** Does the last thing with a claim. When that fails too, the lease lapses, and a sweep finds the attempt. */
-  async function end(claim: Claim, last: () => Promise<unknown>): Promise<null> {
-    try {
-      await last();
-    } catch (error) {
-      logger.warn('an attempt was left to the next sweep', { ...refOf(claim.delivery), reason: String(error) });
-    } finally {
-      leases.drop(claim);
-      claims.forget(claim);
-    }
-    return null;
-  }
+  const ends = createAttemptEnds(deps);
 
   const receiverOf = ({ delivery }: Claim) => readReceiver(deps.forDelivery, delivery.webhookId, delivery);
 
@@ -145,51 +75,51 @@ export function createAttempts(deps: AttemptDeps): Attempts {
 
     return {
       async send() {
-        const last = await post().then(
-          (result) => () => record(claim, result),
-          (error) => () => postpone(claim, error),
+        const end = await post().then(
+          (result) => () => ends.record(claim, result),
+          (error) => () => ends.postpone(claim, error),
         );
-        return () => end(claim, last).then(() => {});
+        return () => end().then(() => {});
       },
       async giveBack() {
-        await end(claim, () => claims.release(claim, 0));
+        await ends.giveBack(claim);
         deps.scheduleWaiting(refOf(claim.delivery));
       },
     };
   }
 
-  async function judged(claim: Claim, reading: Promise<[Receiver | null, Buffer | null]>) {
+  async function judge(claim: Claim, reading: Promise<[Receiver | null, Buffer | null]>) {
     const { delivery } = claim;
-    // awaited below, if at all
+    // awaited below, unless the attempt ends before
     reading.catch(() => {});
     if (delivery.starts > startLimit) {
       const crashed = { code: 'worker_crashed', durationMs: 0, response: '' };
-      return end(claim, () => record(claim, crashed));
+      return ends.record(claim, crashed);
     }
     try {
       const [receiver, body] = await reading;
-      if (!receiver) return end(claim, () => claims.cancel(claim, 'webhook_deleted'));
-      if (!body) return end(claim, () => claims.cancel(claim, 'event_deleted'));
+      if (!receiver) return ends.cancel(claim, 'webhook_deleted');
+      if (!body) return ends.cancel(claim, 'event_deleted');
       const reason = reasonToCancel(delivery, receiver);
-      if (reason) return end(claim, () => claims.cancel(claim, reason));
+      if (reason) return ends.cancel(claim, reason);
       return ready(claim, receiver, body);
     } catch (error) {
-      return end(claim, () => postpone(claim, error));
+      return ends.postpone(claim, error);
     }
   }
 
-  /** `null` when there is nothing to be sent. */
-  async function claimed(deliveryId: string, attempt: number): Promise<ReadyAttempt | null | 'unclaimed'> {
+  /** `null` when there is nothing to send. */
+  async function claim({ deliveryId, attempt }: AttemptRef): Promise<ReadyAttempt | null | 'unclaimed'> {
     const claim = await claims.claim(deliveryId, attempt);
     if (!claim) return 'unclaimed';
     leases.hold(claim);
-    return judged(claim, Promise.all([receiverOf(claim), deps.body(claim.delivery.eventId)]));
+    return judge(claim, Promise.all([receiverOf(claim), deps.body(claim.delivery.eventId)]));
   }
 
   async function prepare(ref: AttemptRef): Promise<ReadyAttempt | null> {
     try {
-      const made = await claimed(ref.deliveryId, ref.attempt);
-      if (made !== 'unclaimed') return made;
+      const attempt = await claim(ref);
+      if (attempt !== 'unclaimed') return attempt;
       // the job ran early because this process's clock is ahead
       const wait = await claims.dueIn(ref.deliveryId, ref.attempt);
       if (wait !== null) schedule(ref, wait);
@@ -199,7 +129,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
     return null;
   }
 
-  /** Whom a first attempt goes to. What was read before the event was there ends no delivery. */
+  /** The receiver of a first attempt. It may have been read before the event was stored, so it is read again before it ends a delivery. */
   async function firstReceiver({ claim, receiver }: FirstAttempt): Promise<Receiver | null> {
     const read = await receiver;
     return read && reasonToCancel(claim.delivery, read) === null ? read : receiverOf(claim);
@@ -207,7 +137,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
 
   async function prepareFirst(first: FirstAttempt) {
     leases.track(first.claim);
-    return judged(first.claim, Promise.all([firstReceiver(first), first.body]));
+    return judge(first.claim, Promise.all([firstReceiver(first), first.body]));
   }
 
   async function sendNow(preparing: Promise<ReadyAttempt | null>): Promise<void> {

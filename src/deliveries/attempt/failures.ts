@@ -1,17 +1,17 @@
 import type { OutboundCode } from '../../outbound/outbound-error.ts';
 
-/** Why an attempt failed. Stable: stored with the attempt, shown to the receiver's owner. */
+/** Why an attempt failed. Stable: it is stored with the attempt and shown to the webhook's owner. */
 export type FailureCode = OutboundCode | 'redirect' | 'worker_crashed' | `http_${number}`;
 
-/** What a failure means and what the receiver's owner can do about it. */
+/** What a failure means and what the webhook's owner can do about it. */
 export interface FailureAdvice {
   readonly meaning: string;
   readonly remedy: string;
 }
 
 /**
- * Every code an attempt can fail with, `http_<status>` aside; most of them are the receiver's, the last ones ours.
- * The same table stands in openapi.yaml (`DeliveryErrorCode`) and in docs/webhooks.md; a test holds them together.
+ * Every code that an attempt can fail with, except `http_<status>`. The receiver causes most of them, the gateway the last ones.
+ * openapi.yaml (`DeliveryErrorCode`) and docs/webhooks.md have the same table; a test compares them.
  */
 export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, FailureAdvice>> = {
   dns_failed: {
@@ -76,7 +76,7 @@ export const failures: Readonly<Record<Exclude<FailureCode, `http_${number}`>, F
   },
 };
 
-/** What every `http_<status>` means. */
+/** Meaning and remedy of every `http_<status>`. */
 export const statusFailure: FailureAdvice = {
   meaning: 'The receiver answered with this status, which is not 2xx.',
   remedy: 'Answer 2xx once the event is taken over; the recorded answer and your logs say why not.',

@@ -1,23 +1,24 @@
 import { durableCollection } from '../../mongo/collection.ts';
 import type { AttemptRecord, DeliveryModel } from '../model.ts';
-import { type Claims, recordOf } from './claims.ts';
+import { recordOf } from './claim.ts';
+import type { Claims } from './claims.ts';
 
 export interface LateSuccessDeps {
   readonly deliveries: DeliveryModel;
-  /** How long an ended delivery is kept. Milliseconds. */
+  /** How long a delivery is kept after its end. Milliseconds. */
   readonly retention: number;
 }
 
 /**
- * Records an attempt whose claim was lost before it could be recorded. Others may have made it again, but a 2xx counts: the
- * receiver has the event, and may have refused the repetition. A failure counts for nothing then.
- * @returns whether the attempt is recorded, now or already
+ * Records an attempt whose claim was lost before it was recorded. Another process may have made it again, but a 2xx counts: the
+ * receiver has the event, and may have refused the repetition. A failure is not recorded.
+ * @returns whether the attempt is recorded, now or before
  */
 export type RecordLate = (deliveryId: string, record: AttemptRecord) => Promise<boolean>;
 
 const isDelivered = { $eq: ['$state', 'delivered'] };
 
-/** What a success sets, whatever the delivery's state was. @param retention milliseconds */
+/** The fields that a success sets, whatever the delivery's state was. @param retention milliseconds */
 export function toDelivered(retention: number) {
   return {
     state: 'delivered',
@@ -30,7 +31,7 @@ export function toDelivered(retention: number) {
   };
 }
 
-/** The attempts with this one; of those with one number, the one that succeeded is shown. */
+/** The attempts with this one added; a success replaces the attempt of the same number. */
 function attemptsWith(record: AttemptRecord) {
   const { number } = record;
   const added = { $concatArrays: ['$attempts', [{ $literal: record }]] };
@@ -58,8 +59,8 @@ export function createRecordLate({ deliveries, retention }: LateSuccessDeps): Re
 }
 
 /**
- * The same claims, for which a success counts also when the claim was lost.
- * @param onDelivered told of a delivery that such a success has ended
+ * The same claims, except that a success counts even if the claim was lost.
+ * @param onDelivered called when such a success has ended a delivery
  */
 export function withLateSuccess(
   claims: Claims,

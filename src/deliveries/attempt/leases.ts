@@ -1,40 +1,40 @@
 import { createPeriodic } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
-import type { Claim } from './claims.ts';
+import type { Claim } from './claim.ts';
 
-/** The claims of this worker, kept alive while their attempts are made. */
+/** Keeps this worker's claims alive while it makes their attempts. */
 export interface Leases {
-  /** Renews the lease from now on. @param until when it ends otherwise, by `performance.now()`. @default as the claim says */
+  /** Renews the lease from now on. @param until when it ends otherwise, by `performance.now()`. @default `claim.heldUntil` */
   hold(claim: Claim, until?: number): void;
-  /** A claim whose delivery is not stored: it lasts as long as the lease of its event, unless it is held later. */
+  /** A claim whose delivery is not stored: it ends with the lease of its event, unless `hold` follows. */
   track(claim: Claim): void;
-  /** Whether a request that is written now is surely this worker's to send: judged by the monotonic clock, without the database. */
+  /** Whether this worker surely still holds the claim if it writes the request now; judged by the monotonic clock. */
   isSure(claim: Claim): boolean;
   drop(claim: Claim): void;
 }
 
 export interface LeasesDeps {
-  /** Extends the leases that are still held, and tells which they are. */
+  /** Extends the leases that are still held, and returns those claims. */
   readonly renew: (claims: readonly Claim[]) => Promise<readonly Claim[]>;
-  /** How long a lease lasts from its renewal. Milliseconds. */
+  /** How long a lease lasts after a renewal. Milliseconds. */
   readonly lease: number;
   /** Between renewals. Milliseconds. */
   readonly interval: number;
   readonly logger: Logger;
 }
 
-/** So much of a lease must be left when a request is written, which takes its time to the receiver. Milliseconds. */
+/** The time that a lease must still last when a request is written, because the request takes time to reach the receiver. Milliseconds. */
 export const margin = 500;
 
-/** Renews every held lease in one write, as long as there are any. */
+/** Renews all held leases in one write. */
 export function createLeases({ renew, lease, interval, logger }: LeasesDeps): Leases {
-  /** Until when each is held for certain, by `performance.now()`. */
+  /** When each lease ends at the earliest, by `performance.now()`. */
   const known = new Map<Claim, number>();
-  /** Those whose leases are renewed. */
+  /** The claims whose leases are renewed. */
   const held = new Set<Claim>();
 
   async function renewAll(): Promise<void> {
-    // the database's clock starts the new lease later than this
+    // the new lease starts later than this, by the database's clock
     const asked = performance.now();
     for (const claim of await renew([...held])) {
       const until = known.get(claim);
@@ -47,7 +47,7 @@ export function createLeases({ renew, lease, interval, logger }: LeasesDeps): Le
     task: renewAll,
     interval,
     initialDelay: interval,
-    // a renewal without an answer delays none that may still be in time
+    // a renewal without an answer must not delay the next one
     longestRun: interval,
     logger,
   });

@@ -1,14 +1,14 @@
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import type { DeliveryModel } from '../model.ts';
-import type { Claim } from './claims.ts';
+import type { Claim } from './claim.ts';
 
 /**
- * Renews the leases whose deliveries still have their claim's token, and tells which they are.
- * @param set what renews it
+ * Renews the leases whose deliveries still have their claim's token, and returns those claims.
+ * @param set the fields that renew a lease
  */
 export type RenewHeld = (claims: readonly Claim[], set: object) => Promise<readonly Claim[]>;
 
-/** @param field where the lease of such claims stands */
+/** @param field the field that holds the lease */
 export function createRenewHeld(deliveries: DeliveryModel, field: 'lease' | 'manual'): RenewHeld {
   const collection = durableCollection(deliveries);
 

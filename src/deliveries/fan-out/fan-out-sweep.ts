@@ -1,62 +1,63 @@
-import type { HeldEvent, Outbox, PartOfQuery, UnfinishedEvent } from '../../events/store/outbox.ts';
+import type { Outbox, PartOfQuery } from '../../events/store/outbox.ts';
 import type { SettleSubscribers } from '../../events/store/settle-subscribers.ts';
+import type { HeldEvent, UnfinishedEvent } from '../../events/store/stored-event.ts';
 import type { TakeEvents } from '../../events/store/take-events.ts';
 import type { Logger } from '../../options/options.ts';
 import type { FanOut } from './fan-out.ts';
 import type { HeldEvents } from './held-events.ts';
 
-/** How long there may be no room: then some events are taken all the same, for publications here may take all room for ever. Milliseconds. */
+/** After this time without room some events are taken all the same, because publications here might take all room for ever. Milliseconds. */
 const longestWait = 1_000;
-/** First attempts of events that are taken then; they are stored, and shared among accounts by those who claim them. */
-const mostWithoutRoom = 1_000;
-/** So many first attempts are more than what publications leave now and then. */
+/** First attempts of the events that are taken then. They are stored, and workers share them among accounts when they claim them. */
+const maxWithoutRoom = 1_000;
+/** More first attempts than publications leave room for now and then. */
 const enough = 50;
 /** Events in one page. */
 const pageSize = 200;
-/** Events whose failure is remembered, so that it is logged once. */
+/** Events whose failure is remembered, so that each is logged once. */
 const rememberedLimit = 1_000;
 
 export interface FanOutSweepDeps {
   readonly outbox: Pick<Outbox, 'unfinished'>;
   readonly take: TakeEvents;
-  /** How long what is taken is held. Milliseconds. */
+  /** How long the taken events are held. Milliseconds. */
   readonly lease: number;
   readonly settleSubscribers: SettleSubscribers;
   readonly fanOut: FanOut['fanOut'];
-  /** What is taken is held there. */
+  /** Holds the taken events. */
   readonly heldEvents: Pick<HeldEvents, 'room'>;
-  /** How many more attempts this process wants: it takes no more events than that at a time, but one at least. */
+  /** How many more attempts this process wants. It takes at most that many events at a time, and at least one. */
   readonly wanted: () => number;
   readonly logger: Logger;
 }
 
-/** Fans out the events that nobody holds: those of processes without workers, of transactions, and those that somebody left. */
+/** Fans out the events that no process holds: from processes without workers, from transactions, and those whose process died. */
 export interface FanOutSweep {
-  /** The events that are next, as part of a query; `null` as long as there is no room for any, but once a second. */
+  /** A part of a query that finds the next events; `null` while there is no room, except once a second. */
   page(): PartOfQuery | null;
-  /** Takes those of that page that there is room for and that are still free, and begins their fan-outs; resolves with whether there may be more. */
+  /** Takes the events of that page that are still free, as far as there is room, and starts their fan-outs. Resolves with whether there may be more. */
   take(found: readonly UnfinishedEvent[]): Promise<boolean>;
-  /** Whether any would be taken now. */
+  /** Whether an event would be taken now. */
   readonly hasRoom: boolean;
-  /** Whether there may be some that have waited for room, and need not any more. */
+  /** Whether events have waited for room and there is some now. */
   readonly mayGoOn: boolean;
 }
 
-/** A fan-out that fails holds up no other: its event is next again when its lease has lapsed. */
+/** A fan-out that fails holds up no other: its event comes again when its lease has lapsed. */
 export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
   const { outbox, settleSubscribers, fanOut, heldEvents, logger } = deps;
   const failed = new Set<string>();
   /** First attempts and bytes of the page. */
   let budget = { attempts: 0, bytes: 0 };
-  /** When enough of what was next, or all of it, was last taken, by `performance.now()`. */
+  /** When enough of the next events, or all of them, were last taken, by `performance.now()`. */
   let tookAt = Number.NEGATIVE_INFINITY;
 
-  /** What there is room for, or what is taken all the same: of bytes, those of one event. */
+  /** The room for events, or what is taken without room: then the bytes of one event. */
   function room(): { readonly attempts: number; readonly bytes: number } {
     const attempts = deps.wanted();
     const bytes = Math.max(heldEvents.room, 0);
     if (attempts >= enough && bytes > 0) return { attempts, bytes };
-    if (performance.now() - tookAt > longestWait) return { attempts: mostWithoutRoom, bytes };
+    if (performance.now() - tookAt > longestWait) return { attempts: maxWithoutRoom, bytes };
     return { attempts: bytes > 0 ? attempts : 0, bytes };
   }
 
@@ -67,7 +68,7 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
     failed.delete(event._id);
   }
 
-  /** Those at the beginning that there is room for. */
+  /** The first events that there is room for. */
   function fitting(found: readonly UnfinishedEvent[]): string[] {
     let { attempts, bytes } = budget;
     const ids: string[] = [];
@@ -99,7 +100,7 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
       if (budget.attempts === 0) return false;
       const ids = fitting(found);
       const isMore = found.length === limitOf(budget.attempts) || ids.length < found.length;
-      // a few places that come free again and again may not put off the others for ever
+      // a few places that become free again and again must not postpone the rest for ever
       if (budget.attempts >= enough || !isMore) tookAt = performance.now();
       if (ids.length === 0) return false;
       const taken = await deps.take(ids, deps.lease);

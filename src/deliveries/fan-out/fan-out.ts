@@ -1,22 +1,24 @@
 import type { FanOuts } from '../../events/service.ts';
-import type { HeldEvent, Outbox, StoredEvent } from '../../events/store/outbox.ts';
-import { derivedId } from '../../ids.ts';
+import type { Outbox } from '../../events/store/outbox.ts';
+import type { HeldEvent, StoredEvent } from '../../events/store/stored-event.ts';
 import type { Logger } from '../../options/options.ts';
-import type { FirstAttempt, Receiver } from '../attempt/attempt.ts';
-import type { AttemptRef, WebhookRef } from '../attempt/attempt-ref.ts';
+import type { FirstAttempt } from '../attempt/attempt.ts';
+import { type AttemptRef, refOf, type WebhookRef } from '../attempt/attempt-ref.ts';
 import { margin } from '../attempt/leases.ts';
+import type { Receiver } from '../attempt/receiver.ts';
 import { attemptsAllowed } from '../attempt/schedule.ts';
 import type { DeliveryDocument } from '../model.ts';
-import type { RoomQueue } from '../worker/room-queue.ts';
+import { firstDelivery } from './first-delivery.ts';
 import type { FirstWrites } from './first-writes.ts';
 import type { HeldEvents } from './held-events.ts';
+import type { RoomQueue } from './room-queue.ts';
 
-/** Deliveries of one event made at once: a fan-out of any size stays small in memory. */
+/** Deliveries of one event made at once, so that a fan-out of any size stays small in memory. */
 const batchSize = 500;
-/** How old the reading of a receiver may be when the event is there: what has changed since is not seen. Milliseconds. */
+/** How old a receiver may be, once read, when the event is stored: later changes to it are not seen. Milliseconds. */
 const recent = 250;
 /** Receivers that are read before an event is stored. */
-const mostPrepared = 50;
+const maxPrepared = 50;
 
 export interface FanOutDeps {
   readonly outbox: Pick<Outbox, 'markFannedOut'>;
@@ -29,56 +31,34 @@ export interface FanOutDeps {
   readonly isWorking: () => boolean;
   /** Whether a first attempt of this webhook could be made here at once. */
   readonly hasRoom: (webhook: WebhookRef) => boolean;
-  /** Makes it; `false` where there is no room for it after all. */
+  /** Makes the first attempt; `false` if there is no room after all. */
   readonly handOver: (first: FirstAttempt) => boolean;
-  /** Where it waits until it could be. */
+  /** The queue in which it waits for room. */
   readonly waiting: Pick<RoomQueue, 'has' | 'wait'>;
-  /** Reads whom an event of this type goes to. */
+  /** Reads the webhook that the event goes to. */
   readonly receiver: (webhookId: string, event: Pick<StoredEvent, 'type' | 'test'>) => Promise<Receiver | null>;
-  /** These are stored and due, and there was no room for them: they begin as soon as there is. */
+  /** Starts these stored attempts as soon as there is room. */
   readonly enqueue: (refs: readonly AttemptRef[]) => void;
-  /** Some worker has to look for events. */
+  /** Makes a worker look for events. */
   readonly wake: () => void;
-  /** Takes what is still to be done when the first attempts have begun. */
+  /** Receives the work that is left when the first attempts have begun. */
   readonly later: (work: Promise<void>) => void;
   readonly logger: Logger;
 }
 
-/** The delivery of an event to one of its webhooks, due at once. The same every time it is made. */
-export function firstDelivery(event: StoredEvent, webhookId: string, maxAttempts: number): DeliveryDocument {
-  const { _id: eventId, userId, type, test, created, acceptedAt, deliveryKey } = event;
-  return {
-    _id: derivedId('dlv', created.getTime(), deliveryKey, eventId, webhookId),
-    eventId,
-    webhookId,
-    userId,
-    type,
-    test,
-    state: 'pending',
-    attempt: 1,
-    maxAttempts,
-    starts: 0,
-    dueAt: acceptedAt,
-    claimableAt: acceptedAt,
-    lease: null,
-    attempts: [],
-    createdAt: acceptedAt,
-  };
-}
-
-/** Whether each of what the database has as targets can be that of a delivery. */
+/** Whether every stored target can be the webhook of a delivery. */
 function hasValidTargets({ targets }: StoredEvent): boolean {
   return Array.isArray(targets) && targets.every((target) => typeof target === 'string');
 }
 
-/** By webhook. */
+/** By webhook id. */
 type Receivers = ReadonlyMap<string, Promise<Receiver | null>>;
 const none: Receivers = new Map();
 
-/** Who makes first attempts. */
+/** What makes first attempts. */
 type Makers = Pick<FanOutDeps, 'hasRoom' | 'handOver' | 'waiting'>;
 
-/** None is made from memory: every delivery is stored, for whoever claims it. */
+/** Makes no first attempt: every delivery is stored for any worker to claim. */
 const noMakers: Makers = {
   hasRoom: () => false,
   handOver: () => false,
@@ -88,28 +68,28 @@ const noMakers: Makers = {
 /** Makes one delivery for each target of an event. */
 export interface FanOut extends FanOuts {
   /**
-   * Begins the fan-out of an event that this process holds: resolves when the first attempts have been handed over or wait for
-   * room, and the other deliveries are stored. Doing it again, or in two processes at once, adds nothing.
+   * Starts the fan-out of an event that this process holds. Resolves when every first attempt has been handed over or waits for
+   * room, and the other deliveries are stored. A second fan-out, or one in another process, adds nothing.
    */
   fanOut(leased: HeldEvent): Promise<void>;
-  /** The same with every delivery stored, for whoever claims it. */
+  /** The same, but stores every delivery for any worker to claim. */
   store(leased: HeldEvent): Promise<void>;
-  /** The same with the attempts made by the caller. */
+  /** The same, but the caller makes the first attempts. */
   handTo(leased: HeldEvent, make: (first: FirstAttempt) => void): Promise<void>;
 }
 
 /**
- * Where this process has room for a first attempt, it is made from what is in memory, under the lease of its event, and its
- * outcome is the first write of its delivery. What it has no room for waits for a moment, if there will be room; else it is
- * stored for whoever claims it. So is everything of an event that somebody had before, or to which a webhook was added: attempts may
- * have been made.
+ * If this process has room for a first attempt, it makes the attempt from memory, under the lease of the event, and the
+ * outcome is the first write of the delivery. Without room, the attempt waits for a moment if room is expected; otherwise its
+ * delivery is stored for any worker to claim. So are all deliveries of an event that another process held before, or to
+ * which a webhook was added: some attempts may have been made.
  */
 export function createFanOut(deps: FanOutDeps): FanOut {
   const { outbox, firstWrites, retryDelays } = deps;
-  /** Those that this process is at, which a sweep of its own finds too. */
-  const under = new Map<string, Promise<void>>();
+  /** Fan-outs under way here; this process's own sweep may find their events, too. */
+  const running = new Map<string, Promise<void>>();
 
-  /** Hands a first attempt over; resolves when its delivery is stored, and is `null` where it could not be handed over. */
+  /** Hands a first attempt over. Resolves when its delivery is stored; `null` if it could not be handed over. */
   function handOver(
     delivery: DeliveryDocument,
     held: HeldEvent,
@@ -117,10 +97,10 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     makers: Makers,
   ): Promise<void> | null {
     const { event, lease } = held;
-    const isOurs = lease.isFirst && performance.now() < lease.heldUntil - margin;
-    if (!event.body || !isOurs || !makers.hasRoom(delivery)) return null;
+    const mayAttempt = lease.isFirst && performance.now() < lease.heldUntil - margin;
+    if (!event.body || !mayAttempt || !makers.hasRoom(delivery)) return null;
     const { claim, written } = firstWrites.begin(delivery, lease);
-    // awaited below, unless something else goes wrong before
+    // awaited below, unless something else fails first
     written.catch(() => {});
     const receiver = receivers.get(delivery.webhookId);
     if (makers.handOver({ claim, body: event.body, ...(receiver && { receiver }) })) return written;
@@ -128,38 +108,36 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     return null;
   }
 
-  /** Hands it over as soon as there is room; what has waited for too long is stored. `null` where it may not wait. */
+  /** Hands it over as soon as there is room; stores its delivery if that takes too long. `null` if it may not wait. */
   function handOverLater(delivery: DeliveryDocument, held: HeldEvent, makers: Makers): Promise<void> | null {
     if (!held.event.body || !held.lease.isFirst) return null;
     let written: Promise<void> | null = null;
-    const begun = makers.waiting.wait(delivery, () => {
-      // whom it goes to may have changed since it was published
+    const waited = makers.waiting.wait(delivery, () => {
+      // the receiver may have changed since the event was published
       written = handOver(delivery, held, none, makers);
       return written !== null;
     });
-    if (!begun) return null;
-    const stored = begun.then(() => written ?? storeAll([delivery], true));
+    if (!waited) return null;
+    const stored = waited.then(() => written ?? storeAll([delivery], true));
     // as above
     stored.catch(() => {});
     return stored;
   }
 
   /**
-   * What is not stored of an event that somebody had before may have begun, and have ended that process. Nothing tells whether it has, so it
-   * counts as one start of those that `startLimit` bounds. What was stored for want of room has not begun, and stays as it is.
+   * If another process held the event before, an attempt that is not stored may have begun, and may have crashed that process.
+   * Nothing tells whether it has, so it counts as one of the starts that `startLimit` bounds.
    */
   async function storeAll(deliveries: readonly DeliveryDocument[], isFirst: boolean): Promise<void> {
-    const areNew = await Promise.all(deliveries.map((one) => firstWrites.store(isFirst ? one : { ...one, starts: 1 })));
-    const refs = deliveries
-      .filter((_, i) => areNew[i])
-      .map(({ _id: deliveryId, webhookId, userId, attempt }) => {
-        return { deliveryId, webhookId, userId, attempt };
-      });
+    const areNew = await Promise.all(
+      deliveries.map((delivery) => firstWrites.store(isFirst ? delivery : { ...delivery, starts: 1 })),
+    );
+    const refs = deliveries.filter((_, i) => areNew[i]).map(refOf);
     if (refs.length > 0) deps.enqueue(refs);
   }
 
-  /** Resolves, when all is handed over, waits or is stored, with what is still to be stored. */
-  async function place(held: HeldEvent, receivers: Receivers, makers: Makers): Promise<Promise<void>[]> {
+  /** Resolves when every delivery is handed over, waits or is stored; with the writes that are still to come. */
+  async function startDeliveries(held: HeldEvent, receivers: Receivers, makers: Makers): Promise<Promise<void>[]> {
     const { event, lease } = held;
     const maxAttempts = attemptsAllowed(retryDelays, event.test);
     const written: Promise<void>[] = [];
@@ -177,13 +155,13 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     return written;
   }
 
-  /** A mark that fails is made up for by another fan-out, which adds nothing. */
+  /** If the mark fails, another fan-out follows, which adds nothing. */
   async function mark(written: readonly Promise<void>[], { _id, targets }: StoredEvent): Promise<void> {
     try {
       await Promise.all(written);
       await outbox.markFannedOut(_id, targets.length);
     } catch {
-      // the sweep finds it when its lease has lapsed
+      // a sweep finds the event when its lease has lapsed
     }
   }
 
@@ -193,33 +171,33 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     if (!hasValidTargets(event)) throw new TypeError('The stored event has targets that are not ids of webhooks');
     const { _id: id } = event;
     deps.heldEvents.hold(held);
-    const begun = under.get(id);
-    if (begun) return begun;
+    const present = running.get(id);
+    if (present) return present;
     const free = () => {
-      under.delete(id);
+      running.delete(id);
       deps.heldEvents.release(id);
     };
-    const placed = place(held, receivers, makers).then(
+    const started = startDeliveries(held, receivers, makers).then(
       (written) => deps.later(mark(written, event).finally(free)),
       (error) => {
         free();
         throw error;
       },
     );
-    under.set(id, placed);
-    return placed;
+    running.set(id, started);
+    return started;
   }
 
-  /** The event is safe: when its lease has lapsed, a worker's sweep takes over. */
+  /** Nothing is lost: when the event's lease has lapsed, a sweep takes over. */
   function putOff({ _id: eventId }: StoredEvent, error: unknown): void {
     deps.logger.warn('fan-out put off to the next sweep', { eventId, reason: String(error) });
   }
 
   function read(event: Parameters<FanOuts['prepare']>[0]): Receivers {
     const { userId, targets } = event;
-    const near = targets.slice(0, mostPrepared).filter((webhookId) => deps.hasRoom({ webhookId, userId }));
+    const near = targets.slice(0, maxPrepared).filter((webhookId) => deps.hasRoom({ webhookId, userId }));
     const receivers = new Map(near.map((webhookId) => [webhookId, deps.receiver(webhookId, event)]));
-    // awaited by the attempt, if there is one
+    // awaited by the attempt if there is one
     for (const receiver of receivers.values()) receiver.catch(() => {});
     return receivers;
   }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { FanOutLease } from '../../events/store/outbox.ts';
+import type { FanOutLease } from '../../events/store/stored-event.ts';
 import { createBatcher } from '../../mongo/batcher.ts';
 import { carriedOn, type DatabaseClock } from '../../mongo/clock.ts';
 import { insertOnly } from '../../mongo/collection.ts';
@@ -8,18 +8,19 @@ import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
-import { type AttemptResult, type Claim, type Claims, type Next, recordOf } from '../attempt/claims.ts';
+import { type AttemptResult, type Claim, type Next, recordOf } from '../attempt/claim.ts';
+import type { Claims } from '../attempt/claims.ts';
 import type { Leases } from '../attempt/leases.ts';
 import type { DeliveryDocument, DeliveryModel } from '../model.ts';
 
-/** How often it is looked for first attempts that take long. Milliseconds. */
+/** How often the first attempts that take long are looked for. Milliseconds. */
 const lookInterval = 50;
 /** Deliveries in one write. */
 const maxSize = 500;
-/** Retries in one write, which is planned and parsed for each of them. */
+/** Retries in one write: the server plans and parses a statement for each. */
 const retriesMaxSize = 100;
 const concurrency = 2;
-/** How long the outcome of an attempt waits for others: so much more is made twice when the process dies. Milliseconds. */
+/** How long the outcome of an attempt waits for others; if the process dies meanwhile, the attempt is made again. Milliseconds. */
 const maxDelay = 5;
 
 /** Durations are milliseconds. */
@@ -31,9 +32,9 @@ export interface FirstWritesDeps {
   /** Names the worker in its leases. */
   readonly owner: string;
   readonly lease: number;
-  /** How long an ended delivery is kept. */
+  /** How long a delivery is kept after its end. */
   readonly retention: number;
-  /** A first attempt that is not over after so long is stored as claimed. @default 250 */
+  /** After this time, a first attempt that has not ended is stored as claimed. @default 250 */
   readonly storeAfter?: number;
   readonly logger: Logger;
   /** Aborted when the gateway has closed. @default never */
@@ -41,24 +42,24 @@ export interface FirstWritesDeps {
 }
 
 /**
- * Deliveries whose first attempt is made before they are stored, under the lease of their event. Their outcome is their first
- * write. The `_id`, derived from event and webhook, is the fence: whoever comes second changes nothing.
+ * Writes deliveries whose first attempt is made before they are stored, under the lease of their event. The outcome is their
+ * first write. The `_id`, derived from event and webhook, is the fence: a second first write changes nothing.
  */
 export interface FirstWrites {
-  /** The claims, which insert the outcome of a delivery that is not stored yet. */
+  /** The same claims, which insert the outcome if the delivery is not stored yet. */
   readonly claims: Claims;
-  /** A claim on a delivery that is not stored yet; `written` resolves when it is, and rejects when nobody here will store it. */
+  /** Claims a delivery that is not stored yet. `written` resolves when it is stored, and rejects if this process will not store it. */
   begin(delivery: DeliveryDocument, lease: FanOutLease): { readonly claim: Claim; readonly written: Promise<void> };
-  /** Stores a delivery for whoever claims it, and resolves with whether it is new; does nothing where it is stored already. */
+  /** Stores a delivery for any worker to claim. Resolves with whether it is new; does nothing if it is stored already. */
   store(delivery: DeliveryDocument): Promise<boolean>;
 }
 
 /** A delivery that is not stored yet. */
 interface Unwritten {
   readonly since: number;
-  /** Whether what comes of its attempt is being stored. */
+  /** Whether the outcome of its attempt is being stored. */
   hasOutcome: boolean;
-  /** Resolves with whether it was stored as claimed. Never rejects. */
+  /** Set while it is being stored as claimed; resolves with whether it was. Never rejects. */
   storing: Promise<boolean> | undefined;
   readonly settle: (failure?: Error) => void;
 }
@@ -70,7 +71,7 @@ interface Retry {
   readonly retryIn: number;
 }
 
-/** Inserted as due in so many ms by the database's own clock, so that no attempt is early; unless it is there. */
+/** Inserts it, unless it exists, as due in `retryIn` ms by the database's own clock, so that no attempt is early. */
 function toUpsert({ document, retryIn }: Retry) {
   const due = { $add: ['$$NOW', retryIn] };
   const u = insertOnly(document, { dueAt: due, claimableAt: due }, 'eventId');
@@ -122,20 +123,20 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
   async function insertOutcome(claim: Claim, result: AttemptResult, next: Next): Promise<boolean> {
     const { delivery } = claim;
     const attempts = [recordOf(claim, result)];
-    // by the reading that its start was told by: another one may be a little before it
+    // from the same reading of the clock as the start: another reading may be a little earlier
     const endedAt = new Date(claim.startedAt.getTime() + result.durationMs);
     if ('state' in next) return insert(ended(delivery, endedAt, { state: next.state, attempts }));
     return retries.add({ document: { ...delivery, attempt: delivery.attempt + 1, attempts }, retryIn: next.retryIn });
   }
 
-  /** @throws when nobody knows whether it was stored */
+  /** @throws if it is unknown whether it was stored */
   async function insertClaimed(claim: Claim): Promise<boolean> {
     const { delivery, token, startedAt } = claim;
-    // before the clock is read: a process that stands still in between holds its lease for less, not for more
+    // taken before the clock is read: a process that stands still in between holds its lease for less time, not for more
     const asked = performance.now();
     const claimableAt = new Date((await clock.now()).getTime() + lease);
     const isNew = await insert({ ...delivery, lease: { owner, token, startedAt }, claimableAt, starts: 1 });
-    // what was there may have been stored by a try whose answer was lost: renewing the lease tells
+    // an earlier try may have stored it and lost the answer: renewing the lease tells
     leases.hold(claim, isNew ? asked + lease : claim.heldUntil);
     return isNew;
   }
@@ -146,7 +147,7 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
     if (unwritten.size === 0) void looking.stop();
   }
 
-  /** What cannot be stored so is stored with its outcome. */
+  /** If this fails, the delivery is stored with its outcome. */
   async function storeClaimed(claim: Claim, entry: Unwritten): Promise<boolean> {
     try {
       const isNew = await persist(async () => !entry.hasOutcome && (await insertClaimed(claim)), deps);
@@ -173,7 +174,7 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
     logger: deps.logger,
   });
 
-  /** Resolves with whether this was the first write of the delivery; after any other one, its token decides. */
+  /** Resolves with whether this was the delivery's first write. If not, the claim's token decides. */
   async function writeFirst(claim: Claim, write: () => Promise<boolean>): Promise<boolean> {
     const entry = unwritten.get(claim);
     if (!entry) return false;
@@ -195,11 +196,11 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
         return (await writeFirst(claim, cancel)) || claims.cancel(claim, reason);
       },
       async release(claim, wait) {
-        const again = async () => {
+        const insertDue = async () => {
           const claimableAt = new Date((await clock.now()).getTime() + wait);
           return insert({ ...claim.delivery, claimableAt });
         };
-        if (!(await writeFirst(claim, again))) await claims.release(claim, wait);
+        if (!(await writeFirst(claim, insertDue))) await claims.release(claim, wait);
       },
       forget(claim) {
         settle(claim, new Error('the delivery was not stored'));

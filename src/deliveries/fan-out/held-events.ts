@@ -1,32 +1,32 @@
-import type { HeldEvent, StoredEvent } from '../../events/store/outbox.ts';
+import type { HeldEvent, StoredEvent } from '../../events/store/stored-event.ts';
 import type { RenewEvents } from '../../events/store/take-events.ts';
 import { createPeriodic } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
 
-/** After so long a renewal that has no answer is asked for again. Milliseconds. */
+/** A renewal without an answer is repeated after this time. Milliseconds. */
 const longestRenewal = 1_000;
-/** What events that are being fanned out here may weigh together; the next ones are left in the database. Bytes. */
+/** The weight of all events that are fanned out here at once; further events stay in the database. Bytes. */
 const weightLimit = 32 * 1024 * 1024;
-/** What an event weighs beside its body, and each of its targets. Bytes. */
+/** The weight of an event without its body, and of each target. Bytes. */
 const eventWeight = 4_096;
 const targetWeight = 512;
 
-/** The events whose fan-out is under way here: what they weigh together, and their leases. */
+/** The events whose fan-out is under way here: their weight and their leases. */
 export interface HeldEvents {
-  /** How much more may be held; none where it is not above 0. Bytes. */
+  /** How much more may be held; nothing if it is 0 or less. Bytes. */
   readonly room: number;
-  /** Keeps its lease alive from now on. One that is held already goes on under this lease. */
+  /** Keeps the event's lease alive from now on. If it is held already, it goes on under this lease. */
   hold(held: HeldEvent): void;
-  /** Its fan-out has ended. */
+  /** The event's fan-out has ended. */
   release(eventId: string): void;
 }
 
 /** Durations are milliseconds. */
 export interface HeldEventsDeps {
   readonly renew: RenewEvents;
-  /** How long a lease lasts from its renewal. */
+  /** How long a lease lasts after a renewal. */
   readonly lease: number;
-  /** How often it is looked for leases to renew. @default 250 */
+  /** How often leases are checked. @default 250 */
   readonly lookInterval?: number;
   readonly logger: Logger;
 }
@@ -41,13 +41,13 @@ function weightOf({ body, targets }: StoredEvent): number {
   return eventWeight + (body?.length ?? 0) + targets.length * targetWeight;
 }
 
-/** A lease is renewed when half of it is over; nearly every fan-out has ended before. */
+/** Renews a lease when half of it is over. Nearly every fan-out ends before. */
 export function createHeldEvents({ renew, lease, lookInterval = 250, logger }: HeldEventsDeps): HeldEvents {
   const entries = new Map<string, Entry>();
   let weight = 0;
 
   async function renewOld(): Promise<void> {
-    // the database's clock starts the new lease later than this
+    // the new lease starts later than this, by the database's clock
     const asked = performance.now();
     const old = [...entries.values()].filter(({ heldUntil }) => heldUntil < asked + lease / 2);
     if (old.length === 0) return;

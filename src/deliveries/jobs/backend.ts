@@ -18,10 +18,10 @@ type MongoDb = ConstructorParameters<typeof MongoBackend>[0] extends infer Confi
 type Write = Parameters<ReturnType<JobsDb['collection']>['bulkWrite']>[0][number];
 type Grouped = 'getNextJobToRun' | 'saveJob' | 'saveJobState' | 'removeJobs' | 'unlockJob' | 'unlockJobs';
 
-/** Whether the job is about to be removed, or has just been started: then there is nothing worth saving. */
+/** Whether the job is about to be removed, or has just started: then nothing is worth saving. */
 const isPassing = ({ nextRunAt, failedAt }: JobParameters) => !nextRunAt && !failedAt;
 
-/** Which jobs are removed; `null` where it is not by id or by data alone. */
+/** The filter of the jobs to remove; `null` if they are not named by id or by data alone. */
 function filterOf({ id, data, ...others }: RemoveJobsOptions): object | null {
   if (Object.keys(others).length > 0) return null;
   if (data === undefined) return ObjectId.isValid(String(id)) ? { _id: new ObjectId(String(id)) } : null;
@@ -30,14 +30,13 @@ function filterOf({ id, data, ...others }: RemoveJobsOptions): object | null {
 }
 
 /**
- * Agenda's own MongoDB backend, but for what Agenda asks of it job by job: at the same moment, jobs are saved and removed by one bulk
- * write, and locked many at a time. Nothing is saved at their start and end, for they are removed then: it would be 5.3 operations a job
- * instead of 3.3. It tells Agenda of jobs when
- * they are due. An unlock that fails ends here: the lock lapses by itself, and Agenda does not look at what comes of one, so a rejection would
- * end the process. Disconnecting leaves no job locked, also where Agenda's `stop` has forgotten those it was just locking.
+ * Agenda's own MongoDB backend, with these differences. Jobs are saved and removed in bulk writes, and locked many at a time.
+ * Nothing is saved when a job starts or ends, because it is removed then: that would take 5.3 operations a job instead of 3.3. Agenda
+ * hears of a job when it is due. A failed unlock is ignored: the lock lapses by itself, and because Agenda does not handle the
+ * rejection, it would end the process. Disconnecting leaves no job locked, not even those that Agenda's `stop` has just begun to lock.
  */
 export function createJobsBackend(db: JobsDb, collection: string, delays: RunDelays = {}): AgendaBackend {
-  // it would build its index in the background, and a failure there would end the process
+  // otherwise it builds its index in the background, and a failure there would end the process
   const backend = new MongoBackend({ mongo: db as MongoDb, collection, ensureIndex: false });
   const inner: JobRepository = backend.repository;
   const jobs = db.collection(collection, { ignoreUndefined: true });
@@ -45,7 +44,7 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
   const due = new Map<string, DueJobs>();
   const background = createBackground();
   const locked = new Set<string>();
-  /** By whom, which Agenda names when it asks for jobs. */
+  /** The owner of the locks, which Agenda names when it asks for jobs. */
   let owner = '';
   let closed = false;
 
@@ -67,7 +66,7 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
     },
   });
 
-  /** What has a job already needs no other one. */
+  /** A duplicate is no failure: the attempt has its job already. */
   async function write(operation: Write): Promise<void> {
     const failure = await writes.add(operation);
     if (failure && !isDuplicateKey(failure)) throw failure;
@@ -79,10 +78,10 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
     return found;
   }
 
-  /** A job whose lock has lapsed may be another process's by now. */
+  /** If its lock has lapsed, another process may have the job by now. */
   async function unlockOwn(ids: readonly string[]): Promise<void> {
-    const own = { _id: { $in: ids.map((id) => new ObjectId(id)) }, lastModifiedBy: owner };
-    await jobs.updateMany(own, { $unset: { lockedAt: true } });
+    const ownJobs = { _id: { $in: ids.map((id) => new ObjectId(id)) }, lastModifiedBy: owner };
+    await jobs.updateMany(ownJobs, { $unset: { lockedAt: true } });
   }
 
   async function unlock(ids: readonly string[]): Promise<void> {
@@ -125,11 +124,11 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
     repository: Object.assign(Object.create(inner), grouped),
     notificationChannel: channel,
     ownsConnection: true,
-    // not the backend's own: it would also set up Agenda's log, in a collection without our prefix
+    // the backend's own `connect` would also create Agenda's log, in a collection without the prefix
     connect: () => inner.connect(),
     async disconnect() {
       closed = true;
-      // what Agenda runs goes on to its next step
+      // let Agenda's running calls get to their next step
       await new Promise((resolve) => setImmediate(resolve));
       await background.done();
       const unused = [...due.values()].flatMap(({ ready }) => ready);

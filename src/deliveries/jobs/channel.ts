@@ -1,9 +1,9 @@
 import { InMemoryNotificationChannel, type JobNotification } from 'agenda';
 
-/** What a timer can wait for. Milliseconds. */
+/** The longest time that a timer can wait. Milliseconds. */
 const longestTimer = 2 ** 31 - 1;
 
-/** How long after their time the jobs of a name are to be run; the others at their time. Milliseconds. */
+/** How long after their time the jobs of a name run; jobs of other names run at their time. Milliseconds. */
 export type RunDelays = Readonly<Record<string, number>>;
 
 interface DueTimer {
@@ -12,8 +12,8 @@ interface DueTimer {
 }
 
 /**
- * Tells Agenda of a job when it is to be run by this process's clock, never before. Of the jobs of one name it keeps the earliest: Agenda
- * looks for it then, and the next one is told of.
+ * Tells Agenda of a job when it should run by this process's clock, never before. Of the jobs of one name it keeps the earliest:
+ * Agenda looks for that job then, and hears of the next one.
  */
 export class DueChannel extends InMemoryNotificationChannel {
   readonly #timers = new Map<string, DueTimer>();

@@ -7,7 +7,7 @@ import type { AttemptRef, ScheduledRef } from '../attempt/attempt-ref.ts';
 import { createJobsBackend } from './backend.ts';
 import { createWaitingJobs } from './waiting-jobs.ts';
 
-/** The job of an attempt that is due later, at the time at which it is due. */
+/** The job of an attempt that is due later; it runs when the attempt is due. */
 const scheduledJob = 'delivery attempt';
 /** The job of an attempt that is due and waits for a place. */
 const waitingJob = 'waiting delivery attempt';
@@ -22,38 +22,38 @@ const lockLifetime = 5_000;
  * job whose lock lapses before it runs counts as locked for ever.
  */
 const limit = 500;
-/** How often Agenda looks for jobs of other processes: it hears of those that are due until its next look when they are. Milliseconds. */
+/** How often Agenda looks for jobs of other processes. Of those that are due before its next look it hears in time. Milliseconds. */
 const processEvery = 5_000;
-/** After how long it is looked whether an attempt that waits for a place has been forgotten: its job says that it is due. Milliseconds. */
+/** When the job of an attempt that waits for a place runs: by then the attempt may have been forgotten. Milliseconds. */
 const forgottenAfter = 600_000;
-/** How often it is looked whether the indexes are still there. Milliseconds. */
+/** How often the indexes are built, in case they were dropped. Milliseconds. */
 const usualIndexInterval = 10_000;
 
 export interface JobsDeps {
   readonly connection: Connection;
-  /** Names this process in the jobs it has locked. */
+  /** Names this process in the jobs that it locks. */
   readonly owner: string;
-  /** The collection for the jobs alone. */
+  /** The name of the collection, which holds nothing but jobs. */
   readonly collection: string;
   /** Called when a job is due by this process's clock. Must not throw: Agenda would not run the job again. */
   readonly wake: (ref: ScheduledRef) => void;
   readonly logger: Logger;
-  /** How often indexes are built that somebody has dropped. Milliseconds. @default 10_000 */
+  /** How often the indexes are built, in case they were dropped. Milliseconds. @default 10_000 */
   readonly indexInterval?: number;
 }
 
 /**
- * One Agenda job for each stored attempt that waits, until it begins. Losing them all loses nothing:
- * the sweep reads the deliveries themselves.
+ * One Agenda job for each stored attempt that waits, until the attempt begins. Losing all jobs loses nothing, because the sweep
+ * reads the deliveries themselves.
  */
 export interface Jobs {
-  /** Builds the indexes. To be awaited before anything else. */
+  /** Builds the indexes. Await it before anything else. */
   init(): Promise<void>;
   /** Wakes a worker in so many milliseconds, in whichever process comes first. Moves the attempt's job if there is one. Logs failures. */
   schedule(ref: AttemptRef, wait: number): Promise<void>;
   /** Keeps a job for each of these attempts, which are due and begin as soon as there is a place. */
   scheduleWaiting(refs: readonly AttemptRef[]): void;
-  /** The attempt, or any attempt of the delivery, need not be waited for any more. Never rejects. */
+  /** Removes the job of the attempt, or of any attempt of the delivery. Never rejects. */
   remove(ref: Pick<AttemptRef, 'deliveryId'> & Partial<AttemptRef>): Promise<void>;
   /** Starts running jobs in this process. */
   start(): Promise<void>;
@@ -61,7 +61,7 @@ export interface Jobs {
   stop(): Promise<void>;
 }
 
-/** Jobs kept by Agenda in the same database, on the same connection. */
+/** Runs Agenda in the same database, on the same connection. */
 export function createJobs(deps: JobsDeps): Jobs {
   const { connection, owner, collection, wake, logger, indexInterval = usualIndexInterval } = deps;
   // a lost job loses nothing, so no write waits for a majority
@@ -74,18 +74,18 @@ export function createJobs(deps: JobsDeps): Jobs {
       jobs.createIndex({ 'data.deliveryId': 1, 'data.attempt': 1 }, { name: 'ofAttempt', unique: true });
     await oneOfEach().catch(async (error: unknown) => {
       if (!isDuplicateKey(error)) throw error;
-      // somebody dropped the collection, and processes that were running went on without its indexes
+      // the collection was dropped, and running processes went on without its indexes
       await jobs.deleteMany({});
       await oneOfEach();
     });
   }
 
-  /** Who drops the collection takes the indexes along; without them, each job that is removed reads all others. */
+  /** Dropping the collection drops the indexes; without them, removing a job reads all others. */
   const upkeep = createPeriodic({
     name: 'building the indexes of jobs',
     task: buildIndexes,
     interval: indexInterval,
-    // they were built right before
+    // `init` has just built them
     initialDelay: indexInterval,
     logger,
   });

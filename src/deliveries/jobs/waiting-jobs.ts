@@ -1,21 +1,21 @@
 import type { AttemptRef } from '../attempt/attempt-ref.ts';
 
-/** How long jobs are gathered before they are stored; what begins in the meantime needs none. Milliseconds. */
+/** How long jobs are gathered before they are stored; an attempt that begins meanwhile needs no job. Milliseconds. */
 const maxDelay = 250;
-/** Gathered jobs that are stored at once, however soon. */
+/** This many gathered jobs are stored at once. */
 const maxSize = 1_000;
 
 /**
- * Attempts that are due and wait for a place. The worker that holds them back knows of them and begins them as soon as
- * there is one, and sweeps find them for every other; so their jobs are in no hurry, and a webhook that is at its share
- * costs one insert of many now and then instead of a job that is stored, run in vain and removed for every event. Stored at once,
- * they make an event for 800 webhooks take 1.14 times the CPU of worker and mongod (0.86 to 1.21 in five interleaved rounds).
+ * Attempts that are due and wait for a place. The worker that holds them back starts them as soon as there is one, and other
+ * workers find them by sweeps, so their jobs are not urgent: a webhook that has used its share costs one insert of many now and
+ * then, instead of a job that is stored, run in vain and removed for every event. Stored at once, the jobs make an event for
+ * 800 webhooks take 1.14 times the CPU of worker and mongod (0.86 to 1.21 in five interleaved rounds).
  */
 export interface WaitingJobs {
   add(refs: readonly AttemptRef[]): void;
-  /** The attempt of the delivery has begun; `false` when its job is stored already. */
+  /** The delivery's attempt has begun; `false` if its job is stored already. */
   drop(deliveryId: string): boolean;
-  /** Stores what is left, and nothing more. */
+  /** Stores what is left, and accepts nothing more. */
   close(): Promise<void>;
 }
 

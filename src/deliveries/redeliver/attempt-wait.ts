@@ -3,20 +3,20 @@ import type { DatabaseBudget } from '../../mongo/connection/availability.ts';
 import { asUnavailable } from '../../mongo/unavailable.ts';
 import type { Send } from '../send/send.ts';
 
-/** How often it is looked whether a receiver is being waited for. Milliseconds. */
+/** How often the wait checks whether the attempt still waits for its receiver. Milliseconds. */
 const lookInterval = 100;
 
 export interface AttemptWait {
-  /** The same `send`, which is known to be under way. */
+  /** The same `send`, which also records what is under way. */
   readonly send: Send;
   /**
-   * Whether the attempt of a delivery has ended after so many milliseconds; if not, it goes on. The time in which its
-   * receiver is waited for is not taken from the budget.
+   * Waits for an attempt, `wait` milliseconds at most, and resolves with whether it has ended; if not, it goes on. Waiting for the
+   * receiver does not use the budget.
    */
-  hasEnded(made: Promise<unknown>, deliveryId: string, wait: number, budget: DatabaseBudget): Promise<boolean>;
+  hasEnded(attempt: Promise<unknown>, deliveryId: string, wait: number, budget: DatabaseBudget): Promise<boolean>;
 }
 
-/** Knows for which attempts of this process a receiver is being waited for: that may take long, the database may not. */
+/** Knows which attempts of this process wait for their receiver: that may take long, but the database may not. */
 export function createAttemptWait(send: Send): AttemptWait {
   const sending = new Set<string>();
 
@@ -30,8 +30,8 @@ export function createAttemptWait(send: Send): AttemptWait {
         sending.delete(deliveryId);
       }
     },
-    async hasEnded(made, deliveryId, wait, budget) {
-      const ended = made.then(
+    async hasEnded(attempt, deliveryId, wait, budget) {
+      const ended = attempt.then(
         () => true,
         (error: unknown) => {
           throw asUnavailable(error);

@@ -1,11 +1,11 @@
 import { GatewayError } from '../../errors.ts';
 import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
-import type { ReceiverLookUp } from '../attempt/attempt.ts';
 import { type OnAttempt, toRecordedAttempt } from '../attempt/attempt-listener.ts';
-import type { AttemptResult, Claim } from '../attempt/claims.ts';
+import type { AttemptResult, Claim } from '../attempt/claim.ts';
 import type { Leases } from '../attempt/leases.ts';
 import { toAttemptResult } from '../attempt/outcome.ts';
+import type { ReceiverLookUp } from '../attempt/receiver.ts';
 import { shownHeaders, signatureHeaders } from '../send/headers.ts';
 import { NotSentError, type Send } from '../send/send.ts';
 import { secretsInUse } from '../send/signing-secrets.ts';
@@ -16,10 +16,10 @@ export interface ManualAttemptDeps {
   readonly leases: Leases;
   readonly send: Send;
   readonly forDelivery: ReceiverLookUp;
-  /** The bytes of an event; `null` when it is gone, which is confirmed. */
+  /** The bytes of an event; `null` if it is confirmed to be gone. */
   readonly body: (eventId: string) => Promise<Buffer | null>;
   readonly onAttempt: OnAttempt;
-  /** Told of a delivery that the attempt has ended. */
+  /** Called when the attempt has ended a delivery. */
   readonly onDelivered: (deliveryId: string) => void;
   readonly userAgent: string;
   readonly logger: Logger;
@@ -28,13 +28,13 @@ export interface ManualAttemptDeps {
 }
 
 /**
- * Makes the attempt that was claimed, and records it.
- * @throws GatewayError `webhook_deleted`, `webhook_inactive`, `event_deleted`, or `attempt_in_flight` where the claim was lost: nothing
+ * Makes and records a claimed attempt.
+ * @throws GatewayError `webhook_deleted`, `webhook_inactive`, `event_deleted`, or `attempt_in_flight` if the claim was lost; nothing
  *   was sent
  */
 export type MakeManualAttempt = (claim: Claim) => Promise<AttemptResult>;
 
-/** The life of an attempt that somebody asked for: judge, sign, send, record. */
+/** Judges, signs, sends and records an attempt that was asked for. */
 export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAttempt {
   const { claims, leases, userAgent } = deps;
 
@@ -50,7 +50,7 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
     }
     if (!receiver.active) throw webhookInactive(webhookId);
     if (!body) {
-      const reason = `The event ${eventId} is kept no longer, so there is nothing to send`;
+      const reason = `The event ${eventId} is no longer stored, so there is nothing to send`;
       throw new GatewayError('event_deleted', reason);
     }
     const secrets = secretsInUse(receiver, startedAt);
@@ -63,7 +63,7 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
     };
   }
 
-  /** What throws has sent nothing. */
+  /** @throws only if nothing was sent */
   async function post(claim: Claim): Promise<AttemptResult> {
     try {
       const outgoing = await outgoingFor(claim);
@@ -78,7 +78,7 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
     leases.hold(claim);
     try {
       const result = await post(claim);
-      // what was sent is recorded however long the database takes
+      // retried for as long as the database is unavailable
       if (await persist(() => claims.finish(claim, result), deps)) {
         deps.onAttempt(toRecordedAttempt(claim, result));
         if (result.code === undefined) deps.onDelivered(claim.delivery._id);
@@ -90,13 +90,12 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
   };
 }
 
-/** Somebody else makes an attempt of the delivery, or may be. */
+/** Another attempt of the delivery is under way, or may be. */
 export function attemptInFlight(): GatewayError {
   const reason = 'An attempt of this delivery is in flight; try again when it has ended';
   return new GatewayError('attempt_in_flight', reason);
 }
 
-/** The webhook takes nothing at the moment, and its owner knows why. */
 export function webhookInactive(id: string): GatewayError {
   return new GatewayError('webhook_inactive', `The webhook ${id} is not active; set active to true first`);
 }

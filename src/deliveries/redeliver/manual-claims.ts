@@ -1,34 +1,34 @@
 import { randomUUID } from 'node:crypto';
 import { durableCollection } from '../../mongo/collection.ts';
 import { confirmAbsent } from '../../mongo/confirmed-reads.ts';
-import type { AttemptResult, Claim } from '../attempt/claims.ts';
+import type { AttemptResult, Claim } from '../attempt/claim.ts';
 import { createRecordLate, toDelivered } from '../attempt/late-success.ts';
 import { createRenewHeld } from '../attempt/renew-claims.ts';
 import type { DeliveryModel, DeliveryState } from '../model.ts';
 
-/** Manual attempts kept with a delivery; the oldest make room for new ones. */
-const manualAttemptsKept = 50;
+/** Manual attempts that a delivery keeps; new ones replace the oldest. */
+const maxManualAttempts = 50;
 
-/** A recovery, and which deliveries it sends again. */
+/** A recovery, and the states of the deliveries that it sends again. */
 export interface RecoveryClaim {
   readonly recoveryId: string;
   readonly states: readonly DeliveryState[];
 }
 
 /**
- * Everything that changes a delivery beside its schedule. A manual attempt and a scheduled one exclude each other:
- * neither can be claimed while the other's lease is held.
+ * Everything that changes a delivery outside its schedule. A manual attempt and a scheduled one exclude each other: neither can
+ * be claimed while the other's lease is held.
  */
 export interface ManualClaims {
-  /** Takes one attempt now, whatever the delivery's state; `null` when one is in flight or there is no such delivery. */
+  /** Claims an attempt now, whatever the delivery's state; `null` if one is in flight or there is no such delivery. */
   claim(userId: string, deliveryId: string): Promise<Claim | null>;
-  /** The same for a recovery, which sends no delivery twice: `null` also when this one has, or when there is no need. */
+  /** The same for a recovery: also `null` if the recovery has sent this delivery before, or there is no need. */
   claimFor(recovery: RecoveryClaim, deliveryId: string): Promise<Claim | null>;
-  /** Extends the leases that are still held, and tells which they are. */
+  /** Extends the leases that are still held, and returns those claims. */
   renew(claims: readonly Claim[]): Promise<readonly Claim[]>;
-  /** Records the attempt; a success ends the delivery, a failure changes nothing else. `false` when the claim was lost, unless it is a success. */
+  /** Records the attempt. A success ends the delivery; a failure changes nothing else. `false` if the claim of a failed attempt was lost. */
   finish(claim: Claim, result: AttemptResult): Promise<boolean>;
-  /** Gives the attempt back unmade. */
+  /** Gives the attempt back. */
   release(claim: Claim): Promise<void>;
 }
 
@@ -39,14 +39,14 @@ export interface ManualClaimsDeps {
   readonly owner: string;
   /** How long a claim lasts unless renewed. */
   readonly lease: number;
-  /** How long an ended delivery is kept. */
+  /** How long a delivery is kept after its end. */
   readonly retention: number;
 }
 
 const inMs = (ms: number) => ({ $add: ['$$NOW', ms] });
 const isPending = { $eq: ['$state', 'pending'] };
 
-/** No manual attempt is in flight, nor a scheduled one; a lease that has lapsed is nobody's. */
+/** Neither a manual nor a scheduled attempt is in flight; a lapsed lease does not count. */
 const isFree = {
   $and: [
     { $lte: [{ $ifNull: ['$manual.until', new Date(0)] }, '$$NOW'] },
@@ -54,17 +54,17 @@ const isFree = {
   ],
 };
 
-/** The attempts with this one, and without the oldest manual one where there are too many. */
+/** The attempts with this one added, and without the oldest manual one if there are too many. */
 function attemptsWith(record: object) {
   const manual = { $filter: { input: '$attempts', cond: '$$this.manual' } };
   const withoutOldest = {
     $filter: { input: '$attempts', cond: { $ne: ['$$this.startedAt', { $first: '$$manual.startedAt' }] } },
   };
-  const kept = { $cond: [{ $lt: [{ $size: '$$manual' }, manualAttemptsKept] }, '$attempts', withoutOldest] };
-  return { $concatArrays: [{ $let: { vars: { manual }, in: kept } }, [{ $literal: record }]] };
+  const others = { $cond: [{ $lt: [{ $size: '$$manual' }, maxManualAttempts] }, '$attempts', withoutOldest] };
+  return { $concatArrays: [{ $let: { vars: { manual }, in: others } }, [{ $literal: record }]] };
 }
 
-/** Manual claims, judged by the database's clock. */
+/** Manual claims, by the database's clock. */
 export function createManualClaims({ deliveries, owner, lease, retention }: ManualClaimsDeps): ManualClaims {
   const collection = durableCollection(deliveries);
   const held = ({ delivery, token }: Claim) => ({ _id: delivery._id, 'manual.token': token });
@@ -72,7 +72,7 @@ export function createManualClaims({ deliveries, owner, lease, retention }: Manu
   /** A pending delivery's next attempt may not start before the lease is over, nor before it is due. */
   const notBefore = { $max: ['$dueAt', inMs(lease)] };
   const outOfTheWay = { lease: null, claimableAt: { $cond: [isPending, notBefore, '$$REMOVE'] } };
-  /** A worker has the next attempt only when the lease had lapsed. */
+  /** A worker has claimed the next attempt only if the lease had lapsed. */
   const isWaiting = { $and: [isPending, { $eq: ['$lease', null] }] };
   const stillOutOfTheWay = { $cond: [isWaiting, notBefore, '$claimableAt'] };
   const backToItsTime = { claimableAt: { $cond: [isWaiting, '$dueAt', '$claimableAt'] } };
@@ -92,7 +92,7 @@ export function createManualClaims({ deliveries, owner, lease, retention }: Manu
 
   async function end(claim: Claim, set: object): Promise<boolean> {
     const { matchedCount } = await collection.updateOne(held(claim), [{ $set: { manual: '$$REMOVE', ...set } }]);
-    // a claim is lost only if nobody else, too, finds it held
+    // a replaced primary may not know the claim: it is lost only if a confirmed read does not find it either
     if (matchedCount === 0) await confirmAbsent(collection, held(claim));
     return matchedCount === 1;
   }
@@ -106,7 +106,7 @@ export function createManualClaims({ deliveries, owner, lease, retention }: Manu
 
     claimFor({ recoveryId, states }, deliveryId) {
       const unsent = { $ne: ['$recoveredBy', recoveryId] };
-      // what is free and has a lease still was taken by a process of this recovery that died
+      // a free delivery that still has a lease was claimed by a process that died
       const unfinished = { $ne: [{ $type: '$manual' }, 'missing'] };
       const filter = {
         _id: deliveryId,
@@ -121,8 +121,8 @@ export function createManualClaims({ deliveries, owner, lease, retention }: Manu
     async finish(claim, result) {
       const record = { startedAt: claim.startedAt, manual: true as const, ...result };
       const set = result.code === undefined ? toDelivered(retention) : backToItsTime;
-      const isKept = await end(claim, { attempts: attemptsWith(record), ...set });
-      return isKept || recordLate(claim.delivery._id, record);
+      const isRecorded = await end(claim, { attempts: attemptsWith(record), ...set });
+      return isRecorded || recordLate(claim.delivery._id, record);
     },
 
     release,

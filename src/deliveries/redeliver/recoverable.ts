@@ -4,26 +4,26 @@ import { durableCollection } from '../../mongo/collection.ts';
 import { confirm, findConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { DeliveryModel } from '../model.ts';
 
-/** What can be recovered: deliveries by their state, and events that an inactive webhook missed. */
+/** What can be recovered: failed and canceled deliveries, and events that were skipped because the webhook was inactive. */
 export type RecoverableState = 'failed' | 'canceled' | 'skipped';
 
-/** What of a webhook is to be sent again. */
+/** Selects what to send again to a webhook. */
 export interface Recoverable {
   readonly userId: string;
   readonly webhookId: string;
   readonly states: readonly RecoverableState[];
-  /** Of events published at this moment or later … */
+  /** Only events published at this moment or later … */
   readonly since: Date;
   /** … and before this one. */
   readonly until: Date;
 }
 
 /**
- * Finds what a webhook has missed; by index, oldest first, confirmed, for a recovery does not come back to what it has not
- * been told of. Test events are nothing to miss.
+ * Finds what a webhook has missed, by index, oldest first. The reads are confirmed, because a recovery never returns to what it
+ * did not find. Test events do not count as missed.
  */
 export interface FindRecoverable {
-  /** How much there is, at most so much. A usual read, for it is told and nothing is decided on it. */
+  /** The number of deliveries and events, at most `atMost`. An unconfirmed read, because it is only shown. */
   count(wanted: Recoverable, atMost: number): Promise<number>;
   /** Ids of deliveries that ended without success. */
   deliveries(wanted: Recoverable, after: string | null, limit: number): Promise<string[]>;
@@ -51,7 +51,7 @@ export function createFindRecoverable(deliveryModel: DeliveryModel, eventModel: 
 
   function skippedFilter(wanted: Recoverable, after: string | null) {
     const { userId, webhookId } = wanted;
-    // the second condition is what lets the partial index be used
+    // the second condition makes the partial index usable
     return { skipped: webhookId, 'skipped.0': { $exists: true }, _id: idsBetween('evt', wanted, after), userId };
   }
 

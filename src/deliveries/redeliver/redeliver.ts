@@ -4,28 +4,28 @@ import { durableCollection, insertOnly } from '../../mongo/collection.ts';
 import { findConfirmed, findOneConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { AttemptRef } from '../attempt/attempt-ref.ts';
 import { attemptsAllowed } from '../attempt/schedule.ts';
-import { firstDelivery } from '../fan-out/fan-out.ts';
+import { firstDelivery } from '../fan-out/first-delivery.ts';
 import type { DeliveryDocument, DeliveryModel } from '../model.ts';
 import type { MakeManualAttempt } from './manual-attempt.ts';
 import type { ManualClaims } from './manual-claims.ts';
 
-/** What came of sending something again; `passed`: there was no need any more; `in_flight`: somebody is at it, look again. */
+/** The result of a redelivery; `passed`: there was no need any more; `in_flight`: another attempt is under way, try again. */
 export type RedeliveryResult = 'delivered' | 'failed' | 'passed' | 'in_flight';
 
-/** A recovery, as deliveries know it. */
+/** The recovery that asks. */
 export interface ForRecovery {
   readonly recoveryId: string;
   readonly webhookId: string;
 }
 
-/** Sends again for a recovery. Doing it again for the same recovery sends nothing twice, and answers what came of it. */
+/** Sends again for a recovery. A second call for the same recovery sends nothing, and returns the first result. */
 export interface Redeliver {
   /**
    * One more attempt of a delivery that failed or was canceled.
-   * @throws GatewayError `webhook_deleted`, `webhook_inactive`: nothing can be sent any more
+   * @throws GatewayError `webhook_deleted`, `webhook_inactive`: nothing more can be sent
    */
   delivery(recovery: ForRecovery, deliveryId: string): Promise<RedeliveryResult>;
-  /** The delivery of an event that was missed, with a schedule of its own that starts now. */
+  /** Delivers an event that was missed, on a schedule that starts now. */
   missed(recovery: ForRecovery, eventId: string): Promise<RedeliveryResult>;
 }
 
@@ -46,14 +46,14 @@ export function createRedeliver(deps: RedeliverDeps): Redeliver {
   const deliveries = durableCollection(deps.deliveries);
   const events = durableCollection(deps.events);
 
-  /** What came of the attempt that this recovery has made, which is the last one. */
+  /** The result of this recovery's attempt, which is the delivery's last one. */
   function resultOf(delivery: DeliveryDocument | null, { recoveryId }: ForRecovery): RedeliveryResult {
     const last = delivery?.recoveredBy === recoveryId ? delivery.attempts.at(-1) : undefined;
     if (!last) return 'passed';
     return last.code === undefined ? 'delivered' : 'failed';
   }
 
-  /** Stored once, whoever comes first; due by the database's clock at that moment. */
+  /** Stores the delivery unless it exists; it is due at once, by the database's clock. */
   async function store(delivery: DeliveryDocument): Promise<void> {
     const now = { dueAt: '$$NOW', claimableAt: '$$NOW', createdAt: '$$NOW' };
     await deliveries.updateOne({ _id: delivery._id }, insertOnly(delivery, now, 'eventId'), { upsert: true });
@@ -65,7 +65,7 @@ export function createRedeliver(deps: RedeliverDeps): Redeliver {
       if (!claim) {
         const [delivery = null] = await findConfirmed(deliveries, { _id: deliveryId });
         const isSent = delivery?.recoveredBy === recovery.recoveryId && !delivery.manual;
-        // somebody else's resend was in the way
+        // another attempt was under way
         if (!isSent && recoverable.some((state) => state === delivery?.state)) return 'in_flight';
         return resultOf(delivery, recovery);
       }
@@ -85,7 +85,7 @@ export function createRedeliver(deps: RedeliverDeps): Redeliver {
       if (!event) return 'passed';
       const delivery = firstDelivery(event, webhookId, attemptsAllowed(retryDelays, event.test));
       await store({ ...delivery, recoveredBy: recoveryId });
-      // only now that it cannot be missed any more
+      // only after the delivery is stored, so that the event cannot be missed
       await events.updateOne(
         { _id: eventId, skipped: webhookId },
         { $pull: { skipped: webhookId }, $addToSet: { targets: webhookId }, $set: { targetsAdded: true } },

@@ -1,20 +1,47 @@
 import { GatewayError } from '../../errors.ts';
+import type { SettleSubscribers } from '../../events/store/settle-subscribers.ts';
+import type { TakeEvents } from '../../events/store/take-events.ts';
 import type { InFlightLimit } from '../../fairness/in-flight-limit.ts';
 import { checkUserId, isId } from '../../ids.ts';
 import type { DatabaseBudget } from '../../mongo/connection/availability.ts';
 import type { Logger } from '../../options/options.ts';
-import type { Claim } from '../attempt/claims.ts';
+import type { Claim } from '../attempt/claim.ts';
 import type { Background } from '../background.ts';
-import type { StoreDelivery } from '../fan-out/store-delivery.ts';
-import { type DeliveryHistory, deliveryNotFound, type ShownDelivery } from '../history.ts';
+import type { ShownDelivery } from '../delivery-page.ts';
+import type { FanOut } from '../fan-out/fan-out.ts';
+import { type DeliveryHistory, deliveryNotFound } from '../history.ts';
+import type { Unstored } from '../unstored.ts';
 import type { AttemptWait } from './attempt-wait.ts';
 import { attemptInFlight, type MakeManualAttempt } from './manual-attempt.ts';
 import type { ManualClaims } from './manual-claims.ts';
 
-/** How long an answer waits for the outcome of an attempt: longer than any attempt takes. Milliseconds. */
+/** How long a response waits for the outcome of an attempt: longer than any attempt takes. Milliseconds. */
 export const outcomeWait = 35_000;
 
-/** A delivery, and whether the attempt that was asked for has ended. */
+/** Stores a delivery that is not stored yet, unless a process holds its event. Resolves with whether it was stored. */
+export type StoreDelivery = (userId: string, deliveryId: string) => Promise<boolean>;
+
+/** Stores all deliveries of the event for any worker to claim. Deliveries that are stored already stay as they are. */
+export function createStoreDelivery(deps: {
+  readonly unstored: Pick<Unstored, 'eventOf'>;
+  readonly take: TakeEvents;
+  readonly settleSubscribers: SettleSubscribers;
+  readonly fanOut: Pick<FanOut, 'store'>;
+  /** How long the event is held meanwhile. Milliseconds. */
+  readonly lease: number;
+}): StoreDelivery {
+  const { unstored, take, settleSubscribers, fanOut } = deps;
+
+  return async function storeDelivery(userId, deliveryId) {
+    const event = await unstored.eventOf(userId, deliveryId);
+    const [taken] = event ? await take([event._id], deps.lease) : [];
+    if (!taken) return false;
+    await fanOut.store({ event: await settleSubscribers(taken.event), lease: taken.lease });
+    return true;
+  };
+}
+
+/** A delivery, and whether the requested attempt has ended. */
 export interface ResendResult {
   readonly delivery: ShownDelivery;
   readonly ended: boolean;
@@ -27,15 +54,15 @@ export interface ResendDeps {
   readonly history: Pick<DeliveryHistory, 'get'>;
   readonly hasEnded: AttemptWait['hasEnded'];
   readonly background: Background;
-  /** Bounds what an account resends at once. */
+  /** Limits how many resends of an account run at once. */
   readonly limit: InFlightLimit;
   readonly logger: Logger;
-  /** How long the answer waits for the outcome. Milliseconds. @default 35_000 */
+  /** How long to wait for the outcome. Milliseconds. @default 35_000 */
   readonly wait?: number;
 }
 
 /**
- * Makes one more attempt now and waits for what comes of it.
+ * Makes one more attempt now and waits for its outcome.
  * @throws GatewayError `delivery_not_found`, `attempt_in_flight`, `webhook_deleted`, `webhook_inactive`, `event_deleted`,
  *   `rate_limit_exceeded`
  */
@@ -53,7 +80,7 @@ export function createResend(deps: ResendDeps): Resend {
       return claiming;
     };
     const claim = await budget.run(begin).catch((error: unknown) => {
-      // one that comes late is nobody's
+      // a claim that arrives late is given back
       if (claiming) background.add(claiming.then((late) => late && claims.release(late)).then(noop, noop));
       throw error;
     });
@@ -73,7 +100,7 @@ export function createResend(deps: ResendDeps): Resend {
       throw error;
     });
     const made = attempt(claim).finally(leave);
-    // it goes on when nobody waits for it any more
+    // the attempt goes on when this call has stopped waiting
     background.add(
       made.then(noop, (error: unknown) => {
         if (error instanceof GatewayError) return;

@@ -4,24 +4,24 @@ import { createDispatcher, type DispatcherOptions } from '../../outbound/connect
 import type { DeliveryClients } from './send.ts';
 import { signRequest } from './sign-request.ts';
 
-/** What connections of deliveries must obey. */
+/** The rules for connections of deliveries. */
 export type ClientOptions = Required<Pick<DispatcherOptions, 'allowAddress'>> &
   Pick<DispatcherOptions, 'allowHttp' | 'ca' | 'resolve' | 'connectTimeout'>;
 
 /**
- * How long an idle connection is kept: shorter than receivers do, or requests would meet connections that are being closed,
- * and nobody could tell whether a receiver has read such a request. Milliseconds.
+ * How long an idle connection is kept: shorter than receivers keep theirs. Otherwise requests would meet connections that are
+ * being closed, and nothing would tell whether the receiver has read such a request. Milliseconds.
  */
 const keepAlive = 1_500;
 
-/** @param dispatcher guarded */
+/** @param dispatcher guards the addresses */
 function createSigningClient(dispatcher: Dispatcher): HttpClient {
   const client = createHttpClient(dispatcher);
   client.interceptors.request.use(signRequest, null, { synchronous: true });
   return client;
 }
 
-/** Pools of their own: a connection that was opened without the guard must never carry a delivery. */
+/** Makes separate pools: a connection that was opened without the address guard must never carry a delivery. */
 export function createDeliveryClients(options: ClientOptions): DeliveryClients & { close(): Promise<void> } {
   const pooled = createDispatcher({ ...options, keepAlive });
   const fresh = createDispatcher({ ...options, keepAlive: 0 });

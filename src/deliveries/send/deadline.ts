@@ -2,7 +2,7 @@ import { outboundError } from '../../outbound/classify.ts';
 import type { Abortable } from '../../outbound/exchange.ts';
 
 /**
- * The end of one attempt's time. With an AbortSignal in its place a POST takes 1.25 times the CPU: 13 µs more (10 to 24 in five
+ * The deadline of one attempt. With an AbortSignal instead, a POST takes 1.25 times the CPU: 13 µs more (10 to 24 in five
  * interleaved rounds).
  */
 export class Deadline implements Abortable {
@@ -17,13 +17,13 @@ export class Deadline implements Abortable {
     this.#timer = setTimeout(this.#afterReading, time);
   }
 
-  /** Nobody has to be told any more. */
+  /** Cancels the deadline. */
   clear(): void {
     clearTimeout(this.#timer);
     clearImmediate(this.#immediate);
   }
 
-  /** One listens at a time: the request that is being made. */
+  /** Keeps one listener at a time: the request that is under way. */
   addEventListener(_type: 'abort', listener: () => void): void {
     this.#listener = listener;
   }
@@ -33,8 +33,8 @@ export class Deadline implements Abortable {
   }
 
   /**
-   * A process that was stopped, or busy, finds its timers due before it reads what has come meanwhile: an answer that was in time, or
-   * the end of the connection, of which it hears in the turn of the event loop after.
+   * A process that was stopped or busy runs its due timers before it reads what has arrived meanwhile: a response in
+   * time, or the end of the connection, which it sees one turn of the event loop later.
    */
   #afterReading = (): void => {
     this.#immediate = setImmediate(() => {

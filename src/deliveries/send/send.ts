@@ -1,39 +1,50 @@
 import type { HttpClient } from '../../outbound/client.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
-import { OutboundError } from '../../outbound/outbound-error.ts';
-import type { SendResult } from '../attempt/outcome.ts';
+import { type OutboundCode, OutboundError } from '../../outbound/outbound-error.ts';
 import { Deadline } from './deadline.ts';
 import { readResponse } from './read-response.ts';
 import type { SignedRequest, SignRequest } from './sign-request.ts';
 
-/** The HTTP clients of deliveries. Both guard the address they connect to. */
+/** The HTTP clients of deliveries. Both check the address before they connect. */
 export interface DeliveryClients {
-  /** Keeps its connections. */
+  /** Reuses connections. */
   readonly pooled: HttpClient;
-  /** Opens a connection for every request. */
+  /** Opens a new connection for each request. */
   readonly fresh: HttpClient;
 }
 
 /** One POST. */
 export interface Outgoing {
-  /** Whose attempt it is, for those who wait for it. */
+  /** The delivery, for callers that wait for its attempt. */
   readonly deliveryId?: string;
   readonly url: string;
-  /** Without its signatures. */
+  /** Without the signatures. */
   readonly headers: Record<string, string>;
   readonly body: Buffer;
   readonly sign: SignRequest;
-  /** Asked right before the first byte is written, when there is a connection. @default it may */
+  /** Asked after connecting, right before the first byte. @default always true */
   readonly maySend?: () => boolean;
 }
 
+/** The result of one POST. */
+export interface SendResult {
+  /** From before the connection to the last byte that was read. Milliseconds. */
+  readonly durationMs: number;
+  /** Absent if no status was received. */
+  readonly status?: number;
+  /** What ended the request early, if anything did. */
+  readonly error?: OutboundCode;
+  /** The beginning of the response body, as text; may be empty. */
+  readonly response: string;
+}
+
 /**
- * Makes one POST; whatever comes of it is a result.
- * @throws NotSentError when nothing was sent, and nothing may be any more
+ * Makes one POST and returns its result, failures included.
+ * @throws NotSentError if nothing was sent and nothing may be sent any more
  */
 export type Send = (outgoing: Outgoing) => Promise<SendResult>;
 
-/** There was no request: the right to make it was lost before its first byte. */
+/** The lease was lost before the first byte of the request. */
 export class NotSentError extends Error {
   override readonly name = 'NotSentError';
 
@@ -43,15 +54,15 @@ export class NotSentError extends Error {
 }
 
 /**
- * A kept connection that the receiver had closed before it could take the request: it has seen nothing, so this is no attempt
- * yet. One that is closed later may have been closed by a receiver that has read the request: that is a failed attempt.
+ * Whether the receiver had closed a reused connection before it could read the request: then this is no attempt yet. If the
+ * connection closes later, the receiver may have read the request: that is a failed attempt.
  */
 function wasStale(error: unknown): boolean {
   return error instanceof OutboundError && error.code === 'reset' && error.reusedSocket && error.isUnsent;
 }
 
 /**
- * Sends deliveries. One deadline covers connecting, the answer's head and the part of its body that is read.
+ * Sends deliveries. One deadline covers connecting, the response's head and the part of its body that is read.
  * @param timeout milliseconds for the whole attempt
  */
 export function createSend(clients: DeliveryClients, timeout: number): Send {
@@ -79,7 +90,7 @@ export function createSend(clients: DeliveryClients, timeout: number): Send {
       const answer = await readResponse(response.data);
       return { status: response.status, ...answer, durationMs: elapsed() };
     } catch (error) {
-      // whoever has the attempt now makes it: this one does not count, even if no connection could be made
+      // another process has the attempt now: this one does not count, even if no connection could be made
       if (!isWritten && !maySend()) throw new NotSentError();
       const code = error instanceof OutboundError ? error.code : 'unknown';
       return { error: code, response: '', durationMs: elapsed() };

@@ -1,7 +1,7 @@
 import type { InternalAxiosRequestConfig } from 'axios';
 import type { RequestConfig } from '../../outbound/client.ts';
 
-/** The signature headers of a body. Holds the secrets, so that no configuration of axios does, which anybody might print. */
+/** Makes the signature headers of a body. It keeps the secrets out of axios' configuration, which might be printed. */
 export type SignRequest = (body: Buffer) => Record<string, string>;
 
 /** A delivery's request. */
@@ -11,8 +11,8 @@ export interface SignedRequest extends RequestConfig {
 }
 
 /**
- * Signs a request as it is about to be sent. Added before any other interceptor it runs after them, so that what is signed is
- * what is sent.
+ * Signs a request right before it is sent. axios runs the interceptor that was added first last, so nothing changes the body
+ * after it is signed.
  */
 export function signRequest(config: InternalAxiosRequestConfig): InternalAxiosRequestConfig {
   const { data, sign } = config as InternalAxiosRequestConfig & SignedRequest;

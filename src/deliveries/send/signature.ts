@@ -1,12 +1,11 @@
 import { createHmac } from 'node:crypto';
 
-/** A body as it goes over the wire; text stands for its UTF-8 bytes. */
+/** The exact bytes of a body; a string stands for its UTF-8 bytes. */
 export type RawBody = string | Uint8Array;
 
 /**
  * The value of `x-service-signature`: `sha256=` and the HMAC-SHA256 of the exact body in lower-case hexadecimal,
  * keyed with the UTF-8 bytes of the whole secret.
- * @see interface.md, Authentication, rules 1 and 2
  */
 export function signBody(body: RawBody, secret: string): string {
   return `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
@@ -22,7 +21,7 @@ function standardWebhookKey(secret: string): Buffer {
 
 /**
  * One signature for the `webhook-signature` header: `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`,
- * keyed with what a `whsec_` secret encodes, or else with the secret's UTF-8 bytes.
+ * keyed with the bytes that a `whsec_` secret encodes, or otherwise with the secret's UTF-8 bytes.
  * @param timestamp whole seconds since 1970, as they stand in `webhook-timestamp`
  * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md (1.0.0, Signature scheme)
  */

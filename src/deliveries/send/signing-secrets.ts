@@ -3,20 +3,20 @@ import type { SecretRotation } from '../../webhooks/webhook.ts';
 /** A webhook's secret, and the one it replaced. */
 export interface SigningSecrets {
   readonly secret: string;
-  /** The last rotation, ended or not. */
+  /** The last rotation, whether it has ended or not. */
   readonly rotation?: SecretRotation | null;
 }
 
-/** Which secrets sign at a moment. */
+/** The secrets that sign at one moment. */
 export interface SecretsInUse {
-  /** Makes `x-service-signature`, which has room for one. */
+  /** Signs `x-service-signature`, which has room for one signature. */
   readonly service: string;
-  /** Make `webhook-signature`, the newest first. */
+  /** Sign `webhook-signature`, newest first. */
   readonly standard: readonly string[];
 }
 
 /**
- * Which secrets sign at `now`: while a rotation overlaps both, afterwards the new one alone.
+ * The secrets that sign at `now`: both during the overlap of a rotation, afterwards only the new one.
  * @param now by the database's clock, as the end of the overlap is
  */
 export function secretsInUse({ secret, rotation }: SigningSecrets, now: Date): SecretsInUse {

@@ -1,9 +1,9 @@
 import { dynamicThreshold } from '../../fairness/dynamic-threshold.ts';
 import { createPrefetchWindow, type PrefetchWindow } from './prefetch-window.ts';
 
-/** The part of all places that no account gets, however quickly its receivers answer: there a newcomer starts. */
+/** The part of all places that no account gets, however quickly its receivers answer, so that a new account can start. */
 const reserve = 0.1;
-/** How long answers are expected to take of an account that has had none: so a burst for many webhooks is held at once. Milliseconds. */
+/** The expected response time of an account without responses so far: a burst for many webhooks can be held at once. Milliseconds. */
 const expected = 75;
 /** A request that takes longer counts as slow. Milliseconds. */
 const slow = 2_000;
@@ -11,7 +11,7 @@ const slow = 2_000;
 export interface AccountShareOptions {
   /** Requests under way at once, of all accounts together. */
   readonly concurrency: number;
-  /** Of those, requests of one account while it has not shown that its receivers answer quickly. */
+  /** Of those, requests of one account until its receivers have shown that they answer quickly. */
   readonly perAccount: number;
   /** Attempts held at once, of all accounts together. */
   readonly maxHeld: number;
@@ -22,21 +22,21 @@ export interface AccountShareOptions {
 /** One account's share of the places. */
 export interface AccountShare {
   readonly window: PrefetchWindow;
-  /** Requests that it may have under way at once, as things are. */
+  /** Requests that it may have under way at this moment. */
   places(): number;
-  /** Whether one more request of it may be made now. */
+  /** Whether one more request may be made now. */
   hasPlace(): boolean;
-  /** An attempt of it is held from now on. */
+  /** Holds one more attempt. */
   hold(): void;
-  /** The attempt is held no longer. */
+  /** Holds one attempt less. */
   release(): void;
   begin(): void;
-  /** Its request has ended after so many milliseconds. */
+  /** A request has ended. @param duration milliseconds */
   end(duration: number): void;
 }
 
 export interface AccountShares {
-  /** The account's share; a new one for an account that has nothing. */
+  /** The account's share; a new one if the account holds nothing. */
   of(userId: string): AccountShare;
   /** Requests under way. */
   readonly sending: number;
@@ -45,14 +45,15 @@ export interface AccountShares {
 }
 
 /**
- * Divides places among accounts by a {@link dynamicThreshold}. The part is `perAccount` of `concurrency` at first. It grows by one place with each request that is answered quickly, up to all but
- * a reserve, so that an account alone can use nearly everything within a few answers; it shrinks by what slow requests
- * keep. So an account whose receivers hang keeps to `perAccount` places.
+ * Divides places among accounts by a {@link dynamicThreshold}. An account's part is `perAccount` of `concurrency` at first. It
+ * grows by one place with each quick response, up to all places except a reserve, so that a single account can use nearly
+ * everything within a few responses. It shrinks by the places that slow requests occupy, so an account whose receivers hang
+ * keeps `perAccount` places.
  */
 export function createAccountShares(options: AccountShareOptions): AccountShares {
   const { concurrency, perAccount, maxHeld, now } = options;
   const first = Math.min(perAccount, concurrency);
-  const most = Math.max(first, concurrency - Math.floor(concurrency * reserve));
+  const limit = Math.max(first, concurrency - Math.floor(concurrency * reserve));
   const accounts = new Map<string, AccountShare>();
   const total = { sending: 0, held: 0 };
 
@@ -88,7 +89,7 @@ export function createAccountShares(options: AccountShareOptions): AccountShares
         window.sending -= 1;
         total.sending -= 1;
         window.ended(duration);
-        allowance = duration < slow ? Math.min(most, allowance + 1) : Math.max(first, allowance - duration / slow);
+        allowance = duration < slow ? Math.min(limit, allowance + 1) : Math.max(first, allowance - duration / slow);
       },
     };
     return share;

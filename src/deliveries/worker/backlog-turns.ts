@@ -1,28 +1,35 @@
 import type { AttemptRef, WebhookRef } from '../attempt/attempt-ref.ts';
-import type { BacklogDeps } from './backlog.ts';
 
-/** Webhooks in one look. */
+/** How much more this process wants to claim. */
+export interface Demand {
+  /** How many more attempts of a webhook. */
+  readonly wanted: (webhook: WebhookRef) => number;
+  /** How many more attempts of an account. */
+  readonly wantedOf: (userId: string) => number;
+}
+
+/** Webhooks in one read. */
 const webhooksAtOnce = 100;
-/** What is asked of a webhook whose account is not known yet: enough to learn it, and to see whether there is more. */
+/** Attempts that are read of a webhook whose account is not known yet: enough to learn the account, and whether there is more. */
 const unknownShare = 2;
 /** Stands for the account of webhooks whose account is not known yet. */
 const unknownAccount = '';
 
-/** Whose turn it is in the backlog. */
+/** Decides whose turn it is in the backlog. */
 export interface BacklogTurns {
   add(webhookId: string, userId?: string): void;
-  /** Whether something waits of the account, or of a webhook whose account is not known. */
+  /** Whether the account has something waiting, or the webhook if its account is not known. */
   has(webhook: WebhookRef): boolean;
   readonly size: number;
-  /** Whether something waits of the webhook. */
+  /** Whether the webhook has something waiting. */
   includes(webhookId: string): boolean;
-  /** Whether the last look found all that was asked of it: there may be more that is due longest. */
+  /** Whether the last read found as much as it asked for: more may have been due for longer. */
   isBehind(webhookId: string): boolean;
-  /** How many attempts of which webhooks are claimed next, of so many in all; and how many of those are left over. */
+  /** How many attempts of which webhooks to claim next, at most `limit` in all; and how many of the limit are left over. */
   next(limit: number): { readonly shares: Map<string, number>; readonly left: number };
-  /** For each webhook a number that tells later whether it was added again. */
+  /** For each webhook, a number that changes when the webhook is added again. */
   serials(webhookIds: Iterable<string>): Map<string, number | undefined>;
-  /** Those that were served go to the end of the line, or out of it where nothing was left. */
+  /** Moves the served webhooks to the end of the line, or out of it if nothing is left. */
   served(
     shares: ReadonlyMap<string, number>,
     before: ReadonlyMap<string, number | undefined>,
@@ -37,16 +44,16 @@ interface Candidate {
   readonly free: number;
 }
 
-/** Asks for no more of them than so many. */
-function* take<T>(items: Iterator<T>, most: number): Generator<T> {
-  for (let count = 0; count < most; count += 1) {
+/** The first items; asks the iterator for no more. */
+function* take<T>(items: Iterator<T>, limit: number): Generator<T> {
+  for (let count = 0; count < limit; count += 1) {
     const { done, value } = items.next();
     if (done) return;
     yield value;
   }
 }
 
-/** One of each in turn, then a second of each, and so on. */
+/** One item of each line in turn, then a second one of each, and so on. */
 function* inTurn<T>(lines: Iterable<Iterator<T>>): Generator<T> {
   let left = lines;
   for (;;) {
@@ -62,9 +69,9 @@ function* inTurn<T>(lines: Iterable<Iterator<T>>): Generator<T> {
   }
 }
 
-/** Accounts in turn, and the webhooks of each in turn. */
-export function createBacklogTurns({ wanted, wantedOf }: Pick<BacklogDeps, 'wanted' | 'wantedOf'>): BacklogTurns {
-  /** By account and webhook, each in the order in which they were served, the one served longest ago first. */
+/** Serves accounts in turn, and the webhooks of each account in turn. */
+export function createBacklogTurns({ wanted, wantedOf }: Demand): BacklogTurns {
+  /** By account and webhook, both in the order in which they were served, longest ago first. */
   const accounts = new Map<string, Map<string, number>>();
   const owners = new Map<string, string>();
   const behind = new Set<string>();
@@ -116,7 +123,7 @@ export function createBacklogTurns({ wanted, wantedOf }: Pick<BacklogDeps, 'want
     },
     includes: (webhookId) => owners.has(webhookId),
     isBehind: (webhookId) => behind.has(webhookId),
-    /** What is wanted in all is divided evenly, and so is what is wanted of an account. */
+    /** Divides the limit evenly among the webhooks, and an account's part evenly among its webhooks. */
     next(limit) {
       const shares = new Map<string, number>();
       const picked = [...take(inTurn(lines()), Math.min(webhooksAtOnce, limit))];

@@ -1,49 +1,45 @@
 import type { AttemptRef, WebhookRef } from '../attempt/attempt-ref.ts';
-import { createBacklogTurns } from './backlog-turns.ts';
+import { createBacklogTurns, type Demand } from './backlog-turns.ts';
 import type { Due } from './due.ts';
 
-/** Looks without a single claim after which it is left to the next sweep: others are claiming the same. */
+/** After this many reads without a single claim, the next sweep goes on: other processes are claiming the same attempts. */
 const vainLimit = 3;
 
-export interface BacklogDeps {
+export interface BacklogDeps extends Demand {
   readonly due: Pick<Due, 'ofWebhooks'>;
-  /** How many more attempts of a webhook this process wants. */
-  readonly wanted: (webhook: WebhookRef) => number;
-  /** How many more of an account. */
-  readonly wantedOf: (userId: string) => number;
-  /** How many more it wants in all. */
+  /** How many more attempts this process wants in all. */
   readonly wantedInAll: () => number;
-  /** Claims an attempt; resolves with whether it was claimed, as soon as that is known. */
+  /** Claims an attempt; resolves with whether it was claimed. */
   readonly claim: (ref: AttemptRef) => Promise<boolean>;
-  /** Hears what went wrong; the next sweep begins again. */
+  /** Receives errors; the next sweep tries again. */
   readonly onError: (error: unknown) => void;
 }
 
 /**
- * The webhooks that have more due than this process holds. For each one, as much is claimed as is wanted of it and of its
- * account, the account and the webhook served longest ago first; so one that takes nothing costs nothing, and keeps nobody
- * else from being served. The turns are there to be fair. Where nothing is claimed between two
- * sweeps, 5,000 stored deliveries of ten webhooks go out at 0.56 times the rate (median of five interleaved rounds, 0.27 to 1.83).
+ * The webhooks that have more due than this process holds. Of each webhook it claims as much as is wanted of the webhook and its
+ * account; the account and the webhook served longest ago come first. A webhook of which nothing is wanted costs nothing and
+ * holds up no other. If nothing were claimed between two sweeps, 5,000 stored deliveries of ten webhooks would go out at 0.56
+ * times the rate (median of five interleaved rounds, 0.27 to 1.83).
  */
 export interface Backlog {
-  /** Something of this webhook is due. Its account is looked up where it is not known. */
+  /** Something of this webhook is due. Without `userId`, its account is looked up. */
   add(webhookId: string, userId?: string): void;
-  /** More of the account of this webhook may be wanted now. */
+  /** More attempts of this webhook's account may be wanted now. */
   draw(webhook: WebhookRef): void;
-  /** More may be wanted in all now. */
+  /** More attempts may be wanted in all now. */
   drawOthers(): void;
   /**
-   * Whether more is due of a webhook than could be claimed when it was last looked for. Deliveries that are made now have to wait
-   * then: they would take all room, look after look, and what is due longest would never begin.
+   * Whether the last read of the webhook found more due than could be claimed. New deliveries must wait then: otherwise they
+   * would take all room again and again, and the delivery that is due longest would never begin.
    */
   isBehind(webhookId: string): boolean;
-  /** Whether something is known to be due of a webhook that is not claimed. */
+  /** Whether the webhook is known to have something due that is not claimed. */
   includes(webhookId: string): boolean;
   /** Whether nothing is known to be due that is not claimed. */
   isEmpty(): boolean;
   /** Tries again what was left to others. */
   resume(): void;
-  /** Claims nothing more; resolves when a look under way has ended. */
+  /** Claims nothing more; resolves when the read under way has ended. */
   close(): Promise<void>;
 }
 
@@ -52,7 +48,7 @@ export function createBacklog({ due, wanted, wantedOf, wantedInAll, claim, onErr
   let drawing: Promise<void> | null = null;
   let again = false;
   let closed = false;
-  /** Whether webhooks have to wait because no more is wanted in all, whatever they have room for themselves. */
+  /** Whether webhooks wait because no more is wanted in all, although they have room themselves. */
   let isFull = false;
 
   function nextShares(): Map<string, number> {
@@ -61,14 +57,14 @@ export function createBacklog({ due, wanted, wantedOf, wantedInAll, claim, onErr
     return shares;
   }
 
-  /** Claims a share for each; resolves with how many were claimed. */
+  /** Claims the shares; resolves to the number of claimed attempts. */
   async function serve(shares: ReadonlyMap<string, number>): Promise<number> {
     const before = turns.serials(shares.keys());
     const refs = await due.ofWebhooks(shares);
     turns.served(shares, before, refs);
-    // until the claims are written, the same attempts would be found again
+    // a read before the claims are written would find the same attempts again
     const claimed = await Promise.all(refs.map(claim));
-    return claimed.filter((one) => one).length;
+    return claimed.filter(Boolean).length;
   }
 
   async function drawAll(): Promise<void> {

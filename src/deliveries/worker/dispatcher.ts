@@ -1,74 +1,71 @@
 import type { AttemptRef, WebhookRef } from '../attempt/attempt-ref.ts';
+import type { Prepare, ReadyAttempt } from '../attempt/ready-attempt.ts';
 import { createAccountShares } from './account-shares.ts';
 import {
   type AccountQueues,
   createWebhookQueue,
   nextQueue,
-  type ReadyAttempt,
   type WaitingAttempt,
   type WebhookQueue,
 } from './webhook-queue.ts';
 
-/** Claims an attempt and reads what it takes; `null` when there is nothing to send. Never rejects. */
-export type Prepare = (ref: AttemptRef) => Promise<ReadyAttempt | null>;
-
 export interface DispatcherDeps {
   /** Requests under way at once. */
   readonly concurrency: number;
-  /** Of those, requests of one account while its receivers have not shown to be quick. */
+  /** Of those, requests of one account until its receivers have shown that they answer quickly. */
   readonly perAccount: number;
-  /** Requests under way at once to one webhook, so that one that hangs cannot take them all. */
+  /** Requests under way at once to one webhook, so that a webhook that hangs cannot take all places. */
   readonly perWebhook: number;
-  /** How long a claimed attempt waits for a place until it is given back. Milliseconds. */
+  /** How long a claimed attempt waits for a place before it is given back. Milliseconds. */
   readonly maxWait: number;
-  /** Called when there may be room for another attempt of this account. */
+  /** Called when this account may have room for another attempt. */
   readonly onRoom: (webhook: WebhookRef) => void;
   /** Called when there may be room for another attempt of any account. */
   readonly onRoomInAll: () => void;
 }
 
-/** Which attempts are held by this process, and which of them have a place. */
+/** Holds this process's attempts, and decides which of them are sent. */
 export interface Dispatcher {
   /**
-   * Has the attempt prepared at once and sent as soon as there is a place; `null` where there is no room for it. Resolves,
-   * when that is known, with whether there is something to send; `false` also for what is held already.
+   * Prepares the attempt at once and sends it as soon as there is a place; `null` if there is no room for it. Resolves with
+   * whether there is something to send; `false` also for an attempt that is held already.
    */
   offer(ref: AttemptRef, prepare: Prepare): Promise<boolean> | null;
   /** Whether attempts of this webhook are held. */
   holds(webhook: WebhookRef): boolean;
-  /** How many more attempts of this webhook would be taken. */
+  /** How many more attempts of this webhook it would take. */
   room(webhook: WebhookRef): number;
-  /** How many more of it are worth asking the database for: none while half of what is claimed ahead is still there. */
+  /** How many more of them are worth a query: none while half of the attempts claimed ahead are left. */
   wanted(webhook: WebhookRef): number;
-  /** How many more are of all webhooks of an account. */
+  /** The same for all webhooks of an account. */
   wantedOf(userId: string): number;
-  /** How many more are of all accounts. */
+  /** The same for all accounts. */
   wantedInAll(): number;
-  /** Starts nothing more; resolves when everything that was held has been recorded or given back. */
+  /** Starts nothing more; resolves when every held attempt has been recorded or given back. */
   close(): Promise<void>;
 }
 
 /** Attempts held in all, in multiples of those under way: claimed ahead, or waiting to be recorded. */
 const heldLimit = 5;
 
-/** Where one attempt belongs. */
+/** The queue that an attempt belongs to. */
 interface Slot {
   readonly ref: WebhookRef;
   readonly account: AccountQueues;
   readonly queue: WebhookQueue;
 }
 
-/** Shares the places by account, and within each account by webhook. */
+/** Shares the places among accounts, and each account's places among its webhooks. */
 export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   const { concurrency, perAccount, perWebhook, maxWait, onRoom, onRoomInAll } = deps;
   const maxHeld = concurrency * heldLimit;
   const held = new Map<string, Promise<void>>();
   const shares = createAccountShares({ concurrency, perAccount, maxHeld });
   const accounts = new Map<string, AccountQueues>();
-  /** Accounts in which something waits, the one served longest ago first. */
+  /** Accounts with waiting attempts, the one served longest ago first. */
   const turns = new Set<AccountQueues>();
   let closed = false;
-  /** Where there was room when it was last asked: who asks takes it at once. */
+  /** The slot for which `room` was last asked: the caller offers an attempt for it next. */
   let asked: Slot | null = null;
 
   const accountOf = (userId: string): AccountQueues =>
@@ -100,7 +97,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     queue.window.held += 1;
   }
 
-  /** The attempt needs no place any more; a webhook, and an account, without attempts is forgotten. */
+  /** The attempt needs no place any more. Forgets a webhook, and an account, without attempts. */
   function vacate({ ref, account, queue }: Slot): void {
     asked = null;
     queue.window.held -= 1;
@@ -155,7 +152,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   }
 
   function sendWaiting(): void {
-    // an account that was served goes to the end, and so is come to again
+    // a served account goes to the end, so the loop comes to it again
     for (const account of turns) {
       if (shares.sending >= concurrency) return;
       const queue = nextQueue(account);
@@ -169,7 +166,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     }
   }
 
-  async function pass(slot: Slot, preparing: Promise<ReadyAttempt | null>): Promise<void> {
+  async function dispatch(slot: Slot, preparing: Promise<ReadyAttempt | null>): Promise<void> {
     const ready = await preparing;
     if (ready === null || closed) {
       await ready?.giveBack();
@@ -205,7 +202,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
       if (roomOf(slot) === 0) return null;
       hold(slot);
       const preparing = prepare(ref);
-      const ended = pass(slot, preparing).finally(() => {
+      const ended = dispatch(slot, preparing).finally(() => {
         held.delete(deliveryId);
         onRoomInAll();
       });

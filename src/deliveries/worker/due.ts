@@ -1,34 +1,37 @@
-import type { PartOfQuery, UnfinishedEvent } from '../../events/store/outbox.ts';
+import type { PartOfQuery } from '../../events/store/outbox.ts';
+import type { UnfinishedEvent } from '../../events/store/stored-event.ts';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
-import type { AttemptRef } from '../attempt/attempt-ref.ts';
+import { type AttemptRef, refOf } from '../attempt/attempt-ref.ts';
 import type { DeliveryDocument, DeliveryModel } from '../model.ts';
 
-/** A place in the order in which attempts become due. */
+/** A position in the order in which attempts become due. */
 export interface DuePlace {
   readonly claimableAt: Date;
   readonly webhookId: string;
 }
 
-/** Webhooks that have something due, the place after which there may be more, and events that wait for their fan-out. */
+/** Webhooks that have something due, and events that wait for their fan-out. */
 export interface DuePage {
   readonly webhookIds: readonly string[];
-  /** `null` when this was the end. */
+  /** The position after which there may be more; `null` at the end. */
   readonly next: DuePlace | null;
   readonly events: readonly UnfinishedEvent[];
 }
 
 /**
- * What may be claimed: attempts that are due and free, and those whose worker let its lease lapse. Each look is an index
- * range by the database's clock, whatever waits for later. Claims are looked for by webhook, and that is what keeps them
- * fair: however much is due for one webhook, what is due for another is found with as little effort.
+ * Finds the attempts that may be claimed: those that are due and free, and those whose lease has lapsed. Each read is a range of an
+ * index by the database's clock, however much is due later. Attempts are read by webhook, which keeps claims fair: however
+ * much is due for one webhook, the attempts of another are found just as easily.
  */
 export interface Due {
   /**
-   * Which webhooks have something due, longest due first, and in the same round trip the events that wait for their fan-out. One page looks at no more than so many deliveries.
-   * @param events which ones; `null` for none
+   * Finds the webhooks that have something due, longest due first, and in the same round trip the events that wait for their
+   * fan-out.
+   * @param limit deliveries that one page reads
+   * @param events the query for events; `null` for none
    */
   look(after: DuePlace | null, limit: number, events: PartOfQuery | null): Promise<DuePage>;
-  /** So many attempts of each webhook, longest due first. */
+  /** As many attempts of each webhook as its share says, longest due first. */
   ofWebhooks(shares: ReadonlyMap<string, number>): Promise<AttemptRef[]>;
 }
 
@@ -43,7 +46,7 @@ type Found = Pick<DeliveryDocument, '_id' | 'webhookId' | 'userId' | 'attempt'>;
 const isDue = { $lte: ['$claimableAt', '$$NOW'] } as const;
 const beginning: DuePlace = { claimableAt: new Date(0), webhookId: '' };
 
-/** By the index `due`: only pending deliveries have the field, and so there is nothing else to ask. */
+/** Uses the index `due`: only pending deliveries have the field, so no other condition is needed. */
 export function dueWebhooksPipeline({ claimableAt, webhookId }: DuePlace, limit: number) {
   return [
     {
@@ -59,7 +62,7 @@ export function dueWebhooksPipeline({ claimableAt, webhookId }: DuePlace, limit:
   ];
 }
 
-/** By the index `dueOfWebhook`. */
+/** Uses the index `dueOfWebhook`. */
 export function dueOfWebhookPipeline(webhookId: string, limit: number) {
   return [
     { $match: { webhookId, state: 'pending', $expr: isDue } },
@@ -84,14 +87,14 @@ export function createDue(deliveries: DeliveryModel): Due {
       const found = await collection
         .aggregate<Group | UnfinishedEvent>([...dueWebhooksPipeline(after ?? beginning, limit), ...beside], inOneBatch)
         .toArray();
-      const groups = found.filter((one) => 'count' in one);
+      const groups = found.filter((entry) => 'count' in entry);
       const seen = groups.reduce((sum, { count }) => sum + count, 0);
       const places = groups.map(({ _id: webhookId, claimableAt }) => ({ webhookId, claimableAt }));
       const last = places.reduce((a, b) => (isLater(b, a) ? b : a), beginning);
       return {
         webhookIds: groups.map(({ _id }) => _id),
         next: seen === limit ? last : null,
-        events: found.filter((one) => 'targetCount' in one),
+        events: found.filter((entry) => 'targetCount' in entry),
       };
     },
     async ofWebhooks(shares) {
@@ -99,7 +102,7 @@ export function createDue(deliveries: DeliveryModel): Due {
       if (!first) return [];
       const unions = others.map((pipeline) => ({ $unionWith: { coll, pipeline } }));
       const found = await collection.aggregate<Found>([...first, ...unions], inOneBatch).toArray();
-      return found.map(({ _id, webhookId, userId, attempt }) => ({ deliveryId: _id, webhookId, userId, attempt }));
+      return found.map(refOf);
     },
   };
 }

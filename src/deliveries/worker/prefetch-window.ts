@@ -1,23 +1,23 @@
-/** Attempts are claimed so far ahead as the places will presumably take them up within this. Milliseconds. */
+/** Attempts are claimed as far ahead as the places will probably use them within this time. Milliseconds. */
 const horizon = 300;
-/** How much is claimed ahead at the most, in multiples of the places. */
+/** The most attempts claimed ahead, in multiples of the places. */
 const aheadLimit = 40;
-/** How much one request weighs in the mean time that it takes to be answered. */
+/** The weight of one request in the mean response time. */
 const weight = 0.1;
 
-/** How many attempts of a webhook, or of an account, are where, and how far ahead more of them may be claimed. */
+/** Counts the attempts of a webhook or an account, and decides how far ahead more of them may be claimed. */
 export interface PrefetchWindow {
-  /** Attempts that are claimed or being claimed, whatever for. */
+  /** Attempts that are claimed or being claimed. */
   held: number;
   /** Attempts whose request is under way. */
   sending: number;
   /** How many more attempts may be held now. */
   room(): number;
-  /** Whether at least half of what may be claimed ahead is used up: a few more at a time would each cost as much as many. */
+  /** Whether at least half of the attempts claimed ahead are used up: claiming a few costs as much as claiming many. */
   isLow(): boolean;
   /** Whether one more request may be made now. */
   hasPlace(): boolean;
-  /** Notes that a request has ended after so many milliseconds. */
+  /** Notes that a request has ended. @param duration milliseconds */
   ended(duration: number): void;
   /** Notes that a claimed attempt found no place in time. */
   stuck(): void;
@@ -26,21 +26,21 @@ export interface PrefetchWindow {
 export interface PrefetchOptions {
   /** Requests that may be under way at once. */
   readonly places: () => number;
-  /** Attempts that may be held at once, however quick the answers are. @default no limit */
+  /** Attempts that may be held at once, however quick the responses are. @default no limit */
   readonly maxHeld?: () => number;
-  /** How long an answer is expected to take as long as none has come. Milliseconds. @default 300 */
+  /** The response time that is expected before the first response. Milliseconds. @default 300 */
   readonly expected?: number;
   /** Milliseconds. @default performance.now */
   readonly now?: () => number;
 }
 
 /**
- * Who answers quickly has attempts claimed ahead, so that a place that comes free is filled without asking the database
- * first; the quicker, the more. Who is slow gets little beyond its places, and who hangs nothing: what is claimed for it
- * would only keep other workers, and its owner's changes, waiting. With nothing claimed ahead, stored deliveries of ten webhooks take
- * 1.39 times the CPU of worker and mongod (1.29 to 1.45 in five interleaved rounds) and go out at 0.69 times the rate. With four times
- * the places claimed ahead, whatever the answers take, the CPU is the same within what can be measured, but receivers that take a second
- * have more claimed than they take up in time: 1.16 times the operations (1.11 to 1.22).
+ * Claims attempts ahead for receivers that answer quickly, so that a free place is filled without asking the database first;
+ * the quicker, the more. A slow receiver gets few beyond its places, and one that hangs gets none: claimed attempts would only
+ * make other workers, and the owner's changes, wait. With nothing claimed ahead, stored deliveries of ten webhooks take 1.39
+ * times the CPU of worker and mongod (1.29 to 1.45 in five interleaved rounds) and go out at 0.69 times the rate. With four
+ * times the places claimed ahead, whatever the responses take, the CPU is the same within what can be measured, but receivers
+ * that take a second have more claimed than they use in time: 1.16 times the operations (1.11 to 1.22).
  */
 export function createPrefetchWindow({
   places,
@@ -65,8 +65,8 @@ export function createPrefetchWindow({
     },
     isLow() {
       const count = places();
-      const most = Math.min(ahead(this.sending, count), maxHeld() - count);
-      return this.held < count + most / 2;
+      const limit = Math.min(ahead(this.sending, count), maxHeld() - count);
+      return this.held < count + limit / 2;
     },
     hasPlace() {
       return this.sending < places();

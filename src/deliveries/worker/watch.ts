@@ -4,36 +4,35 @@ import type { Logger } from '../../options/options.ts';
 import type { WebhookRef } from '../attempt/attempt-ref.ts';
 import type { DeliveryDocument, DeliveryModel } from '../model.ts';
 
-/** Hears by a change stream of what any process has stored for whoever takes it. */
+/** Reports, by a change stream, the documents that any process stores for workers. */
 export interface Watch {
   start(): void;
   close(): Promise<void>;
 }
 
-/** A collection of the driver's. */
 type Collection = ReturnType<typeof durableCollection>;
 
 export interface WatchDeps<T> {
   readonly collection: Pick<Collection, 'watch'>;
-  /** Which new documents: conditions on `fullDocument.…`. */
+  /** Conditions on `fullDocument.…` that new documents must meet. */
   readonly which: Readonly<Record<string, unknown>>;
-  /** What of them is told. */
+  /** The fields that are reported. */
   readonly fields: readonly (keyof T & string)[];
   readonly onStored: (document: T) => void;
   readonly logger: Logger;
 }
 
-/** After an error the driver could not mend. Milliseconds. */
+/** The wait after an error from which the driver did not recover. Milliseconds. */
 const retryIn = 1_000;
-/** How long the server waits for something to tell before it answers that there is nothing: less than a connection may be silent. Milliseconds. */
+/** How long the server waits before it answers that there is nothing new: less than a connection may be silent. Milliseconds. */
 const quietAnswer = 2_000;
-/** The server's answers where there can be no change streams: a standalone mongod, or a user who may not. */
-const hopeless: ReadonlySet<unknown> = new Set([40_573, 13]);
+/** The server's error codes if change streams are impossible: on a standalone mongod, or for lack of permission. */
+const permanentErrors: ReadonlySet<unknown> = new Set([40_573, 13]);
 
-/** Sweeps find all of it too; this finds it sooner. */
+/** Sweeps find the same documents; this finds them sooner. */
 export function createWatch<T extends object>(deps: WatchDeps<T>): Watch {
   const { collection, which, fields, onStored, logger } = deps;
-  const told = [
+  const pipeline = [
     { $match: { operationType: 'insert', ...which } },
     { $project: Object.fromEntries(fields.map((field) => [`fullDocument.${field}`, 1])) },
   ];
@@ -42,7 +41,7 @@ export function createWatch<T extends object>(deps: WatchDeps<T>): Watch {
   let timer: NodeJS.Timeout | undefined;
 
   function open(): void {
-    const stream = collection.watch<never, { readonly fullDocument?: T }>(told, { maxAwaitTimeMS: quietAnswer });
+    const stream = collection.watch<never, { readonly fullDocument?: T }>(pipeline, { maxAwaitTimeMS: quietAnswer });
     close = () => stream.close();
     stream.on('change', ({ fullDocument }: { readonly fullDocument?: T }) => {
       if (fullDocument) onStored(fullDocument);
@@ -50,7 +49,7 @@ export function createWatch<T extends object>(deps: WatchDeps<T>): Watch {
     stream.on('error', (error: Error & { code?: unknown }) => {
       stream.close().catch(() => {});
       if (closed) return;
-      if (hopeless.has(error.code)) {
+      if (permanentErrors.has(error.code)) {
         const reason = 'changeStreams: there are none here; what other processes publish is found by sweeps';
         logger.warn(reason, { reason: String(error) });
         return;
@@ -70,7 +69,7 @@ export function createWatch<T extends object>(deps: WatchDeps<T>): Watch {
   };
 }
 
-/** What is watched for workers: deliveries that nobody has claimed, and events that nobody holds. */
+/** Watches for workers: unclaimed deliveries, and events that no process holds. */
 export function createWatches(deps: {
   readonly deliveries: DeliveryModel;
   readonly events: EventModel;

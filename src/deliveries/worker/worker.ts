@@ -2,27 +2,27 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createPeriodic } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
 import type { Attempts, FirstAttempt } from '../attempt/attempt.ts';
-import type { AttemptRef, ScheduledRef, WebhookRef } from '../attempt/attempt-ref.ts';
+import { type AttemptRef, refOf, type ScheduledRef, type WebhookRef } from '../attempt/attempt-ref.ts';
 import { createFanOutSweep, type FanOutSweepDeps } from '../fan-out/fan-out-sweep.ts';
+import { createRoomQueue, type RoomQueue } from '../fan-out/room-queue.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { createBacklog } from './backlog.ts';
 import { createDispatcher } from './dispatcher.ts';
 import type { Due } from './due.ts';
-import { createRoomQueue, type RoomQueue } from './room-queue.ts';
 import { createSweepCursor } from './sweep-cursor.ts';
 import type { Watch } from './watch.ts';
 
-/** How long a claimed attempt may wait for a place, and a first one for room before that: both together far less than a lease. Milliseconds. */
+/** How long a claimed attempt waits for a place, and a first attempt for room before that: together far less than a lease. Milliseconds. */
 const maxWait = 1_000;
 /** First attempts that wait for room, in multiples of attempts under way. */
 const waitingLimit = 5;
-/** Deliveries that one look at what is due goes through. */
-const lookBatch = 1_000;
-/** How often it is looked for events that have outlived the retention. Milliseconds. */
+/** Deliveries in one page of a sweep. */
+const sweepPageSize = 1_000;
+/** How often events older than the retention are looked for. Milliseconds. */
 const retentionInterval = 3_600_000;
-/** The longest that this may take. Milliseconds. */
+/** The longest that one such search may take. Milliseconds. */
 const longestRetention = 600_000;
-/** The longest that closing waits for attempts in flight: their deadline, and the time to record them. Milliseconds. */
+/** The longest that closing waits for attempts in flight: their deadline plus the time to record them. Milliseconds. */
 const closeDeadline = 33_000;
 
 /** Durations are milliseconds. */
@@ -33,7 +33,7 @@ export interface WorkerDeps {
   readonly sweepInterval: number;
   readonly attempts: Attempts;
   readonly due: Due;
-  /** Hear of deliveries and events sooner than a sweep finds them. */
+  /** Find deliveries and events sooner than a sweep does. */
   readonly watches: readonly Watch[];
   readonly fanOuts: Omit<FanOutSweepDeps, 'wanted' | 'logger'>;
   readonly expireEvents: () => Promise<void>;
@@ -45,26 +45,26 @@ export interface WorkerDeps {
 export interface Worker {
   /** A job is due. */
   wake(ref: ScheduledRef): void;
-  /** Something of this webhook is due. */
+  /** A stored delivery of this webhook is due. */
   onDue(webhook: WebhookRef): void;
-  /** A stored event waits for a process that fans it out. */
+  /** A stored event waits for its fan-out. */
   onEvent(): void;
-  /** Whether attempts are made here. */
+  /** Whether this process makes attempts. */
   readonly isWorking: boolean;
-  /** Whether a first attempt of this webhook would be made at once: there is room, and nothing is due longer. */
+  /** Whether a first attempt of this webhook would start at once: there is room, and nothing has been due for longer. */
   hasRoom(webhook: WebhookRef): boolean;
-  /** First attempts for which there was no room. */
+  /** First attempts that wait for room. */
   readonly waiting: Pick<RoomQueue, 'has' | 'wait'>;
-  /** These are due, and there was no room for them here: they begin as soon as there is. */
+  /** These attempts are due: starts them as soon as there is room. */
   enqueue(refs: readonly AttemptRef[]): void;
-  /** Makes it, to be called where there was room; `false` where there is none. */
+  /** Makes a first attempt; `false` if there is no room. Ask `hasRoom` before. */
   handOver(first: FirstAttempt): boolean;
   start(): Promise<void>;
   /** May be called again. */
   close(): Promise<void>;
 }
 
-/** Joins what starts attempts (publishing here, jobs and sweeps) with what bounds them. */
+/** Joins the parts that start attempts (publications, jobs, sweeps) with those that limit them. */
 export function createWorker(deps: WorkerDeps): Worker {
   const { attempts, due, jobs, logger } = deps;
   let started = false;
@@ -94,7 +94,7 @@ export function createWorker(deps: WorkerDeps): Worker {
   const waiting = createRoomQueue({
     limit: deps.concurrency * waitingLimit,
     maxWait,
-    // what is stored already comes before
+    // stored deliveries come first
     mayWait: (webhook) => started && dispatcher.holds(webhook) && !backlog.includes(webhook.webhookId),
   });
   const fanOuts = createFanOutSweep({ ...deps.fanOuts, wanted: wantedOfEvents, logger });
@@ -108,8 +108,8 @@ export function createWorker(deps: WorkerDeps): Worker {
   });
 
   /**
-   * Whether what is due already comes before a new delivery. It is looked for when less than half of what may be claimed ahead is
-   * held, so new deliveries may not hold more than that as long as anything waits.
+   * Whether stored deliveries that are due come before a new one. They are claimed when less than half of the attempts that may be
+   * claimed ahead are held, so new deliveries may not hold more than that while anything waits.
    */
   function dueComesFirst(webhook: WebhookRef): boolean {
     if (backlog.isEmpty()) return false;
@@ -119,15 +119,15 @@ export function createWorker(deps: WorkerDeps): Worker {
     );
   }
 
-  /** How many more first attempts are wanted of events: as many as there is room for, as soon as few wait for it. */
+  /** How many more first attempts of events are wanted: as many as there is room for, once few wait for it. */
   function wantedOfEvents(): number {
     const wanted = dispatcher.wantedInAll();
     return waiting.size < wanted / 2 ? wanted - waiting.size : 0;
   }
 
-  /** All that is due, if it is not too much; else page after page, so that no look costs more for a long backlog. */
-  async function lookAround(): Promise<void> {
-    const { webhookIds, next, events } = await due.look(cursor.begin(), lookBatch, fanOuts.page());
+  /** Reads one page of what is due, so that a long backlog makes no sweep slower. */
+  async function sweepPage(): Promise<void> {
+    const { webhookIds, next, events } = await due.look(cursor.begin(), sweepPageSize, fanOuts.page());
     cursor.reached(next);
     for (const webhookId of webhookIds) backlog.add(webhookId);
     backlog.resume();
@@ -135,7 +135,7 @@ export function createWorker(deps: WorkerDeps): Worker {
     if (next || hasMoreEvents) sweep.hurry();
   }
 
-  const sweep = createPeriodic({ name: 'the sweep', task: lookAround, interval: deps.sweepInterval, logger });
+  const sweep = createPeriodic({ name: 'the sweep', task: sweepPage, interval: deps.sweepInterval, logger });
   const retention = createPeriodic({
     name: 'expiring events',
     task: deps.expireEvents,
@@ -183,9 +183,8 @@ export function createWorker(deps: WorkerDeps): Worker {
       jobs.scheduleWaiting(refs);
     },
     handOver(first) {
-      const { _id: deliveryId, webhookId, userId, attempt } = first.claim.delivery;
       let isTaken = false;
-      void dispatcher.offer({ deliveryId, webhookId, userId, attempt }, () => {
+      void dispatcher.offer(refOf(first.claim.delivery), () => {
         isTaken = true;
         return attempts.prepareFirst(first);
       });

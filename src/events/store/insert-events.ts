@@ -4,23 +4,23 @@ import { isProven } from '../../mongo/elections.ts';
 import { isUnavailable } from '../../mongo/unavailable.ts';
 import type { BareWrites, Inserted } from '../../mongo/writes/bare-writes.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
-import type { LeasedEvent, NewEvent, StoredEvent } from './outbox.ts';
+import type { LeasedEvent, NewEvent, StoredEvent } from './stored-event.ts';
 
 type InsertResult = LeasedEvent | { readonly error: unknown };
 
 /** An event to be inserted. */
 interface Insertion {
   readonly event: NewEvent;
-  /** How long others are to leave its fan-out to this process; 0 where it leaves it to them. Milliseconds. */
+  /** How long this process holds its fan-out; 0 leaves it to others. Milliseconds. */
   readonly lease: number;
 }
 
-/** Events in one write; at 256 KiB each they still fit into a message of the protocol. */
+/** Events in one write: at 256 KiB each they still fit into a protocol message. */
 const maxSize = 150;
-/** Writes on their way: while one waits for its journal, the next is made. */
+/** While one write waits for the journal, the next is sent. */
 const concurrency = 2;
 
-/** The event as it is inserted: its fan-out is done where it is known to go to nobody. */
+/** The event with its fan-out state: `done` if it is certain that there are no subscribers. */
 export function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElection'>>(
   event: Event,
 ): Event & Pick<StoredEvent, 'fanOut'> {
@@ -28,22 +28,22 @@ export function withFanOut<Event extends Pick<NewEvent, 'targets' | 'lookupElect
   return { ...event, fanOut: isDone ? 'done' : 'pending' };
 }
 
-/** Without its `lookupElection` where a write by the primary of that election has proved whom the event goes to. */
+/** Removes `lookupElection` if a write by the primary of that election has proved that the look-up missed no webhook. */
 export function proven(event: StoredEvent, writtenIn: string): StoredEvent {
   const { lookupElection, ...rest } = event;
   return lookupElection !== undefined && isProven(lookupElection, writtenIn) ? rest : event;
 }
 
 /**
- * Inserts events, each under the lease of the process that fans it out; those published at the same moment become one
- * write, majority and journal. Rejects with code 11000 where the user has an event with that idempotency key. The turn of
- * each must come before `until`, by `performance.now()`.
+ * Inserts events, each with this process's lease on its fan-out. Events published at the same moment share one write, acknowledged by
+ * a majority and journaled. Rejects with code 11000 if the user has an event with that idempotency key, and with a
+ * TimeoutError if its write has not started by `until`, by `performance.now()`.
  */
 export function createInsertEvent(
   { insertEach }: Pick<BareWrites, 'insertEach'>,
   clock: DatabaseClock,
 ): (insertion: Insertion, until: number) => Promise<LeasedEvent> {
-  /** The driver tries no bare command again. What the first try has stored is met by the second under its own id. */
+  /** The driver does not retry bare commands. If the first try has stored an event, the second meets it under its own id. */
   async function insertTwice(events: readonly StoredEvent[]): Promise<Inserted> {
     try {
       return await insertEach(events);
@@ -57,7 +57,7 @@ export function createInsertEvent(
     maxSize,
     concurrency,
     async write(group) {
-      // before the clock is read: a process that stands still in between holds its leases for less, not for more
+      // taken before the clock is read: a process that stands still in between holds its leases for less time, not for more
       const asked = performance.now();
       const since = await readMoment(clock);
       const { time: acceptedAt } = since;

@@ -1,7 +1,7 @@
 import type { ClientSession } from 'mongoose';
 import { firstId } from '../../ids.ts';
 import { createBatcher } from '../../mongo/batcher.ts';
-import { createDatabaseClock, type DatabaseClock, type Moment } from '../../mongo/clock.ts';
+import { createDatabaseClock, type DatabaseClock } from '../../mongo/clock.ts';
 import { durableCollection, insertOnly } from '../../mongo/collection.ts';
 import { findAllConfirmed, findConfirmed } from '../../mongo/confirmed-reads.ts';
 import { TimeoutError } from '../../mongo/with-timeout.ts';
@@ -9,87 +9,53 @@ import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import type { EventDocument, EventModel } from '../model.ts';
 import { createInsertEvent, withFanOut } from './insert-events.ts';
+import type { LeasedEvent, NewEvent, StoredEvent } from './stored-event.ts';
 
-/** An event as it is kept. Its body is there where the event was just written, or taken to be fanned out. */
-export type StoredEvent = Omit<EventDocument, 'body'> & Partial<Pick<EventDocument, 'body'>>;
-
-/** An event about to be written; the database adds the time it was accepted. */
-export type NewEvent = Omit<EventDocument, 'acceptedAt' | 'fanOut' | 'fanOutAt' | 'fanOutLeases' | 'expiresAt'>;
-
-/** The right to make the deliveries of an event, until it lapses. */
-export interface FanOutLease {
-  /** Until when it lasts, by `performance.now()` and never later than by the database's clock. */
-  readonly heldUntil: number;
-  /** When this process began to hold it. */
-  readonly since: Moment;
-  /** Nobody had one before: no attempt has begun but of deliveries that are stored. */
-  readonly isFirst: boolean;
-}
-
-/** An event, and the right of this process to make its deliveries, if it has it. */
-export interface LeasedEvent {
-  readonly event: StoredEvent;
-  readonly lease: FanOutLease | null;
-}
-
-/** An event whose deliveries this process has the right to make. */
-export interface HeldEvent extends LeasedEvent {
-  readonly lease: FanOutLease;
-}
-
-/** An event that may be fanned out. */
-export interface UnfinishedEvent {
-  readonly _id: string;
-  readonly targetCount: number;
-  /** As it is stored. Bytes. */
-  readonly size: number;
-}
-
-/** What `$unionWith` takes. */
+/** The argument of `$unionWith`. */
 export interface PartOfQuery {
   readonly coll: string;
   readonly pipeline: readonly object[];
 }
 
-/** The durable record of events, and of whose fan-out is still to be done. */
+/** Stores events durably, and knows whose fan-out is still to be done. */
 export interface Outbox {
   init(): Promise<void>;
   /**
-   * Writes the event, under a lease on its fan-out where that is longer than 0 ms, or finds the one that already has its
-   * user and idempotency key. Majority and journal.
-   * @param until when its turn to be written must have come, by `performance.now()`. @default never
+   * Writes the event, with a lease on its fan-out if `lease` is above 0 ms, or finds the event that already has its user and
+   * idempotency key. Acknowledged by a majority and journaled.
+   * @param until the write must start before this time, by `performance.now()`. @default no limit
    */
   store(event: NewEvent, lease: number, until?: number): Promise<LeasedEvent>;
-  /** The same in a caller's transaction; whoever asks may fan it out when that is committed. */
+  /** The same in a caller's transaction; after its commit, any process may fan the event out. */
   storeIn(session: ClientSession, event: NewEvent): Promise<StoredEvent>;
-  /** The bytes to send; `null` when the event is gone, which is confirmed. */
+  /** The bytes to send; `null` if the event is confirmed to be gone. */
   body(id: string): Promise<Buffer | null>;
   /**
-   * There is a delivery for each of so many targets. Does nothing where the event has more by now, which somebody has still to make.
+   * Marks that each of `targets` webhooks has its delivery. Does nothing if the event has more targets by now.
    */
   markFannedOut(id: string, targets: number): Promise<void>;
-  /** So many of the events that may be fanned out by whoever asks, longest waiting first: part of a query that looks at more. */
+  /** A part of a query that finds events which any process may fan out, longest waiting first. */
   unfinished(limit: number): PartOfQuery;
-  /** Ids of events older than `before` (ms since 1970) that have not been told to expire, after `after`, oldest first. */
-  kept(before: number, after: string, limit: number): Promise<string[]>;
+  /** Ids of events older than `before` (ms since 1970) that do not expire yet, after the id `after`, oldest first. */
+  unexpired(before: number, after: string, limit: number): Promise<string[]>;
   expire(ids: readonly string[]): Promise<void>;
 }
 
-/** True of events that any process may take: not every target has its delivery, and no lease lasts. */
+/** Matches events that any process may take: not every target has its delivery, and no lease is left. */
 export const mayBeTaken = { fanOut: 'pending', $expr: { $lte: ['$fanOutAt', '$$NOW'] } } as const;
 
 const withoutBody = { body: 0 } as const;
 /** Events read or marked at once. */
 const maxSize = 500;
-/** How long the marks of many events wait for others: the sweep looks at none of them before its lease has ended. Milliseconds. */
+/** How long marks wait for others: sweeps ignore the events until their leases have ended. Milliseconds. */
 const markMaxDelay = 100;
-/** What an event has beside what is published, stored for whoever asks. */
+/** The fields of an event that no process holds, by the server's clock. */
 const stamped = { acceptedAt: '$$NOW', fanOutAt: '$$NOW', fanOutLeases: 0 } as const;
 
 const keyOf = ({ userId, idempotencyKey }: Pick<EventDocument, 'userId' | 'idempotencyKey'>) =>
   JSON.stringify([userId, idempotencyKey]);
 
-/** The outbox kept in `events`; what is asked of it at the same moment is asked of the database at once. */
+/** The outbox in the collection of events. Calls at the same moment share one operation. */
 export function createOutbox(events: EventModel, clock: DatabaseClock = createDatabaseClock(events.db)): Outbox {
   const collection = durableCollection(events);
   const insertEvent = createInsertEvent(bareWrites(events), clock);
@@ -113,13 +79,13 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
       const statements = [...byTargets].map(([$size, ids]) => ({
         updateMany: { filter: { _id: { $in: ids }, targets: { $size } }, update },
       }));
-      // a mark that is lost costs another fan-out, which adds nothing: it waits for no majority
+      // a lost mark costs another fan-out, which adds nothing, so it waits for no majority
       await collection.bulkWrite(statements, { ordered: false, writeConcern: { w: 1 } });
       return [];
     },
   });
 
-  /** The events that have the keys of these; found by a majority, or not there at all. */
+  /** Finds the events with the same idempotency keys, by a confirmed read. */
   const sameKeys = createBatcher<NewEvent, StoredEvent | null>({
     maxSize,
     async write(group) {
@@ -143,7 +109,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
         }
         const stored = await sameKeys.add(event);
         if (stored) return { event: stored, lease: null };
-        // it was rolled back in between: the key is free
+        // that event was rolled back meanwhile: the key is free
       }
       throw new TimeoutError('the database has an event with this idempotency key, and then has none');
     },
@@ -168,7 +134,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
           { $match: mayBeTaken },
           { $sort: { fanOutAt: 1, _id: 1 } },
           { $limit: limit },
-          // of a broken event too: one that is not taken is never found to be broken
+          // also for a broken event: only its fan-out reports that it is broken
           {
             $project: {
               targetCount: { $cond: [{ $isArray: '$targets' }, { $size: '$targets' }, 0] },
@@ -178,7 +144,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
         ],
       };
     },
-    async kept(before, after, limit) {
+    async unexpired(before, after, limit) {
       const found = await collection
         .find(
           { _id: { $gt: after, $lt: firstId('evt', before) }, fanOut: 'done', expiresAt: { $exists: false } },

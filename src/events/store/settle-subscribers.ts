@@ -1,13 +1,11 @@
 import { durableCollection } from '../../mongo/collection.ts';
 import type { EventModel } from '../model.ts';
-import type { EventSubscribers } from '../publication.ts';
-import type { StoredEvent } from './outbox.ts';
+import type { EventSubscribers, StoredEvent } from './stored-event.ts';
 
 /**
- * Adds to a stored event the webhooks that a replaced primary may not have known of, or not as active, where nothing proves
- * that it was none.
- * Such an event is to be fanned out only after that; doing it again does no harm.
- * @throws TimeoutError when the database does not confirm who is subscribed
+ * Completes the subscribers of a stored event if a replaced primary may have looked them up: it may not have known a webhook, or
+ * not as active. Such an event must not be fanned out before. Calling it again does no harm.
+ * @throws TimeoutError if the database does not confirm the subscribers
  */
 export type SettleSubscribers = (event: StoredEvent) => Promise<StoredEvent>;
 
@@ -26,7 +24,7 @@ export function createSettleSubscribers(
       targets: targets.filter((id) => !event.targets.includes(id)),
       skipped: skipped.filter((id) => !event.targets.includes(id) && !event.skipped.includes(id)),
     };
-    // those that the replaced primary still had as inactive
+    // webhooks that the replaced primary still had as inactive
     const back = event.skipped.filter((id) => targets.includes(id));
     if (more.targets.length + more.skipped.length + back.length === 0) return settled;
     const $addToSet = { targets: { $each: more.targets }, skipped: { $each: more.skipped } };

@@ -4,17 +4,18 @@ import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import type { EventModel } from '../model.ts';
 import { proven } from './insert-events.ts';
-import { type HeldEvent, mayBeTaken, type StoredEvent } from './outbox.ts';
+import { mayBeTaken } from './outbox.ts';
+import type { HeldEvent, StoredEvent } from './stored-event.ts';
 
 /**
- * Takes the events of these ids whose fan-out is not done and that no other process holds. What was taken is confirmed by a majority:
- * first attempts are sent under this lease alone.
+ * Takes those of these events whose fan-out is not done and that no other process holds. A majority acknowledges the leases, because
+ * first attempts are sent under them alone.
  * @param lease milliseconds
  */
 export type TakeEvents = (ids: readonly string[], lease: number) => Promise<HeldEvent[]>;
 
 /**
- * Extends the leases of events whose fan-out is not done and that nobody else has taken since.
+ * Extends the leases of events whose fan-out is not done and that no other process has taken since.
  * @param lease milliseconds from now
  */
 export type RenewEvents = (held: readonly Pick<StoredEvent, '_id' | 'fanOutLeases'>[], lease: number) => Promise<void>;
@@ -28,7 +29,7 @@ export function createRenewEvents(events: EventModel): RenewEvents {
       const ids = held.filter((event) => event.fanOutLeases === fanOutLeases).map(({ _id }) => _id);
       return { updateMany: { filter: { _id: { $in: ids }, fanOut: 'pending' as const, fanOutLeases }, update } };
     });
-    // one that a replaced primary takes along costs an attempt that is made twice: it waits for no majority
+    // if a failover loses a renewal, an attempt may be made twice: that is cheaper than waiting for a majority each time
     await collection.bulkWrite(statements, { ordered: false, writeConcern: { w: 1 } });
   };
 }
@@ -43,7 +44,7 @@ export function createTakeEvents(
   return async function takeEvents(ids, lease) {
     const asked = performance.now();
     const fanOutToken = randomUUID();
-    // an event whose number is broken counts as one that somebody has held
+    // an event with a broken number counts as held before
     const leases = { $cond: [{ $isNumber: '$fanOutLeases' }, '$fanOutLeases', 1] };
     const set = {
       fanOutToken: { $literal: fanOutToken },

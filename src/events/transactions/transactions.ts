@@ -3,7 +3,7 @@ import { GatewayError } from '../../errors.ts';
 import { durableTransaction } from '../../mongo/collection.ts';
 import { hasLabel, isUnavailable } from '../../mongo/unavailable.ts';
 import { TimeoutError, withTimeout } from '../../mongo/with-timeout.ts';
-import type { StoredEvent } from '../store/outbox.ts';
+import type { StoredEvent } from '../store/stored-event.ts';
 import type { OpenTransactions } from './open-transactions.ts';
 
 const options = { ...durableTransaction, readConcern: { level: 'snapshot' } } as const;

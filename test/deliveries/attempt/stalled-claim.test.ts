@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { createAttempts } from '../../../src/deliveries/attempt/attempt.ts';
-import type { Claim, Claims } from '../../../src/deliveries/attempt/claims.ts';
+import type { Claim } from '../../../src/deliveries/attempt/claim.ts';
+import type { Claims } from '../../../src/deliveries/attempt/claims.ts';
 import { createLeases } from '../../../src/deliveries/attempt/leases.ts';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { NotSentError } from '../../../src/deliveries/send/send.ts';

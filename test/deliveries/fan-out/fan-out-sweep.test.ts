@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { firstDelivery } from '../../../src/deliveries/fan-out/fan-out.ts';
 import { createFanOutSweep } from '../../../src/deliveries/fan-out/fan-out-sweep.ts';
+import { firstDelivery } from '../../../src/deliveries/fan-out/first-delivery.ts';
 import { createHeldEvents } from '../../../src/deliveries/fan-out/held-events.ts';
 import { createOutbox } from '../../../src/events/store/outbox.ts';
 import { createRenewEvents, createTakeEvents } from '../../../src/events/store/take-events.ts';

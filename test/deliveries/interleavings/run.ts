@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { firstDelivery } from '../../../src/deliveries/fan-out/fan-out.ts';
+import { firstDelivery } from '../../../src/deliveries/fan-out/first-delivery.ts';
 import { fakeWebhooks } from '../gateway.ts';
 import type { TestReceiver } from '../receiver.ts';
 import { createCheck } from './check.ts';

@@ -1,6 +1,6 @@
-import { failureOf, type SendResult } from '../../../src/deliveries/attempt/outcome.ts';
+import { failureOf } from '../../../src/deliveries/attempt/outcome.ts';
 import { createDeliveryClients } from '../../../src/deliveries/send/clients.ts';
-import { createSend } from '../../../src/deliveries/send/send.ts';
+import { createSend, type SendResult } from '../../../src/deliveries/send/send.ts';
 import { isAllowedAddress, parseNetworks } from '../../../src/outbound/addresses.ts';
 import { createResolver } from '../../../src/outbound/resolver.ts';
 

@@ -4,7 +4,7 @@ import { durableSchema, modelOf } from '../../../mongo/collection.ts';
 /** What is recovered. */
 export type RecoveryState = 'failed' | 'canceled' | 'skipped';
 
-/** A process' right to carry a recovery on. */
+/** A process's right to run a recovery. */
 export interface RecoveryLease {
   owner: string;
   token: string;
@@ -12,7 +12,7 @@ export interface RecoveryLease {
   until: Date;
 }
 
-/** One recovery of a webhook: what was asked for, and how far it has come. */
+/** One recovery of a webhook: the request and the progress. */
 export interface RecoveryDocument {
   /** `rec_…` */
   _id: string;
@@ -26,16 +26,16 @@ export interface RecoveryDocument {
   resent: number;
   delivered: number;
   failed: number;
-  /** First the deliveries that ended without success, then the events that were missed. */
+  /** First the failed and canceled deliveries, then the skipped events. */
   phase: 'deliveries' | 'events';
-  /** The id that everything is done up to, in this phase. */
+  /** Everything up to this id is done, in this phase. */
   after: string | null;
-  /** What is being sent; after the death of its process it is gone through again. */
+  /** The ids that are being sent. If the process dies, the next one goes through them again. */
   batch: string[];
-  /** How much has been gone through. */
+  /** The number of ids done. */
   seen: number;
   lease: RecoveryLease | null;
-  /** When a process last left it to wait for another turn; absent before its first turn. */
+  /** When its last turn ended; absent before the first one. */
   servedAt?: Date;
   startedAt: Date;
   endedAt?: Date;

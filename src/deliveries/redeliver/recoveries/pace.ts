@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Resolves when the next step may be made; `false` when there is to be none any more. */
+/** Resolves when the next step may start; to `false` if there must be no more. */
 export type Pace = () => Promise<boolean>;
 
-/** Lets so many steps be made in a second, evenly, whoever waits for them; what was not used is not made up for. */
+/** Spaces steps evenly, `perSecond` a second. Unused steps are not made up for. */
 export function createPace(perSecond: number, signal: AbortSignal): Pace {
   const interval = 1_000 / perSecond;
   let next = performance.now();

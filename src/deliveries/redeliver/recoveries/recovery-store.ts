@@ -4,18 +4,18 @@ import { durableCollection } from '../../../mongo/collection.ts';
 import { isDuplicateKey } from '../../../mongo/writes/duplicate-key.ts';
 import type { RecoveryDocument, RecoveryModel } from './model.ts';
 
-/** What has been done of a recovery. */
+/** The progress of a recovery. */
 export type Progress = Pick<RecoveryDocument, 'phase' | 'after' | 'batch' | 'seen' | 'resent' | 'delivered' | 'failed'>;
 
-/** The record of recoveries, each carried on by one process at a time. */
+/** The stored recoveries. One process at a time runs each of them. */
 export interface RecoveryStore {
-  /** @throws GatewayError `recovery_running` when the webhook has one */
+  /** @throws GatewayError `recovery_running` if the webhook has a running recovery */
   start(recovery: RecoveryDocument): Promise<RecoveryDocument>;
-  /** Takes a recovery that nobody carries on, of none of these accounts; the one that waits longest; `null` when there is none. */
+  /** Takes the recovery that has waited longest, of none of these accounts; `null` if none waits. */
   take(except: readonly string[]): Promise<RecoveryDocument | null>;
-  /** Whether there is one to take. */
+  /** Whether one waits. */
   hasWaiting(except: readonly string[]): Promise<boolean>;
-  /** Writes progress and keeps the lease; `false` when it was lost. */
+  /** Writes the progress and extends the lease; `false` if the lease was lost. */
   advance(recovery: RecoveryDocument, progress: Partial<Progress>): Promise<boolean>;
   finish(recovery: RecoveryDocument): Promise<void>;
   /** Leaves it to another process. */
@@ -25,10 +25,10 @@ export interface RecoveryStore {
 /** Durations are milliseconds. */
 export interface RecoveryStoreDeps {
   readonly recoveries: RecoveryModel;
-  /** Names the process in its leases. */
+  /** Names this process in its leases. */
   readonly owner: string;
   readonly lease: number;
-  /** How long a recovery that has ended is kept. */
+  /** How long a recovery is kept after its end. */
   readonly retention: number;
 }
 
@@ -46,7 +46,7 @@ export function createRecoveryStore({ recoveries, owner, lease, retention }: Rec
     ...(except.length > 0 && { userId: { $nin: [...except] } }),
     $expr: isFree,
   });
-  const held = ({ _id, lease: own }: RecoveryDocument) => ({ _id, 'lease.token': own?.token ?? '' });
+  const held = (recovery: RecoveryDocument) => ({ _id: recovery._id, 'lease.token': recovery.lease?.token ?? '' });
 
   return {
     async start(recovery) {

@@ -6,26 +6,26 @@ import { createPace, type Pace } from './pace.ts';
 import type { RecoveryStore } from './recovery-store.ts';
 import type { SendBatch, SentBatch } from './send-batch.ts';
 
-/** What one recovery sends at most. */
-export const mostRecovered = 100_000;
-/** Gone through between two notes of how far it has come. */
+/** The most that one recovery sends. */
+export const maxRecovered = 100_000;
+/** Ids between two writes of the progress. */
 const batchSize = 50;
 
 export interface RunRecoveryDeps {
   readonly store: RecoveryStore;
   readonly find: FindRecoverable;
   readonly sendBatch: SendBatch;
-  /** Sent in a second, for each recovery. */
+  /** Attempts a second, for each recovery. */
   readonly rate: number;
   /** Milliseconds. */
   readonly renewInterval: number;
   readonly logger: Logger;
 }
 
-/** Carries a recovery on until it has ended, or until the signal. */
+/** Runs a recovery until it has ended or the signal aborts. */
 export type RunRecovery = (recovery: RecoveryDocument, signal: AbortSignal) => Promise<void>;
 
-/** A recovery with what has been sent of its batch. */
+/** The progress of a recovery after its batch was sent. */
 function counted(recovery: RecoveryDocument, { results }: SentBatch) {
   const delivered = results.filter((resent) => resent === 'delivered').length;
   const failed = results.filter((resent) => resent === 'failed').length;
@@ -40,38 +40,38 @@ function counted(recovery: RecoveryDocument, { results }: SentBatch) {
 }
 
 /**
- * Makes the function that carries a recovery on. A batch is noted before it is sent and counted after it, in one write
- * with how far the recovery has come: whoever takes over goes through the noted batch again, and sends what was not sent.
+ * Makes the function that runs a recovery. A batch is stored before it is sent, and counted afterwards in one write with the
+ * progress. A process that takes over goes through the stored batch again, and sends what was not sent.
  */
 export function createRunRecovery(deps: RunRecoveryDeps): RunRecovery {
   const { store, find, logger } = deps;
 
   async function takeBatch(recovery: RecoveryDocument): Promise<Partial<RecoveryDocument> | null> {
-    const limit = Math.min(batchSize, mostRecovered - recovery.seen);
+    const limit = Math.min(batchSize, maxRecovered - recovery.seen);
     const batch = limit > 0 ? await find[recovery.phase](recovery, recovery.after, limit) : [];
     if (batch.length > 0) return { batch };
     return recovery.phase === 'deliveries' ? { phase: 'events', after: null } : null;
   }
 
-  /** Goes one step; `false` when it goes no further in this process. */
+  /** Makes one step; `false` if the recovery goes no further in this process. */
   async function step(recovery: RecoveryDocument, pace: Pace, signal: AbortSignal): Promise<boolean> {
     if (recovery.batch.length === 0) {
       const taken = await takeBatch(recovery);
-      if (taken !== null) return note(recovery, taken);
+      if (taken !== null) return advance(recovery, taken);
       await store.finish(recovery);
       return false;
     }
     const sent = await deps.sendBatch(recovery, pace, signal);
     if (!sent.refused && sent.results.length < recovery.batch.length) return true;
-    const kept = await note(recovery, counted(recovery, sent));
-    if (kept && sent.refused) await store.finish(recovery);
-    return kept && !sent.refused;
+    const isHeld = await advance(recovery, counted(recovery, sent));
+    if (isHeld && sent.refused) await store.finish(recovery);
+    return isHeld && !sent.refused;
   }
 
-  async function note(recovery: RecoveryDocument, progress: Partial<RecoveryDocument>): Promise<boolean> {
-    const kept = await store.advance(recovery, progress);
-    if (kept) Object.assign(recovery, progress);
-    return kept;
+  async function advance(recovery: RecoveryDocument, progress: Partial<RecoveryDocument>): Promise<boolean> {
+    const isHeld = await store.advance(recovery, progress);
+    if (isHeld) Object.assign(recovery, progress);
+    return isHeld;
   }
 
   return async function runRecovery(recovery, signal) {
@@ -85,7 +85,7 @@ export function createRunRecovery(deps: RunRecoveryDeps): RunRecovery {
       },
       interval: deps.renewInterval,
       initialDelay: deps.renewInterval,
-      // a renewal without an answer delays none that may still be in time
+      // a renewal without an answer must not delay the next one
       longestRun: deps.renewInterval,
       logger,
     });

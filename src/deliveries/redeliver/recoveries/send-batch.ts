@@ -5,21 +5,21 @@ import type { Redeliver, RedeliveryResult } from '../redeliver.ts';
 import type { RecoveryDocument } from './model.ts';
 import type { Pace } from './pace.ts';
 
-/** Attempts of one recovery in flight at once: fewer than a webhook's new events get. */
-const atOnce = 4;
-/** How long something that somebody else is at is left before it is looked at again. Milliseconds. */
+/** Attempts of one recovery in flight at once: fewer than a webhook's new events may have. */
+const concurrency = 4;
+/** The wait while another attempt of the same delivery is under way. Milliseconds. */
 const lookAgainIn = 250;
-/** How long the database or a secret that could not be read is left before the next try. Milliseconds. */
+/** The wait after the database or a secret could not be read. Milliseconds. */
 const tryAgainIn = 1_000;
 
-/** What came of a batch. */
+/** The results of a batch. */
 export interface SentBatch {
   readonly results: readonly Exclude<RedeliveryResult, 'in_flight'>[];
-  /** Whether the webhook takes nothing any more, so that there is no use in going on. */
+  /** Whether the webhook is gone or inactive, so that the recovery ends. */
   readonly refused: boolean;
 }
 
-/** Sends everything of a recovery's batch that has not been sent, until the signal. */
+/** Sends the ids of a recovery's batch that have not been sent, until the signal aborts. */
 export type SendBatch = (recovery: RecoveryDocument, pace: Pace, signal: AbortSignal) => Promise<SentBatch>;
 
 function isRefusal(error: unknown): boolean {
@@ -39,7 +39,7 @@ export function createSendBatch(redeliver: Redeliver, logger: Logger): SendBatch
 
     const goesOn = () => !refused && !signal.aborted;
 
-    /** Until it is known what came of it. */
+    /** Repeats until the result is known. */
     async function send(id: string): Promise<void> {
       while (goesOn()) {
         try {
@@ -65,7 +65,7 @@ export function createSendBatch(redeliver: Redeliver, logger: Logger): SendBatch
       }
     }
 
-    await Promise.all(Array.from({ length: atOnce }, work));
+    await Promise.all(Array.from({ length: concurrency }, work));
     return { results, refused };
   };
 }

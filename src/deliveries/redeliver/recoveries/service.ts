@@ -8,11 +8,11 @@ import type { FindRecoverable } from '../recoverable.ts';
 import type { Redeliver } from '../redeliver.ts';
 import type { RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
 import { createRecoveryStore } from './recovery-store.ts';
-import { createRunRecovery, mostRecovered } from './run-recovery.ts';
+import { createRunRecovery, maxRecovered } from './run-recovery.ts';
 import { createSendBatch } from './send-batch.ts';
 import { RecoveryTurns } from './turns.ts';
 
-/** What is to be recovered. */
+/** What to recover. */
 export interface RecoveryRequest {
   /** Events published at this moment or later. */
   readonly since: Date;
@@ -26,16 +26,16 @@ export interface RecoveryRequest {
 export interface RecoveryPage {
   /** 1 to 100. @default 100 */
   readonly limit?: number;
-  /** The id that the page follows; it need not exist any more. */
+  /** The id that the page follows; its recovery may be gone. */
   readonly after?: string;
 }
 
-/** Recoveries of an account's webhooks. Another account's webhook is as unknown as one that does not exist. */
+/** Recoveries of an account's webhooks. A webhook of another account counts as unknown. */
 export interface RecoveryService {
   /** Builds the indexes. */
   init(): Promise<void>;
   /**
-   * Begins to send again what a webhook has missed; some process that was started carries it on.
+   * Starts to send again what a webhook has missed. Any started process runs the recovery.
    * @throws GatewayError `webhook_not_found`, `invalid_value`, `webhook_inactive`, `recovery_running`
    */
   recover(userId: string, webhookId: string, request: RecoveryRequest): Promise<RecoveryDocument>;
@@ -50,9 +50,9 @@ export interface RecoveryService {
     webhookId: string,
     page?: RecoveryPage,
   ): Promise<{ readonly recoveries: RecoveryDocument[]; readonly hasMore: boolean }>;
-  /** Carries recoveries on in this process from now on. */
+  /** Runs recoveries in this process from now on. */
   start(): void;
-  /** Lets attempts in flight end and leaves the rest to other processes. */
+  /** Waits for attempts in flight and leaves the rest to other processes. */
   close(): Promise<void>;
 }
 
@@ -62,21 +62,21 @@ export interface RecoveryServiceDeps {
   readonly find: FindRecoverable;
   readonly redeliver: Redeliver;
   /**
-   * What a usual read finds is read again, confirmed, unless `suffices` is true of it.
-   * @throws GatewayError `webhook_not_found`, also for another account's
+   * Unless `suffices` is true of the webhook that a usual read finds, a confirmed read follows.
+   * @throws GatewayError `webhook_not_found`, also for a webhook of another account
    */
   readonly webhook: (
     userId: string,
     id: string,
     suffices: (webhook: { readonly active: boolean }) => boolean,
   ) => Promise<{ readonly active: boolean }>;
-  /** Sent in a second, for each recovery. */
+  /** Attempts a second, for each recovery. */
   readonly rate: number;
-  /** How long events and deliveries are kept, and recoveries after they have ended. */
+  /** How long events and deliveries are kept, and recoveries after their end. */
   readonly retention: number;
-  /** A dead process' recoveries are free after this long. */
+  /** How long a lease lasts: after that, another process may run a dead process's recoveries. */
   readonly lease: number;
-  /** How often it is looked for recoveries that nobody carries on. */
+  /** How often waiting recoveries are looked for. */
   readonly interval: number;
   readonly logger: Logger;
 }
@@ -107,21 +107,21 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
   const runRecovery = createRunRecovery({ store, find, sendBatch, rate: deps.rate, renewInterval: lease / 3, logger });
   const turns = new RecoveryTurns(store);
   const stop = new AbortController();
-  const under = new Set<Promise<void>>();
+  const active = new Set<Promise<void>>();
 
   function begin(recovery: RecoveryDocument): void {
     const running = turns.begin(recovery.userId);
     const signal = AbortSignal.any([stop.signal, running.leave.signal]);
     const ended: Promise<void> = runRecovery(recovery, signal)
       .catch((error: unknown) => {
-        logger.warn('a recovery was left to a later look', { recoveryId: recovery._id, reason: String(error) });
+        logger.warn('a recovery will be continued later', { recoveryId: recovery._id, reason: String(error) });
       })
       .finally(() => {
-        under.delete(ended);
+        active.delete(ended);
         turns.end(running);
         if (!stop.signal.aborted) look.hurry();
       });
-    under.add(ended);
+    active.add(ended);
   }
 
   async function takeOver(): Promise<void> {
@@ -153,7 +153,7 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
         _id: newId('rec', startedAt.getTime()),
         ...wanted,
         state: 'running',
-        found: await find.count(wanted, mostRecovered),
+        found: await find.count(wanted, maxRecovered),
         resent: 0,
         delivered: 0,
         failed: 0,
@@ -196,7 +196,7 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
     async close() {
       stop.abort();
       await look.stop();
-      await Promise.all(under);
+      await Promise.all(active);
     },
   };
 }

@@ -1,12 +1,12 @@
 import type { RecoveryDocument } from './model.ts';
 import type { RecoveryStore } from './recovery-store.ts';
 
-/** Recoveries carried on by one process at once. */
-const atOnce = 4;
-/** How long a recovery goes on while others wait. Milliseconds. */
+/** Recoveries that one process runs at once. */
+const concurrency = 4;
+/** How long a recovery runs while others wait. Milliseconds. */
 const turn = 5_000;
 
-/** A recovery that this process carries on. */
+/** A recovery that this process runs. */
 export interface RunningRecovery {
   readonly userId: string;
   /** By `performance.now()`. */
@@ -15,9 +15,9 @@ export interface RunningRecovery {
 }
 
 /**
- * Which recovery is carried on next: one of each account first. What is left may go to an account that has one already, but
- * for one place, which is kept for the next account. Where there is none left, a second one of an account makes room at
- * once, and any other one after its turn. It leaves as soon as its attempts in flight have ended, and counts no more.
+ * Decides which recovery runs next: one of each account first. Further places may go to accounts that already have one, except
+ * for the last place, which is kept for the next account. If no place is left, an account's second recovery leaves at
+ * once, and any other one after its turn. It stops counting at once, and leaves when its attempts in flight have ended.
  */
 export class RecoveryTurns {
   readonly #store: Pick<RecoveryStore, 'take' | 'hasWaiting'>;
@@ -27,7 +27,7 @@ export class RecoveryTurns {
     this.#store = store;
   }
 
-  /** Notes one that was taken. */
+  /** Notes that a recovery was taken. */
   begin(userId: string): RunningRecovery {
     const running = { userId, startedAt: performance.now(), leave: new AbortController() };
     this.#running.add(running);
@@ -38,13 +38,13 @@ export class RecoveryTurns {
     this.#running.delete(running);
   }
 
-  /** Takes the next one; `null` when there is none, or no room for it. */
+  /** Takes the next recovery; `null` if none waits or there is no room. */
   async next(): Promise<RecoveryDocument | null> {
     await this.#makeRoom();
     const accounts = this.#accounts();
-    if (this.#active().length >= atOnce) return null;
+    if (this.#active().length >= concurrency) return null;
     const taken = await this.#store.take(accounts);
-    if (taken || accounts.length === 0 || this.#active().length >= atOnce - 1) return taken;
+    if (taken || accounts.length === 0 || this.#active().length >= concurrency - 1) return taken;
     return this.#store.take([]);
   }
 
@@ -58,11 +58,11 @@ export class RecoveryTurns {
 
   async #makeRoom(): Promise<void> {
     const active = this.#active();
-    if (active.length < atOnce - 1) return;
+    if (active.length < concurrency - 1) return;
     const overdue = active.find(({ startedAt }) => performance.now() - startedAt >= turn);
-    const second = active.find((one, i) => active.some(({ userId }, j) => j < i && userId === one.userId));
+    const second = active.find((running, i) => active.some(({ userId }, j) => j < i && userId === running.userId));
     if (await this.#store.hasWaiting(this.#accounts())) {
-      if (active.length >= atOnce) (second ?? overdue)?.leave.abort();
+      if (active.length >= concurrency) (second ?? overdue)?.leave.abort();
     } else if (overdue && (await this.#store.hasWaiting([]))) {
       overdue.leave.abort();
     }

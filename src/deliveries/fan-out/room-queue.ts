@@ -1,29 +1,29 @@
 import type { WebhookRef } from '../attempt/attempt-ref.ts';
 
 export interface RoomQueueDeps {
-  /** How many may wait in all. */
+  /** How many attempts may wait. */
   readonly limit: number;
   /** Milliseconds. */
   readonly maxWait: number;
-  /** Whether a first attempt of this webhook may wait: there will be room for it when another one of the webhook ends. */
+  /** Whether a first attempt of this webhook may wait: there is room for it as soon as another attempt of the webhook ends. */
   readonly mayWait: (webhook: WebhookRef) => boolean;
 }
 
-/** First attempts that wait in memory until there is room for them. Their deliveries are then stored once, with their outcome. */
+/** First attempts that wait in memory for room. Their deliveries are then stored once, with their outcome. */
 export interface RoomQueue {
-  /** How many wait. */
+  /** How many attempts wait. */
   readonly size: number;
-  /** Whether attempts of this webhook wait here: they come before any other of it. */
+  /** Whether attempts of this webhook wait here: they come before its other attempts. */
   has(webhookId: string): boolean;
   /**
-   * Has `begin` called as soon as there may be room, and again until it has begun; resolves then, or when that has taken too
-   * long. `null` where the attempt may not wait.
-   * @param begin whether the attempt has begun
+   * Calls `begin` whenever there may be room, until it returns `true`. Resolves then, or after `maxWait`. `null` if the
+   * attempt may not wait.
+   * @param begin returns whether the attempt has begun
    */
   wait(webhook: WebhookRef, begin: () => boolean): Promise<void> | null;
-  /** There may be room for more of this webhook. */
+  /** There may be room for more attempts of this webhook. */
   draw(webhookId: string): void;
-  /** Nothing waits any more, now and later. */
+  /** Ends every wait, and allows no new one. */
   close(): void;
 }
 
@@ -34,7 +34,7 @@ interface Waiting {
 }
 
 export function createRoomQueue({ limit, maxWait, mayWait }: RoomQueueDeps): RoomQueue {
-  /** By webhook, in the order in which they came. */
+  /** By webhook, in the order of arrival. */
   const queues = new Map<string, Set<Waiting>>();
   let size = 0;
   let closed = false;

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { createRoomQueue } from '../../../src/deliveries/worker/room-queue.ts';
+import { createRoomQueue } from '../../../src/deliveries/fan-out/room-queue.ts';
 
 const webhook = (webhookId: string) => ({ webhookId, userId: 'usr_1' });
 

@@ -1,0 +1,80 @@
+import { persist } from '../../mongo/writes/persist.ts';
+import type { Logger } from '../../options/options.ts';
+import type { CancelReason, DeliveryDocument } from '../model.ts';
+import { NotSentError } from '../send/send.ts';
+import { type AttemptRef, refOf } from './attempt-ref.ts';
+import type { AttemptResult, Claim, Next } from './claim.ts';
+import type { Claims } from './claims.ts';
+import type { Leases } from './leases.ts';
+import { delayAfter } from './schedule.ts';
+
+/** How long an attempt waits after the gateway could not make it, because it could not read the database or a secret. Milliseconds. */
+const retryOwnFailureIn = 1_000;
+
+export interface AttemptEndsDeps {
+  readonly claims: Claims;
+  readonly leases: Pick<Leases, 'drop'>;
+  readonly retryDelays: readonly number[];
+  /** Schedules an attempt in so many milliseconds. */
+  readonly schedule: (ref: AttemptRef, wait: number) => void;
+  readonly logger: Logger;
+  /** Aborted when the gateway has closed: what is not recorded by then is left to a later claim. @default never */
+  readonly closed?: AbortSignal;
+}
+
+/** How a claimed attempt ends. Nothing here rejects: if the write fails, the lease lapses and a sweep finds the attempt. */
+export interface AttemptEnds {
+  /** Records the result and schedules the next attempt if there is one. */
+  record(claim: Claim, result: AttemptResult): Promise<null>;
+  /** The gateway could not make the attempt: it does not count, and is made later. */
+  postpone(claim: Claim, reason: unknown): Promise<null>;
+  cancel(claim: Claim, reason: CancelReason): Promise<null>;
+  /** Leaves the attempt to whoever claims it next. */
+  giveBack(claim: Claim): Promise<null>;
+}
+
+export function createAttemptEnds(deps: AttemptEndsDeps): AttemptEnds {
+  const { claims, leases, retryDelays, schedule, logger } = deps;
+
+  function nextAfter({ attempt, maxAttempts }: DeliveryDocument, failed: boolean): Next {
+    if (!failed) return { state: 'delivered' };
+    return attempt < maxAttempts ? { retryIn: delayAfter(attempt, retryDelays) } : { state: 'failed' };
+  }
+
+  /** Retries for as long as the database is unavailable: an attempt that is not recorded is made again. */
+  async function record(claim: Claim, result: AttemptResult): Promise<void> {
+    const { delivery } = claim;
+    const next = nextAfter(delivery, result.code !== undefined);
+    const isRecorded = await persist(() => claims.finish(claim, result, next), deps);
+    if (isRecorded && 'retryIn' in next) {
+      schedule({ ...refOf(delivery), attempt: delivery.attempt + 1 }, next.retryIn);
+    }
+  }
+
+  async function postpone(claim: Claim, reason: unknown): Promise<void> {
+    const ref = refOf(claim.delivery);
+    const level = reason instanceof NotSentError ? 'warn' : 'error';
+    logger[level]('an attempt could not be made', { ...ref, reason: String(reason) });
+    await claims.release(claim, retryOwnFailureIn);
+    schedule(ref, retryOwnFailureIn);
+  }
+
+  async function end(claim: Claim, write: () => Promise<unknown>): Promise<null> {
+    try {
+      await write();
+    } catch (error) {
+      logger.warn('an attempt was left to the next sweep', { ...refOf(claim.delivery), reason: String(error) });
+    } finally {
+      leases.drop(claim);
+      claims.forget(claim);
+    }
+    return null;
+  }
+
+  return {
+    record: (claim, result) => end(claim, () => record(claim, result)),
+    postpone: (claim, reason) => end(claim, () => postpone(claim, reason)),
+    cancel: (claim, reason) => end(claim, () => claims.cancel(claim, reason)),
+    giveBack: (claim) => end(claim, () => claims.release(claim, 0)),
+  };
+}

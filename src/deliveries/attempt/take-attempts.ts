@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto';
+import { createBatcher } from '../../mongo/batcher.ts';
+import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
+import { findConfirmed } from '../../mongo/confirmed-reads.ts';
+import { TimeoutError } from '../../mongo/with-timeout.ts';
+import type { DeliveryDocument, DeliveryModel } from '../model.ts';
+import type { Claim } from './claim.ts';
+
+/** An attempt that a caller wants to claim. */
+interface Wanted {
+  readonly deliveryId: string;
+  readonly attempt: number;
+}
+
+/** Attempts in one write or read. */
+const maxSize = 500;
+/** Writes at the same time. */
+const concurrency = 2;
+
+const inMs = (ms: number) => ({ $add: ['$$NOW', ms] });
+
+/** One condition for any number of attempts: an id and its number belong together. */
+function whichOf(wanted: readonly Wanted[]) {
+  const numbers = [...new Set(wanted.map(({ attempt }) => attempt))];
+  const idsOf = (number: number) =>
+    wanted.filter(({ attempt }) => attempt === number).map(({ deliveryId }) => deliveryId);
+  return { $or: numbers.map((attempt) => ({ _id: { $in: idsOf(attempt) }, attempt })) };
+}
+
+/** Claims attempts that are due, many in one write. Durations are milliseconds. */
+export function createTakeAttempt({
+  deliveries,
+  owner,
+  lease,
+}: {
+  readonly deliveries: DeliveryModel;
+  /** Names the worker in its leases. */
+  readonly owner: string;
+  /** How long a claim lasts unless renewed. */
+  readonly lease: number;
+}): (wanted: Wanted) => Promise<Claim | null> {
+  const collection = durableCollection(deliveries);
+
+  /** Resolves to the number of claimed attempts. */
+  async function take(wanted: readonly Wanted[], token: string): Promise<number> {
+    const { matchedCount } = await collection.updateMany(
+      {
+        state: 'pending',
+        ...whichOf(wanted),
+        'lease.token': { $ne: token },
+        $expr: { $lte: ['$claimableAt', '$$NOW'] },
+      },
+      [
+        {
+          $set: {
+            lease: { owner, token, startedAt: '$$NOW' },
+            claimableAt: inMs(lease),
+            starts: { $add: ['$starts', 1] },
+          },
+        },
+      ],
+    );
+    return matchedCount;
+  }
+
+  /**
+   * Frees the attempts at once, whether they were taken or not, and takes back their start. Another process may have claimed
+   * them since: its lease stays. Best effort, and acknowledged by one member, because no majority may be reachable.
+   */
+  async function giveBack(wanted: readonly Wanted[], token: string): Promise<void> {
+    const isTaken = { $eq: ['$lease.token', token] };
+    const isOthers = { $and: [{ $ne: ['$lease', null] }, { $not: isTaken }] };
+    const starts = { $max: [{ $cond: [isOthers, 1, 0] }, { $subtract: ['$starts', 1] }] };
+    const lease = { $cond: [isTaken, null, '$lease'] };
+    const claimableAt = { $cond: [isTaken, '$$NOW', '$claimableAt'] };
+    await collection
+      .updateMany(
+        { state: 'pending', starts: { $gt: 0 }, ...whichOf(wanted) },
+        [{ $set: { starts, lease, claimableAt } }],
+        { writeConcern: { w: 1 } },
+      )
+      .catch(() => {});
+  }
+
+  /** The deliveries claimed with this token. A claim that is overlooked would lapse and count as a crashed attempt. */
+  async function takenBy(token: string, wanted: readonly Wanted[], atLeast: number): Promise<DeliveryDocument[]> {
+    const filter = { _id: { $in: wanted.map(({ deliveryId }) => deliveryId) }, 'lease.token': token };
+    const taken = await collection.find(filter, inOneBatch).toArray();
+    return taken.length >= atLeast ? taken : findConfirmed(collection, filter);
+  }
+
+  /** @throws if it is not known in time what was claimed, or the leases have ended meanwhile */
+  async function takeUnder(token: string, wanted: readonly Wanted[], until: number): Promise<DeliveryDocument[]> {
+    // the driver does not retry an update of many documents; what has this token already is not claimed twice
+    const count = await take(wanted, token).catch(() => take(wanted, token));
+    const taken = await takenBy(token, wanted, count);
+    if (performance.now() < until) return taken;
+    throw new TimeoutError('the database has confirmed claims when their leases had ended');
+  }
+
+  const taking = createBatcher<Wanted, Claim | null>({
+    maxSize,
+    concurrency,
+    async write(wanted) {
+      const token = randomUUID();
+      const heldUntil = performance.now() + lease;
+      const taken = await takeUnder(token, wanted, heldUntil).catch(async (error: unknown) => {
+        await giveBack(wanted, token);
+        throw error;
+      });
+      const byId = new Map(taken.map((delivery) => [delivery._id, delivery]));
+      return wanted.map(({ deliveryId }) => {
+        const delivery = byId.get(deliveryId);
+        // two callers want it, but only one gets it
+        byId.delete(deliveryId);
+        return delivery?.lease ? { delivery, token, startedAt: delivery.lease.startedAt, heldUntil } : null;
+      });
+    },
+  });
+
+  return taking.add;
+}
+
+/** Milliseconds until an attempt is due; `null` when somebody has it or it was made. Many in one read. */
+export function createDueIn(deliveries: DeliveryModel): (wanted: Wanted) => Promise<number | null> {
+  const collection = durableCollection(deliveries);
+  const waits = createBatcher<Wanted, number | null>({
+    maxSize,
+    async write(wanted) {
+      const found = await collection
+        .aggregate<{ _id: string; attempt: number; wait: number }>([
+          { $match: { _id: { $in: wanted.map(({ deliveryId }) => deliveryId) }, state: 'pending', lease: null } },
+          { $project: { attempt: 1, wait: { $max: [0, { $subtract: ['$claimableAt', '$$NOW'] }] } } },
+        ])
+        .toArray();
+      const byId = new Map(found.map((delivery) => [delivery._id, delivery]));
+      return wanted.map(({ deliveryId, attempt }) => {
+        const delivery = byId.get(deliveryId);
+        return delivery?.attempt === attempt ? delivery.wait : null;
+      });
+    },
+  });
+  return waits.add;
+}

@@ -1,0 +1,93 @@
+import type { EventModel } from '../../events/model.ts';
+import type { Outbox } from '../../events/store/outbox.ts';
+import type { SettleSubscribers } from '../../events/store/settle-subscribers.ts';
+import type { TakeEvents } from '../../events/store/take-events.ts';
+import { createInFlightLimit } from '../../fairness/in-flight-limit.ts';
+import type { Logger } from '../../options/options.ts';
+import type { Attempts } from '../attempt/attempt.ts';
+import type { OnAttempt } from '../attempt/attempt-listener.ts';
+import { createLeases } from '../attempt/leases.ts';
+import type { ReceiverLookUp } from '../attempt/receiver.ts';
+import type { Background } from '../background.ts';
+import type { FanOut } from '../fan-out/fan-out.ts';
+import type { DeliveryHistory } from '../history.ts';
+import type { DeliveryModel } from '../model.ts';
+import type { Send } from '../send/send.ts';
+import type { Unstored } from '../unstored.ts';
+import type { AttemptWait } from './attempt-wait.ts';
+import { createMakeManualAttempt } from './manual-attempt.ts';
+import { createManualClaims } from './manual-claims.ts';
+import { createFindRecoverable, type FindRecoverable } from './recoverable.ts';
+import { createRedeliver, type Redeliver } from './redeliver.ts';
+import { createResend, createStoreDelivery, type Resend } from './resend.ts';
+import { createMakeTestAttempt, type MakeTestAttempt } from './test-attempt.ts';
+
+/** Durations are milliseconds. */
+export interface RedeliveryDeps {
+  readonly deliveries: DeliveryModel;
+  readonly events: EventModel;
+  readonly owner: string;
+  readonly lease: number;
+  readonly renewInterval: number;
+  readonly retention: number;
+  readonly send: Send;
+  readonly hasEnded: AttemptWait['hasEnded'];
+  readonly forDelivery: ReceiverLookUp;
+  readonly body: Outbox['body'];
+  readonly attempts: Attempts;
+  readonly fanOut: FanOut;
+  readonly history: DeliveryHistory;
+  readonly unstored: Unstored;
+  readonly take: TakeEvents;
+  readonly settleSubscribers: SettleSubscribers;
+  readonly background: Background;
+  readonly onAttempt: OnAttempt;
+  readonly onDelivered: (deliveryId: string) => void;
+  readonly retryDelays: readonly number[];
+  readonly concurrencyPerAccount: number;
+  readonly userAgent: string;
+  readonly logger: Logger;
+  readonly closed: AbortSignal;
+}
+
+/** The attempts that somebody asks for. */
+export interface Redelivery {
+  /** Makes one more attempt now. */
+  readonly resend: Resend;
+  /** Makes the one attempt of a test event that this process holds. */
+  readonly makeTestAttempt: MakeTestAttempt;
+  /** Finds what a recovery can send again. */
+  readonly recoverable: FindRecoverable;
+  /** Sends it again. */
+  readonly redeliver: Redeliver;
+}
+
+/** Joins the parts of resends, test events and recoveries. */
+export function createRedelivery(deps: RedeliveryDeps): Redelivery {
+  const { deliveries, events, lease, fanOut, attempts, history, background, logger } = deps;
+  const claims = createManualClaims(deps);
+  const leases = createLeases({ renew: claims.renew, lease, interval: deps.renewInterval, logger });
+  const attempt = createMakeManualAttempt({ ...deps, claims, leases });
+  return {
+    resend: createResend({
+      claims,
+      attempt,
+      store: createStoreDelivery(deps),
+      history,
+      hasEnded: deps.hasEnded,
+      background,
+      limit: createInFlightLimit(deps.concurrencyPerAccount, 'resends'),
+      logger,
+    }),
+    makeTestAttempt: createMakeTestAttempt({ fanOut, attempts }),
+    recoverable: createFindRecoverable(deliveries, events),
+    redeliver: createRedeliver({
+      deliveries,
+      events,
+      claims,
+      attempt,
+      attemptScheduled: attempts.make,
+      retryDelays: deps.retryDelays,
+    }),
+  };
+}
