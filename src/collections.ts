@@ -10,7 +10,7 @@ import { createKeyModel } from './keys/model.ts';
 import { createHealthModel, createTallyModel } from './webhooks/health/model.ts';
 import { createWebhookModel } from './webhooks/model.ts';
 
-/** Every collection of one gateway, each with the prefix before its name. */
+/** The models of one gateway; every collection's name starts with the prefix. */
 export function createModels(connection: Connection, prefix: string) {
   return {
     keys: createKeyModel(connection, prefix),

@@ -17,38 +17,38 @@ import { createOpenTransactions } from './transactions/open-transactions.ts';
 import { createTransactions } from './transactions/transactions.ts';
 import { createMajorityCheck } from './transactions/write-concern.ts';
 
-/** Makes the deliveries of events. Nothing here rejects: what goes wrong is left to a sweep. */
+/** Makes the deliveries of events. Nothing here rejects: if something fails, a sweep takes over. */
 export interface FanOuts {
   /**
-   * Called before an event is stored: what its first attempts take is read in the meantime. `null` where this process leaves the
-   * event to others.
+   * Call it before an event is stored, so that the receivers of its first attempts are read meanwhile. `null` if this process
+   * leaves the event to others.
    */
   prepare(event: Pick<NewEvent, 'type' | 'test' | 'userId' | 'targets'>): PreparedFanOut | null;
-  /** A stored event waits for a process that fans it out. */
+  /** A stored event waits for its fan-out. */
   wake(): void;
 }
 
-/** The fan-out of one event, which this process is about to make. */
+/** The fan-out of an event that is being stored. */
 export interface PreparedFanOut {
-  /** How long others are to leave the event to this process. Milliseconds. */
+  /** How long this process holds the event. Milliseconds. */
   readonly lease: number;
-  /** To be called when the event is stored under that lease. */
+  /** Call it when the event is stored with that lease. */
   begin(held: HeldEvent): void;
 }
 
 export interface EventServiceDeps {
   readonly connection: Connection;
   readonly outbox: Outbox;
-  /** Who has transactions open. */
+  /** The processes with open transactions. */
   readonly owners: OwnerModel;
   readonly catalogue: Pick<Catalogue, 'validate' | 'example'>;
   readonly subscribers: (userId: string, type: string, session?: ClientSession) => Promise<EventSubscribers>;
   readonly settleSubscribers: SettleSubscribers;
   readonly fanOut: FanOuts;
-  /** Bounds how long a publication waits. @default it waits as long as the driver does */
+  /** Limits how long a publication waits. @default as long as the driver waits */
   readonly database?: Pick<DatabaseAccess, 'require' | 'bound'>;
   readonly logger: Logger;
-  /** How long the transactions of a process that has died may be in the way. Milliseconds. @default 5_000 */
+  /** How long the transactions of a dead process may block others. Milliseconds. @default 5_000 */
   readonly transactionLease?: number;
 }
 
@@ -56,51 +56,53 @@ export interface EventService {
   /** Builds the indexes. */
   init(): Promise<void>;
   /**
-   * Stores the event and starts its deliveries. Nothing is stored unless it returns, or throws `publish_unconfirmed`.
+   * Stores the event and starts its deliveries. If it throws anything but `publish_unconfirmed`, nothing is stored.
    * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `invalid_value`, `idempotency_conflict`,
    *   `weak_write_concern`, `database_unavailable`, or `publish_unconfirmed` with `eventId` and `idempotencyKey` in its details
    */
   publish(input: EventInput, options?: PublishOptions): Promise<PublishedEvent>;
   /**
-   * Stores the type's example, about this account, for one webhook, marked as a test: one attempt, which is the caller's to make
-   * as long as the lease lasts (milliseconds).
+   * Stores the type's example for one webhook of the account, marked as a test. The caller makes its one attempt while the lease
+   * lasts (milliseconds).
    * @throws GatewayError `unknown_event_type`, `database_unavailable`, or `publish_unconfirmed`
    */
   publishTest(target: { userId: string; type: string; webhookId: string; lease: number }): Promise<LeasedEvent>;
   /**
-   * Runs `fn` in a transaction (majority, journaled, snapshot), again when the database asks for it, and has
-   * workers look for what it published right after the commit.
-   * @param timeout how long it may take, in milliseconds; what is not committed by then is undone. @default 120 s of tries
+   * Runs `fn` in a transaction (majority, journaled, snapshot), again if the database asks for it, and wakes workers for the
+   * published events right after the commit.
+   * @param timeout after this time (milliseconds) an uncommitted transaction is undone. @default 120 s of tries
    */
   transaction<T>(fn: (session: ClientSession) => Promise<T>, timeout?: number): Promise<T>;
-  /** To be called when no more transactions are run. */
+  /** Call it when no more transactions run. */
   close(): Promise<void>;
 }
 
-/** The event that is being stored, once it is; and whether its publisher has been told that it will not be. */
+/** The state of one publication. */
 interface Storing {
-  /** Until when each of its writes may begin, by `performance.now()`. */
+  /** Its writes must start before this time, by `performance.now()`. */
   readonly until: number;
+  /** Set when the event is about to be stored. */
   event: NewEvent | undefined;
+  /** Whether the publisher was told that nothing is stored. */
   isGivenUp: boolean;
 }
 
-/** @throws TimeoutError when it is too late: the publisher would never hear of this event, and publish another one */
+/** @throws TimeoutError if it is too late: the publisher would not hear of this event, and publish it again */
 function beginToStore(storing: Storing, event: NewEvent): NewEvent {
   if (storing.isGivenUp) throw new TimeoutError('the database has answered a publisher that does not wait any more');
   storing.event = event;
   return event;
 }
 
-/** How long a publication waits for the database: less than a request that publishes, which tells what became of it. Milliseconds. */
+/** How long a publication waits for the database: less than a request may take, so that its response tells the result. Milliseconds. */
 const longestWait = 3_500;
 /**
- * How long it may wait for its turn to be written: whoever has one still has as long to be answered. Where writes begin with those
- * whose time is nearly over, a database that is too slow for a moment answers everybody too late from then on. Milliseconds.
+ * How long it may wait until its write starts, so that as much time is left for the answer. If writes started for publications
+ * whose time is nearly over, a database that was too slow for a moment would answer every later one too late. Milliseconds.
  */
 const longestTurn = longestWait / 2;
 
-/** What to tell the publisher then: everything needed to publish again without doubling. */
+/** Names what the publisher needs to publish again without a second event. */
 function publishUnconfirmed(eventId: string, idempotencyKey: string, cause: unknown): GatewayError {
   return new GatewayError(
     'publish_unconfirmed',
@@ -109,7 +111,7 @@ function publishUnconfirmed(eventId: string, idempotencyKey: string, cause: unkn
   );
 }
 
-/** What this package can do with events: publish them, alone or with a caller's own writes. */
+/** Publishes events, alone or together with a caller's own writes. */
 export function createEventService(deps: EventServiceDeps): EventService {
   const { catalogue, outbox, subscribers, settleSubscribers, fanOut, owners, database, logger } = deps;
   const { transactionLease: lease } = deps;
@@ -118,7 +120,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
   const transactions = createTransactions(deps.connection, open, () => fanOut.wake());
 
   /**
-   * A publication on its own, bounded. What was about to be stored when the database failed is told as
+   * Limits how long a publication outside a transaction waits. If the database fails after the write has started, it throws
    * `publish_unconfirmed`; before that, nothing can have been stored.
    */
   async function bounded<T>(publish: (storing: Storing) => Promise<T>): Promise<T> {
@@ -136,27 +138,27 @@ export function createEventService(deps: EventServiceDeps): EventService {
     }
   }
 
-  /** @throws GatewayError `idempotency_conflict` when `stored` is another event that has the idempotency key */
+  /** @throws GatewayError `idempotency_conflict` if `stored` is a different event with the same idempotency key */
   function requireSame(event: NewEvent, stored: StoredEvent): void {
     if (stored.contentHash === event.contentHash) return;
     const message = `idempotencyKey: '${event.idempotencyKey}' was used for ${stored._id}, whose type or data differ`;
     throw new GatewayError('idempotency_conflict', message, { param: 'idempotencyKey' });
   }
 
-  /** Stores the event and has its deliveries made; resolves with the event, or the one that has its idempotency key. */
+  /** Stores the event and starts its fan-out. Resolves with the event, or the one that already has its idempotency key. */
   async function store(event: NewEvent, until: number): Promise<StoredEvent> {
     const prepared = fanOut.prepare(event);
     const { event: stored, lease } = await outbox.store(event, prepared?.lease ?? 0, until);
     requireSame(event, stored);
     if (stored.fanOut === 'done') return stored;
-    // an event is acknowledged when it is certain whom it goes to
+    // an event is acknowledged only when its subscribers are certain
     const settled = await settleSubscribers(stored);
     if (prepared && lease) prepared.begin({ event: settled, lease });
     else fanOut.wake();
     return settled;
   }
 
-  /** The same in a caller's transaction, in which it is the caller's driver that retries, by the error's labels. */
+  /** The same in a caller's transaction. There the caller's driver retries, by the labels of the error. */
   async function storeIn(session: ClientSession, event: NewEvent): Promise<StoredEvent> {
     const stored = await outbox.storeIn(session, event);
     requireSame(event, stored);
@@ -172,7 +174,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
       checkText('userId', userId);
       checkText('idempotencyKey', idempotencyKey);
       catalogue.validate(type, data);
-      // serialised before anything is awaited: what the caller does to `data` from here on changes nothing
+      // serialised before the first await, so that later changes of `data` have no effect
       const envelope = createEnvelope(type, data, Date.now());
       const toEvent = (found: EventSubscribers) => toNewEvent(envelope, userId, found, { idempotencyKey, test: false });
       const toPublished = ({ _id: id, created }: StoredEvent): PublishedEvent => {

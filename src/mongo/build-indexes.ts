@@ -4,19 +4,19 @@ import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options/options.ts';
 import { isUnavailable } from './unavailable.ts';
 
-/** How long a database without a primary is waited for: several elections. Milliseconds. */
+/** How long to wait for a primary: several elections. Milliseconds. */
 const longestWait = 20_000;
-/** How soon it is tried again. Milliseconds. */
+/** The wait between tries. Milliseconds. */
 const retryDelay = 200;
 
 interface BuildDeps {
   readonly connection: Connection;
   readonly logger: Pick<Logger, 'info'>;
-  /** Milliseconds; 20,000 unless a test says otherwise. */
+  /** How long to wait for a primary. Milliseconds. @default 20_000 */
   readonly availableWithin?: number;
 }
 
-/** Whether only the connection was silent for too long: the database answers on another one. */
+/** Whether only this connection was silent for too long: the database answers on another one. */
 async function isStillBuilding(error: unknown, connection: Connection): Promise<boolean> {
   if ((error as Error).name !== 'MongoNetworkTimeoutError') return false;
   try {
@@ -29,11 +29,10 @@ async function isStillBuilding(error: unknown, connection: Connection): Promise<
 }
 
 /**
- * Builds indexes, however long that takes: more than a connection may be silent for, where a collection is large. The
- * database goes on with a build that nobody waits for any more, and the same command, given again, waits for it. An election
- * meanwhile is waited for.
- * @throws GatewayError `invalid_options` when the database has had no primary, or not answered, for 20 s; what `build` rejects
- * with, when that is anything else
+ * Builds indexes, however long that takes: for a large collection, longer than a connection may be silent. The database goes on
+ * with a build whose connection has closed, and the repeated command waits for it. An election meanwhile is no failure.
+ * @throws GatewayError `invalid_options` if the database has had no primary, or not answered, for 20 s; any other rejection of
+ * `build` as it is
  */
 export async function buildIndexes(
   build: () => Promise<unknown>,

@@ -3,10 +3,10 @@ import { type Election, latestElection } from './elections.ts';
 import { withTimeout } from './with-timeout.ts';
 
 /**
- * The database's clock, which decides what is due, for documents that are inserted: an insert cannot say `$$NOW`. Read
- * now and then, and carried on by this process's monotonic clock in between, so that a wrong clock here changes nothing.
- * Where the two cannot agree, the time told is a little in the database's past: nothing is due later for it. It is the clock of one
- * primary: nothing that was read from another one is told.
+ * The database's clock, which decides what is due, for inserted documents: an insert cannot use `$$NOW`. It is read now and
+ * then; in between, this process's monotonic clock advances the last reading, so a wrong clock here changes nothing. If the
+ * result is inexact, it is a little in the database's past, so that nothing becomes due later. After an election, no reading
+ * of the former primary is used.
  */
 export interface DatabaseClock {
   now(): Promise<Date>;
@@ -15,7 +15,7 @@ export interface DatabaseClock {
 /** A moment by the database's clock. */
 export interface Moment {
   readonly time: Date;
-  /** By `performance.now()`: then, or right after. */
+  /** The same moment by `performance.now()`, or right after it. */
   readonly monotonic: number;
 }
 
@@ -24,32 +24,32 @@ export async function readMoment(clock: DatabaseClock): Promise<Moment> {
   return { time, monotonic: performance.now() };
 }
 
-/** The database's time now, carried on from a moment that is not long past. */
-export function carriedOn({ time, monotonic }: Moment): Date {
+/** The database's time now, counted from a recent moment. */
+export function timeSince({ time, monotonic }: Moment): Date {
   return new Date(time.getTime() + Math.floor(performance.now() - monotonic));
 }
 
-/** A reading is carried on for so long: while a server is silent, its clock is read again before the last reading is void. Milliseconds. */
+/** How long a reading is valid. Milliseconds. */
 const validFor = 10_000;
 /**
- * One that is older is replaced while it still serves: when the database's clock is set ahead, what is inserted as claimed by an old
- * reading is free at once, and made twice. Who inserts something now and then uses an old one first. Milliseconds.
+ * An older reading is still used, but replaced meanwhile: after the database's clock is set ahead, a claim that is inserted with an
+ * old reading has lapsed at once, and its attempt is made twice. Milliseconds.
  */
 const freshFor = 500;
-/** How long the answer is waited for: a connection may be dead, and the next one is not. Milliseconds. */
+/** How long to wait for the answer: the connection may be dead, and the next one alive. Milliseconds. */
 const longestRead = 2_000;
-/** A reading whose answer took longer may be older than a lease: it is asked for once more. Milliseconds. */
+/** If an answer takes longer, its reading may be older than a lease, so the clock is read again. Milliseconds. */
 const quickAnswer = 250;
-/** By so much the clocks of this machine may drift apart until a reading counts as void: it was suspended, or set. Milliseconds. */
+/** If this machine's clocks drift apart by more, it was suspended or its clock was set, and the reading is void. Milliseconds. */
 const driftLimit = 500;
 
 interface Reading {
-  /** The server's clock, when it answered. */
+  /** The server's clock at its answer. */
   readonly time: number;
-  /** This process's clocks, when the answer had come. */
+  /** This process's clocks when the answer arrived. */
   readonly monotonic: number;
   readonly wall: number;
-  /** The latest one before it was asked for. */
+  /** The latest election before the read. */
   readonly election: Election;
 }
 
@@ -58,7 +58,7 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
   let reading: Reading | null = null;
   let reads: Promise<Reading> | null = null;
 
-  async function readAsQuickly(): Promise<Reading & { readonly took: number }> {
+  async function readTimed(): Promise<Reading & { readonly took: number }> {
     const election = latestElection(connection);
     const asked = performance.now();
     const { localTime } = (await withTimeout(admin.command({ hello: 1 }), longestRead, false)) as { localTime: Date };
@@ -66,19 +66,19 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
     return { time: localTime.getTime(), monotonic, wall: Date.now(), election, took: monotonic - asked };
   }
 
-  /** What was read while this process stood still is as far behind as it stood still. */
+  /** If this process stands still during a read, the reading is behind by that time: then the quicker of two counts. */
   async function read(): Promise<Reading> {
-    const first = await readAsQuickly();
+    const first = await readTimed();
     if (first.took < quickAnswer) return first;
-    const second = await readAsQuickly();
+    const second = await readTimed();
     return second.took < first.took ? second : first;
   }
 
   function readOnce(): Promise<Reading> {
     reads ??= read()
-      .then((made) => {
-        reading = made;
-        return made;
+      .then((fresh) => {
+        reading = fresh;
+        return fresh;
       })
       .finally(() => {
         reads = null;
@@ -92,7 +92,7 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
     return age < validFor && Math.abs(Date.now() - wall - age) < driftLimit;
   }
 
-  /** Read again where the primary is replaced meanwhile. */
+  /** Reads again if the primary is replaced meanwhile. */
   async function readUsable(): Promise<Reading> {
     const first = await readOnce();
     return usable(first) ? first : readOnce();
@@ -102,7 +102,7 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
     async now() {
       const used = reading !== null && usable(reading) ? reading : await readUsable();
       const age = performance.now() - used.monotonic;
-      // what fails here is read again when it is needed
+      // after a failure here, the next caller that needs it reads again
       if (age > freshFor) readOnce().catch(() => {});
       return new Date(Math.floor(used.time + age));
     },

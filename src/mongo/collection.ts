@@ -4,16 +4,16 @@ import type { Connection, Model, mongo, Schema } from 'mongoose';
 export const durable = { w: 'majority', j: true } as const;
 
 /**
- * What every transaction states beside its read concern: it takes what is missing from the host's connection, which may
- * prefer secondaries, and the driver lets a transaction read from the primary only.
+ * The options of every transaction beside its read concern. Without them, it takes those of the host's connection, which may
+ * prefer secondaries; but the driver lets a transaction read from the primary only.
  */
 export const durableTransaction = { writeConcern: durable, readPreference: 'primary' } as const;
 
 /**
- * What every schema is made with. A field or a filter that the schema does not know throws: mongoose would drop it, and
- * a filter without its misspelt key matches everything. Indexes are built by `createIndexes()` and nothing by itself.
- * Reads from the primary and writes acknowledged by a majority and journaled, whatever the host's connection says:
- * a revocation or a pause is seen at once and survives a failover.
+ * The options of every schema. An unknown field, or an unknown key in a filter, throws: mongoose would drop it, and a filter
+ * without its misspelt key matches everything. Only `createIndexes()` builds indexes. Reads go to the primary, and writes are
+ * acknowledged by a majority and journaled, whatever the host's connection says: so a revocation or a pause takes effect at
+ * once and survives a failover.
  */
 export const durableSchema = {
   strict: 'throw',
@@ -25,15 +25,14 @@ export const durableSchema = {
   writeConcern: durable,
 } as const;
 
-/** The connection's model of that name, made if it has none: a second gateway of the same prefix shares it. */
+/** The connection's model of that name, made if it has none. A second gateway with the same prefix shares it. */
 export function modelOf<T>(connection: Connection, name: string, schema: Schema<T>, collection: string): Model<T> {
   const existing = connection.models[name] as Model<T> | undefined;
   return existing ?? connection.model<T>(name, schema.clone(), collection);
 }
 
 /**
- * The driver's collection behind a model, as durable as `durableSchema`; mongoose's documents stay off the hot path.
- * One acknowledged write lost is one event lost.
+ * The driver's collection behind a model, as durable as `durableSchema`, without the cost of mongoose's documents.
  */
 export function durableCollection<T extends mongo.Document>(model: Model<T>): mongo.Collection<T> {
   return model.db
@@ -48,9 +47,9 @@ export function durableCollection<T extends mongo.Document>(model: Model<T>): mo
 }
 
 /**
- * What an upsert of one document sets so that it inserts `document`, with `computed` by the server's clock, and leaves the one that is
- * there as it is.
- * @param required a field that every stored document has, and that is no part of the filter: its absence says that there is none
+ * The update of an upsert that inserts `document`, with the fields `computed` by the server, and leaves an existing document as
+ * it is.
+ * @param required a field that every stored document has and that is not in the filter: if it is missing, no document exists
  */
 export function insertOnly(document: object, computed: Readonly<Record<string, unknown>>, required: string) {
   const isMissing = { $eq: [{ $type: `$${required}` }, 'missing'] };
@@ -58,5 +57,5 @@ export function insertOnly(document: object, computed: Readonly<Record<string, u
   return [{ $replaceWith: { $cond: [isMissing, inserted, '$$ROOT'] } }];
 }
 
-/** For reads that are bounded anyway: of 102 documents the server would keep back one until it is asked again. */
+/** For reads that are limited anyway: of 102 documents, the server would otherwise hold back one until it is asked again. */
 export const inOneBatch = { batchSize: 100_000 } as const;

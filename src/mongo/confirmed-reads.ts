@@ -3,10 +3,10 @@ import { createBatcher } from './batcher.ts';
 import { inOneBatch } from './collection.ts';
 import { TimeoutError, withTimeout } from './with-timeout.ts';
 
-/** How long the database has to confirm what it reads. Milliseconds. */
-const confirmWithin = 3_000;
+/** How long the database may take to confirm a read. Milliseconds. */
+const confirmTimeout = 3_000;
 
-/** The server's codes for a read, or the write that confirms it, that a majority has not confirmed in time (MongoDB's error_codes.yml). */
+/** The server's codes if a majority has not confirmed a read in time (MongoDB's error_codes.yml). */
 const unconfirmed: ReadonlySet<unknown> = new Set([
   50, // MaxTimeMSExpired
   64, // WriteConcernTimeout
@@ -14,37 +14,37 @@ const unconfirmed: ReadonlySet<unknown> = new Set([
   187, // LinearizableReadConcernError
   262, // ExceededTimeLimit
 ]);
-/** The server's code for a mongod that is no member of a replica set: nothing replaces it, so what it reads is certain. */
+/** The server's code of a mongod outside a replica set: no other primary replaces it, so its reads are certain. */
 const notAReplicaSet = 123;
 
 const codeOf = (error: unknown) => (error as { code?: unknown } | null)?.code;
 
 type ReadOptions = Pick<mongo.FindOptions, 'projection' | 'hint' | 'sort' | 'limit'>;
 
-const usual = { ...inOneBatch, readPreference: 'primary', maxTimeMS: confirmWithin } as const;
+const usual = { ...inOneBatch, readPreference: 'primary', maxTimeMS: confirmTimeout } as const;
 const linearizable = { ...usual, readConcern: { level: 'linearizable' } } as const;
 
-/** Options of a read whose answer is certain, or as good as can be had. */
+/** The options of a read that is as certain as the database allows. */
 export type ConfirmedRead = typeof usual | typeof linearizable;
 
 /**
- * Reads with read concern `linearizable`: what is found exists and stays, and what is not found does not exist. A usual read
- * proves neither, for a primary that has been replaced without knowing answers it too. Cannot be part of a transaction. To
- * be used where a usual read would end or refuse something for good.
- * @throws TimeoutError when it cannot be confirmed within 3 s; nothing may be concluded then
+ * Reads with read concern `linearizable`: a found document exists and stays, and one that is not found does not exist. A usual
+ * read proves neither, because a primary that does not know that it has been replaced answers it, too. Not possible in a
+ * transaction. Use it before you end or refuse something for good.
+ * @throws TimeoutError if the database does not confirm within 3 s; conclude nothing then
  */
 export async function confirm<T>(read: (options: ConfirmedRead) => Promise<T>): Promise<T> {
   try {
-    return await withTimeout(read(linearizable), confirmWithin);
+    return await withTimeout(read(linearizable), confirmTimeout);
   } catch (error) {
-    if (codeOf(error) === notAReplicaSet) return withTimeout(read(usual), confirmWithin);
+    if (codeOf(error) === notAReplicaSet) return withTimeout(read(usual), confirmTimeout);
     if (!unconfirmed.has(codeOf(error))) throw error;
     throw new TimeoutError('the database has not confirmed a read in time', { cause: error });
   }
 }
 
 /**
- * The documents that there are.
+ * Finds documents by a confirmed read.
  * @throws TimeoutError see {@link confirm}
  */
 export function findConfirmed<T extends mongo.Document>(
@@ -56,8 +56,8 @@ export function findConfirmed<T extends mongo.Document>(
 }
 
 /**
- * After a write that met no document: a primary that has been replaced meets none of what is newer.
- * @throws TimeoutError when there is one, and as {@link confirm} does: the write may be tried again
+ * Call it after a write that matched no document: a replaced primary does not match newer documents.
+ * @throws TimeoutError if a document exists, or as {@link confirm} does; the write may be repeated
  */
 export async function confirmAbsent<T extends mongo.Document>(
   collection: mongo.Collection<T>,
@@ -68,8 +68,8 @@ export async function confirmAbsent<T extends mongo.Document>(
 }
 
 /**
- * One document, by a usual read; asked for again, confirmed, when that finds none: `null` is certain. Each call confirms by
- * itself: where anybody may ask for what does not exist, {@link createReadConfirmed} confirms for all at once.
+ * Finds one document by a usual read, and if that finds none, by a confirmed read: `null` is certain. Each call confirms by itself.
+ * If many callers may ask for documents that do not exist, use {@link createReadConfirmed}, which confirms for all at once.
  * @throws TimeoutError see {@link confirm}
  */
 export async function findOneConfirmed<T extends mongo.Document>(
@@ -84,8 +84,8 @@ export async function findOneConfirmed<T extends mongo.Document>(
 }
 
 /**
- * The documents that have these ids, by one usual read; those that it does not find are asked for again together,
- * confirmed: an id that is missing in the answer belongs to no document.
+ * Finds the documents with these ids by one usual read, and those that it does not find by one confirmed read: an id that is
+ * missing in the result belongs to no document.
  * @throws TimeoutError see {@link confirm}
  */
 export async function findAllConfirmed<T extends mongo.Document & { _id: string }>(
@@ -106,19 +106,19 @@ export async function findAllConfirmed<T extends mongo.Document & { _id: string 
 
 /** Ids in one confirming read. */
 const maxSize = 10_000;
-/** How long the first of many waits for others: a flood costs so few writes of the database. Milliseconds. */
+/** How long a read waits for others, so that a flood of reads costs few writes of the database. Milliseconds. */
 const maxDelay = 50;
 
 /**
- * What a usual read finds; read again where it finds nothing although the document exists. `null` is certain.
- * @param id the `_id` of what is read
- * @throws TimeoutError when the database cannot confirm that there is no such document
+ * Returns what `read` finds, and repeats it if it finds nothing although the document exists. `null` is certain.
+ * @param id the `_id` of the document
+ * @throws TimeoutError if the database cannot confirm that there is no such document
  */
 export type ReadConfirmed = <T>(id: string, read: () => Promise<T | null>) => Promise<T | null>;
 
 /**
- * Confirms reads of one collection. A confirmation has the database write: those asked for at the same moment are one, and
- * one at a time is on its way, so that asking for what does not exist stays cheap.
+ * Confirms reads of one collection. A confirmation makes the database write, so reads at the same moment share one, and only one
+ * is under way: asking for documents that do not exist stays cheap.
  */
 export function createReadConfirmed<T extends { _id: string }>(collection: mongo.Collection<T>): ReadConfirmed {
   const existing = createBatcher<string, boolean>({

@@ -1,13 +1,13 @@
 import type { Logger } from '../options/options.ts';
 import { withTimeout } from './with-timeout.ts';
 
-/** A task that is done again and again, never twice at once. */
+/** A task that runs again and again, never twice at once. */
 export interface Periodic {
-  /** Does nothing where it has started already. */
+  /** Does nothing if it has started already. */
   start(): void;
-  /** Does it now rather than when it is next due; where it is being done, once more after that. */
+  /** Runs the task now; if it is running, once more after that. */
   hurry(): void;
-  /** Starts no more; resolves when a run under way has ended. It may be started again. */
+  /** Starts no more runs; resolves when the present run has ended. It may be started again. */
   stop(): Promise<void>;
 }
 
@@ -15,19 +15,19 @@ export interface Periodic {
 export interface PeriodicOptions {
   /** For the log: `the sweep`, as in "the sweep failed and will be tried again". */
   readonly name: string;
-  /** Where one run may outlast `longestRun`, it must be safe beside another. */
+  /** If a run may take longer than `longestRun`, it must be safe beside another run. */
   readonly task: () => unknown;
-  /** Between the end of one run and the start of the next. Of a run that failed, its own time counts as well. */
+  /** From the end of one run to the start of the next; after a failed run, from its start. */
   readonly interval: number | (() => number);
-  /** Between the start and the first run. @default 0 */
+  /** From `start()` to the first run. @default 0 */
   readonly initialDelay?: number;
-  /** The longest that one run is waited for; then it has failed. @default 9_000 */
+  /** After this time a run counts as failed. @default 9_000 */
   readonly longestRun?: number;
   readonly logger: Pick<Logger, 'warn'>;
 }
 
 /**
- * Repeats a task. A failure is logged once until it succeeds again. A process that has nothing else to do is not kept alive by it.
+ * Repeats a task. A failure is logged once until the task succeeds again. Does not keep the process alive.
  */
 export function createPeriodic(options: PeriodicOptions): Periodic {
   const { name, task, interval, initialDelay = 0, longestRun, logger } = options;
@@ -73,7 +73,7 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
     start() {
       if (!stopped) return;
       stopped = false;
-      // a run from before it was stopped goes on by itself
+      // a run from before `stop()` is still under way
       if (running) hurried = initialDelay === 0;
       else if (initialDelay === 0) run();
       else schedule(initialDelay);

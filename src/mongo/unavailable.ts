@@ -9,34 +9,34 @@ interface DriverError {
   result?: { getWriteConcernError?(): unknown };
 }
 
-/** The driver's errors after which nobody knows whether a write took place, and which a later try may do away with. */
+/** The driver's errors after which a write may or may not have happened, and a later try may succeed. */
 const connectivity =
   /^(Mongo(Network|ServerSelection|WriteConcern|PoolCle|WaitQueueTimeout|NotConnected|TopologyClosed|ServerClosed|ClientClosed|OperationTimeout|StalePrimary)|PoolClearedOnNetworkError)/;
 
 /**
  * The server's codes for a member that is not primary, starts, or shuts down (MongoDB's specification "Server Discovery and
- * Monitoring"), and for an operation that somebody has ended (11601).
+ * Monitoring"), and for an operation that was ended by an administrator (11601).
  */
 const notPrimary: ReadonlySet<unknown> = new Set([
   91, 189, 10_058, 10_107, 11_600, 11_601, 11_602, 13_388, 13_435, 13_436,
 ]);
 
-/** What Node says of a socket that the other side has closed: the driver (mongodb 7.8) passes that on when it writes to one. */
+/** Node's codes for a socket that the other side has closed: the driver (mongodb 7.8) passes them on when it writes. */
 const brokenSocket: ReadonlySet<unknown> = new Set(['EPIPE', 'ECONNRESET', 'ETIMEDOUT', 'ERR_STREAM_DESTROYED']);
 
-/** Whether the driver or the server has marked the error so. */
+/** Whether the driver or the server has given the error this label. */
 export function hasLabel(error: unknown, label: string): boolean {
   return (error as DriverError | null)?.errorLabelSet?.has(label) === true;
 }
 
-/** A bulk operation wraps what went wrong: errors of the server have a code, those on the way to it have none. */
+/** In a bulk operation, errors of the server have a code; network errors have none. */
 function isUncertainBulk({ code, result }: DriverError): boolean {
   return code === undefined || result?.getWriteConcernError?.() !== undefined;
 }
 
 /**
- * Whether the database could not be reached, had no primary, or did not confirm in time. A write that failed so may
- * nevertheless have been made, after the driver's own retry.
+ * Whether the database could not be reached, had no primary, or did not confirm in time. A write that failed in this way may
+ * have been made all the same.
  */
 export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
@@ -46,10 +46,10 @@ export function isUnavailable(error: unknown): boolean {
   return name === 'MongoBulkWriteError' && isUncertainBulk(error as DriverError);
 }
 
-/** Seconds. A primary that was lost is most often replaced by then, and clients of OpenAI's kind wait longer by themselves. */
+/** Seconds. Most often a lost primary is replaced by then, and OpenAI's clients wait longer by themselves. */
 const retryAfter = '1';
 
-/** @param cause what the driver said; without, nothing was sent to the database */
+/** @param cause the driver's error; without it, nothing was sent to the database */
 export function databaseUnavailable(cause?: unknown): GatewayError {
   const message =
     cause === undefined
@@ -58,12 +58,12 @@ export function databaseUnavailable(cause?: unknown): GatewayError {
   return new GatewayError('database_unavailable', message, { headers: { 'retry-after': retryAfter }, cause });
 }
 
-/** The same error, as `database_unavailable` where the database is why. */
+/** The same error, or `database_unavailable` if the database is the cause. */
 export function asUnavailable(error: unknown): unknown {
   return isUnavailable(error) ? databaseUnavailable(error) : error;
 }
 
-/** Whether it says that the database is why. */
+/** Whether it is the error `database_unavailable`. */
 export function isUnavailableError(error: unknown): boolean {
   return error instanceof GatewayError && error.code === 'database_unavailable';
 }

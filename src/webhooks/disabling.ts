@@ -2,15 +2,15 @@ import { durableCollection } from '../mongo/collection.ts';
 import type { StoredDisabling, WebhookModel } from './model.ts';
 import { toWebhook, type Webhook } from './webhook.ts';
 
-/** Sets webhooks inactive without their owners' doing. */
+/** Sets webhooks inactive on the gateway's own account. */
 export interface Disabling {
-  /** The webhook if it is active, and has been all the time since; else `null`. */
+  /** The webhook if it has been active ever since `since`; otherwise `null`. */
   activeSince(id: string, since: Date): Promise<Webhook | null>;
-  /** Sets it inactive on the same condition; `false` when it was not met any more. */
+  /** Sets it inactive on the same condition; `false` if that is no longer met. */
   disable(id: string, reason: StoredDisabling['reason'], since: Date): Promise<boolean>;
 }
 
-/** What setting `active` by its owner changes beside it: a webhook starts afresh when it is set active again. */
+/** The other fields that change when the owner sets `active`: a webhook that is set active again starts afresh. */
 export function ownersChoice(active: boolean | undefined): Readonly<Record<string, unknown>> {
   if (active !== true) return {};
   return { disabled: '$$REMOVE', enabledAt: { $cond: ['$active', '$enabledAt', '$$NOW'] } };

@@ -5,7 +5,7 @@ import { whyGuessable } from './secrets/guessable.ts';
 import type { SecretChange, WebhookPatch } from './webhook.ts';
 
 /**
- * Makes sure that a webhook may subscribe to these types.
+ * Checks that a webhook may subscribe to these types.
  * @throws GatewayError `invalid_type`, `invalid_value` or `unknown_event_type`, naming the entry
  */
 export function checkEvents(events: readonly string[], known: ReadonlySet<string>): void {
@@ -26,43 +26,47 @@ export function checkEvents(events: readonly string[], known: ReadonlySet<string
   });
 }
 
-const secretLengths = { least: 8, most: 256 } as const;
+const secretLengths = { min: 8, max: 256 } as const;
 
 /**
- * Makes sure that a secret can be stored unchanged, keys an HMAC and is not easy to guess. Its length is counted in characters, as a JSON schema counts.
+ * Checks that a secret can be stored unchanged, works as an HMAC key and is hard to guess. Its length counts characters, as in JSON
+ * schemas.
  * @throws GatewayError `invalid_type` or `invalid_value`, never with the secret in it
  */
 function checkSecret(secret: string): void {
   const refuse = (code: 'invalid_type' | 'invalid_value', reason: string): never => {
     throw new GatewayError(code, `secret: ${reason}`, { param: 'secret' });
   };
-  const { least, most } = secretLengths;
+  const { min, max } = secretLengths;
   if (typeof secret !== 'string') refuse('invalid_type', 'must be a string');
-  const length = secret.length > 2 * most ? Number.POSITIVE_INFINITY : [...secret].length;
-  if (length < least || length > most) refuse('invalid_value', `must have ${least} to ${most} characters`);
+  const length = secret.length > 2 * max ? Number.POSITIVE_INFINITY : [...secret].length;
+  if (length < min || length > max) refuse('invalid_value', `must have ${min} to ${max} characters`);
   // an HMAC key ends where its trailing NULs begin, and half a surrogate pair has no UTF-8 form
   if (/[\0\p{Surrogate}]/u.test(secret)) refuse('invalid_value', 'must not contain a NUL or half a surrogate pair');
   const why = whyGuessable(secret);
   if (why)
-    refuse('invalid_value', `is easy to guess: it ${why}. Send a random one, or leave it out and one is made for you`);
+    refuse(
+      'invalid_value',
+      `is easy to guess: it ${why}. Send a random secret, or leave it out to get a generated one`,
+    );
 }
 
-/** A secret of 32 random bytes, as Standard Webhooks writes them. */
+/** A secret of 32 random bytes, in the form of Standard Webhooks. */
 function newSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
-/** The secret that a caller sent, checked, or else a new one, which the caller has to be shown. */
+/** The caller's secret, checked, or a new one, which the caller must be shown. */
 export function chooseSecret(given: string | undefined): { readonly secret: string; readonly made: boolean } {
   if (given === undefined) return { secret: newSecret(), made: true };
   checkSecret(given);
   return { secret: given, made: false };
 }
 
-/** The longest page of a list, and the usual one. */
+/** The largest page of a list, and the default. */
 export const pageLimit = 100;
 
-/** @throws GatewayError `invalid_value` for a limit outside 1 to 100 or an `after` that is no webhook's id */
+/** @throws GatewayError `invalid_value` for a limit outside 1 to 100, or an `after` that is not a webhook's id */
 export function checkPage(limit: number, after: string | undefined): void {
   if (!Number.isInteger(limit) || limit < 1 || limit > pageLimit) {
     throw new GatewayError('invalid_value', `limit: must be a whole number from 1 to ${pageLimit}`, { param: 'limit' });
@@ -73,7 +77,7 @@ export function checkPage(limit: number, after: string | undefined): void {
 }
 
 /**
- * What a patch sets, and nothing else that it may carry.
+ * The changes of a patch, without any unknown fields.
  * @throws GatewayError `missing_required_parameter` for an empty one, or what {@link checkEvents} throws
  */
 export function toChanges({ events, active }: WebhookPatch, known: ReadonlySet<string>): WebhookPatch {
@@ -91,11 +95,11 @@ const day = 86_400;
 /** The longest overlap of two secrets. Seconds. */
 const longestOverlap = 7 * day;
 
-/** A change of secret, and whether the secret was made here. */
+/** A change of secret, and whether the secret was generated. */
 export type CheckedSecretChange = Required<SecretChange> & { readonly made: boolean };
 
 /**
- * A change of secret, with every default filled in.
+ * Checks a change of secret and fills in the defaults.
  * @throws GatewayError `invalid_type` or `invalid_value`, never with the secret in it
  */
 export function toSecretChange({

@@ -1,41 +1,41 @@
 import mongoose, { type Connection, type Model, Schema } from 'mongoose';
 import { durableCollection, durableSchema, modelOf } from '../mongo/collection.ts';
 
-/** A secret that was replaced and signs beside the new one until `endsAt`, as it is stored. */
+/** A stored rotation: the previous secret also signs until `endsAt`. */
 export interface StoredRotation {
-  /** Sealed; bound to this document and field. */
+  /** Sealed for this document and field. */
   previousSecret: string;
   /** By the database's clock. */
   endsAt: Date;
   serviceSignature: 'new' | 'previous';
 }
 
-/** That the gateway has set a webhook inactive. */
+/** Set if the gateway has set the webhook inactive. */
 export interface StoredDisabling {
   /** By the database's clock. */
   at: Date;
   reason: 'gone' | 'failing';
 }
 
-/** One registered webhook, as it is stored. */
+/** A stored webhook. */
 export interface WebhookDocument {
   /** `wh_…` */
   _id: string;
   /** The account it belongs to. */
   userId: string;
-  /** Its place among the account's webhooks: unique, so that no race exceeds how many there may be. */
+  /** Its slot among the account's webhooks: unique, so that no race exceeds their limit. */
   slot: number;
   url: string;
   events: string[];
   active: boolean;
-  /** When it was last set active after it had not been; absent while it always was. */
+  /** When it was last set active again; absent if it was never inactive. */
   enabledAt?: Date;
-  /** There until its owner sets it active again. */
+  /** Present until the owner sets it active again. */
   disabled?: StoredDisabling;
-  /** Sealed; bound to this document and field. */
+  /** Sealed for this document and field. */
   secret: string;
   rotation?: StoredRotation;
-  /** The ids of the keys that its secrets are sealed with, so that an index can tell which keys are in use. */
+  /** The ids of the keys that seal its secrets, so that an index tells which keys are in use. */
   sealedWith: string[];
   createdAt: Date;
 }
@@ -83,14 +83,14 @@ export function createWebhookModel(connection: Connection, prefix: string): Webh
   return modelOf(connection, `${prefix}Webhook`, schema, `${prefix}webhooks`);
 }
 
-/** Matches the ids that follow one; marked as ours, for a host may have switched `sanitizeFilter` on for its whole connection. */
+/** Matches ids after this one. Marked as trusted, because a host may have switched `sanitizeFilter` on for its whole connection. */
 export function idsAfter(id: string): { $gt: string } {
   return mongoose.trusted({ $gt: id });
 }
 
 /**
- * Changes a webhook by a pipeline, if it is still as the filter says; `null` when it is not.
- * Past mongoose, which would try to cast the pipeline's expressions.
+ * Changes a webhook by a pipeline if it still matches the filter; otherwise `null`. It bypasses mongoose, which would try to cast
+ * the pipeline's expressions.
  */
 export async function changeByPipeline(
   webhooks: WebhookModel,
@@ -101,10 +101,10 @@ export async function changeByPipeline(
   return durableCollection(webhooks).findOneAndUpdate(filter, change, { returnDocument: 'after' });
 }
 
-/** Forgets every previous secret whose overlap has ended. */
+/** Removes every previous secret whose overlap has ended. */
 export async function dropEndedRotations(webhooks: WebhookModel): Promise<void> {
   const ended = { rotation: { $exists: true }, $expr: { $lte: ['$rotation.endsAt', '$$NOW'] } };
-  // what is left is sealed with one key, whose id stands in the sealed text
+  // the remaining secret is sealed with one key, whose id is in the sealed text
   const sealedWith = [{ $arrayElemAt: [{ $split: ['$secret', '.'] }, 1] }];
   await durableCollection(webhooks).updateMany(ended, [{ $set: { rotation: '$$REMOVE', sealedWith } }]);
 }

@@ -49,7 +49,7 @@ async function insertIntoFreeSlot(
     },
     store: (slot) => webhooks.create({ ...webhook, slot }),
     full: (count) => {
-      const message = `Webhooks in this account: ${count}, which is the most it may have; delete one first`;
+      const message = `This account already has the maximum of ${count} webhooks; delete one first`;
       return new GatewayError('webhook_limit_reached', message);
     },
   });
@@ -58,17 +58,17 @@ async function insertIntoFreeSlot(
 export interface WebhookServiceDeps {
   readonly webhooks: WebhookModel;
   readonly sealer: Sealer;
-  /** The event types there are. */
+  /** The known event types. */
   readonly catalogueTypes: ReadonlySet<string>;
   readonly rules: UrlRules;
-  /** Webhooks one account may have. */
+  /** The most webhooks of one account. */
   readonly maxWebhooks: number;
 }
 
-/** An account's webhooks. Another account's webhook is as unknown as one that does not exist. */
+/** An account's webhooks. A webhook of another account counts as unknown. */
 export interface WebhookService extends Disabling {
   /**
-   * Builds the indexes, then makes sure that every stored secret has its key.
+   * Builds the indexes, then checks that every stored secret has its key.
    * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
    */
   init(): Promise<void>;
@@ -85,41 +85,42 @@ export interface WebhookService extends Disabling {
   /** @throws GatewayError `webhook_not_found` */
   get(userId: string, id: string): Promise<WebhookDetails>;
   /**
-   * The same, read again, confirmed, unless `suffices` is true of what a usual read finds.
+   * The same by a confirmed read, unless `suffices` is true of the webhook that a usual read finds.
    * @throws GatewayError `webhook_not_found`
    */
   getConfirmed(userId: string, id: string, suffices: (webhook: WebhookDetails) => boolean): Promise<WebhookDetails>;
   /**
-   * Changes what the patch names; a value that is there already changes nothing.
+   * Changes the fields in the patch; an equal value changes nothing.
    * @throws GatewayError `webhook_not_found`, `missing_required_parameter`, `invalid_type`, `invalid_value`, `unknown_event_type`
    */
   update(userId: string, id: string, patch: WebhookPatch): Promise<Webhook>;
   /**
-   * Replaces the secret, by a new random one where none is given. For the time of the overlap the old one signs too; a rotation during another ends that one.
-   * Sending the new secret again changes only how long the old one is good, so that a request may be repeated.
+   * Replaces the secret, by a new random one if none is given. During the overlap the old one also signs. A rotation during
+   * another one ends the earlier one. Sending the same new secret again changes only the end of the overlap, so a request may
+   * be repeated.
    * @throws GatewayError `webhook_not_found`, `invalid_type`, `invalid_value`, `secret_unreadable`
    */
   rotateSecret: RotateSecret;
   /** @throws GatewayError `webhook_not_found` */
   remove(userId: string, id: string): Promise<void>;
-  /** Who hears of an event of this type, in one look-up; inside a transaction if a session is given. */
+  /** The webhooks subscribed to this type, in one look-up; in a transaction if a session is given. */
   subscribers(userId: string, type: string, session?: ClientSession): Promise<Subscribers>;
-  /** The same, as no primary answers that has been replaced. @throws TimeoutError where the database does not confirm it */
+  /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
   confirmedSubscribers(userId: string, type: string): Promise<Subscribers>;
   /**
-   * A webhook of any account with its secrets open, or `null`, which is confirmed. For deliveries alone.
-   * @param suffices unless it is true of what a usual read finds, that is read again, confirmed
+   * A webhook of any account with its opened secrets; `null` if it is confirmed to be gone. Only for deliveries.
+   * @param suffices unless it is true of the webhook that a usual read finds, a confirmed read follows
    * @throws GatewayError `secret_unreadable`
    */
   forDelivery(id: string, suffices?: (webhook: DeliverableWebhook) => boolean): Promise<DeliverableWebhook | null>;
   /**
-   * Seals every secret of every account anew with the newest key, in batches; afterwards the older keys can be taken
-   * out. May run beside gateways, and again.
+   * Seals every secret of every account with the newest key, in batches; then the older keys can be removed. May run beside
+   * gateways, and repeatedly.
    */
   reseal(): Promise<Resealed>;
 }
 
-/** Everything the package does with webhooks, save calling them. */
+/** Everything about webhooks, except their deliveries. */
 export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
   const { webhooks, sealer, catalogueTypes, rules, maxWebhooks } = deps;
   const secrets = createSecrets(webhooks, sealer);

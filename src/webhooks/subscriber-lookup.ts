@@ -5,21 +5,21 @@ import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
 import type { WebhookDocument, WebhookModel } from './model.ts';
 import type { Subscribers } from './webhook.ts';
 
-/** Whose webhooks hear of what. */
+/** The account and the event type. */
 interface SubscriberQuery {
   readonly userId: string;
   readonly type: string;
 }
 
-/** What publishing and delivering read of webhooks; what is asked at the same moment is asked once. */
+/** The reads of webhooks for publications and deliveries. Calls at the same moment share a query. */
 export interface SubscriberLookup {
-  /** Who hears of an event; inside a transaction if a session is given. */
+  /** The webhooks subscribed to an event; in a transaction if a session is given. */
   subscribers(query: SubscriberQuery, session?: ClientSession): Promise<Subscribers>;
-  /** The same, as no primary answers that has been replaced. @throws TimeoutError where the database does not confirm it */
+  /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
   confirmedSubscribers(query: SubscriberQuery): Promise<Subscribers>;
-  /** `null` when it is gone, which is confirmed. */
+  /** `null` if it is confirmed to be gone. */
   byId(id: string): Promise<WebhookDocument | null>;
-  /** What is found is certain too. */
+  /** The same by a confirmed read: what it finds is certain, too. */
   confirmedById(id: string): Promise<WebhookDocument | null>;
 }
 
@@ -29,7 +29,7 @@ const concurrency = 2;
 
 const keyOf = ({ userId, type }: SubscriberQuery) => `${type} ${userId}`;
 
-/** Every answer is read after it was asked for: a webhook made, paused or deleted before that is seen so. */
+/** Each result is read after the call, so it shows every webhook that was created, paused or deleted before. */
 export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup {
   const collection = durableCollection(webhooks);
 
@@ -38,7 +38,7 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
     return { targets: idsOf(true), skipped: idsOf(false) };
   }
 
-  /** Reads nothing but its index. */
+  /** Reads only the index. */
   async function find({ userId, type }: SubscriberQuery, session?: ClientSession): Promise<Subscribers> {
     const found = await collection
       .find({ userId, events: type }, { projection: { active: 1 }, ...(session && { session }) })
@@ -51,24 +51,24 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
     maxSize,
     concurrency,
     async write(asked) {
-      const distinct = new Map(asked.map((one) => [keyOf(one), one]));
-      const found = await Promise.all([...distinct].map(async ([key, one]) => [key, await find(one)] as const));
+      const distinct = new Map(asked.map((query) => [keyOf(query), query]));
+      const found = await Promise.all([...distinct].map(async ([key, query]) => [key, await find(query)] as const));
       const byKey = new Map(found);
-      return asked.map((one) => byKey.get(keyOf(one)) as Subscribers);
+      return asked.map((query) => byKey.get(keyOf(query)) as Subscribers);
     },
   });
 
   const confirmedLookUps = createBatcher<SubscriberQuery, Subscribers>({
     maxSize,
     async write(asked) {
-      const distinct = new Map(asked.map((one) => [keyOf(one), { userId: one.userId, events: one.type }]));
+      const distinct = new Map(asked.map((query) => [keyOf(query), { userId: query.userId, events: query.type }]));
       const projection = { userId: 1, events: 1, active: 1 };
       const found = await findConfirmed(collection, { $or: [...distinct.values()] }, { projection });
       const byKey = new Map<string, typeof found>([...distinct.keys()].map((key) => [key, []]));
       for (const webhook of found) {
         for (const type of webhook.events) byKey.get(keyOf({ userId: webhook.userId, type }))?.push(webhook);
       }
-      return asked.map((one) => toSubscribers(byKey.get(keyOf(one)) ?? []));
+      return asked.map((query) => toSubscribers(byKey.get(keyOf(query)) ?? []));
     },
   });
 

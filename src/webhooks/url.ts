@@ -2,11 +2,11 @@ import { isIP } from 'node:net';
 import { type ErrorCode, GatewayError } from '../errors.ts';
 import { isAllowedAddress, type Networks } from '../outbound/addresses.ts';
 
-/** Which URLs a webhook may have. */
+/** The rules for webhook URLs. */
 export interface UrlRules {
-  /** Whether plain http will do. */
+  /** Whether plain http is allowed. */
   readonly allowHttp: boolean;
-  /** Networks that may be called although they are not public. */
+  /** Private networks that webhooks may reach. */
   readonly networks: Networks;
 }
 
@@ -16,7 +16,7 @@ function refuse(code: ErrorCode, reason: string): never {
   throw new GatewayError(code, `url: ${reason}`, { param: 'url' });
 }
 
-/** The URL's text is stored as it came, so only what every parser reads alike is taken. */
+/** The URL is stored unchanged, so it must be one that every parser reads alike. */
 function parse(text: string): URL {
   if (typeof text !== 'string') refuse('invalid_type', 'must be a string');
   if (text.length > lengthLimit) refuse('invalid_value', `must have at most ${lengthLimit} characters`);
@@ -46,9 +46,9 @@ function checkParts(text: string): void {
   if (text.includes('#')) refuse('invalid_value', 'must not contain a fragment; leave out # and what follows');
 }
 
-/** Judges literal addresses, in any spelling, and localhost; every other name is judged when it is resolved to connect. */
+/** Checks literal addresses, in any spelling, and localhost. Other names are checked when they are resolved for a connection. */
 function checkHost({ hostname }: URL, { networks }: UrlRules): void {
-  // URL has brought every spelling of an address (2130706433, 0x7f.1) into the usual one
+  // URL has normalised every spelling of an address (2130706433, 0x7f.1)
   const host = hostname.replace(/^\[|\]$|\.+$/g, '');
   if (host === '') refuse('invalid_value', 'must name a host, such as example.com');
   const addresses = /(^|\.)localhost$/.test(host) ? ['127.0.0.1', '::1'] : isIP(host) === 0 ? [] : [host];
@@ -60,9 +60,9 @@ function checkHost({ hostname }: URL, { networks }: UrlRules): void {
 }
 
 /**
- * Makes sure that a webhook may have this URL.
- * @throws GatewayError `invalid_type` or `invalid_value` for what is no usable URL, `url_not_allowed` for what the rules
- *   do not allow; `param` is `url`
+ * Checks that a webhook may have this URL.
+ * @throws GatewayError `invalid_type` or `invalid_value` if it is no usable URL, `url_not_allowed` if the rules forbid it; `param`
+ *   is `url`
  */
 export function checkWebhookUrl(text: string, rules: UrlRules): void {
   const url = parse(text);

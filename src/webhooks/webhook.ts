@@ -7,48 +7,48 @@ export interface Webhook {
   readonly id: string;
   readonly userId: string;
   readonly url: string;
-  /** The types it is subscribed to. */
+  /** The subscribed event types. */
   readonly events: readonly string[];
   /** Whether events are delivered to it. */
   readonly active: boolean;
   readonly createdAt: Date;
 }
 
-/** Which of two secrets `x-service-signature` is made with while both are good. */
+/** Which of two valid secrets signs `x-service-signature`. */
 export type ServiceSignature = 'new' | 'previous';
 
-/** A webhook, whether it was disabled, and how far its secret's rotation has come. */
+/** A webhook, with its disabling and the rotation of its secret. */
 export interface WebhookDetails extends Webhook {
-  /** That the gateway has set it inactive; `null` when it has not, or its owner has set it active again. */
+  /** Set if the gateway has set it inactive; `null` if not, or if its owner has set it active again. */
   readonly disabled: { readonly at: Date; readonly reason: 'gone' | 'failing' } | null;
-  /** The rotation under way; `null` when there is none, or its overlap has ended. */
+  /** The rotation under way; `null` if there is none or its overlap has ended. */
   readonly rotation: { readonly endsAt: Date; readonly serviceSignature: ServiceSignature } | null;
 }
 
 /** How a secret is replaced. */
 export interface SecretChange {
-  /** 8 to 256 characters, hard to guess; sealed before it is stored. @default one is made, and returned this once */
+  /** 8 to 256 characters, hard to guess; sealed before it is stored. @default a generated one, returned only this once */
   readonly secret?: string;
-  /** How long the secret that is replaced signs too, in seconds: 0 to 604,800 (7 days). @default 86_400 (1 day) */
+  /** How long the replaced secret also signs, in seconds: 0 to 604,800 (7 days). @default 86_400 (1 day) */
   readonly overlapSeconds?: number;
-  /** Which secret `x-service-signature` is made with during the overlap. @default 'new' */
+  /** Which secret signs `x-service-signature` during the overlap. @default 'new' */
   readonly serviceSignature?: ServiceSignature;
 }
 
-/** What a customer says to register a webhook. */
+/** The input of a registration. */
 export interface NewWebhook {
   readonly url: string;
   readonly events: readonly string[];
-  /** 8 to 256 characters, hard to guess; sealed before it is stored. @default one is made, and returned this once */
+  /** 8 to 256 characters, hard to guess; sealed before it is stored. @default a generated one, returned only this once */
   readonly secret?: string;
 }
 
-/** What making a webhook or replacing its secret returns: the secret too, where the gateway made it. It is never shown again. */
+/** The secret, if the gateway generated it. It is never shown again. */
 export interface MadeSecret {
   readonly secret?: string;
 }
 
-/** What can be changed: at least one of them. */
+/** The fields that can be changed; at least one is required. */
 export interface WebhookPatch {
   readonly events?: readonly string[];
   readonly active?: boolean;
@@ -58,11 +58,11 @@ export interface WebhookPatch {
 export interface Page {
   /** 1 to 100. @default 100 */
   readonly limit?: number;
-  /** The id that the page follows; it need not exist any more. */
+  /** The id that the page follows; its webhook may be gone. */
   readonly after?: string;
 }
 
-/** The secret that was replaced, open, and until when it is good. */
+/** The replaced secret, opened, and the end of its overlap. */
 export interface SecretRotation {
   readonly previousSecret: string;
   /** By the database's clock. */
@@ -70,14 +70,14 @@ export interface SecretRotation {
   readonly serviceSignature: ServiceSignature;
 }
 
-/** A webhook as a delivery needs it: its secrets open. */
+/** A webhook with its opened secrets, for deliveries. */
 export interface DeliverableWebhook extends Omit<Webhook, 'createdAt'> {
   readonly secret: string;
-  /** The last rotation, ended or not: that is for the delivery's own clock to say. */
+  /** The last rotation; the attempt's start decides whether it has ended. */
   readonly rotation: SecretRotation | null;
 }
 
-/** The webhooks that hear of an event, and those that would if they were active. */
+/** The active and the inactive webhooks that are subscribed to an event. */
 export interface Subscribers {
   readonly targets: string[];
   readonly skipped: string[];
@@ -96,7 +96,7 @@ export function toDetails({ rotation, ...webhook }: WebhookDocument): WebhookDet
   };
 }
 
-/** The same answer for an unknown id, a malformed one and another account's. */
+/** The same error for an unknown id, a malformed one and one of another account. */
 export function webhookNotFound(id: string): GatewayError {
   return new GatewayError('webhook_not_found', `No webhook ${id} in this account`, { param: 'id' });
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { FanOutLease } from '../../events/store/stored-event.ts';
 import { createBatcher } from '../../mongo/batcher.ts';
-import { carriedOn, type DatabaseClock } from '../../mongo/clock.ts';
+import { type DatabaseClock, timeSince } from '../../mongo/clock.ts';
 import { insertOnly } from '../../mongo/collection.ts';
 import { createPeriodic } from '../../mongo/periodic.ts';
 import { bareWrites } from '../../mongo/writes/bare-writes.ts';
@@ -207,7 +207,7 @@ export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
       },
     },
     begin(delivery, { heldUntil, since }) {
-      const claim = { delivery, token: randomUUID(), startedAt: carriedOn(since), heldUntil };
+      const claim = { delivery, token: randomUUID(), startedAt: timeSince(since), heldUntil };
       const written = new Promise<void>((resolve, reject) => {
         const settle = (failure?: Error) => (failure ? reject(failure) : resolve());
         unwritten.set(claim, { since: performance.now(), hasOutcome: false, storing: undefined, settle });

@@ -21,18 +21,18 @@ function withTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>
   };
 }
 
-/** Compiles the schema and tries it on the example, each type alone, so that the one at fault can be named. */
+/** Compiles the schema and checks the example, for one type alone, so that an error can name it. */
 function check(spec: Spec, type: string, options: EventTypeOptions): void {
   const param = `eventTypes['${type}']`;
   const refuse = (at: string, problem: string, cause?: unknown): never => {
     throw new GatewayError('invalid_options', `${at}: ${problem}`, { param: at, cause });
   };
-  if (Object.hasOwn(spec.webhooks, type)) refuse(param, 'is one of the types that the gateway has already');
+  if (Object.hasOwn(spec.webhooks, type)) refuse(param, 'is already an event type of the gateway');
   let catalogue: ReturnType<typeof createCatalogue> | undefined;
   try {
     catalogue = createCatalogue({ ...spec, webhooks: { [type]: toWebhook(type, options) } });
   } catch (error) {
-    refuse(`${param}.schema`, `is no sound JSON schema: ${(error as Error).message}`, error);
+    refuse(`${param}.schema`, `is not a valid JSON schema: ${(error as Error).message}`, error);
   }
   try {
     catalogue?.validate(type, options.example);
@@ -42,8 +42,8 @@ function check(spec: Spec, type: string, options: EventTypeOptions): void {
 }
 
 /**
- * openapi.yaml with the host's own event types in it, so that everything that knows the types knows these too.
- * @throws GatewayError `invalid_options` for a type there is already, an unsound schema, an example that does not fit
+ * Adds the host's event types to openapi.yaml, so that every part that reads the types from it knows them.
+ * @throws GatewayError `invalid_options` for an existing type, an invalid schema, or an example that does not fit
  */
 export function addEventTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>): Spec {
   for (const [type, options] of Object.entries(types)) check(spec, type, options);

@@ -5,12 +5,12 @@ import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
 import { jsonProblem } from './json-value.ts';
 import { schemaProblem } from './schema-problem.ts';
 
-/** The types of event there are and what their `data` must be: the `webhooks` section of openapi.yaml. */
+/** The event types and the schemas of their `data`, from the `webhooks` section of openapi.yaml. */
 export interface Catalogue {
   /** In the order of openapi.yaml. */
   readonly types: ReadonlySet<string>;
   /**
-   * Checks that `data` fits its type and that JSON carries every value of it unchanged.
+   * Checks that `data` fits its type, and that JSON keeps every value in it unchanged.
    * @throws GatewayError `unknown_event_type` with param `type`
    * @throws GatewayError `invalid_event_data`; param is the path of the first wrong field, such as `data.amount`
    */
@@ -20,15 +20,15 @@ export interface Catalogue {
    * @throws GatewayError `unknown_event_type` with param `type`
    */
   example(type: string): Record<string, unknown>;
-  /** All of it, in the order of openapi.yaml. */
+  /** All types, in the order of openapi.yaml. */
   list(): readonly DescribedType[];
 }
 
-/** One type of event, as people and programs are told of it. */
+/** The public description of an event type. */
 export interface DescribedType {
   readonly type: string;
   readonly description: string;
-  /** The JSON schema of `data`, with nothing in it that leads elsewhere. */
+  /** The JSON schema of `data`, without references to other documents. */
   readonly schema: SpecSchema;
   /** An example of `data`. */
   readonly example: Readonly<Record<string, unknown>>;
@@ -40,7 +40,7 @@ interface CatalogueEntry {
   readonly example: Record<string, unknown>;
 }
 
-/** Follows `$ref`s, which are JSON pointers into openapi.yaml, to the schema itself. */
+/** Follows `$ref`s (JSON pointers into openapi.yaml) to the schema itself. */
 function resolveSchema(spec: Spec, schema: SpecSchema | undefined): SpecSchema | undefined {
   if (typeof schema?.$ref !== 'string') return schema;
   const keys = schema.$ref.split('/').slice(1);
@@ -48,7 +48,7 @@ function resolveSchema(spec: Spec, schema: SpecSchema | undefined): SpecSchema |
   return resolveSchema(spec, target as SpecSchema | undefined);
 }
 
-/** The schema with every `$ref` into openapi.yaml replaced by what it leads to; those into itself stay. */
+/** Replaces every `$ref` into openapi.yaml by its target; references within the schema stay. */
 function inlined(spec: Spec, node: unknown): unknown {
   if (Array.isArray(node)) return node.map((item) => inlined(spec, item));
   if (typeof node !== 'object' || node === null) return node;
@@ -77,19 +77,19 @@ function problemWith(data: unknown, matches: ValidateFunction): { path: string; 
   return error && schemaProblem(error, 'data');
 }
 
-/** A description of the document without the `**` of its Markdown: pages and terminals show it as it is. */
+/** A description without Markdown's `**`: pages and terminals show it unformatted. */
 function plainText(description: string): string {
   return description.replaceAll('**', '').trim();
 }
 
 /**
- * Reads the catalogue out of openapi.yaml.
- * @throws Error when an event there has no sound schema of `data`, or no example
+ * Reads the catalogue from openapi.yaml.
+ * @throws Error if an event type has no valid schema of `data`, or no example
  */
 export function createCatalogue(spec: Spec): Catalogue {
   const ajv = new Ajv2020({ strict: true, verbose: true });
   addFormats.default(ajv);
-  // where the document's own $refs lead
+  // the target of the document's own $refs
   ajv.addKeyword('components');
 
   function toEntry(type: string, operation: SpecOperation): CatalogueEntry {

@@ -1,17 +1,17 @@
-/** Containers within containers beyond this are refused: MongoDB and many receivers' parsers stop at 100 to 200. */
+/** The deepest nesting: MongoDB and many receivers' parsers stop at 100 to 200 levels. */
 const depthLimit = 100;
 
-/** Where JSON would lose or change a value, and why. */
+/** A value that JSON would lose or change. */
 export interface JsonProblem {
   /** The path of the value: `data.window.start`, `data.items[2]`. */
   readonly path: string;
-  /** What it is and what to pass instead, to stand after the path. */
+  /** What is wrong and what to pass instead; completes a sentence that begins with the path. */
   readonly problem: string;
 }
 
 const identifier = /^[A-Za-z_$][\w$]*$/;
 
-/** The path of a property: `data.amount`, or `data["a b"]` where the name is no identifier. */
+/** The path of a property: `data.amount`, or `data["a b"]` if the name is no identifier. */
 export function propertyPath(parent: string, key: string): string {
   return identifier.test(key) ? `${parent}.${key}` : `${parent}[${JSON.stringify(key)}]`;
 }
@@ -37,7 +37,7 @@ function primitiveProblem(value: unknown): string | undefined {
 
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
-  // Object.prototype of another realm counts too: nothing is above it either
+  // Object.prototype of another realm counts, too: it has no prototype either
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
@@ -88,7 +88,7 @@ function problemInObject(value: object, path: string, within: Set<object>): Json
   return undefined;
 }
 
-/** The first value that would not come out of JSON as it went in; `undefined` when there is none. */
+/** The first value that JSON would change; `undefined` if there is none. */
 export function jsonProblem(value: unknown, path: string): JsonProblem | undefined {
   return firstProblem(value, path, new Set());
 }

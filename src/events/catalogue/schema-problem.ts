@@ -1,17 +1,17 @@
 import type { ErrorObject } from 'ajv';
 import { propertyPath } from './json-value.ts';
 
-/** What does not fit a schema, in words. */
+/** A value that does not fit a schema. */
 export interface SchemaProblem {
   /** The path of the value: `data.amount`. */
   readonly path: string;
-  /** What is expected and what was found, to stand after the path. */
+  /** The expected and the found value; completes a sentence that begins with the path. */
   readonly problem: string;
 }
 
 const shownLength = 60;
 
-/** A value as a message shows it: short, and never more than the value itself. */
+/** A short text for a value in a message. */
 function shown(value: unknown): string {
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object' && value !== null) return 'an object';
@@ -23,7 +23,7 @@ function withArticle(type: string): string {
   return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`;
 }
 
-/** What a keyword asks for, to stand after "must". A keyword that is not here speaks Ajv's own words. */
+/** What a keyword requires; completes "must …". Other keywords keep Ajv's message. */
 const expectations: Readonly<Record<string, (params: Record<string, unknown>) => string>> = {
   type: ({ type }) => `be ${withArticle(String(type))}`,
   const: ({ allowedValue }) => `be ${shown(allowedValue)}`,
@@ -41,7 +41,7 @@ function pathOf(root: string, instancePath: string): string {
   return names.reduce((path, key) => (/^\d+$/.test(key) ? `${path}[${key}]` : propertyPath(path, key)), root);
 }
 
-/** An error of Ajv (made with `verbose`) as a person reads it; `root` is what the checked value is called. */
+/** Explains an error of Ajv (made with `verbose`). @param root the name of the checked value */
 export function schemaProblem(error: ErrorObject, root: string): SchemaProblem {
   const path = pathOf(root, error.instancePath);
   const params = error.params as Record<string, unknown>;

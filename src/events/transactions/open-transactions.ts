@@ -6,25 +6,25 @@ import type { OwnerDocument, OwnerModel } from '../model.ts';
 export interface OpenTransactionsDeps {
   readonly owners: OwnerModel;
   readonly logger: Logger;
-  /** How long a process that says nothing is taken to live. Milliseconds, by the database's clock. @default 5_000 */
+  /** After this time without a renewal a process counts as dead. Milliseconds, by the database's clock. @default 5_000 */
   readonly lease?: number;
 }
 
 /**
- * In which sessions this process runs transactions, written down where the others can read it. The server keeps what a
- * killed process had open, and with it every document that it had written to, for `transactionLifetimeLimitSeconds`
- * (60 s) and longer: whoever meets them ends those sessions, and the server rolls them back at once. Every user of MongoDB
- * may end the sessions of the same user (its manual, killSessions); those of another one wait for the server.
+ * Records the sessions in which this process runs transactions, for other processes to read. The server keeps the open
+ * transactions of a killed process, and locks every document that they have written, for `transactionLifetimeLimitSeconds`
+ * (60 s) and longer. A process that meets such a document ends those sessions, and the server rolls them back at once. Every
+ * user of MongoDB may end sessions of the same user (manual, killSessions); those of another user wait for the server.
  */
 export interface OpenTransactions {
-  /** Resolves when the session is written down; most often it is already. */
+  /** Resolves when the session is recorded; most often it is already. */
   enter(session: ClientSession): Promise<void>;
   leave(): void;
-  /** Has the server undo what a session of this process has open, by another connection. Until then the session is not to be ended, or its next user is met. Never rejects. */
+  /** Makes the server roll back the session's transaction, by another connection. Do not end the session before, or its next user would be hit. Never rejects. */
   end(session: ClientSession): Promise<void>;
-  /** Ends the sessions of processes whose lease has ended. One that lives after all runs its transaction again. */
+  /** Ends the sessions of processes whose lease has ended. If such a process lives after all, it runs its transaction again. */
   endAbandoned(): Promise<void>;
-  /** Takes back what was written down. */
+  /** Removes the record. */
   close(): Promise<void>;
 }
 
@@ -56,12 +56,12 @@ export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTr
       }
       written = new Set(ids.keys());
     } catch (error) {
-      // what it is good for is only how fast others recover
-      logger.warn('open transactions could not be written down', { reason: String(error) });
+      // without the record, other processes only recover later
+      logger.warn('open transactions could not be recorded', { reason: String(error) });
     }
   }
 
-  /** One write at a time, and one that waits for its turn will do for all. */
+  /** One write at a time; a write that waits for its turn serves all callers. */
   function renew(): Promise<void> {
     next ??= last.then(() => {
       next = undefined;
@@ -110,7 +110,7 @@ export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTr
       await admin.command({ killSessions: [session.id] }).catch(() => {});
     },
     async endAbandoned() {
-      // conflicts between processes that live are common, and no reason to ask again and again
+      // conflicts between live processes are common, and no reason to ask each time
       if (!ending && performance.now() - endedAt < lease / 4) return;
       ending ??= endDead()
         .catch((error) => logger.warn('abandoned transactions could not be ended', { reason: String(error) }))

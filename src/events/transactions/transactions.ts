@@ -10,11 +10,11 @@ const options = { ...durableTransaction, readConcern: { level: 'snapshot' } } as
 
 export interface Transactions {
   /**
-   * Runs `fn` in a transaction and has the deliveries made of what was published in it right after the commit.
-   * @param timeout how long it may take, in milliseconds; what is not committed by then is undone. @default 120 s of tries
+   * Runs `fn` in a transaction, and starts the deliveries of its events right after the commit.
+   * @param timeout after this time (milliseconds) an uncommitted transaction is undone. @default 120 s of tries
    */
   run<T>(fn: (session: ClientSession) => Promise<T>, timeout?: number): Promise<T>;
-  /** Notes an event written in a transaction. One that is not ours is left to the sweep. */
+  /** Notes an event written in a transaction. Events in other transactions are left to sweeps. */
   publishedUnder(session: ClientSession, event: StoredEvent): void;
 }
 
@@ -27,16 +27,16 @@ function commitUnconfirmed(events: readonly StoredEvent[], cause: unknown): Gate
   );
 }
 
-/** Transactions of our own: a driver's session does not say when it commits, so only these can wake the workers at once. */
+/** Runs transactions. A driver's session does not tell when it commits, so only these transactions can wake the workers at once. */
 export function createTransactions(
   connection: Connection,
   open: Pick<OpenTransactions, 'enter' | 'leave' | 'end' | 'endAbandoned'>,
-  /** Called when one is committed that has published something. */
+  /** Called after the commit of a transaction that has published something. */
   onPublished: () => void,
 ): Transactions {
   const published = new WeakMap<ClientSession, StoredEvent[]>();
 
-  /** @param undoing set when nobody waits for it any more */
+  /** @param undoing returns a promise when the caller has stopped waiting */
   async function transact<T>(
     session: ClientSession,
     fn: (session: ClientSession) => Promise<T>,
@@ -46,12 +46,12 @@ export function createTransactions(
     try {
       await open.enter(session);
       return await session.withTransaction(async () => {
-        // it would hinder others that somebody waits for
+        // nobody waits for it, and it would block others
         if (undoing()) throw new TimeoutError('the transaction has taken too long');
-        // the database asks for another run where somebody else has written: who may be dead
+        // the database asks for another run if another process has written; that process may be dead
         if (!isFirst) await open.endAbandoned();
         isFirst = false;
-        // what the run before published is undone with it
+        // the events of the run before were undone with it
         published.set(session, []);
         return fn(session);
       }, options);
@@ -64,7 +64,7 @@ export function createTransactions(
 
   return {
     async run(fn, timeout) {
-      // mongoose's own would wait up to 10 s for a connection that was lost
+      // mongoose's startSession would wait up to 10 s for a lost connection
       const session = connection.getClient().startSession();
       let isEnded = false;
       let undoing: Promise<void> | undefined;
@@ -76,7 +76,7 @@ export function createTransactions(
         if (published.get(session)?.length) onPublished();
         return result;
       } catch (error) {
-        // what it has written stays locked as long as the server knows of it
+        // its documents stay locked until the server ends the transaction
         if (!isEnded) undoing = open.end(session);
         const events = published.get(session) ?? [];
         const unknown = hasLabel(error, 'UnknownTransactionCommitResult');

@@ -7,15 +7,15 @@ interface WriteConcern {
   readonly journal?: boolean | undefined;
 }
 
-/** Makes sure that a caller's transaction cannot lose what it acknowledged. */
+/** Refuses a transaction that could lose acknowledged writes. */
 export type RequireMajority = (session: ClientSession) => Promise<void>;
 
 function isWeak({ w, j, journal }: WriteConcern): boolean {
   return w !== 'majority' || j === false || journal === false;
 }
 
-/** What the session's transaction was started with. The driver keeps it, but its types do not show it. */
-function statedBy(session: ClientSession): WriteConcern {
+/** The write concern with which the session's transaction was started. The driver keeps it, but its types do not show it. */
+function writeConcernOf(session: ClientSession): WriteConcern {
   const { transaction } = session as unknown as { transaction?: { options?: { writeConcern?: WriteConcern } } };
   return transaction?.options?.writeConcern ?? {};
 }
@@ -29,8 +29,8 @@ function weak(): GatewayError {
 }
 
 /**
- * Refuses sessions in a transaction whose write concern is not majority. Where the transaction states none, the
- * server's default counts, which is majority since MongoDB 5.0 unless somebody changed it.
+ * Refuses sessions in a transaction whose write concern is not majority. Without a write concern, the server's default counts:
+ * majority since MongoDB 5.0, unless an administrator changed it.
  */
 export function createMajorityCheck(connection: Connection): RequireMajority {
   async function serverDefault(): Promise<WriteConcern> {
@@ -39,14 +39,14 @@ export function createMajorityCheck(connection: Connection): RequireMajority {
       const { defaultWriteConcern } = await admin.command({ getDefaultRWConcern: 1 });
       return defaultWriteConcern ?? { w: 'majority' };
     } catch {
-      // not every user may ask; the default of every server we support is majority
+      // not every user may ask; the default of every supported server is majority
       return { w: 'majority' };
     }
   }
 
   return async function requireMajority(session) {
     if (!session.inTransaction()) return;
-    const stated = statedBy(session);
-    if (isWeak(stated.w === undefined ? { ...stated, w: (await serverDefault()).w } : stated)) throw weak();
+    const concern = writeConcernOf(session);
+    if (isWeak(concern.w === undefined ? { ...concern, w: (await serverDefault()).w } : concern)) throw weak();
   };
 }

@@ -5,46 +5,46 @@ import { asUnavailable, databaseUnavailable, isUnavailableError } from '../unava
 import { TimeoutError } from '../with-timeout.ts';
 import { createForgottenCommands } from './forgotten-commands.ts';
 
-/** How long the database is waited for once it is known to be unavailable: many elections are over by then. Milliseconds. */
+/** How long to wait for a database that is known to be unavailable: many elections are over by then. Milliseconds. */
 const grace = 1_000;
-/** How long it may take to answer one request. Milliseconds. */
+/** How long one request waits for the database. Milliseconds. */
 export const longestWait = 4_500;
-/** How soon the driver is asked again for a server while there is none. Milliseconds. */
+/** How often the driver looks for a server while there is none. Milliseconds. */
 const probeInterval = 500;
-/** The longest that its answer is waited for: more than any driver looks for a server. Milliseconds. */
+/** How long one such look may take: longer than any driver looks for a server. Milliseconds. */
 const longestProbe = 60_000;
 
-/** Bounds every wait for the database by what a caller can bear. */
+/** Limits how long callers wait for the database. */
 export interface DatabaseAccess {
-  /** Whether the driver knows of no server that takes writes. */
+  /** Whether the driver knows no server that takes writes. */
   readonly isUnavailable: boolean;
-  /** @throws GatewayError `database_unavailable` when there has been none for a second: nothing need be tried */
+  /** @throws GatewayError `database_unavailable` if there has been no such server for a second */
   require(): void;
   /**
-   * What `work` resolves to. Rejects with a TimeoutError when the database becomes unavailable for a second, or
-   * `maxWait` ms have passed: what was asked for may have been done, and may still be.
+   * Resolves as `work` does. Rejects with a TimeoutError if the database is unavailable for a second, or after `maxWait` ms; the
+   * work may have been done, or may still be.
    */
   bound<T>(work: Promise<T>, maxWait?: number): Promise<T>;
   /**
-   * Requires the database, does the work, bounded, and says `database_unavailable` where that is why it failed.
-   * @param waited how much of `maxWait` has passed already; when that is all of it, the work is not begun
+   * Calls `require`, then does the work within `bound`, and rejects with `database_unavailable` if the database is the cause.
+   * @param waited how much of `maxWait` has passed already; if all of it has, the work does not start
    */
   run<T>(work: () => Promise<T>, maxWait?: number, waited?: number): Promise<T>;
-  /** Listens no more. */
+  /** Stops listening. */
   close(): void;
 }
 
-/** What the steps of one request may wait for the database together, where the request waits for somebody else too. */
+/** How long the steps of one request may wait for the database together, if the request also waits for a receiver. */
 export interface DatabaseBudget {
-  /** Does one step. @throws GatewayError `database_unavailable` when nothing is left; it says that nothing was done only of the first */
+  /** Does one step. @throws GatewayError `database_unavailable` if the budget is used up; only for the first step does it say that nothing was done */
   run<T>(work: () => Promise<T>): Promise<T>;
-  /** The database answers again and again: what was waited for it so far counts no more. */
+  /** Starts the budget anew, because the database has answered. */
   renew(): void;
 }
 
-/** With the 1.5 s that recognising the caller may take, as much as any request may wait. Milliseconds. */
+/** Together with the 1.5 s for authentication, as long as any request may wait. Milliseconds. */
 const budgetWait = 3_000;
-/** A step that is quicker costs nothing: the database answers. Milliseconds. */
+/** A quicker step does not use the budget. Milliseconds. */
 const quick = 50;
 
 export function createDatabaseBudget(database: Pick<DatabaseAccess, 'run'>): DatabaseBudget {
@@ -61,7 +61,7 @@ export function createDatabaseBudget(database: Pick<DatabaseAccess, 'run'>): Dat
       try {
         return await database.run(begin, budgetWait, waited);
       } catch (error) {
-        // of this step nothing was done, and yet of those before it
+        // this step did nothing, but the steps before it did
         throw !isFirst && isUnavailableError(error) ? databaseUnavailable(error) : error;
       } finally {
         const took = performance.now() - startedAt;
@@ -76,7 +76,7 @@ export function createDatabaseBudget(database: Pick<DatabaseAccess, 'run'>): Dat
 
 type Functions = Record<string, (...args: never[]) => Promise<unknown>>;
 
-/** The same functions, each of them run with the database: see {@link DatabaseAccess.run}. */
+/** The same functions, each wrapped in {@link DatabaseAccess.run}. */
 export function withDatabase<T extends Functions>(database: Pick<DatabaseAccess, 'run'>, functions: T): T {
   const bounded = Object.entries(functions).map(([name, call]) => [
     name,
@@ -89,7 +89,7 @@ interface TopologyChange {
   readonly newDescription: { readonly servers: ReadonlyMap<string, { readonly isWritable: boolean }> };
 }
 
-/** Knows from the driver's own monitoring of its servers whether one of them takes writes. */
+/** Learns from the driver's monitoring whether a server takes writes. */
 export function createDatabaseAccess(connection: Connection, logger: Pick<Logger, 'warn' | 'info'>): DatabaseAccess {
   const client = connection.getClient();
   const giveUps = new Set<() => void>();
@@ -97,7 +97,7 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
   let isLong = false;
   let timer: NodeJS.Timeout | undefined;
 
-  /** The driver looks for a server at once as long as somebody waits for one, and every `heartbeatFrequencyMS` otherwise. */
+  /** Makes the driver look for a server at once: it does so only while a command waits, otherwise every `heartbeatFrequencyMS`. */
   const probing = createPeriodic({
     name: 'looking for the database',
     task: () =>
@@ -139,17 +139,17 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
 
   async function bound<T>(work: Promise<T>, maxWait = longestWait): Promise<T> {
     let stop = () => {};
-    const silence = new Promise<never>((_, reject) => {
+    const expired = new Promise<never>((_, reject) => {
       const giveUpThis = () => reject(new TimeoutError('the database has not answered in time'));
-      const patience = setTimeout(giveUpThis, maxWait);
+      const waitTimer = setTimeout(giveUpThis, maxWait);
       giveUps.add(giveUpThis);
       stop = () => {
-        clearTimeout(patience);
+        clearTimeout(waitTimer);
         giveUps.delete(giveUpThis);
       };
     });
     try {
-      return await Promise.race([work, silence]);
+      return await Promise.race([work, expired]);
     } finally {
       stop();
     }

@@ -2,7 +2,7 @@ import mongoose, { type Connection } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import type { Logger } from '../../options/options.ts';
 
-/** The database, and how to let go of it. */
+/** The opened database. */
 export interface Database {
   readonly connection: Connection;
   /** Closes the connection if the gateway opened it; leaves a host's own connection alone. */
@@ -10,10 +10,10 @@ export interface Database {
 }
 
 /**
- * How the gateway's own connection finds out that a server, or a connection to it, is dead, while commands go on. Milliseconds.
+ * How the gateway's own connection notices that a server, or a connection to it, is dead. Milliseconds.
  *
- * - A server that says nothing is given up after `connectTimeoutMS` and `heartbeatFrequencyMS` together, with all connections to it.
- * - A connection that does not answer a command within `socketTimeoutMS` is closed, and the driver sends the command once more.
+ * - A silent server, with all connections to it, is given up after `connectTimeoutMS` and `heartbeatFrequencyMS` together.
+ * - A connection that does not answer a command within `socketTimeoutMS` is closed, and the driver retries the command once.
  *   Others that died with it and were idle since have been closed after `maxIdleTimeMS`, which is shorter: the second try
  *   meets a new connection, or one that has answered meanwhile. A database that is slow loses nothing but that one connection.
  */
@@ -25,13 +25,13 @@ export const connectionTimes = {
   heartbeatFrequencyMS: 1_000,
 } as const;
 
-/** A host's own connection that waits up to so many times as long is left alone. */
+/** A host's own connection may wait this many times as long without a warning. */
 const tolerance = 2;
 
-/** Without these, which are the driver's defaults, it sends no command again whose connection has died. */
+/** The driver's defaults; without them, it does not retry a command whose connection has died. */
 const retries = { retryReads: true, retryWrites: true } as const;
 
-/** Tells of a host's own connection that would wait so long that the gateway hardly notices a dead database or connection. */
+/** Warns about a host's own connection that would notice a dead database or connection too late. */
 function checkOptions(connection: Connection, logger: Logger): void {
   const options = connection.getClient().options as unknown as Record<string, unknown>;
   const slow = Object.entries(connectionTimes).filter(([name, time]) => {
@@ -48,13 +48,13 @@ function checkOptions(connection: Connection, logger: Logger): void {
   );
 }
 
-/** Opening it may take so long, elections included. Milliseconds. */
+/** How long opening may take, elections included. Milliseconds. */
 const openWithin = 10_000;
 
-/** What the URI says itself counts. */
+/** The times that the URI does not set itself. */
 function timesFor(uri: string): Partial<typeof connectionTimes> {
-  const stated = new Set([...uri.matchAll(/[?&](\w+)=/g)].map(([, name]) => name?.toLowerCase()));
-  return Object.fromEntries(Object.entries(connectionTimes).filter(([name]) => !stated.has(name.toLowerCase())));
+  const given = new Set([...uri.matchAll(/[?&](\w+)=/g)].map(([, name]) => name?.toLowerCase()));
+  return Object.fromEntries(Object.entries(connectionTimes).filter(([name]) => !given.has(name.toLowerCase())));
 }
 
 async function open(uri: string): Promise<Connection> {

@@ -9,7 +9,7 @@ interface DriverConnection {
   readonly socket?: NodeJS.EventEmitter & { readonly destroyed?: boolean };
 }
 
-/** What is looked at of the driver, which promises nothing of it. */
+/** The driver's internals that are read here; they are no public API. */
 interface Internals {
   readonly topology?: {
     readonly s?: { readonly servers?: ReadonlyMap<string, { readonly pool?: Pool }> };
@@ -20,7 +20,7 @@ interface Pool {
   readonly checkedOutConnections?: Iterable<DriverConnection>;
 }
 
-/** How often it is looked for them. Milliseconds. */
+/** How often forgotten commands are looked for. Milliseconds. */
 const interval = 2_000;
 
 function* checkedOut(client: Client): Iterable<DriverConnection> {
@@ -30,10 +30,10 @@ function* checkedOut(client: Client): Iterable<DriverConnection> {
 
 /**
  * The driver (mongodb 7.8) never settles a command whose connection is closed while the command waits to be written: it
- * listens for `drain` and `error`, and the destroyed socket emits neither. The command holds its place in the pool for good,
- * and with the last place every other command hangs. There is no public way to those connections, so the driver's own
- * objects are looked at; where they look otherwise, nothing is done.
- * @returns what does so again and again, once it is started
+ * listens for `drain` and `error`, and the destroyed socket emits neither. The command keeps its place in the pool for good, and
+ * when no place is left, every command hangs. No public API leads to those connections, so this reads the driver's own
+ * objects; if they have another form, it does nothing.
+ * @returns the periodic check
  */
 export function createForgottenCommands(client: Client, logger: Pick<Logger, 'warn'>): Periodic {
   function settle(): void {

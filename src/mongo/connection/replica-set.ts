@@ -9,9 +9,9 @@ interface Hello {
 }
 
 /**
- * Refuses a standalone mongod, on which there is no majority that could keep a write, and no transaction.
- * @returns whether there are transactions
- * @throws GatewayError `invalid_options` unless `allowStandalone` says that this is known; then it is logged
+ * Refuses a standalone mongod, which has no majority to keep a write, and no transactions.
+ * @returns whether transactions are possible
+ * @throws GatewayError `invalid_options` unless `allowStandalone` is set; then it logs a warning
  */
 export async function requireReplicaSet(
   connection: Connection,
@@ -27,6 +27,6 @@ export async function requireReplicaSet(
       { param: 'mongo' },
     );
   }
-  logger.warn('mongo is a standalone mongod: what it acknowledges can be lost with its disk; no transactions');
+  logger.warn('mongo is a standalone mongod: acknowledged writes can be lost with its disk; no transactions');
   return false;
 }

@@ -17,8 +17,8 @@ interface BulkError {
 }
 
 /**
- * Whether a write met a document that has the same unique key already (MongoDB's error 11000).
- * @param key one that the index must have; by default any index will do
+ * Whether a write met a document with the same unique key (MongoDB's error 11000).
+ * @param key a key that the index must have. @default any index
  */
 export function isDuplicateKey(error: unknown, key?: string): boolean {
   const { code, keyPattern } = error as ServerError;
@@ -26,23 +26,23 @@ export function isDuplicateKey(error: unknown, key?: string): boolean {
 }
 
 /**
- * What went wrong in an unordered bulk write, by place; everything else of it is written.
- * @throws the error when it went wrong as a whole, or nobody knows whether the others will stay
+ * The failures of an unordered bulk write, by index; everything else in it is written.
+ * @throws the error itself if the whole write failed, or is not confirmed
  */
 export function failuresIn(error: unknown): Map<number, unknown> {
   const { writeErrors, result } = error as BulkError;
   const failures = [writeErrors ?? []].flat();
   const isUnconfirmed = result?.getWriteConcernError?.() !== undefined;
   if (failures.length === 0 || isUnconfirmed) throw error;
-  return new Map(failures.map((one) => [one.index, one]));
+  return new Map(failures.map((failure) => [failure.index, failure]));
 }
 
 /**
- * The places in a bulk write of what met such a document.
- * @throws the error when anything else went wrong, or nobody knows whether the others will stay
+ * The indexes of the documents in a bulk write that met a duplicate key.
+ * @throws the error itself if anything else failed, or the write is not confirmed
  */
 export function duplicatesIn(error: unknown): Set<number> {
   const failures = failuresIn(error);
-  if ([...failures.values()].some((one) => !isDuplicateKey(one))) throw error;
+  if ([...failures.values()].some((failure) => !isDuplicateKey(failure))) throw error;
   return new Set(failures.keys());
 }

@@ -2,8 +2,7 @@ import { randomInt } from 'node:crypto';
 import { isDuplicateKey } from './duplicate-key.ts';
 
 /**
- * A free slot out of `0 … count - 1`, any of them, so that callers at the same moment seldom want the same one;
- * `null` where as many are taken as there may be.
+ * A random free slot of `0 … count - 1`, so that simultaneous callers seldom want the same one; `null` if none is free.
  */
 export function freeSlot(taken: ReadonlySet<number>, count: number): number | null {
   if (taken.size >= count) return null;
@@ -12,19 +11,19 @@ export function freeSlot(taken: ReadonlySet<number>, count: number): number | nu
   return slot;
 }
 
-/** What an account may have so many of. */
+/** A limited number of things of one kind in an account. */
 export interface Slots {
   readonly count: number;
   taken(): Promise<ReadonlySet<number>>;
-  /** Rejects by a unique index over `slot` where somebody else was quicker. */
+  /** Rejects, by a unique index over `slot`, if another caller was quicker. */
   store(slot: number): Promise<unknown>;
-  /** The error where so many are taken. */
+  /** The error if no slot is free. */
   full(taken: number): Error;
 }
 
 /**
- * Stores something under a free slot; when somebody else is quicker, under another. The unique index is what holds the
- * limit, whatever happens at the same moment.
+ * Stores something in a free slot, or in another one if another caller is quicker. The unique index enforces the limit, however
+ * many callers there are at once.
  */
 export async function storeInFreeSlot({ count, taken, store, full }: Slots): Promise<void> {
   for (;;) {

@@ -1,16 +1,16 @@
 import { bucketOf } from './histogram.ts';
 import type { Failure } from './model.ts';
 
-/** An attempt that has been recorded. */
+/** A recorded attempt. */
 export interface MadeAttempt {
   readonly webhookId: string;
   readonly deliveryId: string;
   /** When it ended, by the database's clock. */
   readonly at: Date;
   readonly durationMs: number;
-  /** Absent when the receiver did not answer. */
+  /** Absent if the receiver did not answer. */
   readonly status?: number;
-  /** Why it failed; absent when it succeeded. */
+  /** Why it failed; absent if it succeeded. */
   readonly code?: string;
 }
 
@@ -21,7 +21,7 @@ export interface Hour {
   readonly durations: Map<number, number>;
 }
 
-/** What has become of one webhook's attempts since the last flush. */
+/** One webhook's attempts since the last flush. */
 export interface Batch {
   /** By the hour's start, in milliseconds. */
   readonly hours: Map<number, Hour>;
@@ -63,7 +63,7 @@ function addFailure(batch: Batch, { at, deliveryId, status }: MadeAttempt, code:
   if (!batch.failingSince || batch.failingSince > at) batch.failingSince = at;
 }
 
-/** Adds an attempt; they come about in the order they ended. */
+/** Adds an attempt. Attempts arrive roughly in the order of their ends. */
 export function addAttempt(batch: Batch, attempt: MadeAttempt): void {
   addToHour(batch, attempt);
   if (attempt.code === undefined) addSuccess(batch, attempt);

@@ -10,22 +10,22 @@ type Reason = DisabledWebhook['reason'];
 
 export interface DisablingDeps {
   readonly healths: HealthModel;
-  /** The webhook if it is active, and has been all the time since; else `null`. */
+  /** The webhook if it has been active ever since `since`; otherwise `null`. */
   readonly activeSince: (webhookId: string, since: Date) => Promise<Omit<DisabledWebhook, 'reason'> | null>;
-  /** Sets it inactive on the same condition; `false` when it was not met any more. */
+  /** Sets it inactive on the same condition; `false` if that is no longer met. */
   readonly disable: (webhookId: string, reason: Reason, since: Date) => Promise<boolean>;
   readonly options: DisableOptions;
   readonly logger: Logger;
 }
 
-/** Disables webhooks that have failed too long, or have said that they are gone, if the host has asked for that. */
+/** Disables webhooks that have failed for too long, or that have answered 410 Gone, if the options ask for it. */
 export type DisableFailing = (failures: readonly MadeAttempt[]) => Promise<void>;
 
 const day = 86_400_000;
-/** How long the host's answer that a failing webhook should go on holds. Milliseconds. */
+/** How long the host's decision to keep a failing webhook is valid. Milliseconds. */
 const sparedFor = day;
 
-/** One after the other; one that fails keeps none behind it from its turn. @throws what the first that failed threw */
+/** Runs the tasks one after the other, even after one has failed. @throws the first error */
 async function forEach<Item>(items: Iterable<Item>, task: (item: Item) => Promise<void>): Promise<void> {
   let failure: { readonly error: unknown } | undefined;
   for (const item of items) {
@@ -40,7 +40,7 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
   const { disableAfterDays, disableOnGone, onDisable } = options;
   const collection = durableCollection(healths);
 
-  /** The host has the last word; one that cannot give it is asked again. */
+  /** The host decides. If its hook fails, it is asked again later. */
   async function disable(webhookId: string, reason: Reason, since: Date): Promise<void> {
     const webhook = await webhooks.activeSince(webhookId, since);
     if (!webhook) return;
@@ -51,7 +51,7 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
     if (await webhooks.disable(webhookId, reason, since)) logger.warn('a webhook was disabled', { webhookId, reason });
   }
 
-  /** Those of these that nothing but failed for so many days, and that the host has not spared of late. */
+  /** The webhooks that have only failed for so many days, and that the host has not spared lately. */
   async function failingTooLong(ids: readonly string[], days: number): Promise<string[]> {
     const filter = (some: readonly string[]) => ({
       _id: { $in: [...some] },
@@ -66,7 +66,7 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
     const projection = { _id: 1 } as const;
     const seeming = await collection.find(filter(ids), { projection }).toArray();
     if (seeming.length === 0) return [];
-    // a primary that has been replaced knows of no later success
+    // a replaced primary does not know a later success
     const found = await findConfirmed(collection, filter(seeming.map(({ _id }) => _id)), { projection });
     return found.map(({ _id }) => _id);
   }
@@ -74,7 +74,7 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
   return async function disableFailing(failures) {
     const ids = [...new Set(failures.map(({ webhookId }) => webhookId))];
     if (disableOnGone) {
-      const gone = new Map(failures.filter(({ status }) => status === 410).map((one) => [one.webhookId, one.at]));
+      const gone = new Map(failures.filter(({ status }) => status === 410).map(({ webhookId, at }) => [webhookId, at]));
       await forEach(gone, ([id, at]) => disable(id, 'gone', at));
     }
     if (disableAfterDays === undefined) return;

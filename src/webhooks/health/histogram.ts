@@ -1,7 +1,7 @@
-/** Each bucket is so much wider than the one before: what is read out of one is right within 10 percent. */
+/** Each bucket is this many times as wide as the one before, so that a value read from it is exact to 10 percent. */
 const growth = 1.2;
 
-/** How many there were of each duration: by bucket. */
+/** Counts of durations, by bucket. */
 export type Durations = Readonly<Record<string, number>>;
 
 /** The bucket a duration falls into. */
@@ -14,7 +14,7 @@ function durationOf(bucket: number): number {
   return Math.round(growth ** (bucket + 0.5) - 1);
 }
 
-/** Several histograms as one. */
+/** Adds up histograms. */
 export function merged(all: readonly Durations[]): Durations {
   const sum: Record<string, number> = {};
   for (const durations of all) {
@@ -23,7 +23,7 @@ export function merged(all: readonly Durations[]): Durations {
   return sum;
 }
 
-/** What this part of all durations is at most, in milliseconds; `null` where there are none. @param part 0 to 1 */
+/** The duration that this part of all durations does not exceed, in milliseconds; `null` if there are none. @param part 0 to 1 */
 export function percentile(durations: Durations, part: number): number | null {
   const buckets = Object.entries(durations)
     .map(([bucket, count]) => ({ bucket: Number(bucket), count }))

@@ -8,7 +8,7 @@ export interface TallyDocument {
   hour: Date;
   succeeded: number;
   failed: number;
-  /** How many attempts took how long: by bucket of histogram.ts. */
+  /** Counts of durations, by bucket of histogram.ts. */
   durations: Record<string, number>;
 }
 
@@ -22,7 +22,7 @@ export interface Failure {
   code: string;
 }
 
-/** What is remembered of one webhook's attempts, however long ago they were. */
+/** The health of one webhook, from all its attempts. */
 export interface HealthDocument {
   /** The webhook's id. */
   _id: string;
@@ -32,9 +32,9 @@ export interface HealthDocument {
   failingSince?: Date;
   /** Failures since the last success. */
   failures?: number;
-  /** When the host last said that the webhook should go on although it fails. */
+  /** When the host last decided to keep the failing webhook. */
   sparedAt?: Date;
-  /** When anything was last written here. */
+  /** When this document was last written. */
   updatedAt: Date;
 }
 
@@ -43,7 +43,7 @@ export type HealthModel = Model<HealthDocument>;
 
 const day = 86_400;
 
-// what a failover takes of these is statistics: the deliveries have it all
+// a failover may lose some of these statistics: the deliveries have everything
 const choices = { ...durableSchema, writeConcern: { w: 1 } } as const;
 
 const tallySchema = new Schema<TallyDocument>(

@@ -7,11 +7,11 @@ import type { Logger } from '../../options/options.ts';
 import { addAttempt, type Batch, type MadeAttempt, newBatch } from './batch.ts';
 import type { HealthModel, TallyModel } from './model.ts';
 
-/** The attempts of this process on their way into the statistics. */
+/** Adds this process's attempts to the statistics. */
 export interface Recorder {
-  /** Notes an attempt. Costs nothing but memory. */
+  /** Notes an attempt in memory. */
   record(attempt: MadeAttempt): void;
-  /** Writes what has been noted; resolves when it is written, or has been given up with a warning. */
+  /** Writes the noted attempts; resolves when they are written, or given up with a warning. */
   flush(): Promise<void>;
   /** Flushes for the last time. */
   close(): Promise<void>;
@@ -20,16 +20,16 @@ export interface Recorder {
 export interface RecorderDeps {
   readonly tallies: TallyModel;
   readonly healths: HealthModel;
-  /** How long attempts are gathered. A process that is killed takes so much of them with it. Milliseconds. */
+  /** How long attempts are gathered; a process that is killed loses them. Milliseconds. */
   readonly interval: number;
-  /** Told of failed attempts after they are written; when it rejects, it is told of them again. */
+  /** Called with failed attempts after they are written; if it rejects, it is called with them again. */
   readonly onFailures: (attempts: readonly MadeAttempt[]) => Promise<void>;
   readonly logger: Logger;
 }
 
 const epoch = new Date(0);
-/** Failures that are kept to be told of again. */
-const mostRetold = 1_000;
+/** Failures that are kept for another call. */
+const maxRetold = 1_000;
 
 const options = { ordered: false, writeConcern: { w: 1 } } as const;
 
@@ -50,7 +50,7 @@ function tallyWrites(webhookId: string, { hours }: Batch) {
   });
 }
 
-/** Several processes write about one webhook, in no order: what is newer stands. */
+/** Several processes write about one webhook, in any order: the newer value stays. */
 function healthWrite(webhookId: string, { lastSuccessAt, lastFailure, failingSince, failures }: Batch) {
   const known = (field: string) => ({ $ifNull: [field, epoch] });
   const isLater = (moment: Date | string) => ({ $gt: [moment, known('$lastSuccessAt')] });
@@ -104,14 +104,14 @@ export function createRecorder({ tallies, healths, interval, onFailures, logger 
   let timer: NodeJS.Timeout | null = null;
   let flushing: Promise<void> = Promise.resolve();
 
-  /** What cannot be written is left out; what failed for another reason is lost, for written again it might count twice. */
+  /** Skips what cannot be written. A batch that fails for another reason is lost, because a second write might count it twice. */
   async function write(taken: ReadonlyMap<string, Batch>, writePart: WritePart): Promise<void> {
     const outcomes = await writeIsolated([...taken], {
       async write(part) {
         try {
           await writePart(part);
         } catch (error) {
-          // the others are written
+          // the other items are written
           for (const failure of failuresIn(error).values()) logSetAside(failure);
         }
         return [];
@@ -140,7 +140,7 @@ export function createRecorder({ tallies, healths, interval, onFailures, logger 
       await onFailures(failures);
     } catch (error) {
       logger.warn('failing webhooks will be looked at again', { reason: describeThrown(error) });
-      failed = [...failures, ...failed].slice(-mostRetold);
+      failed = [...failures, ...failed].slice(-maxRetold);
       later();
     }
   }

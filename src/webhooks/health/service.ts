@@ -15,22 +15,22 @@ export interface HealthServiceDeps {
   readonly logger: Logger;
 }
 
-/** What the attempts say about the webhooks. */
+/** Statistics and health of webhooks, from their attempts. */
 export interface HealthService {
   /** Builds the indexes. */
   init(): Promise<void>;
-  /** Notes an attempt; it is in the statistics within about the interval. */
+  /** Notes an attempt; it is in the statistics after about `interval`. */
   record(attempt: MadeAttempt): void;
-  /** What is remembered of a webhook's attempts; nothing of one that there were none to. */
+  /** The health of a webhook; `{}` if it had no attempts. */
   of(webhookId: string): Promise<Partial<HealthDocument>>;
   /** The attempts of the last 168 hours. @param now milliseconds since 1970 */
   stats(webhookId: string, now: number): Promise<WebhookStats>;
-  /** Writes what has been noted. */
+  /** Writes the noted attempts. */
   flush(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Everything about the health of webhooks, joined. */
+/** Joins the parts of webhook health. */
 export function createHealthService(deps: HealthServiceDeps): HealthService {
   const { tallies, healths, disableFailing, interval, logger } = deps;
   const collection = durableCollection(healths);

@@ -3,11 +3,11 @@ import { hourOf } from './batch.ts';
 import { merged, percentile } from './histogram.ts';
 import type { TallyDocument, TallyModel } from './model.ts';
 
-/** One hour, or all of them. */
+/** The attempts of one hour, or of all hours. */
 export interface Sum {
   readonly succeeded: number;
   readonly failed: number;
-  /** Milliseconds; `null` where nothing was attempted. */
+  /** Milliseconds; `null` without attempts. */
   readonly p50: number | null;
   readonly p95: number | null;
 }
@@ -34,7 +34,7 @@ function summed(tallies: readonly Pick<TallyDocument, 'succeeded' | 'failed' | '
   };
 }
 
-/** Reads a webhook's last 168 hours: at most so many small documents, by a range of their ids. */
+/** Reads a webhook's last 168 hours: at most 168 small documents, by a range of ids. */
 export function createReadStats(tallies: TallyModel) {
   const collection = durableCollection(tallies);
   return async function readStats(webhookId: string, now: number): Promise<WebhookStats> {

@@ -1,8 +1,9 @@
-/** Pieces shorter than this are no secret however often they are repeated. Characters. */
+/** A text that repeats a shorter piece is no secret. Characters. */
 const shortestPiece = 8;
-const fewestDifferent = 5;
+/** Different characters. */
+const minDifferent = 5;
 /** Characters that do not follow from the one before them. */
-const fewestUnexpected = 6;
+const minUnexpected = 6;
 
 /** Sequences, in both directions; those of the alphabet and of the digits follow from character codes. */
 const keyboardRows = ['qwertyuiop', 'qwertzuiop', 'asdfghjkl', 'zxcvbnm', 'yxcvbnm', '1234567890'];
@@ -21,7 +22,7 @@ function follows(character: string, before: string): boolean {
   return keyboardRows.some((row) => row.includes(before + character) || row.includes(character + before));
 }
 
-/** The length of the shortest piece that the text is repetitions of, the last one maybe cut short. */
+/** The length of the shortest piece that the text repeats; the last repetition may be incomplete. */
 function periodOf(characters: readonly string[]): number {
   for (let period = 1; period <= characters.length / 2; period += 1) {
     if (characters.every((character, i) => i < period || character === characters[i - period])) return period;
@@ -29,25 +30,24 @@ function periodOf(characters: readonly string[]): number {
   return characters.length;
 }
 
-/** Without what people put around a word: `Password123!` is `password`. */
+/** Ignores what people put around a word: `Password123!` is `password`. */
 function isCommonWord(text: string): boolean {
   return commonWords.has(text.replaceAll(/[^\p{L}]/gu, ''));
 }
 
 /**
- * Why a secret could be guessed, in words that complete "secret: …", or `undefined` where none of the rules applies. An
- * HMAC can be tried offline by whoever has recorded one delivery, so what people type first must not be a key. Pure.
- * `whsec_` in front counts for nothing.
+ * Why a secret is easy to guess, in words that complete "it …"; `undefined` if no rule applies. Anyone who has recorded one
+ * delivery can try keys offline, so the first things that people type must not be keys. A leading `whsec_` is ignored. Pure.
  */
 export function whyGuessable(secret: string): string | undefined {
   const text = secret.toLowerCase().replace(/^whsec_/, '');
   const characters = [...text];
   const unexpected = characters.filter((character, i) => i === 0 || !follows(character, characters[i - 1] as string));
   if (isCommonWord(text)) return 'is a common word, with or without digits and signs';
-  // letter case is no help against guessing a word, but it is information in base64
+  // upper and lower case do not protect a word, but they are information in base64
   const cased = [...secret.replace(/^whsec_/, '')];
-  if (new Set(cased).size < fewestDifferent) return `has fewer than ${fewestDifferent} different characters`;
+  if (new Set(cased).size < minDifferent) return `has fewer than ${minDifferent} different characters`;
   if (periodOf(cased) < Math.min(shortestPiece, cased.length)) return 'is a short text that is repeated';
-  if (unexpected.length < fewestUnexpected) return 'is made of sequences such as 1234, abcd, qwerty or aaaa';
+  if (unexpected.length < minUnexpected) return 'is made of sequences such as 1234, abcd, qwerty or aaaa';
   return undefined;
 }

@@ -3,20 +3,20 @@ import { findConfirmed, findOneConfirmed } from '../../mongo/confirmed-reads.ts'
 import { changeByPipeline, dropEndedRotations, type WebhookDocument, type WebhookModel } from '../model.ts';
 import { keyIdsBeside, type Secrets } from './secrets.ts';
 
-/** What resealing came to. */
+/** The result of resealing. */
 export interface Resealed {
-  /** Webhooks whose secrets are sealed with the newest key now and were not before. */
+  /** The number of webhooks whose secrets were sealed with the newest key. */
   readonly resealed: number;
   /** Ids of webhooks whose secrets cannot be opened, because they were altered or their key is missing. They stay as they are. */
   readonly unreadable: readonly string[];
 }
 
-/** Webhooks taken up at once. */
+/** Webhooks in one batch. */
 const batchSize = 100;
 
 /**
- * Makes the function that seals every secret anew with the newest key, so that older keys can be taken out of the
- * options. Safe while gateways run, and when it is cut short and run again.
+ * Makes the function that seals every secret with the newest key, so that older keys can be removed from the options. Safe while
+ * gateways run, and if it is interrupted and run again.
  */
 export function createReseal(webhooks: WebhookModel, secrets: Secrets): () => Promise<Resealed> {
   const { newestKeyId } = secrets;
@@ -32,7 +32,7 @@ export function createReseal(webhooks: WebhookModel, secrets: Secrets): () => Pr
     };
   }
 
-  /** Whether there was anything to do by the time it was done; somebody else may have replaced the secret meanwhile. */
+  /** Resolves to `false` if there was nothing to do; the secret may have been replaced meanwhile. */
   async function resealOne(found: WebhookDocument): Promise<boolean> {
     let webhook: WebhookDocument | null = found;
     while (webhook?.sealedWith.some((id) => id !== newestKeyId)) {
@@ -43,7 +43,7 @@ export function createReseal(webhooks: WebhookModel, secrets: Secrets): () => Pr
     return false;
   }
 
-  /** Confirmed: what is passed over cannot be read any more once its key is taken out. */
+  /** By confirmed reads: a webhook that is missed cannot be read any more once its key is removed. */
   async function* batchesSealedWith(keyId: string): AsyncGenerator<WebhookDocument[]> {
     const options = { sort: { _id: 1 }, limit: batchSize } as const;
     let after = '';

@@ -9,13 +9,13 @@ import type { Secrets } from './secrets.ts';
 /** Replaces the secret of an account's webhook. */
 export type RotateSecret = (userId: string, id: string, change: SecretChange) => Promise<WebhookDetails & MadeSecret>;
 
-/** What a pipeline sets where the overlap of two secrets goes on, by the database's clock. */
+/** Whether the overlap of two secrets goes on, by the database's clock; for a pipeline. */
 const stillOverlaps = { $gt: ['$rotation.endsAt', '$$NOW'] };
 
-/** A webhook's rotation if it still goes on, else `null`; for a pipeline. */
+/** A webhook's rotation if it still goes on, otherwise `null`; for a pipeline. */
 export const liveRotation = { $cond: [stillOverlaps, '$rotation', null] };
 
-/** Makes the function that replaces a secret, and lets the old one sign beside it for a while. */
+/** Makes the function that replaces a secret and lets the old one also sign for a while. */
 export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): RotateSecret {
   function replaced(webhook: WebhookDocument, change: CheckedSecretChange): Record<string, unknown> {
     const { secret, overlapSeconds, serviceSignature } = change;
@@ -31,7 +31,7 @@ export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): Ro
         rotation: { previousSecret: secrets.seal(_id, 'previousSecret', current.secret), ...overlap },
       };
     }
-    // a request sent again must not push out the secret that receivers still have
+    // a repeated request must not drop the secret that receivers still have
     if (!current.rotation) return sealed;
     const previousSecret = secrets.seal(_id, 'previousSecret', current.rotation.previousSecret);
     return { ...sealed, rotation: { $cond: [stillOverlaps, { previousSecret, ...overlap }, '$$REMOVE'] } };
@@ -43,7 +43,7 @@ export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): Ro
     for (;;) {
       const found = isId('wh', id) ? await findOneConfirmed(durableCollection(webhooks), { _id: id, userId }) : null;
       if (!found) throw webhookNotFound(id);
-      // only if nobody else has replaced or resealed it meanwhile: two rotations at once must not lose a secret
+      // only if the secret is unchanged: two rotations at once must not lose a secret
       const changed = await changeByPipeline(
         webhooks,
         { _id: id, userId, secret: found.secret },

@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 import { GatewayError } from '../../errors.ts';
 
-/** Seals what must not lie open in the database. A sealed text opens only in the place that it was sealed for. */
+/** Encrypts secrets for the database. A sealed text opens only in the place that it was sealed for. */
 export interface Sealer {
   /** The id of the key that seals. */
   readonly newestKeyId: string;
@@ -14,17 +14,17 @@ export interface Sealer {
   seal(plain: string, place: string): string;
   /**
    * Opens with whichever key sealed it.
-   * @throws GatewayError `secret_unreadable` when that key is missing, or the text was altered or comes from another place
+   * @throws GatewayError `secret_unreadable` if that key is missing, or the text was altered or comes from another place
    */
   open(sealed: string, place: string): string;
   /**
-   * The id of the key that sealed a text, known without opening it.
-   * @throws GatewayError `secret_unreadable` when it is no sealed text
+   * The id of the key that sealed a text; does not open it.
+   * @throws GatewayError `secret_unreadable` if it is no sealed text
    */
   keyIdOf(sealed: string): string;
   /**
-   * Derives a key for another purpose (HKDF, RFC 5869), from the key whose id comes first when numbers in ids count as
-   * numbers: k9 before k10, 2026-01 before 2026-07. Wherever that key stands in the list, what is derived stays the same.
+   * Derives a key for another purpose (HKDF, RFC 5869), from the key whose id sorts first, with numbers in ids sorted as
+   * numbers: k9 before k10, 2026-01 before 2026-07. The order of the list does not matter.
    */
   derive(purpose: string): Buffer;
 }
@@ -38,7 +38,7 @@ function refuse(index: number, reason: string): never {
   throw new GatewayError('invalid_options', `${param}: ${reason}`, { param });
 }
 
-/** Never puts what it was given into a message: it may be a key, mistyped. */
+/** Never repeats an entry in a message: it may be a mistyped key. */
 function parseKeys(secretKeys: readonly string[]): Map<string, KeyObject> {
   const keys = new Map<string, KeyObject>();
   secretKeys.forEach((entry, i) => {
@@ -55,7 +55,7 @@ function parseKeys(secretKeys: readonly string[]): Map<string, KeyObject> {
   return keys;
 }
 
-/** Does not depend on the language of the machine, nor on the order that ids are given in. */
+/** Independent of the machine's language. */
 const byNumber = new Intl.Collator('en', { numeric: true });
 
 function firstById(keys: ReadonlyMap<string, KeyObject>): KeyObject {
@@ -71,13 +71,13 @@ function parseSealed(sealed: string) {
   const [version, keyId, ...parts] = sealed.split('.');
   const [iv, text, tag] = parts.map((part) => Buffer.from(part, 'base64url'));
   if (version !== 'v1' || !keyId || parts.length !== 3 || iv?.length !== ivLength || tag?.length !== tagLength) {
-    throw unreadable('it has not the form v1.key.iv.text.tag');
+    throw unreadable('it does not have the form v1.key.iv.text.tag');
   }
   return { keyId, iv, text: text as Buffer, tag };
 }
 
 /**
- * Seals by AES-256-GCM, written as `v1.<key id>.<iv>.<text>.<tag>` in base64url, with the place as additional data.
+ * Seals with AES-256-GCM, written as `v1.<key id>.<iv>.<text>.<tag>` in base64url, with the place as additional data.
  * The first key seals, all of them open.
  * @param secretKeys each `<id>:<32 bytes in base64>`
  * @throws GatewayError `invalid_options`, naming the entry

@@ -5,12 +5,12 @@ import type { WebhookDocument, WebhookModel } from '../model.ts';
 import type { SecretRotation } from '../webhook.ts';
 import type { Sealer } from './sealing.ts';
 
-/** A webhook's fields that hold something sealed. */
+/** The sealed fields of a webhook. */
 export type SecretField = 'secret' | 'previousSecret';
 
 type Sealed = Pick<WebhookDocument, '_id' | 'secret' | 'rotation'>;
 
-/** Secrets as they are stored: each opens only in the webhook and the field that it was sealed for. */
+/** Seals and opens stored secrets. Each opens only in the webhook and the field that it was sealed for. */
 export interface Secrets {
   /** The id of the key that seals. */
   readonly newestKeyId: string;
@@ -19,10 +19,10 @@ export interface Secrets {
   open(webhook: Sealed): { readonly secret: string; readonly rotation: SecretRotation | null };
 }
 
-/** Secrets kept open, so that a busy webhook's is not opened again for every delivery. */
-const keptOpen = 1_000;
+/** Opened secrets in memory, so that a busy webhook's secret is not opened again for every delivery. */
+const maxOpened = 1_000;
 
-/** Opens sealed texts, each only once as long as it is in use. */
+/** Opens sealed texts, and keeps those that were used last. */
 function createOpener(sealer: Sealer): Sealer['open'] {
   /** The one used longest ago first. */
   const opened = new Map<string, string>();
@@ -32,12 +32,12 @@ function createOpener(sealer: Sealer): Sealer['open'] {
     opened.delete(key);
     opened.set(key, plain);
     const [oldest] = opened.keys();
-    if (opened.size > keptOpen && oldest !== undefined) opened.delete(oldest);
+    if (opened.size > maxOpened && oldest !== undefined) opened.delete(oldest);
     return plain;
   };
 }
 
-/** How one collection's secrets are sealed and opened. */
+/** Seals and opens the secrets of one collection. */
 export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
   const place = (id: string, field: SecretField) => `${webhooks.collection.collectionName}:${id}:${field}`;
   const openOnce = createOpener(sealer);
@@ -55,7 +55,7 @@ export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
   };
 }
 
-/** The ids of keys in use that are not among some; each costs one look into the index. That there are no others is confirmed. */
+/** The ids of keys in use that are not in `known`. Each costs one read of the index; a confirmed read proves that there are no others. */
 export async function keyIdsBeside(webhooks: WebhookModel, known: readonly string[]): Promise<string[]> {
   const collection = durableCollection(webhooks);
   const found = new Set<string>();
@@ -68,7 +68,7 @@ export async function keyIdsBeside(webhooks: WebhookModel, known: readonly strin
 }
 
 /**
- * Makes sure that every stored secret has its key.
+ * Checks that every stored secret has its key.
  * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
  */
 export async function requireEveryKey(webhooks: WebhookModel, sealer: Sealer): Promise<void> {
@@ -78,7 +78,7 @@ export async function requireEveryKey(webhooks: WebhookModel, sealer: Sealer): P
   throw new GatewayError(
     'invalid_options',
     `secretKeys: stored webhook secrets are sealed with ${ids}, which is not among them; ` +
-      'add it behind the others, and take it out only after everything has been sealed anew',
+      'add it behind the others, and remove it only after resealing every secret',
     { param: 'secretKeys' },
   );
 }
