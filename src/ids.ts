@@ -45,7 +45,7 @@ function randomTail(): string {
 }
 
 /**
- * A new id: prefix, 10 characters of time (ms), 16 random ones (79 bits).
+ * A new id: prefix, 10 characters of time (ms), 16 random ones (80 bits).
  * Sorts by time, cannot be guessed, safe in a URL.
  */
 export function newId(prefix: IdPrefix, now: number): string {

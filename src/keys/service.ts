@@ -81,8 +81,8 @@ async function inFreeSlot(
       return takenSlots(keys, userId);
     },
     store,
-    full: (count) => {
-      const message = `This account already has the maximum of ${count} API keys; revoke one first`;
+    full: () => {
+      const message = `This account already has the maximum of ${maxKeys} API keys; revoke one first`;
       return new GatewayError('api_key_limit_reached', message);
     },
   });

@@ -48,8 +48,8 @@ async function insertIntoFreeSlot(
       return new Set(present.map(({ slot }) => slot));
     },
     store: (slot) => webhooks.create({ ...webhook, slot }),
-    full: (count) => {
-      const message = `This account already has the maximum of ${count} webhooks; delete one first`;
+    full: () => {
+      const message = `This account already has the maximum of ${maxWebhooks} webhooks; delete one first`;
       return new GatewayError('webhook_limit_reached', message);
     },
   });

@@ -13,7 +13,7 @@ export type CompiledCheck = (route: Route, body: unknown) => boolean;
  */
 export function createCompiledCheck({ components }: Spec, routes: readonly Route[]): CompiledCheck {
   // the document is our own and has been checked: what checks schemas would stay in memory
-  const ajv = new Ajv2020({ strict: false, logger: false, validateSchema: false });
+  const ajv = new Ajv2020({ strict: false, strictNumbers: true, logger: false, validateSchema: false });
   addFormats.default(ajv);
   const schemas = new Map<Route, ValidateFunction>();
   for (const route of routes) {

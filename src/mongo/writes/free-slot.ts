@@ -18,7 +18,7 @@ export interface Slots {
   /** Rejects, by a unique index over `slot`, if another caller was quicker. */
   store(slot: number): Promise<unknown>;
   /** The error if no slot is free. */
-  full(taken: number): Error;
+  full(): Error;
 }
 
 /**
@@ -29,7 +29,7 @@ export async function storeInFreeSlot({ count, taken, store, full }: Slots): Pro
   for (;;) {
     const present = await taken();
     const slot = freeSlot(present, count);
-    if (slot === null) throw full(present.size);
+    if (slot === null) throw full();
     try {
       await store(slot);
       return;

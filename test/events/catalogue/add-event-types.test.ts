@@ -78,7 +78,7 @@ describe("a host's own event types", () => {
   }
 
   const unsound: [param: string, types: Record<string, EventTypeOptions>, says: RegExp][] = [
-    ["eventTypes['credits.low']", { 'credits.low': shipped }, /has already/],
+    ["eventTypes['credits.low']", { 'credits.low': shipped }, /is already an event type of the gateway/],
     ["eventTypes['a.b'].schema", { 'a.b': { ...shipped, schema: { type: 'object', requird: [] } } }, /requird/],
     ["eventTypes['a.b'].schema", { 'a.b': { ...shipped, schema: { type: 'object', $ref: '#/nowhere' } } }, /nowhere/],
     ["eventTypes['a.b'].example", { 'a.b': { ...shipped, example: { order_id: 1, weight: 1 } } }, /data\.order_id/],

@@ -97,6 +97,15 @@ describe('an operation that openapi.yaml describes', () => {
     expect((await list('', 'idle')).body.error).to.include({ param: 'x-mode', code: 'invalid_value' });
   });
 
+  it('refuses a number that is larger than any, in a relayed body too', async () => {
+    const { body, status } = await request(server.url)
+      .post('/v1/chat/completions')
+      .set(headers)
+      .send('{"model":"m","messages":[{"role":"user","content":"Hi"}],"max_tokens":1e400}');
+    expect(status).to.equal(400);
+    expect(body.error).to.include({ code: 'invalid_type', param: 'max_tokens' });
+  });
+
   it('takes an upload where it says so, holds it against its schema, and leaves it as it is', async () => {
     const form = (name: string) => `--x\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n1\r\n--x--\r\n`;
     const send = (body: string) =>

