@@ -48,7 +48,7 @@ export interface DeliveryOptions {
   readonly changeStreams?: boolean;
 }
 
-/** The schedule of interface.md, Events, rule 4: 1 min, 5 min, 30 min, 2 h, 8 h. */
+/** When a delivery is attempted again (docs/guarantees.md): after 1 min, 5 min, 30 min, 2 h and 8 h. */
 export const defaultRetryDelays: readonly number[] = Object.freeze([60_000, 300_000, 1_800_000, 7_200_000, 28_800_000]);
 
 const defaults = {

@@ -4,7 +4,7 @@ import { freshDatabase } from '../support/mongo.ts';
 import { ended, type FakeWebhooks, fakeWebhooks, payment, secret, startGateway, type TestGateway } from './gateway.ts';
 import { hang, type Received, reset, startReceiver, type TestReceiver } from './receiver.ts';
 
-/** The receiver's own way to the signature, from interface.md alone. */
+/** The receiver's own way to the signature, from docs/webhooks.md alone. */
 function signatureByHand({ body }: Received): string {
   return `sha256=${createHmac('sha256', Buffer.from(secret, 'utf8')).update(body).digest('hex')}`;
 }

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import type { SpecMediaType } from '../../src/openapi/spec.ts';
 import { operations, resolved, spec, webhookOperations } from '../support/spec.ts';
 
-/** The paths and methods of interface.md; everything else is an extension of it. */
+/** The operations that every version has; everything else is an extension. */
 const interfaceOperations = [
   'createChatCompletion',
   'createImage',

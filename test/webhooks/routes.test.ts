@@ -68,7 +68,7 @@ describe('the webhook operations', () => {
     expect(wrong).to.include({ code: 'invalid_value', param: 'limit' });
   });
 
-  it('are the four of interface.md, and two more', async () => {
+  it('are the four that every version has, and two more', async () => {
     const { service } = await webhookService(database.connection);
     expect(Object.keys(webhookOperations({ service, health })).sort()).to.deep.equal([
       'createWebhook',

@@ -22,7 +22,10 @@ interface Delivery {
   readonly valid: boolean;
 }
 
-/** interface.md, Errors: 401 for a bad signature, an `error` field with every failure, `received: true` with success. */
+/**
+ * As the package's receiver answers (docs/webhooks.md, "Verify a delivery"): 401 for a bad signature, an `error` field with every
+ * failure, `received: true` with success.
+ */
 function answerFor({ valid }: Delivery, wanted: number): { status: number; body: object } {
   if (!valid) return { status: 401, body: { error: 'invalid signature' } };
   if (wanted >= 200 && wanted < 300) return { status: wanted, body: { received: true } };
