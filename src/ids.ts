@@ -1,4 +1,4 @@
-import { createHmac, randomFillSync } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import { GatewayError } from './errors.ts';
 
 /** What an id names: a webhook, an event, a delivery, an API key, a request, a worker, a usage record, a recovery. */
@@ -8,7 +8,6 @@ export type IdPrefix = 'wh' | 'evt' | 'dlv' | 'key' | 'req' | 'wrk' | 'use' | 'r
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 const timeLength = 10;
 const tailLength = 16;
-const tailText = Buffer.allocUnsafeSlow(tailLength);
 
 function encodeTime(ms: number): string {
   let rest = ms;
@@ -26,30 +25,12 @@ function encodeTail(bytes: Uint8Array): string {
   return text;
 }
 
-/** Random bytes for the next ids: drawing 16 at a time takes a system call each. */
-const randomBytes = Buffer.allocUnsafeSlow(256 * tailLength);
-let randomUsed = randomBytes.length;
-
-function randomTail(): string {
-  if (randomUsed === randomBytes.length) {
-    randomFillSync(randomBytes);
-    randomUsed = 0;
-  }
-  for (let i = 0; i < tailLength; i += 1) {
-    tailText[i] = alphabet.charCodeAt((randomBytes[randomUsed + i] as number) & 31);
-  }
-  // no later reader of memory learns an id from here
-  randomBytes.fill(0, randomUsed, randomUsed + tailLength);
-  randomUsed += tailLength;
-  return tailText.toString('latin1');
-}
-
 /**
  * A new id: prefix, 10 characters of time (ms), 16 random ones (80 bits).
  * Sorts by time, cannot be guessed, safe in a URL.
  */
 export function newId(prefix: IdPrefix, now: number): string {
-  return `${prefix}_${encodeTime(now)}${randomTail()}`;
+  return `${prefix}_${encodeTime(now)}${encodeTail(randomBytes(tailLength))}`;
 }
 
 /**
