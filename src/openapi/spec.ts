@@ -1,5 +1,4 @@
-import { readFileSync } from 'node:fs';
-import { CORE_SCHEMA, load } from 'js-yaml';
+import { readDocument } from './read-document.ts';
 
 /** The methods an OpenAPI path item may have. */
 export const specMethods = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'] as const;
@@ -52,8 +51,7 @@ export interface Spec {
   };
 }
 
-/** Reads the openapi.yaml that lies beside `src/` and, in the published package, beside `dist/`. */
+/** The interface of this gateway, read anew at each call. */
 export function loadSpec(): Spec {
-  const text = readFileSync(new URL('../../openapi.yaml', import.meta.url), 'utf8');
-  return load(text, { schema: CORE_SCHEMA }) as Spec;
+  return readDocument() as Spec;
 }

@@ -23,6 +23,7 @@ describe('the packed tarball', function () {
       'dist/index.js',
       'dist/index.d.ts',
       'dist/dashboard/page/main.js',
+      'dist/third-party-licenses.txt',
       'openapi.yaml',
       'LICENSE',
       'README.md',

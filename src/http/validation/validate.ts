@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { middleware } from 'express-openapi-validator';
 import { GatewayError } from '../../errors.ts';
 import { referencedSchemas } from '../../openapi/resolve-schema.ts';
 import type { Spec } from '../../openapi/spec.ts';
 import type { Route } from '../routes.ts';
 import { type Finding, invalidRequest } from './invalid-request.ts';
+import { createSteps, type Step } from './openapi-validator.ts';
 
 /** The parts of a request that are checked against openapi.yaml. */
 export interface Candidate {
@@ -21,8 +21,6 @@ export interface Candidate {
  * @throws GatewayError `missing_required_parameter`, `unknown_parameter`, `invalid_type` or `invalid_value`, with `param`
  */
 export type Validate = (route: Route, candidate: Candidate) => Promise<void>;
-
-type Step = (req: object, res: object, next: (error?: unknown) => void) => void;
 
 const parameter = /\{(\w+)\}/g;
 
@@ -89,16 +87,7 @@ function requestSide(spec: Spec, routes: readonly Route[]): object {
  * Makes a validator for some routes. Every path in it slows each request down, so the relay has its own validator.
  */
 export async function createValidator(spec: Spec, routes: readonly Route[]): Promise<Validate> {
-  const steps = middleware({
-    // biome-ignore lint/suspicious/noExplicitAny: the validator's own type of a document knows less than 3.1
-    apiSpec: requestSide(spec, routes) as any,
-    useRequestUrl: true,
-    validateApiSpec: false,
-    validateSecurity: false,
-    validateResponses: false,
-    fileUploader: false,
-  }) as unknown as readonly Step[];
-
+  const steps = createSteps(requestSide(spec, routes));
   // the steps before the last find the route by its URL and note it on the request, which is needed once for each
   const lastStep = steps.slice(-1);
   const noted = new Map<Route, object>();
