@@ -1,8 +1,7 @@
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { compiledScript } from '../support/compiled-script.ts';
 
-const here = (name: string) => fileURLToPath(new URL(name, import.meta.url));
-const folder = here('../../node_modules/.cache/faults/');
+const compiled = (name: string) => compiledScript(fileURLToPath(new URL(name, import.meta.url)));
 
 /** What a worker process is started with, as paths of plain JavaScript. */
 export interface CompiledWorker {
@@ -11,21 +10,11 @@ export interface CompiledWorker {
   readonly preloaded: readonly string[];
 }
 
-/** Compiles the worker: hundreds are started, and each would take twice the time through a loader. */
+/** Compiles the worker and what is loaded before it. */
 export async function compileWorker(): Promise<CompiledWorker> {
-  await build({
-    entryPoints: [here('worker.ts'), here('skew.ts'), here('names.ts'), here('readings.ts')],
-    outdir: folder,
-    outExtension: { '.js': '.mjs' },
-    bundle: true,
-    packages: 'external',
-    platform: 'node',
-    format: 'esm',
-    target: 'node20',
-    logLevel: 'warning',
-  });
-  return {
-    worker: `${folder}worker.mjs`,
-    preloaded: [`${folder}skew.mjs`, `${folder}names.mjs`, `${folder}readings.mjs`],
-  };
+  const [worker, ...preloaded] = await Promise.all([
+    compiled('worker.ts'),
+    ...['skew.ts', 'names.ts', 'readings.ts'].map(compiled),
+  ]);
+  return { worker, preloaded };
 }

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { forkConfigured } from '../support/configured-process.ts';
+import { forkCompiled } from '../support/compiled-script.ts';
 import { type LiveGateway, newSecretKey, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
@@ -21,8 +21,9 @@ describe('a key that is revoked while another OS process takes it', function () 
     database = await freshDatabase();
     const secretKey = newSecretKey();
     here = await startGateway({ mongo: database.uri, secretKeys: [secretKey] });
-    child = forkConfigured(script, { mongo: database.uri, secretKey }, { execArgv: ['--import', 'tsx'] });
-    [there] = await once(child, 'message');
+    const process = await forkCompiled(script, { mongo: database.uri, secretKey });
+    child = process;
+    [there] = await once(process, 'message');
   });
   after(async () => {
     child?.kill('SIGKILL');

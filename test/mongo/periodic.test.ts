@@ -1,9 +1,9 @@
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { createPeriodic, type Periodic, type PeriodicOptions } from '../../src/mongo/periodic.ts';
+import { forkCompiled } from '../support/compiled-script.ts';
 
 /** A task whose runs a test ends as it likes. */
 function scriptedTask() {
@@ -163,9 +163,7 @@ describe('What is done again and again', () => {
   });
 
   it('keeps no process alive', async () => {
-    const child = fork(fileURLToPath(new URL('./periodic-process.ts', import.meta.url)), {
-      execArgv: ['--import=tsx'],
-    });
+    const child = await forkCompiled(fileURLToPath(new URL('./periodic-process.ts', import.meta.url)), undefined);
     const [code] = await once(child, 'exit');
     expect(code).to.equal(0);
   });

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { compiledScript } from '../support/compiled-script.ts';
 
 /** What a process has used between two questions. */
 export interface Measures {
@@ -122,8 +123,8 @@ export async function runWithinBars<Result>(
 const script = fileURLToPath(new URL('./measured-edge-process.ts', import.meta.url));
 
 export async function startMeasuredEdge(upstream: string): Promise<MeasuredEdge> {
-  const execArgv = ['--import=tsx', '--expose-gc', '--max-old-space-size=192', '--max-semi-space-size=2'];
-  const child = fork(script, [upstream], { execArgv });
+  const execArgv = ['--expose-gc', '--max-old-space-size=192', '--max-semi-space-size=2'];
+  const child = fork(await compiledScript(script), [upstream], { execArgv });
   const [port] = (await once(child, 'message')) as [number];
   const agent = new Agent({ keepAlive: true });
   // whoever waits for a process that has ended would wait for ever

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { forkConfigured } from '../../support/configured-process.ts';
+import { forkCompiled } from '../../support/compiled-script.ts';
 import type { GatewayProcessConfig } from './gateway-process.ts';
 
 /** A gateway in an operating system's process of its own. */
@@ -16,7 +16,7 @@ export interface GatewayProcess {
 const script = fileURLToPath(new URL('./gateway-process.ts', import.meta.url));
 
 export async function startProcess(config: GatewayProcessConfig): Promise<GatewayProcess> {
-  const child = forkConfigured(script, config, { execArgv: ['--import', 'tsx'] });
+  const child = await forkCompiled(script, config);
   const died = once(child, 'exit');
   const started = await Promise.race([once(child, 'message'), died.then(() => undefined)]);
   if (!started) throw new Error('a gateway process ended before it served');

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { createUsageModel } from '../../../src/accounting/usage/model.ts';
 import { createUsageService } from '../../../src/accounting/usage/service.ts';
-import { forkConfigured } from '../../support/configured-process.ts';
+import { forkCompiled } from '../../support/compiled-script.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { events, json, type Script, ScriptedUpstream } from '../../support/upstream.ts';
 
@@ -26,11 +26,7 @@ describe('a gateway that is killed in the middle of its calls', () => {
     this.timeout(90_000);
     const database = await freshDatabase();
     const upstream = await ScriptedUpstream.start();
-    const gateway = forkConfigured(
-      processScript,
-      { mongo: database.uri, baseUrl: upstream.baseUrl },
-      { execArgv: ['--import', 'tsx'] },
-    );
+    const gateway = await forkCompiled(processScript, { mongo: database.uri, baseUrl: upstream.baseUrl });
     try {
       const [url] = await once(gateway, 'message');
       /** When each call reached the upstream, by its request id. */

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { forkConfigured } from '../../support/configured-process.ts';
+import { forkCompiled } from '../../support/compiled-script.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { openLedger } from './ledger.ts';
 
@@ -18,7 +18,7 @@ describe('processes that count usage', function () {
     const ledger = await openLedger(connection);
     const started: ChildProcess[] = [];
     const start = async () => {
-      const child = forkConfigured(script, { uri: database.uri }, { execArgv: ['--import', 'tsx'] });
+      const child = await forkCompiled(script, { uri: database.uri });
       started.push(child);
       await once(child, 'message');
       return child;

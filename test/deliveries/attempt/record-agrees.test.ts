@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
-import { forkConfigured } from '../../support/configured-process.ts';
+import { forkCompiled } from '../../support/compiled-script.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
@@ -117,7 +117,7 @@ describe('The record of a delivery', function () {
   async function hire(): Promise<ChildProcess> {
     const uri = new URL(database.uri);
     uri.searchParams.set('appName', appName);
-    const child = forkConfigured(script, { uri: uri.href, options }, { execArgv: ['--import', 'tsx'] });
+    const child = await forkCompiled(script, { uri: uri.href, options });
     await once(child, 'message');
     return child;
   }

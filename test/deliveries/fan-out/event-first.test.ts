@@ -11,7 +11,7 @@ import { createTakeEvents } from '../../../src/events/store/take-events.ts';
 import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
 import type { CrashPoint } from '../../faults/crash-points.ts';
 import { createAuthority } from '../../support/certificates.ts';
-import { forkConfigured } from '../../support/configured-process.ts';
+import { forkCompiled } from '../../support/compiled-script.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { eventually, low } from '../over-http.ts';
@@ -66,7 +66,7 @@ describe('An event whose first attempts are made before its deliveries are store
       events: Array(count).fill(low),
       ...(point && { crash: { point, after: 1 } }),
     };
-    const child = forkConfigured(script, config, { execArgv: ['--import', 'tsx'], env });
+    const child = await forkCompiled(script, config, { env });
     children.push(child);
     await once(child, 'message');
     child.send('publish');

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
-import { forkConfigured } from '../../support/configured-process.ts';
+import { forkCompiled } from '../../support/compiled-script.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
@@ -29,7 +29,7 @@ describe('Worker processes', function () {
   });
 
   async function hire() {
-    const child = forkConfigured(path, { uri: database.uri, options }, { execArgv: ['--import', 'tsx'] });
+    const child = await forkCompiled(path, { uri: database.uri, options });
     await once(child, 'message');
     return child;
   }

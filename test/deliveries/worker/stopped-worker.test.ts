@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
 import { createAuthority } from '../../support/certificates.ts';
-import { forkConfigured } from '../../support/configured-process.ts';
+import { forkCompiled } from '../../support/compiled-script.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { startReceiver } from '../receiver.ts';
@@ -50,11 +50,7 @@ describe('A worker that was stopped for longer than its lease', function () {
 
   async function hire(more: object = {}) {
     const env = { ...process.env, NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem') };
-    const child = forkConfigured(
-      script,
-      { uri: database.uri, options: { ...options, ...more } },
-      { execArgv: ['--import', 'tsx'], env },
-    );
+    const child = await forkCompiled(script, { uri: database.uri, options: { ...options, ...more } }, { env });
     await once(child, 'message');
     return child;
   }

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import { createOwnerModel, type OwnerModel } from '../../../src/events/model.ts';
-import { forkConfigured } from '../../support/configured-process.ts';
+import { forkCompiled } from '../../support/compiled-script.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { startEvents, type TestEvents } from '../harness.ts';
 
@@ -34,7 +34,7 @@ describe('a transaction whose process is killed', () => {
   });
 
   async function startOther(): Promise<ChildProcess> {
-    child = forkConfigured(script, { uri: database.uri, lease }, { execArgv: ['--import', 'tsx'] });
+    child = await forkCompiled(script, { uri: database.uri, lease });
     await once(child, 'message');
     return child;
   }

@@ -4,6 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
+import { compiledScript } from '../../support/compiled-script.ts';
 import { callerKey } from '../../support/model-server.ts';
 import { ScriptedUpstream, stall } from '../../support/upstream.ts';
 
@@ -20,7 +21,7 @@ describe('a thousand streams whose clients leave', () => {
     upstream = await ScriptedUpstream.start();
     upstream.script = stall('data: {"choices":[{"delta":{"content":"a"}}]}\n\n');
     // a process of its own: the clients' and the upstream's memory is none of the gateway's
-    server = fork(script, [upstream.baseUrl], { execArgv: ['--import', 'tsx', '--expose-gc'] });
+    server = fork(await compiledScript(script), [upstream.baseUrl], { execArgv: ['--expose-gc'] });
     const [baseUrl] = await once(server, 'message');
     port = Number(new URL(baseUrl).port);
   });
