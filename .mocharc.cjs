@@ -1,0 +1,86 @@
+const { readdirSync } = require('node:fs');
+
+/**
+ * Tests that hold a time against a narrow bound. They use little CPU time, so they are begun first, beside each other: whatever
+ * uses much comes when they are over.
+ */
+const timed = [
+  'gateway/half-open',
+  'deliveries/worker/drain',
+  'gateway/credits',
+  'mongo/periodic',
+  'keys/revoked',
+  'keys/service',
+  'deliveries/send/send',
+  'deliveries/send/misbehaving',
+  'deliveries/worker/waking',
+  'deliveries/lists',
+  'proxy/timeouts',
+  'proxy/relay/embedding-repair',
+  'proxy/metering/value-reader',
+  'proxy/request/model-body',
+  'http/server/harden',
+  'outbound/client',
+  'mongo/clock',
+  'security/early-disconnects',
+];
+
+/** Those that take longest, the longest first: begun late, one of them would run on alone. */
+const long = [
+  'package/tarball',
+  'deliveries/fan-out/event-first',
+  'dashboard/views',
+  'cli/mongo/embedded-mongo',
+  'security/body-cost',
+  'gateway/database-away',
+  'security/database-away',
+  'cli/cli',
+  'deliveries/redeliver/recoveries/killed',
+  'deliveries/redeliver/recoveries/recovery',
+  'accounting/credits/stepped-down',
+  'events/store/lost-answers',
+  'accounting/credits/killed',
+  'proxy/relay/aborted-streams',
+  'deliveries/worker/processes',
+  'proxy/relay/backpressure',
+  'deliveries/interleavings/interleavings',
+  'dashboard/deliveries',
+  'gateway/stale-primary',
+  'openapi/examples',
+  'deliveries/redeliver/resend',
+  'deliveries/worker/stopped-worker',
+  'deliveries/attempt/record-agrees',
+  'events/transactions/open-transactions',
+  'mongo/connection/slow-database',
+  'mongo/build-indexes',
+  'documentation/receivers',
+  'deliveries/fan-out/fan-out',
+  'http/target',
+  'security/bad-input',
+  'dashboard/webhooks',
+  'accounting/usage/count',
+];
+
+const order = [...timed, ...long].map((name) => `test/${name}.test.ts`);
+const place = (file) => (order.includes(file) ? order.indexOf(file) : order.length);
+
+/** Every test file, in the order in which they are begun. */
+function testFiles() {
+  const files = readdirSync('test', { recursive: true }).map((file) => `test/${file.replaceAll('\\', '/')}`);
+  return files.filter((file) => file.endsWith('.test.ts')).sort((a, b) => place(a) - place(b) || (a < b ? -1 : 1));
+}
+
+/** Files that are named on the command line run alone. */
+const named = process.argv.slice(2).filter((argument) => argument.endsWith('.test.ts'));
+
+module.exports = {
+  'node-option': ['import=tsx'],
+  ...(named.length === 0 && { spec: testFiles() }),
+  require: ['test/support/mongo.ts'],
+  reporter: 'test/support/reporter.ts',
+  parallel: true,
+  // many tests mostly wait: twice as many as the cores of a small machine
+  jobs: 4,
+  timeout: 60_000,
+  exit: false,
+};
