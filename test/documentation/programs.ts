@@ -31,7 +31,7 @@ export function blockWith(document: string, language: string, text: string): Cod
 }
 
 /** A port that nothing listens on. */
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as { port: number };

@@ -1,0 +1,157 @@
+import { rm } from 'node:fs/promises';
+import { expect } from 'chai';
+import { installTarball } from '../package/tarball.ts';
+import { freshUri } from '../support/mongo.ts';
+import { type CodeBlock, codeBlocks } from './documents.ts';
+import { blockWith, freePort, output } from './programs.ts';
+import { addPrograms, Shell } from './shell.ts';
+
+const readmeStart = blockWith('README.md', 'sh', 'npm ci && npm start\n');
+const readmeListen = blockWith('README.md', 'sh', ' listen ');
+const prepaidStart = blockWith('docs/operating.md', 'sh', 'CREDIT_PRICES');
+
+/** Blocks that stay running: each is started, and what follows it in its document uses it. */
+const started: readonly CodeBlock[] = [readmeStart, readmeListen, prepaidStart];
+/** Blocks that are not run, and why. */
+const notRun: ReadonlyMap<CodeBlock, string> = new Map([
+  [blockWith('README.md', 'sh', 'npm ci && npm test'), 'it starts what README.md starts again below, and every test'],
+]);
+
+const runnable = codeBlocks.filter(({ language }) => language === 'sh' || language === 'console');
+const toRun = runnable.filter((block) => !started.includes(block) && !notRun.has(block));
+
+/** A gateway that a document has started, and the receiver for its webhooks. */
+interface Scene {
+  readonly port: number;
+  readonly receiverPort: number;
+  readonly env: Readonly<Record<string, string>>;
+  readonly gateway: Shell;
+  receiver?: Shell;
+}
+
+describe('the commands in the documentation', function () {
+  this.timeout(120_000);
+  let folder: string;
+  const scenes = new Map<string, Scene>();
+
+  async function startScene(start: CodeBlock): Promise<Scene> {
+    const [port, receiverPort] = [await freePort(), await freePort()];
+    const gateway = new Shell(start.code, folder, {
+      PORT: String(port),
+      MONGODB_URI: freshUri(),
+      SECRET_KEYS: `k1:${Buffer.alloc(32, 1).toString('base64')}`,
+      RETRY_DELAYS: '10ms,10ms,10ms',
+    });
+    const [, key = ''] = await gateway.until(/^API key: (emg_\S+)$/m);
+    const env = {
+      EXPRESS_MODEL_GATEWAY_BASE_URL: `http://127.0.0.1:${port}`,
+      EXPRESS_MODEL_GATEWAY_API_KEY: key,
+      WEBHOOK_SECRET: 'a-long-enough-secret',
+    };
+    const scene = { port, receiverPort, env, gateway };
+    scenes.set(start.document, scene);
+    return scene;
+  }
+
+  /** Starts a script with the addresses and the key of a scene in the place of those that its document shows. */
+  function startShell({ port, receiverPort, env }: Scene, code: string): Shell {
+    const script = code
+      .replaceAll('emg_…', env.EXPRESS_MODEL_GATEWAY_API_KEY ?? '')
+      .replaceAll('127.0.0.1:3000', `127.0.0.1:${port}`)
+      .replaceAll('https://gateway.example/llm', `http://127.0.0.1:${port}`)
+      .replaceAll('127.0.0.1:9000', `127.0.0.1:${receiverPort}`)
+      .replaceAll('--port 9000', `--port ${receiverPort}`);
+    return new Shell(script, folder, env);
+  }
+
+  /** Runs a script to its end, which must be a success, and returns what it has printed. */
+  async function runShell(scene: Scene, code: string): Promise<string> {
+    const shell = startShell(scene, code);
+    expect(await shell.ended, shell.output).to.equal(0);
+    return shell.output;
+  }
+
+  /** Starts the receiver, after which `deliveries` to it succeed. */
+  async function listen(scene: Scene): Promise<void> {
+    scene.receiver = startShell(scene, readmeListen.code);
+    await scene.receiver.until(/\n/);
+  }
+
+  const sceneOf = ({ document }: CodeBlock) => (scenes.get(document) ?? scenes.get('README.md')) as Scene;
+
+  before(async () => {
+    ({ folder } = await installTarball());
+    await addPrograms(folder);
+    const [readme] = await Promise.all([startScene(readmeStart), startScene(prepaidStart)]);
+    await listen(readme);
+  });
+  after(async () => {
+    await Promise.all([...scenes.values()].flatMap(({ gateway, receiver }) => [gateway.end(), receiver?.end()]));
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  it('start a gateway that prints what README.md shows', () => {
+    const { code } = blockWith('README.md', 'text', 'Base URL: ');
+    const labels = code.match(/^[A-Z][\w ]+:/gm) ?? [];
+    expect(labels).to.have.length(5);
+    for (const label of labels) expect(`\n${scenes.get('README.md')?.gateway.output}`).to.include(`\n${label}`);
+  });
+
+  it('let the model of README.md repeat what it is told', async () => {
+    const { env } = scenes.get('README.md') as Scene;
+    const { EXPRESS_MODEL_GATEWAY_BASE_URL, EXPRESS_MODEL_GATEWAY_API_KEY = '' } = env;
+    const printed = await output(folder, blockWith('README.md', 'js', 'demo-echo'), {
+      OPENAI_BASE_URL: `${EXPRESS_MODEL_GATEWAY_BASE_URL}/v1`,
+      OPENAI_API_KEY: EXPRESS_MODEL_GATEWAY_API_KEY,
+    });
+    expect(printed).to.match(/Hello, gateway$/);
+  });
+
+  for (const block of toRun.filter(({ language }) => language === 'sh')) {
+    it(`succeed at ${block.document}:${block.line}`, () => runShell(sceneOf(block), block.code));
+  }
+
+  it('bring the event of README.md to its receiver', async () => {
+    await scenes.get('README.md')?.receiver?.until(/payment\.completed/);
+  });
+
+  for (const block of toRun.filter(({ language }) => language === 'console')) {
+    describe(`at ${block.document}:${block.line}`, () => {
+      /** The ids that the document shows, with those that stand for them here. */
+      const ids = new Map<string, string>();
+
+      before('a receiver that was down', async () => {
+        const scene = sceneOf(block);
+        await runShell(scene, blockWith('README.md', 'sh', ' webhooks create ').code);
+        await runShell(scene, blockWith('README.md', 'sh', ' events publish ').code);
+        let row: RegExpExecArray | null = null;
+        // the event is published; its four attempts take as long as they take
+        while (!row) {
+          row = /(dlv_\w+).* failed .*(wh_\w+)/.exec(
+            await runShell(scene, 'npx express-model-gateway deliveries list'),
+          );
+        }
+        for (const [prefix, id = ''] of [
+          ['dlv_', row[1]],
+          ['wh_', row[2]],
+        ]) {
+          for (const [shown] of block.code.matchAll(new RegExp(`\\b${prefix}\\w+`, 'g'))) ids.set(shown, id);
+        }
+        await listen(scene);
+      });
+
+      for (const [, command = '', shown = ''] of block.code.matchAll(/^\$ (.+)\n((?:(?!\$ ).*\n)*)/gm)) {
+        it(`print what is shown: ${command}`, async () => {
+          const printed = await runShell(
+            sceneOf(block),
+            command.replace(/\b(?:dlv|wh)_\w+/g, (id) => ids.get(id) ?? id),
+          );
+          // the names of columns, labels and codes; a row begins with values of its own
+          const names = shown.match(/^(?:[A-Z]+|[A-Z][a-z]+|[a-z_]+)(?= {2})/gm) ?? [];
+          expect(names).to.not.be.empty;
+          for (const name of names) expect(printed).to.match(new RegExp(`^${name}\\b`, 'm'));
+        });
+      }
+    });
+  }
+});
