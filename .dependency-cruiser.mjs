@@ -109,7 +109,7 @@ const packages = {
   cockatiel: 'proxy/routing',
   commander: 'cli cli/client cli/commands/**',
   esbuild: 'bundle.mjs',
-  express: 'cli/server',
+  express: 'http http/validation dashboard cli/server',
   'express-openapi-validator': 'http/validation/openapi-validator.ts',
   helmet: 'dashboard cli/server',
   'ipaddr.js': 'outbound/addresses.ts',

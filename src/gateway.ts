@@ -1,6 +1,6 @@
 import { createAccounting } from './accounting/accounting.ts';
 import { createModels } from './collections.ts';
-import { createDashboard } from './dashboard/dashboard.ts';
+import { addDashboard } from './dashboard/dashboard.ts';
 import { explain } from './deliveries/body.ts';
 import { createRecoveryService } from './deliveries/redeliver/recoveries/service.ts';
 import { createSendTest } from './deliveries/redeliver/test-event.ts';
@@ -13,10 +13,10 @@ import { createOutbox } from './events/store/outbox.ts';
 import { createSettleSubscribers } from './events/store/settle-subscribers.ts';
 import { createInFlightLimit } from './fairness/in-flight-limit.ts';
 import { createReadLimit, createWriteLimit } from './http/account-limits.ts';
+import { createApi } from './http/api.ts';
 import { createAuthenticator } from './http/authentication/authenticator.ts';
 import { bearerToken } from './http/authentication/bearer.ts';
 import { checkedAuthenticate } from './http/authentication/principal.ts';
-import { createApi } from './http/edge.ts';
 import { OpenRequests } from './http/open-requests.ts';
 import { createRouter } from './http/router.ts';
 import { createRecognise } from './keys/authenticate.ts';
@@ -194,7 +194,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     bySession: dashboard?.authenticate && checkedAuthenticate('dashboard.authenticate', dashboard.authenticate),
   });
   const openRequests = new OpenRequests();
-  const api = await createApi({
+  const addApi = await createApi({
     spec,
     operations: operationTable({
       models: proxy.operations,
@@ -223,6 +223,9 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
     logger,
   });
 
+  const router = createRouter(logger);
+  if (dashboard) addDashboard(router, { dashboard, authenticator, addApi, openRequests, logger });
+  else addApi(router, authenticator.byKey);
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
   const { revoke } = keys;
   const authenticate = async (token: string) => recognise(token, false);
@@ -234,10 +237,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase, hasTransac
   });
 
   return {
-    router: createRouter(
-      dashboard ? createDashboard({ dashboard, authenticator, api, openRequests, logger }) : api(authenticator.byKey),
-      logger,
-    ),
+    router: router,
     keys: { authenticate, ...withDatabase(access, { create: keys.create, revoke, list: keys.list, get: keys.get }) },
     // resealing takes as long as there are webhooks
     webhooks: { ...withDatabase(access, { create, list, get, update, rotateSecret, remove }), reseal },

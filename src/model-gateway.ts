@@ -3,19 +3,19 @@ import type { CreditService } from './accounting/credits/service.ts';
 import type { LimitService } from './accounting/limits/service.ts';
 import type { PaymentService } from './accounting/payments/service.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
-import type { Router } from './http/router.ts';
+import type { GatewayRouter } from './http/router.ts';
 import type { KeyService } from './keys/service.ts';
 import type { WebhookService } from './webhooks/service.ts';
 
 /** A gateway, ready to be mounted. */
 export interface ModelGateway {
   /**
-   * Everything under `/v1`, and the dashboard. Mount it in Express, at the root or under any prefix: `app.use(gateway.router)`.
-   * Or put it in front of Express, at the root, where a call costs less:
-   * `http.createServer((req, res) => gateway.router(req, res, () => app(req, res)))`. It needs nothing of Express, and gives
-   * `next` what is not its own; without `next` that is answered 404 `not_found`.
+   * Everything under `/v1`, and the dashboard: an `express.Router()`. Mount it at the root or under any prefix:
+   * `app.use(gateway.router)`. Or put it in front of your app, at the root, where a call costs less:
+   * `http.createServer((req, res) => gateway.router(req, res, () => app(req, res)))`. It gives `next` what is not its own;
+   * without `next` that is answered 404 `not_found`.
    */
-  readonly router: Router;
+  readonly router: GatewayRouter;
   /** API keys: create, revoke, list; and `authenticate`, for a host that takes them beside its own. */
   readonly keys: Pick<KeyService, 'create' | 'authenticate' | 'revoke' | 'list' | 'get'>;
   /** Any account's webhooks, as its owner sees them over HTTP; and `reseal`, for all of them at once. */

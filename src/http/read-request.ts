@@ -106,11 +106,11 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     if (!relayed) {
       checkStorable(value);
       checkKnown(query, route.query);
-      await validateOthers(route, { params, headers, body: value, query });
+      await validateOthers(req, res, route, { params, query, body: value });
     } else if (form) {
       checkForm(route, form);
     } else if (!isValid(route, value)) {
-      await validateRelayed(route, { params, headers, body: value, query: {} });
+      await validateRelayed(req, res, route, { params, query: {}, body: value });
     }
     return new CheckedRequest(caller, { query, headers, body: form ? { ...body, form } : body, reservation });
   };

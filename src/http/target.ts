@@ -5,10 +5,15 @@ import { GatewayError } from '../errors.ts';
 const absolute = /^https?:\/\/([^/?#]*)/i;
 
 /** A request target as a path with its query, whatever form the client sent it in. */
-export function originForm(target: string): string {
+function originForm(target: string): string {
   if (target.startsWith('/')) return target;
   const rest = target.replace(absolute, '');
   return rest.startsWith('/') ? rest : `/${rest}`;
+}
+
+/** The path of a request, without the query. */
+export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
+  return originForm(url).split('?', 1)[0] as string;
 }
 
 /** The host that a request is for: the one in an absolute target, or else in the Host header. */

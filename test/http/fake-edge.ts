@@ -1,10 +1,11 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { type ApiDependencies, createApi } from '../../src/http/api.ts';
 import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
 import { bearerToken } from '../../src/http/authentication/bearer.ts';
 import type { Authenticate } from '../../src/http/authentication/principal.ts';
-import { type ApiDependencies, createApi, type Edge } from '../../src/http/edge.ts';
 import type { ApiRequest, DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
+import { createRouter, type GatewayRouter } from '../../src/http/router.ts';
 import type { Operations } from '../../src/http/routes.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import type { Logger } from '../../src/options/options.ts';
@@ -62,17 +63,20 @@ const byGoodKey: Authenticate = (req) => (bearerToken(req) === goodKey ? { userI
 /** The edge over fake operations; one API key is good. */
 export async function createFakeEdge({
   authenticate = byGoodKey,
+  logger = recordingLogger(),
   ...own
-}: Partial<FakeEdgeDependencies> = {}): Promise<Edge> {
-  const api = await createApi({
+}: Partial<FakeEdgeDependencies> = {}): Promise<GatewayRouter> {
+  const addApi = await createApi({
     spec: loadSpec(),
     operations: fakeOperations(),
     modelBodyLimit: 32 * 1024 * 1024,
     webhookBodyLimit: 256 * 1024,
-    logger: recordingLogger(),
+    logger,
     ...own,
   });
-  return api(createAuthenticator({ byKey: authenticate }).byKey);
+  const router = createRouter(logger);
+  addApi(router, createAuthenticator({ byKey: authenticate }).byKey);
+  return router;
 }
 
 /** A server on a loopback port, and what ends it. */

@@ -4,7 +4,7 @@ import express, { type RequestHandler } from 'express';
 import express4 from 'express4';
 import request from 'supertest';
 import { keepRawBody } from '../../src/http/body/kept-body.ts';
-import type { Edge } from '../../src/http/edge.ts';
+import type { GatewayRouter } from '../../src/http/router.ts';
 import { createFakeEdge, fakeOperations, goodKey, recordingLogger } from './fake-edge.ts';
 
 const bearer = `Bearer ${goodKey}`;
@@ -26,7 +26,7 @@ function parserOf({ framework, parser }: HostKind): RequestHandler[] {
 }
 
 /** A host's app with the edge in it, a route of its own behind it that tells what it got, and an error handler. */
-function createHost(kind: HostKind, edge: Edge, seen: { errors: unknown[] }): express.Express {
+function createHost(kind: HostKind, edge: GatewayRouter, seen: { errors: unknown[] }): express.Express {
   const app = kind.framework();
   app.use(...([kind.prefix || '/', ...parserOf(kind), edge] as [string, ...RequestHandler[]]));
   app.use(async (req, res) => {

@@ -1,16 +1,17 @@
+import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import express from 'express';
 import express4 from 'express4';
-import { createRouter, type Router } from '../../src/http/router.ts';
+import type { GatewayRouter } from '../../src/http/router.ts';
 import { createFakeEdge, goodKey, type Listening, listen, recordingLogger } from './fake-edge.ts';
 
 describe('a router with nobody behind it', () => {
   const logger = recordingLogger();
-  let router: Router;
+  let router: GatewayRouter;
   let server: Listening;
 
   before(async () => {
-    router = createRouter(await createFakeEdge({ logger }), logger);
+    router = await createFakeEdge({ logger });
     server = await listen(router);
   });
   after(() => server.close());
@@ -53,6 +54,8 @@ describe('a router with nobody behind it', () => {
     });
     const response = await fetch(`${host.url}/v1/nothing`);
     expect([response.status, await response.text()]).to.deep.equal([200, 'of the host']);
+    // a router that has no route for a request says so in the next turn
+    await setImmediate();
     expect(logger.lines.map(({ level }) => level)).to.deep.equal(['error']);
     await host.close();
   });

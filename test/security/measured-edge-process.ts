@@ -1,8 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createApi } from '../../src/http/api.ts';
 import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
-import { createApi } from '../../src/http/edge.ts';
+import { createRouter } from '../../src/http/router.ts';
 import { hardenServer } from '../../src/index.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import { createProxy } from '../../src/proxy/proxy.ts';
@@ -19,7 +20,7 @@ const proxy = createProxy({
   logger,
   idempotencySecret: Buffer.alloc(32),
 });
-const api = await createApi({
+const addApi = await createApi({
   spec: loadSpec(),
   operations: fakeOperations(proxy.operations),
   modelBodyLimit: 32 * 1024 * 1024,
@@ -33,8 +34,9 @@ const { byKey } = createAuthenticator({
     return userId ? { userId, scopes: ['models', 'webhooks', 'events:publish', 'keys', 'admin'] } : null;
   },
 });
-const edge = api(byKey);
-const server = hardenServer(createServer((req, res) => edge(req, res, () => res.writeHead(404).end())));
+const router = createRouter(logger);
+addApi(router, byKey);
+const server = hardenServer(createServer(router));
 
 const heldBytes = (): number => {
   const { heapUsed, external } = process.memoryUsage();

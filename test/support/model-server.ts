@@ -4,9 +4,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import OpenAI from 'openai';
+import { createApi } from '../../src/http/api.ts';
 import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
 import type { Authenticate } from '../../src/http/authentication/principal.ts';
-import { createApi, type Edge } from '../../src/http/edge.ts';
 import type { DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
 import type { Operations } from '../../src/http/routes.ts';
 import { loadSpec, type Spec } from '../../src/openapi/spec.ts';
@@ -61,10 +61,10 @@ function currentOperation(id: string): Operation {
 }
 
 /** One edge for all servers, for compiling its schemas takes longer than most tests. */
-async function createSharedEdge(): Promise<Edge> {
+async function createSharedEdge(): Promise<express.Router> {
   const ids = Object.keys(createProxy({ upstreams: [], logger, idempotencySecret }).operations);
   const operations = Object.fromEntries(ids.map((id) => [id, currentOperation(id)]));
-  const api = await createApi({
+  const addApi = await createApi({
     spec: specOf(operations),
     operations,
     modelBodyLimit: 32 * 1024 * 1024,
@@ -72,10 +72,12 @@ async function createSharedEdge(): Promise<Edge> {
     logger,
   });
   const byKey: Authenticate = ({ headers }) => principals.get(String(headers.authorization)) ?? null;
-  return api(createAuthenticator({ byKey }).byKey);
+  const router = express.Router();
+  addApi(router, createAuthenticator({ byKey }).byKey);
+  return router;
 }
 
-let sharedEdge: Promise<Edge> | undefined;
+let sharedEdge: Promise<express.Router> | undefined;
 
 export async function startModelServer(
   deps: Partial<ProxyDependencies> & Pick<ProxyDependencies, 'upstreams'>,

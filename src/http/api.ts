@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { GatewayError } from '../errors.ts';
+import type express from 'express';
 import { AccountTurns } from '../fairness/account-turns.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import type { LimitAccount } from './account-limits.ts';
+import { addRoutes, type Matched, pathParams } from './add-routes.ts';
 import { requireScope } from './authentication/principal.ts';
+import type { Caller } from './checked-request.ts';
 import { ClientDisconnect } from './client-disconnect.ts';
-import { createMatcher, type Match } from './match.ts';
 import { OpenRequests } from './open-requests.ts';
 import type { ApiRequest, DataOperation, Principal, Reply } from './operation.ts';
 import { createRequestReader } from './read-request.ts';
@@ -14,7 +15,7 @@ import { answerError, isAnswered } from './reply/answer-error.ts';
 import { sendReply } from './reply/reply.ts';
 import { requestId } from './request-id.ts';
 import { isOfModels, isRead, isWrite, joinRoutes, type Operations, type Route } from './routes.ts';
-import { originForm, requireOneHost } from './target.ts';
+import { requireOneHost } from './target.ts';
 
 /** What {@link createApi} joins. Sizes are bytes. */
 export interface ApiDependencies {
@@ -47,43 +48,21 @@ const readsAtOnce = 8;
  */
 const longestRecognition = 1_500;
 
-/** Middleware that Express 4 and Express 5 take alike, at the root or under a prefix. */
-export type Edge = (req: IncomingMessage, res: ServerResponse, next: () => void) => void;
-
 /** Says who makes a request, before its body is read. @throws GatewayError when nobody is known to */
 export type RequirePrincipal = (req: IncomingMessage, isModelCall: boolean) => Promise<Principal>;
 
-/** Makes the middleware of one place where the API is mounted. */
-export type Api = (authenticate: RequirePrincipal) => Edge;
+/** Adds every path of the API to a router whose paths are case-sensitive. */
+export type AddApi = (router: express.Router, authenticate: RequirePrincipal) => void;
 
-/** A request for one of our paths. */
-interface Asked {
-  readonly found: Match<Route>;
-  readonly authenticate: RequirePrincipal;
-}
-
-/** @throws GatewayError `method_not_allowed` or `invalid_value` when the path is ours and the request does not fit it */
-function requireRoute(found: Match<Route>): Extract<Match<Route>, { kind: 'route' }> {
-  switch (found.kind) {
-    case 'route':
-      return found;
-    case 'method_not_allowed':
-      throw new GatewayError('method_not_allowed', `This path takes ${found.allow}`, {
-        headers: { allow: found.allow },
-      });
-    case 'malformed_parameter':
-      throw new GatewayError('invalid_value', `${found.param}: has a % in the path that encodes no character`, {
-        param: found.param,
-      });
-  }
-}
+/** What is known of a request before it is authenticated. */
+type Started = Pick<Caller, 'requestId' | 'client'>;
 
 /**
- * Makes the middleware that every request to the API goes through. It answers what is under our paths, errors too, and
- * leaves everything else to the host, untouched.
+ * Makes the routes of the API. They answer what is under our paths, errors too, and leave everything else to the host, untouched.
+ * All are in one router, because a router that has no route for a request waits for a turn of the event loop before it says so.
  * @throws Error when openapi.yaml is not valid, or has an operation without a handler
  */
-export async function createApi(deps: ApiDependencies): Promise<Api> {
+export async function createApi(deps: ApiDependencies): Promise<AddApi> {
   const {
     spec,
     withDatabase = (work) => work(),
@@ -92,7 +71,6 @@ export async function createApi(deps: ApiDependencies): Promise<Api> {
     openRequests = new OpenRequests(),
   } = deps;
   const routes = joinRoutes(spec, deps.operations);
-  const match = createMatcher(routes);
   const readTurns = new AccountTurns(readsAtOnce);
   const readRequest = await createRequestReader({
     spec,
@@ -117,7 +95,8 @@ export async function createApi(deps: ApiDependencies): Promise<Api> {
     );
   }
 
-  async function answer(req: IncomingMessage, res: ServerResponse, { found, authenticate }: Asked): Promise<void> {
+  /** Answers a request with what `work` does, or with the error that it throws. */
+  async function answer(req: IncomingMessage, res: ServerResponse, work: (started: Started) => unknown): Promise<void> {
     const id = requestId(req, res);
     const client = new ClientDisconnect(res);
     try {
@@ -126,29 +105,46 @@ export async function createApi(deps: ApiDependencies): Promise<Api> {
       res.setHeader('cache-control', 'no-store');
       openRequests.add(res);
       requireOneHost(req);
-      const { route, params } = requireRoute(found);
-      const askedAt = performance.now();
-      const principal = await authenticate(req, isOfModels(route));
-      const waited = Math.min(performance.now() - askedAt, longestRecognition);
-      requireScope(principal, route.scope);
-      if (isWrite(route)) await deps.limitWrites?.(principal.userId);
-      if (isRead(route)) await deps.limitReads?.(principal.userId);
-      if (client.disconnected) return;
-      const request = await readRequest(req, res, { route, caller: { requestId: id, principal, params, client } });
-      if ('relay' in route.operation) await route.operation.relay(request, res);
-      else {
-        const inTurn = isRead(route) && !isOfModels(route);
-        const replied = await (inTurn ? replyInTurn : reply)(route.operation, request, waited);
-        if (replied) sendReply(req, res, replied);
-      }
+      await work({ requestId: id, client });
     } catch (error) {
       if (!client.disconnected) answerError(req, res, error, { requestId: id, logger });
     }
   }
 
-  return (authenticate) => (req, res, next) => {
-    const found = match(req.method ?? '', originForm(req.url ?? ''));
-    if (!found) next();
-    else if (!isAnswered(res, logger)) void answer(req, res, { found, authenticate });
-  };
+  /** Authenticates a request for a route, reads and checks it, and does what it asks for. */
+  async function perform(
+    req: Matched,
+    res: ServerResponse,
+    route: Route,
+    authenticate: RequirePrincipal,
+    started: Started,
+  ) {
+    const params = pathParams(route, req);
+    const askedAt = performance.now();
+    const principal = await authenticate(req, isOfModels(route));
+    const waited = Math.min(performance.now() - askedAt, longestRecognition);
+    requireScope(principal, route.scope);
+    if (isWrite(route)) await deps.limitWrites?.(principal.userId);
+    if (isRead(route)) await deps.limitReads?.(principal.userId);
+    if (started.client.disconnected) return;
+    const request = await readRequest(req, res, { route, caller: { ...started, principal, params } });
+    if ('relay' in route.operation) return route.operation.relay(request, res);
+    const inTurn = isRead(route) && !isOfModels(route);
+    const replied = await (inTurn ? replyInTurn : reply)(route.operation, request, waited);
+    if (replied) sendReply(req, res, replied);
+  }
+
+  return (router, authenticate) =>
+    addRoutes(router, routes, {
+      answer: (route) => (req, res) => {
+        if (!isAnswered(res, logger))
+          void answer(req, res, (started) => perform(req, res, route, authenticate, started));
+      },
+      refuse(req, res, error) {
+        const refuse = () => {
+          throw error;
+        };
+        if (!isAnswered(res, logger)) void answer(req, res, refuse);
+      },
+    });
 }

@@ -1,0 +1,87 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type express from 'express';
+import { GatewayError } from '../errors.ts';
+import type { Route } from './routes.ts';
+import { pathOf } from './target.ts';
+
+/** A request that Express has matched with a path. */
+export type Matched = IncomingMessage & { readonly params: Readonly<Record<string, string>> };
+
+/** What a router calls for a request to one of its paths. */
+export interface RouteHandlers {
+  /** Makes the handler of a route. */
+  readonly answer: (route: Route) => (req: Matched, res: ServerResponse) => void;
+  /** Answers a request that does not fit its path. */
+  readonly refuse: (req: IncomingMessage, res: ServerResponse, error: GatewayError) => void;
+}
+
+const parameter = /\{(\w+)\}/g;
+/** A parameter that takes the rest of the path, because model ids contain slashes. */
+const wildcard = '{model}';
+
+/** A path of openapi.yaml as Express takes it. The wildcards of Express 4 and 5 differ; a regular expression works in both. */
+function expressPath(template: string): string | RegExp {
+  if (template.endsWith(wildcard)) return new RegExp(`^${template.replace(wildcard, '(.+?)')}/?$`);
+  return template.replace(parameter, ':$1');
+}
+
+/** The parameters of a route in the path of a request, decoded, by their names in openapi.yaml. */
+export function pathParams({ path }: Route, { params }: Matched): Readonly<Record<string, string>> {
+  return path.endsWith(wildcard) ? { model: params[0] as string } : params;
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The first parameter in a path that has a `%` which encodes no character. */
+function malformedParameter(templates: Iterable<string>, path: string): string | undefined {
+  for (const template of templates) {
+    const named = template.replace(parameter, (text, name) => `(?<${name}>${text === wildcard ? '.+' : '[^/]+'})`);
+    const values = new RegExp(`^${named}/?$`).exec(path)?.groups ?? {};
+    const name = Object.keys(values).find((key) => !isDecodable(values[key] as string));
+    if (name !== undefined) return name;
+  }
+  return undefined;
+}
+
+function methodNotAllowed(routes: readonly Route[]): GatewayError {
+  const allow = routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ');
+  return new GatewayError('method_not_allowed', `This path takes ${allow}`, { headers: { allow } });
+}
+
+function groupByPath(routes: readonly Route[]): Map<string, Route[]> {
+  const paths = new Map<string, Route[]>();
+  for (const route of routes) paths.set(route.path, [...(paths.get(route.path) ?? []), route]);
+  return paths;
+}
+
+/**
+ * Adds routes to an Express router. It leaves unknown paths to the host, and OPTIONS, which the host's CORS answers. As in Express by
+ * default, HEAD is GET and one trailing slash is ignored.
+ */
+export function addRoutes(router: express.Router, routes: readonly Route[], { answer, refuse }: RouteHandlers): void {
+  const paths = groupByPath(routes);
+  for (const [template, methods] of paths) {
+    const path = router.route(expressPath(template));
+    for (const route of methods) {
+      const handler = answer(route);
+      path[route.method.toLowerCase() as 'get']((req, res) => handler(req as unknown as Matched, res));
+    }
+    path.all((req, res, next) => {
+      if (req.method === 'OPTIONS') next();
+      else refuse(req, res, methodNotAllowed(methods));
+    });
+  }
+  router.use(((error, req, res, next) => {
+    const param = malformedParameter(paths.keys(), pathOf(req));
+    if (param === undefined || req.method === 'OPTIONS') return next();
+    const message = `${param}: has a % in the path that encodes no character`;
+    refuse(req, res, new GatewayError('invalid_value', message, { param, cause: error }));
+  }) satisfies express.ErrorRequestHandler);
+}
