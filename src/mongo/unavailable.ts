@@ -15,10 +15,19 @@ const connectivity =
 
 /**
  * The server's codes for a member that is not primary, starts, or shuts down (MongoDB's specification "Server Discovery and
- * Monitoring"), and for an operation that was ended by an administrator (11601).
+ * Monitoring"), and for an operation that was ended by an administrator.
  */
-const notPrimary: ReadonlySet<unknown> = new Set([
-  91, 189, 10_058, 10_107, 11_600, 11_601, 11_602, 13_388, 13_435, 13_436,
+export const notPrimary: ReadonlySet<unknown> = new Set([
+  91, // ShutdownInProgress
+  189, // PrimarySteppedDown
+  10_058, // LegacyNotPrimary
+  10_107, // NotWritablePrimary
+  11_600, // InterruptedAtShutdown
+  11_601, // Interrupted
+  11_602, // InterruptedDueToReplStateChange
+  13_388, // StaleConfig
+  13_435, // NotPrimaryNoSecondaryOk
+  13_436, // NotPrimaryOrSecondary
 ]);
 
 /** Node's codes for a socket that the other side has closed: the driver (mongodb 7.8) passes them on when it writes. */
@@ -29,9 +38,9 @@ export function hasLabel(error: unknown, label: string): boolean {
   return (error as DriverError | null)?.errorLabelSet?.has(label) === true;
 }
 
-/** In a bulk operation, errors of the server have a code; network errors have none. */
-function isUncertainBulk({ code, result }: DriverError): boolean {
-  return code === undefined || result?.getWriteConcernError?.() !== undefined;
+/** Whether a bulk operation was made, but not confirmed by as many members as its write concern asks for. */
+export function hasWriteConcernError(error: unknown): boolean {
+  return (error as DriverError).result?.getWriteConcernError?.() !== undefined;
 }
 
 /**
@@ -43,7 +52,8 @@ export function isUnavailable(error: unknown): boolean {
   if (error instanceof TimeoutError || hasLabel(error, 'RetryableWriteError')) return true;
   const { name, code } = error as DriverError;
   if (connectivity.test(String(name)) || notPrimary.has(code) || brokenSocket.has(code)) return true;
-  return name === 'MongoBulkWriteError' && isUncertainBulk(error as DriverError);
+  // in a bulk operation, errors of the server have a code; network errors have none
+  return name === 'MongoBulkWriteError' && (code === undefined || hasWriteConcernError(error));
 }
 
 /** Seconds. Most often a lost primary is replaced by then, and OpenAI's clients wait longer by themselves. */

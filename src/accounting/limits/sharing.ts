@@ -1,6 +1,6 @@
 import { createPeriodic } from '../../mongo/periodic.ts';
-import { createSetAsideLog, isItemFailure } from '../../mongo/writes/item-failure.ts';
-import { writeIsolated } from '../../mongo/writes/write-isolated.ts';
+import { createSetAsideLog } from '../../mongo/writes/item-failure.ts';
+import { itemFailures, writeIsolated } from '../../mongo/writes/write-isolated.ts';
 import type { Logger } from '../../options/options.ts';
 import type { MinuteCounter, MinuteCounters } from './minute-counters.ts';
 import type { RateModel } from './model.ts';
@@ -18,11 +18,11 @@ export interface SharingDeps {
   readonly logger: Logger;
 }
 
-/** Exchanges the counters with the other processes, again and again. */
+/** Exchanges the counters with the other processes at every interval. */
 export interface Sharing {
   /** Does nothing the second time. */
   start(): void;
-  /** Resolves when the others' counts are as they were when it was called, or later. */
+  /** Exchanges them now: resolves with the others' counts as they were when it was called, or newer. */
   exchange(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -31,7 +31,7 @@ function idOf({ subject, minute }: MinuteCounter): string {
   return `${minute}:${subject}`;
 }
 
-/** Writes and reads only the counters used since the last exchange, in two commands however many they are. */
+/** Writes and reads only the counters used since the last exchange, in two commands no matter how many there are. */
 export function createSharing({ rates, counters, owner, interval, logger }: SharingDeps): Sharing {
   const logSetAside = createSetAsideLog(logger, 'rate limits cannot be shared and count in this process alone');
 
@@ -70,11 +70,7 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
         return [];
       },
     });
-    for (const outcome of outcomes) {
-      if ('result' in outcome) continue;
-      if (!isItemFailure(outcome.error)) throw outcome.error;
-      logSetAside(outcome.error);
-    }
+    for (const [, error] of itemFailures(outcomes)) logSetAside(error);
   }
 
   // when an exchange fails, each process continues with what it knows; the next exchange includes what this one missed

@@ -1,18 +1,11 @@
 import type { Connection } from 'mongoose';
 import type { Logger } from '../../options/options.ts';
-import { createPeriodic } from '../periodic.ts';
 import { asUnavailable, databaseUnavailable, isUnavailableError } from '../unavailable.ts';
 import { TimeoutError } from '../with-timeout.ts';
-import { createForgottenCommands } from './forgotten-commands.ts';
+import { DatabaseMonitor } from './database-monitor.ts';
 
-/** How long to wait for a database that is known to be unavailable: many elections are over by then. Milliseconds. */
-const grace = 1_000;
 /** How long one request waits for the database. Milliseconds. */
 export const longestWait = 4_500;
-/** How often the driver looks for a server while there is none. Milliseconds. */
-const probeInterval = 500;
-/** How long one such look may take: longer than any driver looks for a server. Milliseconds. */
-const longestProbe = 60_000;
 
 /** Limits how long callers wait for the database. */
 export interface DatabaseAccess {
@@ -85,67 +78,19 @@ export function withDatabase<T extends Functions>(database: Pick<DatabaseAccess,
   return Object.fromEntries(bounded) as T;
 }
 
-interface TopologyChange {
-  readonly newDescription: { readonly servers: ReadonlyMap<string, { readonly isWritable: boolean }> };
-}
-
-/** Learns from the driver's monitoring whether a server takes writes. */
+/** Limits how long the gateway waits for the database of this connection. */
 export function createDatabaseAccess(connection: Connection, logger: Pick<Logger, 'warn' | 'info'>): DatabaseAccess {
-  const client = connection.getClient();
-  const giveUps = new Set<() => void>();
-  let lostAt: number | undefined;
-  let isLong = false;
-  let timer: NodeJS.Timeout | undefined;
-
-  /** Makes the driver look for a server at once: it does so only while a command waits, otherwise every `heartbeatFrequencyMS`. */
-  const probing = createPeriodic({
-    name: 'looking for the database',
-    task: () =>
-      client
-        .db('admin')
-        .command({ ping: 1 })
-        .catch(() => {}),
-    interval: probeInterval,
-    longestRun: longestProbe,
-    logger,
-  });
-
-  function giveUp(): void {
-    isLong = true;
-    logger.warn('the database is unavailable; requests that need it are answered 503');
-    for (const reject of giveUps) reject();
-    probing.start();
-  }
-
-  function onChange({ newDescription }: TopologyChange): void {
-    const isWritable = [...newDescription.servers.values()].some((server) => server.isWritable);
-    if (isWritable === (lostAt === undefined)) return;
-    clearTimeout(timer);
-    if (isWritable) {
-      if (isLong)
-        logger.info('the database is available again', { afterMs: Math.round(performance.now() - Number(lostAt)) });
-      lostAt = undefined;
-      isLong = false;
-      void probing.stop();
-    } else {
-      lostAt = performance.now();
-      timer = setTimeout(giveUp, grace).unref();
-    }
-  }
-
-  client.on('topologyDescriptionChanged', onChange);
-  const forgotten = createForgottenCommands(client, logger);
-  forgotten.start();
+  const monitor = new DatabaseMonitor(connection.getClient(), logger);
 
   async function bound<T>(work: Promise<T>, maxWait = longestWait): Promise<T> {
     let stop = () => {};
     const expired = new Promise<never>((_, reject) => {
-      const giveUpThis = () => reject(new TimeoutError('the database has not answered in time'));
-      const waitTimer = setTimeout(giveUpThis, maxWait);
-      giveUps.add(giveUpThis);
+      const giveUp = () => reject(new TimeoutError('the database has not answered in time'));
+      const timer = setTimeout(giveUp, maxWait);
+      monitor.addDownListener(giveUp);
       stop = () => {
-        clearTimeout(waitTimer);
-        giveUps.delete(giveUpThis);
+        clearTimeout(timer);
+        monitor.removeDownListener(giveUp);
       };
     });
     try {
@@ -156,12 +101,12 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
   }
 
   function require(): void {
-    if (isLong) throw databaseUnavailable();
+    if (monitor.isDown) throw databaseUnavailable();
   }
 
   return {
     get isUnavailable() {
-      return lostAt !== undefined;
+      return monitor.isLost;
     },
     require,
     bound,
@@ -175,12 +120,6 @@ export function createDatabaseAccess(connection: Connection, logger: Pick<Logger
         throw asUnavailable(error);
       }
     },
-    close() {
-      clearTimeout(timer);
-      isLong = false;
-      client.off('topologyDescriptionChanged', onChange);
-      void probing.stop();
-      void forgotten.stop();
-    },
+    close: () => monitor.close(),
   };
 }

@@ -1,3 +1,5 @@
+import { hasWriteConcernError } from '../unavailable.ts';
+
 const duplicateKey = 11_000;
 
 interface ServerError {
@@ -13,7 +15,6 @@ interface WriteError {
 
 interface BulkError {
   readonly writeErrors?: WriteError | readonly WriteError[];
-  readonly result?: { getWriteConcernError?(): unknown };
 }
 
 /**
@@ -30,10 +31,8 @@ export function isDuplicateKey(error: unknown, key?: string): boolean {
  * @throws the error itself if the whole write failed, or is not confirmed
  */
 export function failuresIn(error: unknown): Map<number, unknown> {
-  const { writeErrors, result } = error as BulkError;
-  const failures = [writeErrors ?? []].flat();
-  const isUnconfirmed = result?.getWriteConcernError?.() !== undefined;
-  if (failures.length === 0 || isUnconfirmed) throw error;
+  const failures = [(error as BulkError).writeErrors ?? []].flat();
+  if (failures.length === 0 || hasWriteConcernError(error)) throw error;
   return new Map(failures.map((failure) => [failure.index, failure]));
 }
 

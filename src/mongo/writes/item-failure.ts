@@ -1,11 +1,9 @@
 import type { Logger } from '../../logger.ts';
+import { hasLabel, hasWriteConcernError, notPrimary } from '../unavailable.ts';
 
 interface Failure {
   readonly name?: unknown;
   readonly code?: unknown;
-  readonly errorLabelSet?: ReadonlySet<string>;
-  /** Of a bulk operation. */
-  readonly result?: { getWriteConcernError?(): unknown };
 }
 
 /**
@@ -48,21 +46,15 @@ const refusedContents = new Set([
 const firstAssertion = 10_000;
 
 /** Codes above that one which are about the server: it kept them from its first versions. */
-const serverStates = new Set([
-  10_058, // LegacyNotPrimary
-  10_107, // NotWritablePrimary
+const serverStates: ReadonlySet<unknown> = new Set([
+  ...notPrimary,
   11_000, // DuplicateKey: its writer judges it
-  11_600, // InterruptedAtShutdown
-  11_601, // Interrupted: somebody ended the operation or its session
-  11_602, // InterruptedDueToReplStateChange
-  13_388, // StaleConfig
-  13_435, // NotPrimaryNoSecondaryOk
-  13_436, // NotPrimaryOrSecondary
   14_031, // OutOfDiskSpace
 ]);
 
-function isRefusedContent({ code, result }: Failure): boolean {
-  if (typeof code !== 'number' || result?.getWriteConcernError?.() !== undefined) return false;
+function isRefusedContent(error: unknown): boolean {
+  const { code } = error as Failure;
+  if (typeof code !== 'number' || hasWriteConcernError(error)) return false;
   return refusedContents.has(code) || (code >= firstAssertion && !serverStates.has(code));
 }
 
@@ -71,10 +63,10 @@ function isRefusedContent({ code, result }: Failure): boolean {
  * failure is the database's (the network, no primary, a time-out, a full disk, a conflict) and would hit each item alone, too.
  */
 export function isItemFailure(error: unknown): boolean {
-  const { name, errorLabelSet } = error as Failure;
-  if (errorLabelSet?.has('RetryableWriteError') || errorLabelSet?.has('TransientTransactionError')) return false;
+  if (hasLabel(error, 'RetryableWriteError') || hasLabel(error, 'TransientTransactionError')) return false;
+  const { name } = error as Failure;
   if (unsendable.has(String(name))) return true;
-  return (name === 'MongoServerError' || name === 'MongoBulkWriteError') && isRefusedContent(error as Failure);
+  return (name === 'MongoServerError' || name === 'MongoBulkWriteError') && isRefusedContent(error);
 }
 
 /** What a log may show of an item's failure: never the message, which quotes what the item holds. */

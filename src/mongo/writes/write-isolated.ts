@@ -39,3 +39,15 @@ export async function writeIsolated<Item, Result>(
 
   return items.length === 0 ? [] : writePart(items, true);
 }
+
+/**
+ * The items that cannot be written, each by its index and with its error.
+ * @throws the failure of the database, when it comes to the first item that this kept from being written
+ */
+export function* itemFailures(outcomes: readonly ItemOutcome<unknown>[]): Generator<readonly [number, unknown]> {
+  for (const [i, outcome] of outcomes.entries()) {
+    if ('result' in outcome) continue;
+    if (!isItemFailure(outcome.error)) throw outcome.error;
+    yield [i, outcome.error];
+  }
+}
