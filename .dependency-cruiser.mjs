@@ -55,9 +55,9 @@ const arrows = {
   events: `${domain} events/catalogue events/store events/transactions`,
 
   keys: `${domain} events`,
-  'accounting/usage': `${domain} events`,
-  'accounting/credits': `${domain} events accounting/writer-turns.ts`,
-  'accounting/limits': `${domain} events`,
+  'accounting/usage': `${domain} events accounting/publish-or-log.ts`,
+  'accounting/credits': `${domain} events accounting/publish-or-log.ts accounting/writer-turns.ts`,
+  'accounting/limits': `${domain} events accounting/publish-or-log.ts`,
   'accounting/payments': `${domain} events accounting/writer-turns.ts`,
   accounting: `${domain} events proxy proxy/routing accounting/** collections.ts`,
 

@@ -22,92 +22,104 @@ export interface AccountingDeps {
   readonly options: ResolvedOptions;
 }
 
-/** What model calls use, cost and may ask for, and what is paid for it. */
+/** What model calls use and cost, which of them are admitted, and what accounts pay. */
 export interface Accounting {
-  /** `undefined` where usage is not counted. */
+  /** `undefined` if usage is not counted. */
   readonly usage: UsageService | undefined;
-  /** `undefined` where usage is not counted. */
+  /** `undefined` if usage is not counted. */
   readonly report: ReportUsage | undefined;
-  /** `undefined` where credits are off. */
+  /** `undefined` if credits are off. */
   readonly credits: CreditService | undefined;
   readonly payments: PaymentService;
   readonly limits: LimitService;
-  /** Which checks may refuse a model call, in this order. */
+  /** The checks that a model call has to pass, in this order. */
   readonly admissionChecks: readonly AdmissionCheck[];
   /** Builds the indexes. */
   init(): Promise<void>;
-  /** Counts, closes orphans and publishes windows in this process from now on. */
+  /** Starts the periodic work of this process: it counts usage, closes orphaned records and publishes windows. */
   start(): void;
-  /** Writes what waits. */
+  /** Stops that work, and writes what is not written yet. */
   close(): Promise<void>;
 }
 
 /** The most records that are counted in one transaction. */
 const batchSize = 2_000;
 
-/** Joins usage, credits, payments and limits. */
-export function createAccounting({ models, publish, transaction, database, options }: AccountingDeps): Accounting {
-  const { logger } = options;
+/** Joins credits and payments; without the option `credits`, payments are only booked. */
+function createCreditsAndPayments({ models, publish, transaction, database, options }: AccountingDeps) {
   const { accounts, ledger } = models;
+  const { logger } = options;
+  const shared = { publish, transaction: whileAwaited(transaction) };
+  if (!options.credits) return { payments: createPaymentService({ ...shared, payments: models.payments }) };
   const inTurn = createInTurn();
-  const credits =
-    options.credits &&
-    createCreditService({
-      accounts,
-      ledger,
-      publish,
-      transaction: whileAwaited(transaction),
-      inTurn,
-      database,
-      options: options.credits,
-      logger,
-    });
-  const payments = createPaymentService({
-    payments: models.payments,
-    publish,
-    transaction: whileAwaited(transaction),
-    ...(credits && { inTurn, reserve: credits.reserve, credit: credits.credit, credited: credits.credited }),
+  const credits = createCreditService({
+    ...shared,
+    accounts,
+    ledger,
+    inTurn,
+    database,
+    options: options.credits,
+    logger,
   });
+  const { lock, credit, credited } = credits;
+  const payments = createPaymentService({ ...shared, payments: models.payments, inTurn, lock, credit, credited });
+  return { credits, payments };
+}
+
+/** Joins the records of calls and their counting, which also charges for them. */
+function createMetering({ models, publish, transaction, options }: AccountingDeps, credits?: CreditService) {
+  const { usage, counters, periods } = models;
+  const { logger, quotas } = options;
+  const prices = options.credits?.prices;
   const recentUsage = new RecentUsage();
-  const usage = createUsageService({
-    usage: models.usage,
+  const service = createUsageService({
+    usage,
     logger,
     longestCall: longestCall(options.upstreams),
     waitingLimit: options.usageBacklog,
     onWritten: (records) => recentUsage.add(records),
     ...(credits && { onLost: credits.lost }),
   });
-  const prices = options.credits?.prices;
-  const counting = createCounting({
-    count: createCount({
-      usage: models.usage,
-      counters: models.counters,
-      periods: models.periods,
-      transaction,
-      publish,
-      quotas: options.quotas,
-      ...(credits && { charge: credits.charge, chargeNew: credits.chargeNew, charged: credits.charged }),
-      ...(prices && { cost: (record) => costOf(prices, record) }),
-      recentUsage,
-      maxWait: 1_000,
-      logger,
-      batchSize,
-    }),
-    batchSize,
-    interval: 500,
-    logger,
-  });
-  const limits = createLimitService({
-    rates: models.rates,
-    exceeded: models.exceeded,
+  const count = createCount({
+    usage,
+    counters,
+    periods,
+    transaction,
     publish,
-    options: options.limits,
+    quotas,
+    ...(credits && { charge: credits.charge, chargeNew: credits.chargeNew, charged: credits.charged }),
+    ...(prices && { cost: (record) => costOf(prices, record) }),
+    recentUsage,
+    maxWait: 1_000,
     logger,
+    batchSize,
   });
+  const counting = createCounting({ count, batchSize, interval: 500, logger });
+
+  return {
+    service,
+    start() {
+      service.start();
+      recentUsage.open();
+      counting.start();
+    },
+    async close() {
+      await Promise.all([service.close(), counting.stop()]);
+    },
+  };
+}
+
+/** Joins usage, credits, payments and limits. */
+export function createAccounting(deps: AccountingDeps): Accounting {
+  const { models, publish, options } = deps;
+  const { credits, payments } = createCreditsAndPayments(deps);
+  const metering = createMetering(deps, credits);
+  const { rates, exceeded } = models;
+  const limits = createLimitService({ rates, exceeded, publish, options: options.limits, logger: options.logger });
   const { admit } = limits;
 
   return {
-    usage: options.usage ? usage : undefined,
+    usage: options.usage ? metering.service : undefined,
     report: options.usage ? createReport(models.counters) : undefined,
     credits,
     payments,
@@ -122,21 +134,17 @@ export function createAccounting({ models, publish, transaction, database, optio
         models.counters.createIndexes(),
         models.periods.createIndexes(),
         models.payments.createCollection(),
-        models.rates.createIndexes(),
-        models.exceeded.createIndexes(),
+        rates.createIndexes(),
+        exceeded.createIndexes(),
         credits?.init(),
       ]);
     },
     start() {
-      if (options.usage) {
-        usage.start();
-        recentUsage.open();
-        counting.start();
-      }
+      if (options.usage) metering.start();
       limits.start();
     },
     async close() {
-      await Promise.all([usage.close(), counting.stop(), limits.close(), credits?.close()]);
+      await Promise.all([metering.close(), limits.close(), credits?.close()]);
     },
   };
 }

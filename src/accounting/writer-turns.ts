@@ -1,14 +1,19 @@
+import type { ClientSession } from 'mongoose';
 import { AccountTurns } from '../fairness/account-turns.ts';
 import { longestWait } from '../mongo/connection/availability.ts';
+import type { RunInTransaction } from '../mongo/transaction.ts';
 import { TimeoutError } from '../mongo/with-timeout.ts';
+import { isDuplicateKey } from '../mongo/writes/duplicate-key.ts';
 
 /** With less time left, a transaction would only hinder the caller's next try. Milliseconds. */
 const leastLeft = 500;
+/** How often a transaction that met a duplicate key is run again. */
+const maxRetries = 3;
 
 /**
  * Runs top-ups, payments and the opening of one account's balance one after the other in this process: at the same time they
  * would abort each other's transactions.
- * @param work told how many milliseconds its caller will still wait
+ * @param work gets the time that its caller still waits, in milliseconds
  */
 export type InTurn = <T>(userId: string, work: (within?: number) => Promise<T>) => Promise<T>;
 
@@ -21,5 +26,26 @@ export function createInTurn(): InTurn {
       if (left < leastLeft) throw new TimeoutError('others wrote the balance for too long');
       return work(left);
     });
+  };
+}
+
+/**
+ * Runs a transaction that writes one account's balance. If another process inserts the same document at the same moment, runs it
+ * again: now it finds that document.
+ */
+export type WriteAccount = <T>(userId: string, write: (session: ClientSession | undefined) => Promise<T>) => Promise<T>;
+
+const atOnce: InTurn = (_userId, work) => work();
+
+/** @param inTurn @default all transactions run at once */
+export function createWriteAccount(transaction: RunInTransaction, inTurn = atOnce): WriteAccount {
+  return async function writeAccount(userId, write) {
+    for (let left = maxRetries; ; left -= 1) {
+      try {
+        return await inTurn(userId, (within) => transaction(write, within));
+      } catch (error) {
+        if (!isDuplicateKey(error) || left === 0) throw error;
+      }
+    }
   };
 }

@@ -2,10 +2,12 @@ import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import type { EventInput, PublishOptions } from '../../events/publication.ts';
 import { durableCollection } from '../../mongo/collection.ts';
-import { createReadConfirmed } from '../../mongo/confirmed-reads.ts';
 import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import type { Logger } from '../../options/options.ts';
-import type { AccountDocument, AccountModel, LedgerDocument, LedgerModel } from './model.ts';
+import { createPublishOrLog } from '../publish-or-log.ts';
+import { createPublishFall } from './balance-events.ts';
+import { createBalances } from './balances.ts';
+import type { AccountModel, LedgerDocument, LedgerModel } from './model.ts';
 import { toCredits } from './price.ts';
 
 export interface LedgerDeps {
@@ -28,22 +30,25 @@ export type Entries = ReadonlyMap<string, readonly Entry[]>;
 /** The append-only ledger, and the balances that are its sums. */
 export interface Ledger {
   /**
-   * Makes a transaction the only writer of these accounts until it ends. Must be its first step: another write between its
-   * begin and its own would abort it, and processes write their reservations all the time.
+   * Makes a transaction the only writer of these accounts until it ends. Must be its first step: processes write their
+   * reservations all the time, and a write between the begin of the transaction and its own would abort it.
    */
-  reserve(userIds: readonly string[], session: ClientSession | undefined): Promise<void>;
+  lock(userIds: readonly string[], session: ClientSession | undefined): Promise<void>;
   /**
-   * Books entries of accounts that are not booked yet, moves the balances and publishes what they fall below. To be called in
-   * a transaction: all of it is done, or nothing.
+   * Books entries of accounts that are not booked yet, moves the balances and publishes what they fall below. Call it in a
+   * transaction, which does all of it or nothing.
    */
   book(accounts: Entries, session?: ClientSession): Promise<void>;
-  /** The same for entries that are not booked, which then need not be looked up. Rejects with code 11000 where one is. */
+  /** The same for entries that are not booked, without looking them up. Rejects with code 11000 if one is. */
   bookNew(accounts: Entries, session: ClientSession): Promise<void>;
-  /** Books what is bought or given; once for its id. @throws GatewayError `idempotency_conflict` for another amount; `invalid_value` for too much */
+  /**
+   * Books what was bought or given, once for each id.
+   * @throws GatewayError `idempotency_conflict` if the id was used for another amount; `invalid_value` for too much
+   */
   add(entry: Entry, session?: ClientSession): Promise<void>;
-  /** Which of these are booked. */
+  /** Which of these entries are booked. */
   booked(ids: readonly string[]): Promise<string[]>;
-  /** Micro-credits; what accounts begin with for one that certainly has no ledger. */
+  /** Micro-credits; the initial balance if the account certainly has no ledger. */
   balance(userId: string): Promise<number>;
 }
 
@@ -51,78 +56,27 @@ function toDocument({ _id, userId, kind, amount }: Entry, at: Date): LedgerDocum
   return { _id, userId, kind, amount, at };
 }
 
-/** Moves the balance, and derives from it whether it is low or depleted. */
-function moved(by: number, lowThreshold: number) {
-  const balance = { $add: [{ $ifNull: ['$balance', 0] }, by] };
-  return [
-    { $set: { balance, slices: { $ifNull: ['$slices', []] } } },
-    { $set: { low: { $lt: ['$balance', lowThreshold] }, depleted: { $lte: ['$balance', 0] } } },
-  ];
-}
-
 export function createLedger({ accounts, ledger, publish, lowThreshold, initial, logger }: LedgerDeps): Ledger {
-  const accountCollection = durableCollection(accounts);
-  const ledgerCollection = durableCollection(ledger);
-  const bareLedger = bareWrites(ledger);
-  const readConfirmed = createReadConfirmed<AccountDocument>(accountCollection);
-
-  /** A new account gets events about what it spends at once, but none because it begins with nothing. */
-  const newAccount = { balance: 0, low: initial < lowThreshold, depleted: initial <= 0 };
-
-  async function tell(
-    userId: string,
-    { low, depleted }: Pick<AccountDocument, 'low' | 'depleted'>,
-    balance: number,
-    cause: string,
-    session?: ClientSession,
-  ): Promise<void> {
-    const send = async (type: string, data: object): Promise<void> => {
-      const event = { type, userId, data: { user_id: userId, ...data } };
-      const idempotencyKey = `${type}:${cause}`;
-      try {
-        await publish(event, { idempotencyKey, ...(session && { session }) });
-      } catch (error) {
-        const refused = error instanceof GatewayError && error.status < 500;
-        if (!refused) throw error;
-        // a retry would fail too, and must not prevent the charge
-        logger.error('an event about credits cannot be published', { type, reason: error.message });
-      }
-    };
-    if (!low && balance < lowThreshold && lowThreshold > 0) {
-      await send('credits.low', { credits_remaining: toCredits(balance), threshold: toCredits(lowThreshold) });
-    }
-    if (!depleted && balance <= 0) await send('credits.depleted', { credits_remaining: 0 });
-  }
+  const collection = durableCollection(ledger);
+  const bare = bareWrites(ledger);
+  const publishFall = createPublishFall(createPublishOrLog(publish, logger), lowThreshold);
+  const balances = createBalances({ accounts, publishFall, lowThreshold, initial });
 
   async function booked(ids: readonly string[], session?: ClientSession): Promise<string[]> {
-    const found = await ledgerCollection
+    const found = await collection
       .find({ _id: { $in: [...ids] } }, { projection: { _id: 1 }, ...(session && { session }) })
       .toArray();
     return found.map(({ _id }) => _id);
   }
 
-  /** What every ledger begins with; nothing where accounts begin with nothing. */
+  /** The first entry of every ledger; none if accounts begin with nothing. */
   function opening(userId: string): Entry[] {
     return initial > 0 ? [{ _id: `initial:${userId}`, userId, kind: 'initial', amount: initial }] : [];
   }
 
-  /** @throws GatewayError `invalid_value` where the balance would get too large to be exact */
-  async function requireRoom({ userId, amount }: Entry, session?: ClientSession): Promise<void> {
-    const found = await accountCollection.findOne({ _id: userId }, session ? { session } : {});
-    if (Number.isSafeInteger((found?.balance ?? initial) + amount)) return;
-    const message = 'credits: the balance of an account can be 9,000,000,000 credits at most; add fewer';
-    throw new GatewayError('invalid_value', message, { param: 'credits' });
-  }
-
-  async function move(userId: string, fresh: readonly Entry[], session?: ClientSession): Promise<void> {
-    const by = fresh.reduce((sum, { amount }) => sum + amount, 0);
-    const stored = await accountCollection.findOneAndUpdate({ _id: userId }, moved(by, lowThreshold), {
-      upsert: true,
-      returnDocument: 'before',
-      ...(session && { session }),
-    });
-    const before = stored ?? newAccount;
-    await tell(userId, before, before.balance + by, fresh.at(-1)?._id ?? '', session);
+  async function move(userId: string, entries: readonly Entry[], session?: ClientSession): Promise<void> {
+    const by = entries.reduce((sum, { amount }) => sum + amount, 0);
+    await balances.move(userId, by, entries.at(-1)?._id ?? '', session);
   }
 
   async function write(accounts: Entries, known: ReadonlySet<string>, session?: ClientSession): Promise<void> {
@@ -132,7 +86,7 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
       entries: [...opening(userId), ...entries].filter(({ _id }) => !known.has(_id)),
     }));
     const documents = fresh.flatMap(({ entries }) => entries.map((entry) => toDocument(entry, at)));
-    if (documents.length > 0) await bareLedger.insert(documents, session);
+    if (documents.length > 0) await bare.insert(documents, session);
     for (const { userId, entries } of fresh) if (entries.length > 0) await move(userId, entries, session);
   }
 
@@ -142,30 +96,24 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
   }
 
   return {
+    lock: balances.lock,
     book,
     async bookNew(accounts, session) {
       const ids = [...accounts.keys()].flatMap(opening).map(({ _id }) => _id);
       await write(accounts, new Set(ids.length > 0 ? await booked(ids, session) : []), session);
     },
     async add(entry, session) {
-      const stored = await ledgerCollection.findOne({ _id: entry._id }, session ? { session } : {});
-      if (stored && stored.amount !== entry.amount) {
+      const { _id, userId, amount } = entry;
+      const stored = await collection.findOne({ _id }, session ? { session } : {});
+      if (stored && stored.amount !== amount) {
         const message = `reference: was used for ${toCredits(stored.amount)} credits; another top-up needs another one`;
         throw new GatewayError('idempotency_conflict', message, { param: 'reference' });
       }
       if (stored) return;
-      await requireRoom(entry, session);
-      await book(new Map([[entry.userId, [entry]]]), session);
-    },
-    async reserve(userIds, session) {
-      if (!session) return;
-      await accountCollection.updateMany({ _id: { $in: [...userIds] } }, { $inc: { turn: 1 } }, { session });
+      await balances.requireRoom(userId, amount, session);
+      await book(new Map([[userId, [entry]]]), session);
     },
     booked: (ids) => booked(ids),
-    async balance(userId) {
-      const read = () => accountCollection.findOne({ _id: userId }, { projection: { balance: 1 } });
-      const found = await readConfirmed(userId, read);
-      return found?.balance ?? initial;
-    },
+    balance: balances.read,
   };
 }

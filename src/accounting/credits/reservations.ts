@@ -1,5 +1,8 @@
+import { newId } from '../../ids.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import { createReadConfirmed } from '../../mongo/confirmed-reads.ts';
+import type { WriteAccount } from '../writer-turns.ts';
+import type { Ledger } from './ledger.ts';
 import type { AccountDocument, AccountModel } from './model.ts';
 
 /** What a holder has reserved of a balance. Micro-credits. */
@@ -11,8 +14,8 @@ export interface ReservedCredits {
 
 /**
  * Reserves for one holder as much of a balance as it wants and no other holder has, until the lease ends.
- * @param turn higher each time: a request that reaches the database late, after a newer one, changes nothing
- * @returns what is reserved now; `null` when there is certainly no such account
+ * @param turn higher each time, so that a request that reaches the database after a newer one changes nothing
+ * @returns what is reserved now; `null` if there is certainly no such account
  */
 export type ReserveCredits = (userId: string, wanted: number, turn: number) => Promise<ReservedCredits | null>;
 
@@ -20,23 +23,50 @@ export type ReserveCredits = (userId: string, wanted: number, turn: number) => P
 export function createReserveCredits(accounts: AccountModel, holder: string, lease: number): ReserveCredits {
   const collection = durableCollection(accounts);
   const readConfirmed = createReadConfirmed<AccountDocument>(collection);
-  const isOwn = { $eq: ['$$this.holder', holder] };
-  const isOthers = { $and: [{ $not: [isOwn] }, { $gt: ['$$this.until', '$$NOW'] }] };
+  const isHolders = { $eq: ['$$this.holder', holder] };
+  const isOthers = { $and: [{ $not: [isHolders] }, { $gt: ['$$this.until', '$$NOW'] }] };
   const vars = {
     others: { $filter: { input: '$slices', cond: isOthers } },
-    own: { $arrayElemAt: [{ $filter: { input: '$slices', cond: isOwn } }, 0] },
+    present: { $arrayElemAt: [{ $filter: { input: '$slices', cond: isHolders } }, 0] },
   };
 
   return async function reserveCredits(userId, wanted, turn) {
     const free = { $subtract: ['$balance', { $sum: '$$others.amount' }] };
     const amount = { $max: [0, { $min: [wanted, free] }] };
-    const anew = { holder: { $literal: holder }, amount, until: { $add: ['$$NOW', lease] }, turn };
-    const latest = { $cond: [{ $gt: ['$$own.turn', turn] }, '$$own', anew] };
+    const renewed = { holder: { $literal: holder }, amount, until: { $add: ['$$NOW', lease] }, turn };
+    const latest = { $cond: [{ $gt: ['$$present.turn', turn] }, '$$present', renewed] };
     const update = [{ $set: { slices: { $let: { vars, in: { $concatArrays: ['$$others', [latest]] } } } } }];
     const options = { returnDocument: 'after', projection: { slices: 1, balance: 1 } } as const;
     const after = await readConfirmed(userId, () => collection.findOneAndUpdate({ _id: userId }, update, options));
     if (!after) return null;
     const { slices, balance } = after;
     return { amount: slices.find((reservation) => reservation.holder === holder)?.amount ?? 0, balance };
+  };
+}
+
+export interface ReserveOrOpenDeps {
+  readonly accounts: AccountModel;
+  readonly ledger: Pick<Ledger, 'book'>;
+  readonly writeAccount: WriteAccount;
+  /** Whether accounts begin with credits. */
+  readonly hasInitial: boolean;
+  /** How long a reservation lasts. Milliseconds. */
+  readonly lease: number;
+}
+
+const nothing: ReservedCredits = { amount: 0, balance: 0 };
+
+/** Makes the function that reserves credits for this process. It opens a new account first, if accounts begin with credits. */
+export function createReserveOrOpen({ accounts, ledger, writeAccount, hasInitial, lease }: ReserveOrOpenDeps) {
+  const reserveCredits = createReserveCredits(accounts, newId('wrk', Date.now()), lease);
+  let turns = 0;
+
+  return async function reserveOrOpen(userId: string, wanted: number): Promise<ReservedCredits> {
+    turns += 1;
+    const turn = turns;
+    const known = await reserveCredits(userId, wanted, turn);
+    if (known !== null || !hasInitial) return known ?? nothing;
+    await writeAccount(userId, (session) => ledger.book(new Map([[userId, []]]), session));
+    return (await reserveCredits(userId, wanted, turn)) ?? nothing;
   };
 }

@@ -1,21 +1,21 @@
 import { createHash } from 'node:crypto';
-import { GatewayError } from '../../errors.ts';
 import type { EventInput } from '../../events/publication.ts';
 import { createSetAsideLog, isItemFailure } from '../../mongo/writes/item-failure.ts';
 import type { Logger } from '../../options/options.ts';
+import { createPublishOrLog } from '../publish-or-log.ts';
 import type { ExceededDocument, ExceededModel } from './model.ts';
 
 export interface ClosingDeps {
   readonly exceeded: ExceededModel;
   readonly publish: (input: EventInput, options: { readonly idempotencyKey: string }) => Promise<unknown>;
-  /** How long after its end a window stays open for counts on their way. Milliseconds. */
+  /** How long a window stays open after its end, for counts that arrive late. Milliseconds. */
   readonly grace: number;
   readonly logger: Logger;
 }
 
 const batchSize = 100;
 
-/** The same in every process, and not longer than a key may be. */
+/** The same in every process, and short enough for an idempotency key. */
 function idempotencyKeyOf({ _id }: ExceededDocument): string {
   return `rate_limit.exceeded:${createHash('sha256').update(_id).digest('hex')}`;
 }
@@ -40,17 +40,16 @@ function toEvent({ userId, apiKeyId, limit, counts, windowStart, windowEnd }: Ex
  * once and may stop at any step: a closed window no longer changes, and its idempotency key is derived from it.
  */
 export function createClosing({ exceeded, publish, grace, logger }: ClosingDeps): () => Promise<void> {
+  const publishOrLog = createPublishOrLog(publish, logger);
   const logSetAside = createSetAsideLog(logger, 'refused calls cannot be published and were left out');
 
   async function publishWindow(window: ExceededDocument): Promise<void> {
     try {
-      await publish(toEvent(window), { idempotencyKey: idempotencyKeyOf(window) });
+      await publishOrLog(toEvent(window), { idempotencyKey: idempotencyKeyOf(window) });
     } catch (error) {
+      if (!isItemFailure(error)) throw error;
       // a retry would fail too, and would delay the windows after it
-      if (error instanceof GatewayError && error.status < 500) {
-        logger.error('a rate_limit.exceeded cannot be published', { param: error.param, reason: error.message });
-      } else if (isItemFailure(error)) logSetAside(error);
-      else throw error;
+      logSetAside(error);
     }
     await exceeded.updateOne({ _id: window._id }, [{ $set: { state: 'published', expiresAt: '$$NOW' } }], {
       updatePipeline: true,
@@ -59,7 +58,7 @@ export function createClosing({ exceeded, publish, grace, logger }: ClosingDeps)
 
   return async function closeWindows() {
     const isOver = { $expr: { $lt: ['$windowEnd', { $subtract: ['$$NOW', grace] }] } };
-    // most often there is none
+    // usually there is none
     if (!(await exceeded.exists({ state: { $in: ['open', 'closed'] }, ...isOver }))) return;
     await exceeded.updateMany({ state: 'open', ...isOver }, { $set: { state: 'closed' } });
     const closed = await exceeded.find({ state: 'closed' }).sort({ windowEnd: 1 }).limit(batchSize).lean();

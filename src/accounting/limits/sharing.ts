@@ -64,13 +64,14 @@ export function createSharing({ rates, counters, owner, interval, logger }: Shar
   }
 
   async function exchange(): Promise<void> {
-    const outcomes = await writeIsolated(counters.takeTouched(), {
+    const touched = counters.takeTouched();
+    const outcomes = await writeIsolated(touched, {
       async write(part) {
         await exchangePart(part);
         return [];
       },
     });
-    for (const [, error] of itemFailures(outcomes)) logSetAside(error);
+    for (const [, error] of itemFailures(touched, outcomes)) logSetAside(error);
   }
 
   // when an exchange fails, each process continues with what it knows; the next exchange includes what this one missed

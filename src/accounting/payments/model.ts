@@ -1,7 +1,7 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../../mongo/collection.ts';
 
-/** One completed payment, kept for ever: that it is here is why it cannot be booked twice. */
+/** One completed payment. It is stored for ever, so that it cannot be booked twice. */
 export interface PaymentDocument {
   /** The payment's id, `pay_…`, as the host's payment processor has it. */
   _id: string;
@@ -9,7 +9,7 @@ export interface PaymentDocument {
   amount: number;
   currency: string;
   creditsAdded: number;
-  /** The `payment.completed` that tells of it. */
+  /** The id of its `payment.completed`. */
   eventId: string;
   /** The event's `created`. */
   created: Date;

@@ -6,13 +6,14 @@ import type { PaymentService } from './service.ts';
 type Schemas = components['schemas'];
 type Status = Schemas['PaymentReport']['status'];
 
-/** A field that only one of the two statuses has. */
+/** @throws GatewayError `missing_required_parameter` unless the field, which this status needs, has a value */
 function required<T>(status: Status, name: string, value: T | undefined): T {
   if (value !== undefined) return value;
   const message = `${name}: is required with the status ${status}`;
   throw new GatewayError('missing_required_parameter', message, { param: name });
 }
 
+/** @throws GatewayError `unknown_parameter` if a field that this status does not have has a value */
 function refuse(status: Status, name: string, value: unknown): void {
   if (value === undefined) return;
   throw new GatewayError('unknown_parameter', `${name}: does not belong to the status ${status}`, { param: name });

@@ -1,28 +1,29 @@
 import type { ClientSession } from 'mongoose';
-import { describeThrown, GatewayError } from '../../errors.ts';
+import { describeThrown } from '../../errors.ts';
 import type { EventInput, PublishOptions } from '../../events/publication.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import { checkQuota, type Logger, type Quota, type QuotaOptions } from '../../options/options.ts';
+import { createPublishOrLog } from '../publish-or-log.ts';
 import type { PeriodDocument, PeriodModel } from './model.ts';
 import type { CountedRecord, PeriodAddition } from './sums.ts';
 import { type Crossing, crossings } from './thresholds.ts';
 
-export interface AnnounceDeps {
+export interface ThresholdDeps {
   readonly periods: PeriodModel;
   readonly publish: (input: EventInput, options: PublishOptions) => Promise<unknown>;
-  /** `undefined`: usage is counted, and nobody is told of it. */
+  /** `undefined` for none: then no threshold is published. */
   readonly quotas: QuotaOptions | undefined;
   /** What a record costs, in micro-credits; quotas of credits count it. */
   readonly cost: (record: CountedRecord) => number;
   readonly logger: Logger;
 }
 
-/** Publishes the thresholds that days and months have reached by what was added to them, in the transaction that added it. */
-export type Announce = (additions: readonly PeriodAddition[], session?: ClientSession) => Promise<void>;
+/** Publishes the thresholds that days and months have reached, in the transaction that adds to them. */
+export type PublishThresholds = (additions: readonly PeriodAddition[], session?: ClientSession) => Promise<void>;
 
 const microCredits = 1_000_000;
 
-/** A quota in what is counted: micro-credits for credits. Pure. */
+/** A quota in the unit that is counted: micro-credits for credits. Pure. */
 function countedLimit(limit: number, unit: Quota['unit']): number {
   return unit === 'credits' ? limit * microCredits : limit;
 }
@@ -32,8 +33,9 @@ function usedOf(period: PeriodDocument, unit: Quota['unit']): number {
   return unit === 'credits' ? (period.microCredits ?? 0) : period.inputTokens + period.outputTokens;
 }
 
-export function createAnnounce({ quotas, publish, cost, logger, ...deps }: AnnounceDeps): Announce {
+export function createPublishThresholds({ quotas, publish, cost, logger, ...deps }: ThresholdDeps): PublishThresholds {
   const periods = durableCollection(deps.periods);
+  const publishOrLog = createPublishOrLog(publish, logger);
   const thresholds = quotas?.thresholds ?? [80, 100];
 
   function quotaOf(userId: string): Quota | undefined {
@@ -46,27 +48,24 @@ export function createAnnounce({ quotas, publish, cost, logger, ...deps }: Annou
         throw new TypeError('it must not be async');
       }
       const { unit, daily, monthly } = quota as Quota;
-      const read = { unit, ...(daily !== undefined && { daily }), ...(monthly !== undefined && { monthly }) };
-      checkQuota(read, true);
-      return read;
+      const copy = { unit, ...(daily !== undefined && { daily }), ...(monthly !== undefined && { monthly }) };
+      checkQuota(copy, true);
+      return copy;
     } catch (error) {
       logger.error("the host's quotas.perUser failed", { error: describeThrown(error) });
       return undefined;
     }
   }
 
-  async function tell({ userId, period, start }: PeriodDocument, crossing: Crossing, session?: ClientSession) {
+  async function publishCrossing(
+    { userId, period, start }: PeriodDocument,
+    crossing: Crossing,
+    session?: ClientSession,
+  ) {
     const { threshold, usage: current_usage } = crossing;
     const data = { user_id: userId, threshold, current_usage, period };
     const idempotencyKey = `usage.threshold:${period}:${start}:${threshold}`;
-    try {
-      await publish({ type: 'usage.threshold', userId, data }, { idempotencyKey, ...(session && { session }) });
-    } catch (error) {
-      const refused = error instanceof GatewayError && error.status < 500;
-      if (!refused) throw error;
-      // trying again would not help, and must not keep the records of others from being counted
-      logger.error('a usage.threshold cannot be published', { param: error.param, reason: error.message });
-    }
+    await publishOrLog({ type: 'usage.threshold', userId, data }, { idempotencyKey, ...(session && { session }) });
   }
 
   function amountOf(record: CountedRecord, unit: Quota['unit']): number {
@@ -83,15 +82,16 @@ export function createAnnounce({ quotas, publish, cost, logger, ...deps }: Annou
     return crossings(before, amounts, countedLimit(limit, quota.unit), thresholds, after.announced ?? []);
   }
 
-  return async function announce(additions, session) {
+  return async function publishThresholds(additions, session) {
     const concerned = additions.filter(({ key }) => quotaOf(key.userId)?.[key.period] !== undefined);
     if (concerned.length === 0) return;
     const byId = new Map(concerned.map((addition) => [addition.key._id, addition]));
     const found = await periods.find({ _id: { $in: [...byId.keys()] } }, { ...(session && { session }) }).toArray();
     for (const after of found) {
-      const reached = crossed(byId.get(after._id) as PeriodAddition, after);
+      const addition = byId.get(after._id);
+      const reached = addition ? crossed(addition, after) : [];
       if (reached.length === 0) continue;
-      for (const crossing of reached) await tell(after, crossing, session);
+      for (const crossing of reached) await publishCrossing(after, crossing, session);
       const announced = { $each: reached.map(({ threshold }) => threshold) };
       await periods.updateOne({ _id: after._id }, { $push: { announced } }, { ...(session && { session }) });
     }

@@ -41,13 +41,17 @@ export async function writeIsolated<Item, Result>(
 }
 
 /**
- * The items that cannot be written, each by its index and with its error.
+ * The items that cannot be written, each with its error.
  * @throws the failure of the database, when it comes to the first item that this kept from being written
  */
-export function* itemFailures(outcomes: readonly ItemOutcome<unknown>[]): Generator<readonly [number, unknown]> {
-  for (const [i, outcome] of outcomes.entries()) {
-    if ('result' in outcome) continue;
+export function* itemFailures<Item>(
+  items: readonly Item[],
+  outcomes: readonly ItemOutcome<unknown>[],
+): Generator<readonly [Item, unknown]> {
+  for (const [i, item] of items.entries()) {
+    const outcome = outcomes[i];
+    if (!outcome || 'result' in outcome) continue;
     if (!isItemFailure(outcome.error)) throw outcome.error;
-    yield [i, outcome.error];
+    yield [item, outcome.error];
   }
 }

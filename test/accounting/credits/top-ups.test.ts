@@ -46,7 +46,7 @@ describe('credits given to an account', () => {
     const { completed } = createPaymentService({
       payments,
       transaction: kept.events.transaction,
-      reserve: service.reserve,
+      lock: service.lock,
       credit: service.credit,
       async publish(event, options) {
         runs += 1;

@@ -1,0 +1,193 @@
+import { isUnavailable } from '../../mongo/unavailable.ts';
+import { withTimeout } from '../../mongo/with-timeout.ts';
+import type { Logger } from '../../options/options.ts';
+import { CreditAllowance } from './credit-allowance.ts';
+import type { Ledger } from './ledger.ts';
+import type { ReservedCredits } from './reservations.ts';
+
+export interface AgreementDeps {
+  readonly ledger: Pick<Ledger, 'booked'>;
+  /** Reserves this many micro-credits of a balance, or as many as there are. */
+  readonly reserve: (userId: string, wanted: number) => Promise<ReservedCredits>;
+  /** Micro-credits. */
+  readonly slice: number;
+  /** How often the processes agree on what each may spend. Milliseconds. */
+  readonly interval: number;
+  /** How long a reservation lasts. Milliseconds. */
+  readonly lease: number;
+  readonly logger: Logger;
+}
+
+/** Logs that agreements fail: once until one succeeds again, whichever account it is of. */
+export interface AgreementLog {
+  succeeded(): void;
+  failed(error: unknown): void;
+}
+
+/**
+ * The least time between two agreements on one account. Each writes its balance, and transactions that charge it succeed only
+ * between two such writes. Milliseconds.
+ */
+const shortestGap = 50;
+/** How soon after its end the process that made a call charges for it at the latest. Milliseconds. */
+const lateAfter = 2_000;
+/** How long an unused allowance stays in memory. Milliseconds. */
+const idleTime = 600_000;
+/** The longest that a call waits for an agreement. Milliseconds. */
+const longestWait = 2_000;
+/** The longest that each step of an agreement waits for the database. Milliseconds. */
+const longestStep = 2_000;
+/** An agreement that takes longer means that the database is in trouble. Milliseconds. */
+const overdueAfter = 1_000;
+
+const inTime = <T>(answer: Promise<T>) => withTimeout(answer, longestStep);
+
+/** One account's allowance in this process, and the agreements with the database on what the account may spend here. */
+export class AgreedAllowance {
+  readonly allowance = new CreditAllowance();
+  readonly #userId: string;
+  readonly #deps: AgreementDeps;
+  readonly #log: AgreementLog;
+  /** Ended calls that are charged, and are still part of what is reserved. */
+  readonly #booked = new Set<string>();
+  /** Whether the last agreement reserved less than was wanted. */
+  #isScarce = false;
+  #touchedAt = performance.now();
+  /** When the last agreement started. */
+  #startedAt = Number.NEGATIVE_INFINITY;
+  /** When the last agreement that succeeded started. */
+  #agreedAt = Number.NEGATIVE_INFINITY;
+  /** Until when the reservation may be spent. */
+  #expiresAt = Number.NEGATIVE_INFINITY;
+  #agreeing: Promise<void> | undefined;
+  /** Whether the database did not answer the last agreement. */
+  #hasFailed = false;
+  /** Starts the next agreement. */
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(userId: string, deps: AgreementDeps, log: AgreementLog) {
+    this.#userId = userId;
+    this.#deps = deps;
+    this.#log = log;
+  }
+
+  /** Whether the reservation may still be spent, and its account may have something left. */
+  get isCurrent(): boolean {
+    const now = performance.now();
+    return now < this.#expiresAt && !(this.allowance.isEmpty && now - this.#agreedAt >= this.#deps.interval);
+  }
+
+  /** Whether the database is late in reserving more. */
+  get isOverdue(): boolean {
+    return this.#hasFailed || (this.#agreeing !== undefined && performance.now() - this.#startedAt > overdueAfter);
+  }
+
+  /** Whether calls are under way, or are likely to come. */
+  get isInUse(): boolean {
+    return this.allowance.reserved > 0 || performance.now() - this.#touchedAt < 2 * this.#deps.interval;
+  }
+
+  get isIdle(): boolean {
+    return performance.now() - Math.max(this.#touchedAt, this.#startedAt) > idleTime;
+  }
+
+  /** Releases what is reserved for an ended call at the next agreement. */
+  book(id: string): void {
+    if (this.allowance.owes(id)) this.#booked.add(id);
+  }
+
+  /** Starts an agreement as soon as the gap since the last one allows. */
+  touch(): void {
+    this.#touchedAt = performance.now();
+    const wait = this.#startedAt + Math.min(shortestGap, this.#deps.interval) - this.#touchedAt;
+    if (wait <= 0) void this.tryAgree();
+    else this.#timer ??= setTimeout(tryAgreeOn, wait, this).unref();
+  }
+
+  /** Does not start the agreement that waits for its time. */
+  cancel(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** Agrees with the database, or waits for the agreement under way. Never rejects: a failure is logged. */
+  async tryAgree(): Promise<void> {
+    await this.#start().catch(() => {});
+  }
+
+  /** The same, but rejects if there is no agreement in time and this process knows of nothing that the account has left. */
+  async agree(): Promise<void> {
+    try {
+      await withTimeout(this.#start(), longestWait);
+    } catch (error) {
+      // while the database is away, this process keeps what is left of its reservation
+      if (this.allowance.isEmpty) throw error;
+      this.#expiresAt = performance.now() + this.#deps.lease;
+    }
+  }
+
+  /** Agrees anew, after the agreement under way. */
+  async refresh(): Promise<void> {
+    await this.#agreeing?.catch(() => {});
+    await this.tryAgree();
+  }
+
+  /** Releases what this process will not spend, so that the other processes can have it at once. */
+  async giveBack(): Promise<void> {
+    this.cancel();
+    await this.#agreeing?.catch(() => {});
+    const { reserve, logger } = this.#deps;
+    await inTime(reserve(this.#userId, this.allowance.reserved)).catch((error) =>
+      logger.warn('what was reserved of a balance stays reserved until its lease ends', { reason: String(error) }),
+    );
+  }
+
+  #start(): Promise<void> {
+    this.cancel();
+    if (this.#agreeing) return this.#agreeing;
+    this.#startedAt = performance.now();
+    const agreeing = this.#agreeNow().finally(() => {
+      this.#agreeing = undefined;
+    });
+    this.#agreeing = agreeing;
+    agreeing.then(
+      () => {
+        this.#hasFailed = false;
+        this.#log.succeeded();
+      },
+      (error) => {
+        this.#hasFailed = isUnavailable(error);
+        this.#log.failed(error);
+      },
+    );
+    return agreeing;
+  }
+
+  async #agreeNow(): Promise<void> {
+    const { allowance } = this;
+    const { ledger, reserve, slice, lease } = this.#deps;
+    const startedAt = this.#startedAt;
+    const known = new Set(this.#booked);
+    // the process that made a call mostly charges for it soon: read the ledger only for late calls, or when credits are scarce
+    const ended = this.#isScarce ? allowance.unbooked : allowance.unbookedBefore(performance.now() - lateAfter);
+    const asked = ended.filter((id) => !known.has(id));
+    // read the booked calls before the balance: so no call is missing from both
+    const booked = [...known, ...(asked.length > 0 ? await inTime(ledger.booked(asked)) : [])];
+    const reserved = allowance.reserved - allowance.costOf(booked);
+    const wanted = reserved + Math.max(slice, reserved);
+    allowance.lower(wanted, booked);
+    const reservation = await inTime(reserve(this.#userId, wanted));
+    const isScarce = reservation.amount < wanted;
+    // when credits are scarce, do not count a charge both in the balance and as unbooked
+    const later = isScarce ? await inTime(ledger.booked(allowance.unbooked)) : [];
+    allowance.allow(reservation, booked, later);
+    for (const id of known) this.#booked.delete(id);
+    this.#isScarce = isScarce;
+    this.#agreedAt = startedAt;
+    this.#expiresAt = startedAt + lease;
+  }
+}
+
+function tryAgreeOn(account: AgreedAllowance): void {
+  void account.tryAgree();
+}
