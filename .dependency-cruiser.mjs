@@ -203,7 +203,10 @@ export default {
     forbid(
       'mongoose beyond its types',
       'mongoose belongs to */model.ts, and to the files of mongo that wrap it',
-      { path: '^src/', pathNot: ['/model\\.ts$', '^src/mongo/(writes/bare-writes|connection/connection)\\.ts$'] },
+      {
+        path: '^src/',
+        pathNot: ['/model\\.ts$', '^src/mongo/(writes/bare-writes|connection/connection|id-page)\\.ts$'],
+      },
       { path: packageFiles('mongoose'), dependencyTypesNot: ['type-only'] },
     ),
     forbid(

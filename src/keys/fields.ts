@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts';
 import { accountScopes, scopes as everyScope, type Scope } from '../http/operation.ts';
-import { checkUserId, isId } from '../ids.ts';
-import type { ApiKeyInput, KeyPage } from './api-key.ts';
+import { checkUserId } from '../ids.ts';
+import type { ApiKeyInput } from './api-key.ts';
 
 const nameLimit = 100;
 const modelLimit = 100;
@@ -39,7 +39,7 @@ function checkExpiry(expiresAt: Date): void {
   if (!isDate || expiresAt.getTime() <= Date.now()) refuse('expires_at', 'must be a moment in the future');
 }
 
-/** What a key is made of, each of it checked, with every default filled in. */
+/** The checked fields of a new key, with all defaults. */
 export interface KeyFields {
   readonly userId: string;
   readonly name: string;
@@ -62,15 +62,4 @@ export function toKeyFields({ userId, name = '', scopes = accountScopes, models,
     models: models ? [...new Set(models)] : null,
     expiresAt: expiresAt ?? null,
   };
-}
-
-const pageLimit = 100;
-
-/** @throws GatewayError `invalid_value` for a limit outside 1 to 100 or an `after` that is no key's id */
-export function toPage({ limit = pageLimit, after }: KeyPage): { limit: number; after: string | undefined } {
-  if (!Number.isInteger(limit) || limit < 1 || limit > pageLimit) {
-    refuse('limit', `must be a whole number from 1 to ${pageLimit}`);
-  }
-  if (after !== undefined && !isId('key', after)) refuse('after', 'must be the id of an API key');
-  return { limit, after };
 }

@@ -48,12 +48,7 @@ const schema = new Schema<KeyDocument>(
   .index({ userId: 1, _id: 1 }, { name: 'userKeys' })
   .index({ userId: 1, slot: 1 }, { name: 'slot', unique: true, partialFilterExpression: { slot: { $exists: true } } });
 
-/** Matches the ids that follow one; marked as ours, for a host may have switched `sanitizeFilter` on for its whole connection. */
-export function keysAfter(id: string): { $gt: string } {
-  return mongoose.trusted({ $gt: id });
-}
-
-/** Matches any of these ids; marked as ours too. */
+/** Matches any of these ids. It is marked as trusted for hosts that switch `sanitizeFilter` on. */
 export function keysIn(ids: readonly string[]): { $in: string[] } {
   return mongoose.trusted({ $in: [...new Set(ids)] });
 }
@@ -65,7 +60,7 @@ function withSlot(userId: string) {
 /** The slots of an account's keys that still work. */
 export async function takenSlots(keys: KeyModel, userId: string): Promise<Set<number>> {
   const found = await keys.find(withSlot(userId), { _id: 0, slot: 1 }).lean();
-  return new Set(found.map(({ slot }) => slot as number));
+  return new Set(found.flatMap(({ slot = [] }) => slot));
 }
 
 /** Gives back the slots of an account's keys that have expired, by the database's clock. */

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { GatewayError } from '../errors.ts';
-import { isId } from '../ids.ts';
 import { whyGuessable } from './secrets/guessable.ts';
 import type { SecretChange, WebhookPatch } from './webhook.ts';
 
@@ -56,24 +55,11 @@ function newSecret(): string {
   return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
-/** The caller's secret, checked, or a new one, which the caller must be shown. */
-export function chooseSecret(given: string | undefined): { readonly secret: string; readonly made: boolean } {
-  if (given === undefined) return { secret: newSecret(), made: true };
-  checkSecret(given);
-  return { secret: given, made: false };
-}
-
-/** The largest page of a list, and the default. */
-export const pageLimit = 100;
-
-/** @throws GatewayError `invalid_value` for a limit outside 1 to 100, or an `after` that is not a webhook's id */
-export function checkPage(limit: number, after: string | undefined): void {
-  if (!Number.isInteger(limit) || limit < 1 || limit > pageLimit) {
-    throw new GatewayError('invalid_value', `limit: must be a whole number from 1 to ${pageLimit}`, { param: 'limit' });
-  }
-  if (after !== undefined && !isId('wh', after)) {
-    throw new GatewayError('invalid_value', 'after: must be the id of a webhook', { param: 'after' });
-  }
+/** The caller's secret, checked, or a generated one, which the caller must be shown. */
+export function chooseSecret(secret: string | undefined): { readonly secret: string; readonly isGenerated: boolean } {
+  if (secret === undefined) return { secret: newSecret(), isGenerated: true };
+  checkSecret(secret);
+  return { secret, isGenerated: false };
 }
 
 /**
@@ -82,7 +68,7 @@ export function checkPage(limit: number, after: string | undefined): void {
  */
 export function toChanges({ events, active }: WebhookPatch, known: ReadonlySet<string>): WebhookPatch {
   if (events === undefined && active === undefined) {
-    throw new GatewayError('missing_required_parameter', 'At least one of events and active must be given');
+    throw new GatewayError('missing_required_parameter', 'At least one of events and active is required');
   }
   if (events !== undefined) checkEvents(events, known);
   if (active !== undefined && typeof active !== 'boolean') {
@@ -95,19 +81,16 @@ const day = 86_400;
 /** The longest overlap of two secrets. Seconds. */
 const longestOverlap = 7 * day;
 
-/** A change of secret, and whether the secret was generated. */
-export type CheckedSecretChange = Required<SecretChange> & { readonly made: boolean };
+/** A checked change of secret, with all defaults. */
+export type CheckedSecretChange = Required<SecretChange> & { readonly isGenerated: boolean };
 
 /**
  * Checks a change of secret and fills in the defaults.
  * @throws GatewayError `invalid_type` or `invalid_value`, never with the secret in it
  */
-export function toSecretChange({
-  secret: given,
-  overlapSeconds = day,
-  serviceSignature = 'new',
-}: SecretChange): CheckedSecretChange {
-  const { secret, made } = chooseSecret(given);
+export function toSecretChange(change: SecretChange): CheckedSecretChange {
+  const { overlapSeconds = day, serviceSignature = 'new' } = change;
+  const { secret, isGenerated } = chooseSecret(change.secret);
   if (!Number.isInteger(overlapSeconds) || overlapSeconds < 0 || overlapSeconds > longestOverlap) {
     const reason = `must be a whole number from 0 to ${longestOverlap}`;
     throw new GatewayError('invalid_value', `overlap_seconds: ${reason}`, { param: 'overlap_seconds' });
@@ -120,5 +103,5 @@ export function toSecretChange({
     const reason = 'previous needs an overlap_seconds of 1 or more';
     throw new GatewayError('invalid_value', `service_signature: ${reason}`, { param: 'service_signature' });
   }
-  return { secret, made, overlapSeconds, serviceSignature };
+  return { secret, isGenerated, overlapSeconds, serviceSignature };
 }

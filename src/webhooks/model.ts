@@ -1,4 +1,4 @@
-import mongoose, { type Connection, type Model, Schema } from 'mongoose';
+import { type Connection, type Model, Schema } from 'mongoose';
 import { durableCollection, durableSchema, modelOf } from '../mongo/collection.ts';
 
 /** A stored rotation: the previous secret also signs until `endsAt`. */
@@ -81,11 +81,6 @@ const schema = new Schema<WebhookDocument>(
 /** The webhooks of one gateway: model `<prefix>Webhook`, collection `<prefix>webhooks`. Indexes are built by `createIndexes()`. */
 export function createWebhookModel(connection: Connection, prefix: string): WebhookModel {
   return modelOf(connection, `${prefix}Webhook`, schema, `${prefix}webhooks`);
-}
-
-/** Matches ids after this one. Marked as trusted, because a host may have switched `sanitizeFilter` on for its whole connection. */
-export function idsAfter(id: string): { $gt: string } {
-  return mongoose.trusted({ $gt: id });
 }
 
 /**

@@ -1,24 +1,21 @@
-import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
+import { inAccountAfter, toIdPage } from '../mongo/id-page.ts';
 import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
 import { createDisabling, type Disabling, ownersChoice } from './disabling.ts';
-import { checkEvents, checkPage, chooseSecret, pageLimit, toChanges } from './fields.ts';
-import { changeByPipeline, idsAfter, type WebhookDocument, type WebhookModel } from './model.ts';
+import { checkEvents, chooseSecret, toChanges } from './fields.ts';
+import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';
 import { createReseal, type Resealed } from './secrets/resealing.ts';
 import { createRotateSecret, liveRotation, type RotateSecret } from './secrets/rotation.ts';
 import type { Sealer } from './secrets/sealing.ts';
 import { createSecrets, requireEveryKey } from './secrets/secrets.ts';
-import { createSubscriberLookup } from './subscriber-lookup.ts';
 import { checkWebhookUrl, type UrlRules } from './url.ts';
 import {
-  type DeliverableWebhook,
   type MadeSecret,
   type NewWebhook,
   type Page,
-  type Subscribers,
   toDetails,
   toWebhook,
   type Webhook,
@@ -26,6 +23,7 @@ import {
   type WebhookPatch,
   webhookNotFound,
 } from './webhook.ts';
+import { createWebhooksForDeliveries, type WebhooksForDeliveries } from './webhooks-for-deliveries.ts';
 
 /** Values for a pipeline, where a text may look like an expression. */
 function literals(values: object): Record<string, unknown> {
@@ -34,7 +32,7 @@ function literals(values: object): Record<string, unknown> {
 
 /**
  * Stores a webhook in a free slot of its account.
- * @throws GatewayError `webhook_limit_reached` where none is free
+ * @throws GatewayError `webhook_limit_reached` if none is free
  */
 async function insertIntoFreeSlot(
   webhooks: WebhookModel,
@@ -66,7 +64,7 @@ export interface WebhookServiceDeps {
 }
 
 /** An account's webhooks. A webhook of another account counts as unknown. */
-export interface WebhookService extends Disabling {
+export interface WebhookService extends Disabling, WebhooksForDeliveries {
   /**
    * Builds the indexes, then checks that every stored secret has its key.
    * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
@@ -103,16 +101,6 @@ export interface WebhookService extends Disabling {
   rotateSecret: RotateSecret;
   /** @throws GatewayError `webhook_not_found` */
   remove(userId: string, id: string): Promise<void>;
-  /** The webhooks subscribed to this type, in one look-up; in a transaction if a session is given. */
-  subscribers(userId: string, type: string, session?: ClientSession): Promise<Subscribers>;
-  /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
-  confirmedSubscribers(userId: string, type: string): Promise<Subscribers>;
-  /**
-   * A webhook of any account with its opened secrets; `null` if it is confirmed to be gone. Only for deliveries.
-   * @param suffices unless it is true of the webhook that a usual read finds, a confirmed read follows
-   * @throws GatewayError `secret_unreadable`
-   */
-  forDelivery(id: string, suffices?: (webhook: DeliverableWebhook) => boolean): Promise<DeliverableWebhook | null>;
   /**
    * Seals every secret of every account with the newest key, in batches; then the older keys can be removed. May run beside
    * gateways, and repeatedly.
@@ -120,18 +108,10 @@ export interface WebhookService extends Disabling {
   reseal(): Promise<Resealed>;
 }
 
-/** Everything about webhooks, except their deliveries. */
-export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
-  const { webhooks, sealer, catalogueTypes, rules, maxWebhooks } = deps;
-  const secrets = createSecrets(webhooks, sealer);
+function createGetConfirmed(webhooks: WebhookModel): WebhookService['getConfirmed'] {
   const collection = durableCollection(webhooks);
-  const lookup = createSubscriberLookup(webhooks);
 
-  async function getConfirmed(
-    userId: string,
-    id: string,
-    suffices: (webhook: WebhookDetails) => boolean,
-  ): Promise<WebhookDetails> {
+  return async function getConfirmed(userId, id, suffices) {
     checkUserId(userId);
     if (!isId('wh', id)) throw webhookNotFound(id);
     const read = (options: Partial<ConfirmedRead> = {}) =>
@@ -143,12 +123,15 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
     const [confirmed] = await confirm(read);
     if (!confirmed) throw webhookNotFound(id);
     return toDetails(confirmed);
-  }
+  };
+}
 
-  function opened(found: WebhookDocument): DeliverableWebhook {
-    const { createdAt: _, ...webhook } = toWebhook(found);
-    return { ...webhook, ...secrets.open(found) };
-  }
+/** Everything about webhooks, except their deliveries. */
+export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
+  const { webhooks, sealer, catalogueTypes, rules, maxWebhooks } = deps;
+  const secrets = createSecrets(webhooks, sealer);
+  const collection = durableCollection(webhooks);
+  const getConfirmed = createGetConfirmed(webhooks);
 
   /** @throws GatewayError `webhook_not_found`, once that is confirmed */
   async function notFound(userId: string, id: string): Promise<never> {
@@ -162,25 +145,24 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       await requireEveryKey(webhooks, sealer);
     },
 
-    async create(userId, { url, events, secret: given }) {
+    async create(userId, { url, events, ...input }) {
       checkUserId(userId);
       checkWebhookUrl(url, rules);
       checkEvents(events, catalogueTypes);
-      const { secret, made } = chooseSecret(given);
+      const { secret, isGenerated } = chooseSecret(input.secret);
       const createdAt = new Date();
       const _id = newId('wh', createdAt.getTime());
       const webhook = { _id, userId, url, events: [...events], active: true, createdAt };
       const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId] };
       await insertIntoFreeSlot(webhooks, maxWebhooks, { ...webhook, ...sealed });
-      return { id: _id, userId, url, events: webhook.events, active: true, createdAt, ...(made && { secret }) };
+      return { id: _id, userId, url, events: webhook.events, active: true, createdAt, ...(isGenerated && { secret }) };
     },
 
-    async list(userId, { limit = pageLimit, after } = {}) {
+    async list(userId, page = {}) {
       checkUserId(userId);
-      checkPage(limit, after);
-      const filter = after === undefined ? { userId } : { userId, _id: idsAfter(after) };
+      const { limit, after } = toIdPage(page, 'wh', 'a webhook');
       const found = await webhooks
-        .find(filter)
+        .find(inAccountAfter(userId, after))
         .sort({ _id: 1 })
         .limit(limit + 1)
         .lean();
@@ -211,21 +193,7 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       if (deletedCount === 0) await notFound(userId, id);
     },
 
-    async subscribers(userId, type, session) {
-      checkUserId(userId);
-      if (!catalogueTypes.has(type)) return { targets: [], skipped: [] };
-      return lookup.subscribers({ userId, type }, session);
-    },
-    confirmedSubscribers: (userId, type) => lookup.confirmedSubscribers({ userId, type }),
-
-    async forDelivery(id, suffices = () => true) {
-      const found = isId('wh', id) ? await lookup.byId(id) : null;
-      if (!found) return null;
-      const webhook = opened(found);
-      if (suffices(webhook)) return webhook;
-      const confirmed = await lookup.confirmedById(id);
-      return confirmed && opened(confirmed);
-    },
+    ...createWebhooksForDeliveries({ webhooks, secrets, catalogueTypes }),
 
     ...createDisabling(webhooks),
 

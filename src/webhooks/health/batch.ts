@@ -2,7 +2,7 @@ import { bucketOf } from './histogram.ts';
 import type { Failure } from './model.ts';
 
 /** A recorded attempt. */
-export interface MadeAttempt {
+export interface RecordedAttempt {
   readonly webhookId: string;
   readonly deliveryId: string;
   /** When it ended, by the database's clock. */
@@ -33,7 +33,8 @@ export interface Batch {
   failures: number;
 }
 
-const hourLength = 3_600_000;
+/** Milliseconds. */
+export const hourLength = 3_600_000;
 
 /** When the hour of a moment began, in milliseconds. */
 export function hourOf(moment: number): number {
@@ -44,7 +45,7 @@ export function newBatch(): Batch {
   return { hours: new Map(), lastSuccessAt: null, lastFailure: null, failingSince: null, failures: 0 };
 }
 
-function addToHour({ hours }: Batch, { at, durationMs, code }: MadeAttempt): void {
+function addToHour({ hours }: Batch, { at, durationMs, code }: RecordedAttempt): void {
   const start = hourOf(at.getTime());
   const hour = hours.get(start) ?? { succeeded: 0, failed: 0, durations: new Map<number, number>() };
   hours.set(start, hour);
@@ -54,7 +55,7 @@ function addToHour({ hours }: Batch, { at, durationMs, code }: MadeAttempt): voi
   hour.durations.set(bucket, (hour.durations.get(bucket) ?? 0) + 1);
 }
 
-function addFailure(batch: Batch, { at, deliveryId, status }: MadeAttempt, code: string): void {
+function addFailure(batch: Batch, { at, deliveryId, status }: RecordedAttempt, code: string): void {
   if (!batch.lastFailure || batch.lastFailure.at <= at) {
     batch.lastFailure = { at, deliveryId, ...(status !== undefined && { status }), code };
   }
@@ -64,13 +65,13 @@ function addFailure(batch: Batch, { at, deliveryId, status }: MadeAttempt, code:
 }
 
 /** Adds an attempt. Attempts arrive roughly in the order of their ends. */
-export function addAttempt(batch: Batch, attempt: MadeAttempt): void {
+export function addAttempt(batch: Batch, attempt: RecordedAttempt): void {
   addToHour(batch, attempt);
   if (attempt.code === undefined) addSuccess(batch, attempt);
   else addFailure(batch, attempt, attempt.code);
 }
 
-function addSuccess(batch: Batch, attempt: MadeAttempt): void {
+function addSuccess(batch: Batch, attempt: RecordedAttempt): void {
   if (batch.lastSuccessAt && batch.lastSuccessAt >= attempt.at) return;
   batch.lastSuccessAt = attempt.at;
   if (batch.failingSince && batch.failingSince > attempt.at) return;

@@ -2,7 +2,7 @@ import { durableCollection } from '../../mongo/collection.ts';
 import { findConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { DisabledWebhook, DisableOptions } from '../../options/disabling.ts';
 import type { Logger } from '../../options/options.ts';
-import type { MadeAttempt } from './batch.ts';
+import type { RecordedAttempt } from './batch.ts';
 import { failuresToFail } from './health-state.ts';
 import type { HealthModel } from './model.ts';
 
@@ -19,7 +19,7 @@ export interface DisablingDeps {
 }
 
 /** Disables webhooks that have failed for too long, or that have answered 410 Gone, if the options ask for it. */
-export type DisableFailing = (failures: readonly MadeAttempt[]) => Promise<void>;
+export type DisableFailing = (failures: readonly RecordedAttempt[]) => Promise<void>;
 
 const day = 86_400_000;
 /** How long the host's decision to keep a failing webhook is valid. Milliseconds. */

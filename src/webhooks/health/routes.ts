@@ -25,7 +25,7 @@ function toFailureBody(
     at: at.toISOString(),
     delivery_id: deliveryId,
     status: status ?? null,
-    code: code as Schemas['DeliveryErrorCode'],
+    code,
     explanation: explain(code),
   };
 }

@@ -1,6 +1,6 @@
 import { durableCollection } from '../../mongo/collection.ts';
 import type { Logger } from '../../options/options.ts';
-import type { MadeAttempt } from './batch.ts';
+import type { RecordedAttempt } from './batch.ts';
 import type { DisableFailing } from './disable-failing.ts';
 import type { HealthDocument, HealthModel, TallyModel } from './model.ts';
 import { createRecorder } from './recorder.ts';
@@ -20,7 +20,7 @@ export interface HealthService {
   /** Builds the indexes. */
   init(): Promise<void>;
   /** Notes an attempt; it is in the statistics after about `interval`. */
-  record(attempt: MadeAttempt): void;
+  record(attempt: RecordedAttempt): void;
   /** The health of a webhook; `{}` if it had no attempts. */
   of(webhookId: string): Promise<Partial<HealthDocument>>;
   /** The attempts of the last 168 hours. @param now milliseconds since 1970 */

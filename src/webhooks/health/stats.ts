@@ -1,5 +1,5 @@
 import { durableCollection } from '../../mongo/collection.ts';
-import { hourOf } from './batch.ts';
+import { hourLength, hourOf } from './batch.ts';
 import { merged, percentile } from './histogram.ts';
 import type { TallyDocument, TallyModel } from './model.ts';
 
@@ -19,7 +19,6 @@ export interface WebhookStats extends Sum {
   readonly hours: readonly (Sum & { readonly start: Date })[];
 }
 
-const hourLength = 3_600_000;
 const hoursShown = 168;
 
 const nothing = { succeeded: 0, failed: 0, durations: {} } as const;

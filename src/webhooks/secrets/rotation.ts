@@ -49,7 +49,7 @@ export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): Ro
         { _id: id, userId, secret: found.secret },
         replaced(found, wanted),
       );
-      if (changed) return { ...toDetails(changed), ...(wanted.made && { secret: wanted.secret }) };
+      if (changed) return { ...toDetails(changed), ...(wanted.isGenerated && { secret: wanted.secret }) };
     }
   };
 }

@@ -1,0 +1,54 @@
+import type { ClientSession } from 'mongoose';
+import { checkUserId, isId } from '../ids.ts';
+import type { WebhookDocument, WebhookModel } from './model.ts';
+import type { Secrets } from './secrets/secrets.ts';
+import { createSubscriberLookup } from './subscriber-lookup.ts';
+import { type DeliverableWebhook, type Subscribers, toWebhook } from './webhook.ts';
+
+/** The reads of webhooks that publications and deliveries need. */
+export interface WebhooksForDeliveries {
+  /** The webhooks subscribed to this type, in one look-up; in a transaction if a session is given. */
+  subscribers(userId: string, type: string, session?: ClientSession): Promise<Subscribers>;
+  /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
+  confirmedSubscribers(userId: string, type: string): Promise<Subscribers>;
+  /**
+   * A webhook of any account with its opened secrets; `null` if it is confirmed to be gone. Only for deliveries.
+   * @param suffices unless it is true of the webhook that a usual read finds, a confirmed read follows
+   * @throws GatewayError `secret_unreadable`
+   */
+  forDelivery(id: string, suffices?: (webhook: DeliverableWebhook) => boolean): Promise<DeliverableWebhook | null>;
+}
+
+export interface WebhooksForDeliveriesDeps {
+  readonly webhooks: WebhookModel;
+  readonly secrets: Secrets;
+  /** The known event types. */
+  readonly catalogueTypes: ReadonlySet<string>;
+}
+
+export function createWebhooksForDeliveries(deps: WebhooksForDeliveriesDeps): WebhooksForDeliveries {
+  const { secrets, catalogueTypes } = deps;
+  const lookup = createSubscriberLookup(deps.webhooks);
+
+  function opened(found: WebhookDocument): DeliverableWebhook {
+    const { createdAt: _, ...webhook } = toWebhook(found);
+    return { ...webhook, ...secrets.open(found) };
+  }
+
+  return {
+    async subscribers(userId, type, session) {
+      checkUserId(userId);
+      if (!catalogueTypes.has(type)) return { targets: [], skipped: [] };
+      return lookup.subscribers({ userId, type }, session);
+    },
+    confirmedSubscribers: (userId, type) => lookup.confirmedSubscribers({ userId, type }),
+    async forDelivery(id, suffices = () => true) {
+      const found = isId('wh', id) ? await lookup.byId(id) : null;
+      if (!found) return null;
+      const webhook = opened(found);
+      if (suffices(webhook)) return webhook;
+      const confirmed = await lookup.confirmedById(id);
+      return confirmed && opened(confirmed);
+    },
+  };
+}
