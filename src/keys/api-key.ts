@@ -20,17 +20,17 @@ export interface ApiKey {
   readonly revokedAt: Date | null;
 }
 
-/** A key just made. `key` is shown this once: only its digest is stored. */
+/** A new key. `key` is shown only this once, because only its digest is stored. */
 export interface NewApiKey extends Omit<ApiKey, 'revokedAt' | 'lastUsedAt'> {
   readonly key: string;
 }
 
-/** What a new key shall be. */
+/** The input for a new key. */
 export interface ApiKeyInput {
   readonly userId: string;
   /** What its owner calls it, 100 characters at most. @default '' */
   readonly name?: string;
-  /** @default `models`, `webhooks` and `keys`: what an account's owner may do with it */
+  /** @default `models`, `webhooks` and `keys`: what an account's owner may do */
   readonly scopes?: readonly Scope[];
   /** When it stops working, by the database's clock. @default never */
   readonly expiresAt?: Date;
@@ -42,7 +42,7 @@ export interface ApiKeyInput {
 export interface KeyPage {
   /** 1 to 100. @default 100 */
   readonly limit?: number;
-  /** The id that the page follows; it need not exist any more. */
+  /** The id that the page follows; its key may be gone. */
   readonly after?: string;
 }
 
@@ -54,7 +54,7 @@ function toPrincipal({ _id, userId, scopes, models, expiresAt }: KeyDocument): P
   return { userId, keyId: _id, scopes, ...(models && { models }), ...(expiresAt && { expiresAt }) };
 }
 
-/** @param good whether it may be used, by the database's clock */
+/** @param good whether the key may be used, by the database's clock */
 export function toRecord(key: KeyDocument, good: boolean): KeyRecord {
   return { digest: Buffer.from(key.hash, 'hex'), principal: toPrincipal(key), good };
 }

@@ -3,9 +3,9 @@ import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { isUnavailableError } from '../mongo/unavailable.ts';
 import type { KeyService } from './service.ts';
 
-/** How long a model call waits for the database to say whether a key that was checked before is still good. Milliseconds. */
+/** How long a model call waits for the database to check a known key again. Milliseconds. */
 const longestCheck = 1_000;
-/** How long any other request does, which needs the rest of its time for what it asks for. Milliseconds. */
+/** How long any other request waits; it needs the rest of its time for its own work. Milliseconds. */
 const longestLookUp = 1_500;
 
 export interface RecogniseDeps {
@@ -13,11 +13,11 @@ export interface RecogniseDeps {
   readonly database: Pick<DatabaseAccess, 'isUnavailable' | 'run'>;
 }
 
-/** Says whose key it is; `null` when it is unknown or not good. */
+/** Says whose key a token is; `null` if it is unknown, expired or revoked. */
 export type Recognise = (token: string, isModelCall: boolean) => Promise<Principal | null>;
 
 /**
- * Recognises keys, also while the database is away: model calls continue with keys that were checked within the grace period.
+ * Recognises keys. While the database is unavailable, model calls continue with keys that were checked within the grace period.
  * Everything else needs the database anyway.
  */
 export function createRecognise({ keys, database }: RecogniseDeps): Recognise {

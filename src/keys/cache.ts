@@ -6,7 +6,7 @@ export interface KeyRecord {
   readonly digest: Buffer;
   /** Whose key it is. */
   readonly principal: Principal;
-  /** Whether it had not been revoked and had not expired. */
+  /** Whether it was neither revoked nor expired. */
   readonly good: boolean;
 }
 
@@ -25,17 +25,17 @@ export interface KeyCacheOptions {
   readonly capacity: number;
 }
 
-/** Recently used keys, so that a busy one costs one look-up per `ttl` and process. */
+/** Recently used keys, so that a busy key costs one look-up per `ttl` and process. */
 export interface KeyCache {
   /** The cached record, unless it is too old. */
   peek(id: string): Known | undefined;
   /** The cached record, however old. */
   last(id: string): Known | undefined;
-  /** The cached record, or the look-up under way, or a new look-up; `null` when there is no such key. */
+  /** The cached record, or the look-up under way, or a new look-up; `null` if there is no such key. */
   find(id: string): Promise<Known | null>;
   /** Caches a record unless a newer one is cached. Call it only for the right secret, so that nobody else can fill the cache. */
   keep(id: string, known: Known): void;
-  /** This process has created the key: what was read before says nothing about it. */
+  /** Call it when this process has created the key: an earlier read that found nothing is out of date. */
   created(id: string): void;
 }
 
@@ -48,12 +48,12 @@ function dropOldest(entries: Map<string, unknown>, capacity: number): void {
 }
 
 /**
- * A bounded cache; a dropped record is read again. Ids that no key has are cached as long, but separately: a flood of unknown
- * keys pushes out no good one.
+ * A bounded cache; a dropped record is read again. Ids of no key are cached for the same time, but separately, so that a flood of
+ * unknown keys drops no good one.
  */
 export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCache {
   const records = new Map<string, Known>();
-  /** When reading began that found no key, by id. */
+  /** The start of the look-up that found no key, by id. */
   const unknown = new Map<string, number>();
   const reading = new Map<string, { readonly since: number; readonly known: Promise<Known | null> }>();
 
@@ -75,7 +75,7 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
     const known = read(id)
       .then((record) => {
         if (record) return { record, since };
-        // unless a newer look-up runs, or the key has been created meanwhile
+        // unless a newer look-up runs, or the key was created meanwhile
         if (reading.get(id)?.known === known) keepUnknown(id, since);
         return null;
       })

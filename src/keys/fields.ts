@@ -36,7 +36,7 @@ function checkModels(models: readonly string[]): void {
 
 function checkExpiry(expiresAt: Date): void {
   const isDate = expiresAt instanceof Date && !Number.isNaN(expiresAt.getTime());
-  if (!isDate || expiresAt.getTime() <= Date.now()) refuse('expires_at', 'must be a moment in the future');
+  if (!isDate || expiresAt.getTime() <= Date.now()) refuse('expires_at', 'must be a time in the future');
 }
 
 /** The checked fields of a new key, with all defaults. */

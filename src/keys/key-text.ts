@@ -4,12 +4,12 @@ import { hash, randomBytes } from 'node:crypto';
 const form = /^emg_([0-9a-z]{26})_[A-Za-z0-9_-]{43}$/;
 const length = 'emg_'.length + 26 + '_'.length + 43;
 
-/** The text of a new key with this id; it exists here and with its owner, nowhere else. */
+/** The text of a new key with this id. Only its owner has it: it is not stored. */
 export function newKeyText(id: string): string {
   return `emg_${id.slice('key_'.length)}_${randomBytes(32).toString('base64url')}`;
 }
 
-/** The id that a key text carries, or `null` where it is no key text. */
+/** The id in a key text; `null` if it is no key text. */
 export function keyIdIn(token: string): string | null {
   if (typeof token !== 'string' || token.length !== length) return null;
   const id = form.exec(token)?.[1];

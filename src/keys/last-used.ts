@@ -1,32 +1,32 @@
 import { writeIsolated } from '../mongo/writes/write-isolated.ts';
 
-/** Records when keys were used: in batches, without delaying any request, each key at most once a minute. */
+/** Records when keys were used, in batches, without delaying any request. Each key is recorded at most once a minute. */
 export interface LastUsed {
   /** A key was used just now. */
   note(id: string): void;
-  /** Writes the pending notes. */
+  /** Writes the uses that wait. */
   close(): Promise<void>;
 }
 
 export interface LastUsedOptions {
-  /** Writes the present moment for these keys. */
+  /** Writes the current time for these keys. */
   readonly write: (ids: readonly string[]) => Promise<void>;
   readonly onFailure: (error: unknown) => void;
-  /** How long notes are gathered. Milliseconds. @default 1_000 */
+  /** How long uses are gathered before they are written. Milliseconds. @default 1_000 */
   readonly delay?: number;
-  /** How long a key that was noted is not noted again. Milliseconds. @default 60_000 */
+  /** The least time between two recorded uses of a key. Milliseconds. @default 60_000 */
   readonly interval?: number;
 }
 
-/** A note that cannot be written is lost; the next one comes in a minute. */
+/** A use that cannot be written is lost; the next one follows in a minute. */
 export function createLastUsed({ write, onFailure, delay = 1_000, interval = 60_000 }: LastUsedOptions): LastUsed {
-  const noted = new Map<string, number>();
+  const notedAt = new Map<string, number>();
   let waiting: string[] = [];
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> = Promise.resolve();
 
   function forgetOld(now: number): void {
-    for (const [id, at] of noted) if (now - at >= interval) noted.delete(id);
+    for (const [id, at] of notedAt) if (now - at >= interval) notedAt.delete(id);
   }
 
   function flush(): void {
@@ -52,9 +52,9 @@ export function createLastUsed({ write, onFailure, delay = 1_000, interval = 60_
   return {
     note(id) {
       const now = performance.now();
-      const before = noted.get(id);
+      const before = notedAt.get(id);
       if (before !== undefined && now - before < interval) return;
-      noted.set(id, now);
+      notedAt.set(id, now);
       waiting.push(id);
       timer ??= setTimeout(flush, delay).unref();
     },

@@ -14,15 +14,15 @@ const timeout = 10_000;
 const good = {
   $and: [
     { $eq: ['$revokedAt', null] },
-    // a field that is not there sorts before null, and null before every date
+    // a missing field sorts before null, and null before every date
     { $or: [{ $lte: ['$expiresAt', null] }, { $gt: ['$expiresAt', '$$NOW'] }] },
   ],
 };
-const judgedFields = { hash: 1, userId: 1, scopes: 1, models: 1, expiresAt: 1, good } as const;
+const recordFields = { hash: 1, userId: 1, scopes: 1, models: 1, expiresAt: 1, good } as const;
 
 /**
- * Reads what keys are judged by; those asked for at the same moment are one query, so that a flood of random keys stays cheap.
- * Rejects with a TimeoutError when it is not certain that there is no such key.
+ * Reads the records of keys. Look-ups at the same moment share a query, so that a flood of random keys stays cheap.
+ * Rejects with a TimeoutError if it is not certain that there is no such key.
  */
 export function createLookUp(keys: KeyModel, readConfirmed: ReadConfirmed): (id: string) => Promise<KeyRecord | null> {
   const lookUps = createBatcher<string, KeyRecord | null>({
@@ -30,7 +30,7 @@ export function createLookUp(keys: KeyModel, readConfirmed: ReadConfirmed): (id:
     concurrency,
     timeout,
     async write(ids) {
-      const found = await keys.find({ _id: keysIn(ids) }, judgedFields).lean<(KeyDocument & { good: boolean })[]>();
+      const found = await keys.find({ _id: keysIn(ids) }, recordFields).lean<(KeyDocument & { good: boolean })[]>();
       const byId = new Map(found.map((key) => [key._id, toRecord(key, key.good)]));
       return ids.map((id) => byId.get(id) ?? null);
     },

@@ -2,7 +2,7 @@ import mongoose, { type Connection, type Model, Schema } from 'mongoose';
 import type { Scope } from '../http/operation.ts';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
 
-/** One API key, as it is stored: never its text. */
+/** One API key, as it is stored. Its text is never stored. */
 export interface KeyDocument {
   /** `key_…` */
   _id: string;
@@ -21,9 +21,9 @@ export interface KeyDocument {
   expiresAt: Date | null;
   /** By the database's clock, up to a minute late; `null` until it is used. */
   lastUsedAt: Date | null;
-  /** `null` as long as the key is good. */
+  /** `null` until it is revoked. */
   revokedAt: Date | null;
-  /** Which of the places for keys that work it has in its account; absent when it does not work any more. */
+  /** Its slot among the account's working keys; absent if it has ended. */
   slot?: number;
 }
 
@@ -57,20 +57,20 @@ function withSlot(userId: string) {
   return { userId, slot: mongoose.trusted({ $exists: true }) };
 }
 
-/** The slots of an account's keys that still work. */
+/** The slots of an account's working keys. */
 export async function takenSlots(keys: KeyModel, userId: string): Promise<Set<number>> {
   const found = await keys.find(withSlot(userId), { _id: 0, slot: 1 }).lean();
   return new Set(found.flatMap(({ slot = [] }) => slot));
 }
 
-/** Gives back the slots of an account's keys that have expired, by the database's clock. */
+/** Frees the slots of an account's expired keys, by the database's clock. */
 export async function releaseExpired(keys: KeyModel, userId: string): Promise<void> {
   const expired = { $and: [{ $gt: ['$expiresAt', null] }, { $lte: ['$expiresAt', '$$NOW'] }] };
   const filter = { ...withSlot(userId), expiresAt: mongoose.trusted({ $ne: null }), $expr: expired };
   await keys.updateMany(filter, { $unset: { slot: 1 } });
 }
 
-/** Writes the present moment, by the database's clock, as the last use of these keys. */
+/** Sets the last use of these keys to now, by the database's clock. */
 export async function markUsed(keys: KeyModel, ids: readonly string[]): Promise<void> {
   await keys.updateMany({ _id: keysIn(ids) }, [{ $set: { lastUsedAt: '$$NOW' } }], { updatePipeline: true });
 }

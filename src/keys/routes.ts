@@ -5,7 +5,7 @@ import type { ApiKey, KeyPage, NewApiKey } from './api-key.ts';
 import { apiKeyNotFound, type KeyService } from './service.ts';
 
 type Schemas = components['schemas'];
-type Wanted = Schemas['ApiKeyCreate'];
+type KeyCreation = Schemas['ApiKeyCreate'];
 
 function toBody({ id, name, scopes, models, createdAt, expiresAt }: Omit<ApiKey, 'revokedAt' | 'lastUsedAt'>) {
   return {
@@ -31,11 +31,11 @@ function toListed(key: ApiKey): Schemas['ApiKey'] {
 }
 
 /**
- * A key cannot make one that may do more, call more or live longer than itself.
- * @param grantable the scopes that it may give away
+ * A key cannot create one that has more scopes, may call more models or expires later than itself.
+ * @param grantable the scopes that it may grant
  * @throws GatewayError `insufficient_scope` naming the scope, `model_not_allowed`, or `invalid_value` for `expires_at`
  */
-function checkGrant(by: Principal, grantable: readonly Scope[], { scopes, models, expires_at }: Wanted): void {
+function checkGrant(by: Principal, grantable: readonly Scope[], { scopes, models, expires_at }: KeyCreation): void {
   const missing = scopes.findIndex((scope) => !grantable.includes(scope));
   if (missing !== -1) {
     const param = `scopes[${missing}]`;
@@ -69,26 +69,26 @@ function checkRevocation({ scopes = accountScopes, models }: Principal, target: 
   }
 }
 
-/** @throws GatewayError `invalid_value` for a moment that there is not, such as the 30th of February */
-function toMoment(text: string): Date {
-  const moment = new Date(text);
-  const isReal = !Number.isNaN(moment.getTime()) && moment.toISOString().slice(0, 19) === text.slice(0, 19);
-  if (isReal) return moment;
+/** @throws GatewayError `invalid_value` for a time that does not exist, such as the 30th of February */
+function toDate(text: string): Date {
+  const date = new Date(text);
+  const isReal = !Number.isNaN(date.getTime()) && date.toISOString().slice(0, 19) === text.slice(0, 19);
+  if (isReal) return date;
   throw new GatewayError('invalid_value', 'expires_at: must be a date and time that exists', { param: 'expires_at' });
 }
 
-/** The operations on API keys: those of one's own account, and with the scope `admin` those of any. */
+/** The operations on API keys, of the caller's account, or with the scope `admin` of any account. */
 export function keyOperations(service: KeyService) {
   async function create(
     userId: string,
-    { name, scopes, models, expires_at }: Wanted,
+    { name, scopes, models, expires_at }: KeyCreation,
   ): Promise<ReplyOf<operations['createApiKey']>> {
     const created = await service.create({
       userId,
       name,
       scopes,
       ...(models && { models }),
-      ...(expires_at !== undefined && { expiresAt: toMoment(expires_at) }),
+      ...(expires_at !== undefined && { expiresAt: toDate(expires_at) }),
     });
     return { status: 201, body: toNewBody(created) };
   }
@@ -99,7 +99,7 @@ export function keyOperations(service: KeyService) {
   }
 
   async function remove(userId: string, id: string): Promise<ReplyOf<operations['deleteApiKey']>> {
-    // one revoked already is told the same, so that the request can be repeated
+    // a revoked key gets the same answer, so that the request can be repeated
     const revoked = (await service.revoke(id, userId)) || (await service.get(id))?.userId === userId;
     if (!revoked) throw apiKeyNotFound(id);
     return { status: 200, body: { id, deleted: true } };
@@ -123,7 +123,7 @@ export function keyOperations(service: KeyService) {
     },
     createUserApiKey: {
       async handle({ principal, params: { user_id }, body }) {
-        // whoever acts for an account may give what its owner has
+        // whoever acts for an account may grant what its owner has
         checkGrant(principal, [...accountScopes, ...(principal.scopes ?? [])], body);
         return create(user_id, body);
       },

@@ -4,7 +4,7 @@ import { createKeyCache, type KeyCacheOptions, type KeyRecord, type Known } from
 import { digestOf, keyIdIn } from './key-text.ts';
 
 export interface KeyVerifierDeps {
-  /** Reads a key's record; `null` where there is none. */
+  /** Reads a key's record; `null` if there is none. */
   readonly read: KeyCacheOptions['read'];
   /** How long a record is used without reading it again. Milliseconds. */
   readonly cacheTtl: number;
@@ -12,24 +12,24 @@ export interface KeyVerifierDeps {
   readonly cacheCapacity: number;
   /** How long a record serves `recall`. Milliseconds. */
   readonly gracePeriod: number;
-  /** Told of each use of a good key. */
+  /** Called for each use of a good key. */
   readonly onUse: (id: string) => void;
 }
 
 /** Says whose key a token is. */
 export interface KeyVerifier {
-  /** Whose key it is; `null` when it is malformed (which asks no database), unknown, wrong, expired or revoked. */
+  /** Whose key it is; `null` if it is malformed (this needs no database), unknown, wrong, expired or revoked. */
   authenticate(token: string): Promise<Principal | null>;
-  /** The same without the database; `undefined` when only the database can tell. */
+  /** The same without the database; `undefined` if only the database knows. */
   recogniseCached(token: string): Principal | null | undefined;
   /**
-   * Whose key it was when this process last checked it, at most the grace period ago: for times when the database is
-   * unavailable. `null` when it was not good then, or has expired; `undefined` when this process has not checked it.
+   * Whose key it was when this process last checked it, at most the grace period ago. For use while the database is
+   * unavailable. `null` if it was not good then, or has expired since; `undefined` if this process has not checked it.
    */
   recall(token: string): Principal | null | undefined;
-  /** This process has created the key: an earlier look-up that found nothing says nothing about it. */
+  /** Call it when this process has created the key: an earlier look-up that found nothing is out of date. */
   created(id: string): void;
-  /** This process has revoked the key. */
+  /** Call it when this process has revoked the key. */
   revoked(id: string, record: KeyRecord): void;
 }
 

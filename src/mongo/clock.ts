@@ -60,10 +60,10 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
 
   async function readTimed(): Promise<Reading & { readonly took: number }> {
     const election = latestElection(connection);
-    const asked = performance.now();
+    const askedAt = performance.now();
     const { localTime } = (await withTimeout(admin.command({ hello: 1 }), longestRead, false)) as { localTime: Date };
     const monotonic = performance.now();
-    return { time: localTime.getTime(), monotonic, wall: Date.now(), election, took: monotonic - asked };
+    return { time: localTime.getTime(), monotonic, wall: Date.now(), election, took: monotonic - askedAt };
   }
 
   /** If this process stands still during a read, the reading is behind by that time: then the quicker of two counts. */

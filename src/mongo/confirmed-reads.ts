@@ -95,7 +95,7 @@ export async function findAllConfirmed<T extends mongo.Document & { _id: string 
 ): Promise<Map<string, mongo.WithId<T>>> {
   const found = new Map<string, mongo.WithId<T>>();
   const missing = () => [...new Set(ids)].filter((id) => !found.has(id));
-  const filterFor = (some: readonly string[]) => ({ _id: { $in: some } }) as unknown as mongo.Filter<T>;
+  const filterFor = (documentIds: readonly string[]) => ({ _id: { $in: documentIds } }) as unknown as mongo.Filter<T>;
   const add = (documents: readonly mongo.WithId<T>[]) => {
     for (const document of documents) found.set(String(document._id), document);
   };

@@ -2,7 +2,7 @@ import type { ClientSession } from 'mongoose';
 import { longestWait } from './connection/availability.ts';
 
 /**
- * Runs writes as one transaction, and without a session where the database has none. Rolls back when it takes longer than
+ * Runs writes as one transaction; without a session if the database has no transactions. Rolls back if it takes longer than
  * `within` ms.
  */
 export type RunInTransaction = <T>(

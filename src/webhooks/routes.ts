@@ -7,6 +7,7 @@ type Schemas = components['schemas'];
 type Summary = Schemas['WebhookSummary'];
 
 function toSummary({ id, url, events, active }: Webhook): Summary {
+  // the document lists the gateway's own types; a host's types are added to it at start-up
   return { id, url, events: [...events] as Summary['events'], active };
 }
 
@@ -28,7 +29,7 @@ function toDetailsBody(
   };
 }
 
-/** Adds a secret that was made here: this is the one answer that has it, and nobody on the way may keep it. */
+/** Adds a generated secret. Only this answer has it, so no cache may store it. */
 function withSecret<Status extends number, Answer extends object>(
   reply: Reply<Status, Answer>,
   { secret }: MadeSecret,
@@ -39,7 +40,7 @@ function withSecret<Status extends number, Answer extends object>(
 
 export interface WebhookRoutesDeps {
   readonly service: WebhookService;
-  /** How a webhook fares, by the attempts made to it. */
+  /** The health of a webhook, from its attempts. */
   readonly health: (webhookId: string) => Promise<Schemas['WebhookHealth']>;
 }
 

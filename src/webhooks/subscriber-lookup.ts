@@ -50,25 +50,25 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
   const lookUps = createBatcher<SubscriberQuery, Subscribers>({
     maxSize,
     concurrency,
-    async write(asked) {
-      const distinct = new Map(asked.map((query) => [keyOf(query), query]));
+    async write(queries) {
+      const distinct = new Map(queries.map((query) => [keyOf(query), query]));
       const found = await Promise.all([...distinct].map(async ([key, query]) => [key, await find(query)] as const));
       const byKey = new Map(found);
-      return asked.map((query) => byKey.get(keyOf(query)) as Subscribers);
+      return queries.map((query) => byKey.get(keyOf(query)) ?? toSubscribers([]));
     },
   });
 
   const confirmedLookUps = createBatcher<SubscriberQuery, Subscribers>({
     maxSize,
-    async write(asked) {
-      const distinct = new Map(asked.map((query) => [keyOf(query), { userId: query.userId, events: query.type }]));
+    async write(queries) {
+      const distinct = new Map(queries.map((query) => [keyOf(query), { userId: query.userId, events: query.type }]));
       const projection = { userId: 1, events: 1, active: 1 };
       const found = await findConfirmed(collection, { $or: [...distinct.values()] }, { projection });
       const byKey = new Map<string, typeof found>([...distinct.keys()].map((key) => [key, []]));
       for (const webhook of found) {
         for (const type of webhook.events) byKey.get(keyOf({ userId: webhook.userId, type }))?.push(webhook);
       }
-      return asked.map((query) => toSubscribers(byKey.get(keyOf(query)) ?? []));
+      return queries.map((query) => toSubscribers(byKey.get(keyOf(query)) ?? []));
     },
   });
 

@@ -7,24 +7,24 @@ import { type Charged, costOf } from './price.ts';
 
 export interface CreditAdmissionDeps {
   readonly allowances: Pick<Allowances, 'of' | 'agreed' | 'isOverdue' | 'touch'>;
-  /** While it is unavailable, nothing more can be reserved of a balance. @default it is always available */
+  /** While it is unavailable, no more credits can be reserved. @default it is always available */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly options: Pick<CreditOptions, 'prices' | 'expectedOutputTokens'>;
 }
 
-/** What is reserved for one admitted call. One of the two is called, once. */
+/** What is reserved for one admitted call. Call one of the two, once. */
 interface CallReservation {
-  /** The call was answered: what it cost takes the place of the reservation. */
+  /** The call was answered: replaces the reservation by its cost. */
   closed(record: UsageRecord): void;
-  /** The call was not answered, and costs nothing. */
+  /** The call was not answered, and costs nothing: releases the reservation. */
   dropped(): void;
 }
 
 /**
- * Reserves what a call is likely to cost. Waits for the database only where this process does not know what the account has
- * left: when the account is new here, when it was idle for longer than its reservation lasts, or when it had nothing left.
- * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` where the account has credits that this process cannot
- *   spend yet; `database_unavailable` where the database leaves it open
+ * Reserves what a call is likely to cost. Waits for the database only if this process does not know what the account has
+ * left: if the account is new here, was idle for longer than its reservation lasts, or had nothing left.
+ * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` if the account has credits that this process cannot
+ *   spend yet; `database_unavailable` if the database does not say what the account has
  */
 export type AdmitByCredits = (
   call: ModelCall,
@@ -77,7 +77,7 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
     const allowance = allowances.of(userId);
     const isReserved = amount === 0 || allowance.reserve(amount);
     const { isEmpty } = allowance;
-    // an account with nothing left is looked up again by a later call
+    // a later call looks up an account with nothing left again
     if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.touch(userId);
     if (!isReserved) throw reservationError(userId, isEmpty);
     return {
@@ -92,7 +92,7 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
   return async function admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
     const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
     try {
-      // a free call needs no credits; while the database is unavailable, only what is reserved already can be spent
+      // a free call needs no credits; while the database is unavailable, calls can only spend what is reserved already
       if (amount > 0 && !database?.isUnavailable) await allowances.agreed(userId);
     } catch (error) {
       throw asUnavailable(error);

@@ -7,9 +7,9 @@ import type { CreditAllowance } from './credit-allowance.ts';
 export interface Allowances {
   of(userId: string): CreditAllowance;
   /**
-   * Resolves when the allowance agrees with the database; `undefined` when it does already and no wait is needed. A call
-   * waits when its account is new here, when its reservation has lapsed, and once per interval while it has nothing left.
-   * Rejects when the database is unavailable and this process knows of nothing that the account has left.
+   * Resolves when the allowance agrees with the database; `undefined` if it does already, so that a call need not wait. A call
+   * waits if its account is new here, if its reservation has expired, and once per interval while it has nothing left.
+   * Rejects if the database is unavailable and this process knows of nothing that the account has left.
    */
   agreed(userId: string): Promise<void> | undefined;
   /** Whether the database is late in reserving more. */
@@ -18,7 +18,7 @@ export interface Allowances {
   touch(userId: string): void;
   /**
    * Releases what is reserved for these ended calls: either this process has charged for them, so every balance read from
-   * now on includes them, or nobody will charge for them.
+   * now on includes them, or no process will charge for them.
    */
   booked(calls: readonly { readonly _id: string; readonly userId: string }[]): void;
   /** Starts an agreement now, if this process has the allowance. */

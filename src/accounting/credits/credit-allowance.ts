@@ -6,23 +6,23 @@ interface EndedCall {
 }
 
 /**
- * What one account may spend in this process, and what of it is reserved for calls. Nothing before the first agreement with
+ * What one account may spend in this process, and how much of that is reserved for calls: nothing until the first agreement with
  * the database. Whole micro-credits.
  */
 export class CreditAllowance {
-  /** What may be reserved at once. */
+  /** The most that may be reserved at the same time. */
   #limit = 0;
-  /** When this much is reserved for calls, more of the balance should be reserved: half of what was left of the limit. */
+  /** When calls have reserved this much, half of what was left of the limit, the process should reserve more of the balance. */
   #lowMark = 0;
   /** Reservations of the calls under way. */
   #underWay = 0;
-  /** Ended calls that the balance may not include yet, by usage record, in the order they ended. */
+  /** Ended calls that the balance may not include yet, by usage record, in the order of their ends. */
   readonly #unbooked = new Map<string, EndedCall>();
   #unbookedSum = 0;
-  /** What the account has left at most, after what it has spent here. */
+  /** The most that the account can have left, after what it has spent in this process. */
   #left = 0;
 
-  /** What is reserved: for calls under way, and for ended calls that the balance may not include yet. */
+  /** What is reserved for calls under way, and for ended calls that the balance may not include yet. */
   get reserved(): number {
     return this.#underWay + this.#unbookedSum;
   }
@@ -46,7 +46,7 @@ export class CreditAllowance {
     return ids;
   }
 
-  /** Whether more of the balance should be reserved for this process. */
+  /** Whether this process should reserve more of the balance. */
   get isRunningLow(): boolean {
     return this.reserved >= this.#lowMark;
   }
@@ -56,7 +56,7 @@ export class CreditAllowance {
     return this.#left <= 0;
   }
 
-  /** @returns whether anything was left to begin a call with; the reservation may exceed what was left */
+  /** @returns whether anything was left; the reservation may exceed it */
   reserve(amount: number): boolean {
     if (this.reserved >= this.#limit) return false;
     this.#underWay += amount;
@@ -83,10 +83,10 @@ export class CreditAllowance {
   }
 
   /**
-   * Called before a smaller reservation is requested: from then on another process may have the rest, whether or not this
+   * Call it before you request a smaller reservation: from then on another process may have the rest, whether or not this
    * one gets the answer.
-   * @param amount what is asked for
-   * @param booked ended calls that are left out of it
+   * @param amount what is requested
+   * @param booked ended calls that it does not include
    */
   lower(amount: number, booked: readonly string[]): void {
     this.#limit = Math.min(this.#limit, amount + this.costOf(booked));
@@ -96,7 +96,7 @@ export class CreditAllowance {
   /**
    * @param reserved what this process has reserved, and of what balance
    * @param booked ended calls that this balance includes
-   * @param later ended calls that it may include, for they were booked at the same time
+   * @param later ended calls that it may include, because they were booked at the same time
    */
   allow({ amount: limit, balance }: ReservedCredits, booked: readonly string[], later: readonly string[] = []): void {
     this.#unbookedSum -= this.costOf(booked);

@@ -6,9 +6,9 @@ export interface StoredReservation {
   readonly holder: string;
   /** Micro-credits. */
   readonly amount: number;
-  /** When it lapses, by the database's clock. */
+  /** When it expires, by the database's clock. */
   readonly until: Date;
-  /** The number of the holder's request: only a later request replaces it. */
+  /** The number of the holder's request. Only a later request replaces it. */
   readonly turn: number;
 }
 
@@ -18,22 +18,22 @@ export interface AccountDocument {
   _id: string;
   /** Micro-credits, a whole number: the sum of the account's ledger. */
   balance: number;
-  /** Whether it is below the threshold, and the account has been told. */
+  /** Whether it is below the threshold. Then `credits.low` was published. */
   low: boolean;
-  /** Whether it is zero or less, and the account has been told. */
+  /** Whether it is zero or less. Then `credits.depleted` was published. */
   depleted: boolean;
   slices: StoredReservation[];
-  /** Counts the transactions that charged it. */
+  /** Counts the transactions that have locked it. */
   turn?: number;
 }
 
-/** One entry of the ledger. It is never changed and never removed. */
+/** One entry of the ledger. It never changes and is never deleted. */
 export interface LedgerDocument {
-  /** What it is for: the id of a usage record, a payment's, the reference of a top-up. Each is booked once. */
+  /** Made from the id of the usage record or payment, or the reference of the top-up, so that each is booked once. */
   _id: string;
   userId: string;
   kind: 'usage' | 'top_up' | 'payment' | 'initial';
-  /** Micro-credits, a whole number; less than zero for what was spent. */
+  /** Micro-credits, a whole number; negative for usage. */
   amount: number;
   at: Date;
 }

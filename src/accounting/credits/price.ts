@@ -4,7 +4,7 @@ import type { CreditOptions, UsageRecord } from '../../options/options.ts';
 /** Micro-credits in a credit. Balances are whole numbers of them, so that no sum is ever rounded. */
 const micro = 1_000_000;
 
-/** @throws GatewayError `invalid_value` for what is no amount, or too much to be exact */
+/** @throws GatewayError `invalid_value` unless it is an amount, and small enough to be exact */
 export function toMicro(param: string, credits: number): number {
   const amount = Math.round(credits * micro);
   if (typeof credits !== 'number' || !Number.isSafeInteger(amount) || amount < 0) {
@@ -17,22 +17,22 @@ export function toCredits(amount: number): number {
   return amount / micro;
 }
 
-/** What is charged for. */
+/** What a call is charged for. */
 export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images'> & {
   readonly model: string | null | undefined;
 };
 
-/** What one call can cost at most, so that sums of many stay exact. Micro-credits. */
+/** The most that one call can cost, so that sums of many stay exact. Micro-credits. */
 const maxCostPerCall = 1_000_000_000 * micro;
 
 /**
- * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. Rounded once, and never
- * to nothing. Pure.
+ * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. It is rounded once, and
+ * never to 0. Pure.
  */
 export function costOf(prices: CreditOptions['prices'], charged: Charged): number {
   const { model, inputTokens, cachedInputTokens, outputTokens, images } = charged;
-  const named = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
-  const { input = 0, cachedInput = input, output = 0, image = 0 } = named ?? {};
+  const price = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
+  const { input = 0, cachedInput = input, output = 0, image = 0 } = price ?? {};
   const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
   const cost = ofInput + outputTokens * output + images * image * micro;
   return cost > 0 ? Math.min(maxCostPerCall, Math.max(1, Math.round(cost))) : 0;

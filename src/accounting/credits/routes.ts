@@ -6,15 +6,15 @@ import type { CreditService } from './service.ts';
 
 type Schemas = components['schemas'];
 
-type Kept = Pick<CreditService, 'balance' | 'topUp'>;
+type Credits = Pick<CreditService, 'balance' | 'topUp'>;
 
-function required(service: Kept | undefined): Kept {
+function required(service: Credits | undefined): Credits {
   if (!service) throw new GatewayError('not_found', 'This gateway keeps no credits');
   return service;
 }
 
-/** @param service absent where credits are off */
-export function creditOperations(service: Kept | undefined) {
+/** @param service absent if credits are off */
+export function creditOperations(service: Credits | undefined) {
   return {
     retrieveCredits: {
       async handle({ principal }) {

@@ -21,9 +21,9 @@ const names = {
 } as const;
 
 /**
- * OpenAI's `x-ratelimit-*` headers (its API reference, "Rate limits in headers"); of several limits of a kind the one
+ * OpenAI's `x-ratelimit-*` headers (its API reference, "Rate limits in headers"). Of several limits of a kind, they show the one
  * with the least left. Pure.
- * @param resetIn milliseconds until all of it is there again
+ * @param resetIn milliseconds until the limits start anew
  */
 export function rateLimitHeaders(usages: readonly LimitUsage[], resetIn: number): Record<string, string> {
   const headers: Record<string, string> = {};

@@ -4,7 +4,7 @@ import type { LimitOptions, RateLimits, RateLimitsFor } from '../../options/opti
 import { type LimitUsage, rateLimitHeaders } from './headers.ts';
 import { type MinuteCounter, type MinuteCounters, untilNextMinute } from './minute-counters.ts';
 
-/** One admitted call: the headers of its answer, and how its tokens are settled. */
+/** One admitted call: the headers of its answer, and what to call when it ends. */
 export interface LimitAdmission {
   readonly headers: Readonly<Record<string, string>>;
   /** Replaces the estimate by what the call has used. */
@@ -14,15 +14,15 @@ export interface LimitAdmission {
 }
 
 /**
- * Counts a call of this principal; `undefined` where nothing limits it.
- * @throws GatewayError `rate_limit_exceeded` with `retry-after`, `retry-after-ms` and OpenAI's headers; nothing is counted then
+ * Counts a call of this principal; `undefined` if nothing limits it.
+ * @throws GatewayError `rate_limit_exceeded` with `retry-after`, `retry-after-ms` and OpenAI's headers; then nothing is counted
  */
 export type Admit = (principal: Principal, estimatedTokens: number) => LimitAdmission | undefined;
 
 export interface LimiterDeps {
   readonly options: Pick<LimitOptions, 'perKey' | 'perUser'>;
   readonly counters: MinuteCounters;
-  /** A call was refused because of this limit, in requests or tokens per minute. */
+  /** Called for each refused call with the limit that it met, in requests or tokens per minute. */
   readonly onRefused: (principal: Principal, limit: number) => void;
   /** Milliseconds since 1970. @default Date.now */
   readonly now?: () => number;
@@ -39,16 +39,16 @@ function isLimit(limit: unknown): boolean {
   return limit === undefined || (typeof limit === 'number' && limit >= 0);
 }
 
-function limitsOf(given: RateLimitsFor | undefined, principal: Principal): RateLimits | undefined {
-  if (typeof given !== 'function') return given;
-  const limits: unknown = given(principal);
+function limitsOf(option: RateLimitsFor | undefined, principal: Principal): RateLimits | undefined {
+  if (typeof option !== 'function') return option;
+  const limits: unknown = option(principal);
   if (limits instanceof Promise) {
     limits.catch(describeThrown);
     throw new TypeError('the functions in the option limits must not be async');
   }
-  // what `condition && limits` evaluates to
+  // `condition && limits` may be any of these
   if (limits === undefined || limits === null || limits === false) return undefined;
-  // a number, or a query that is not awaited, has no limit in it and would remove all limits
+  // a number, or a query that was not awaited, has no limits as fields: it would remove all limits
   if (
     typeof limits !== 'object' ||
     Array.isArray(limits) ||
@@ -73,9 +73,9 @@ function addLimitUsages(usages: LimitUsage[], { limits, counter }: AppliedLimits
 }
 
 /** Pure. */
-function limitUsagesOf(bounds: readonly AppliedLimits[]): LimitUsage[] {
+function limitUsagesOf(applied: readonly AppliedLimits[]): LimitUsage[] {
   const usages: LimitUsage[] = [];
-  for (const bound of bounds) addLimitUsages(usages, bound);
+  for (const limits of applied) addLimitUsages(usages, limits);
   return usages;
 }
 
@@ -109,21 +109,21 @@ function rateLimitError(
   );
 }
 
-/** Decides in memory and at once; see {@link LimitOptions}`.shared` for what other processes count. */
+/** Decides in memory, at once. {@link LimitOptions}`.shared` says when it includes what other processes count. */
 export function createLimiter({ options, counters, onRefused, now = Date.now }: LimiterDeps): Admit {
   function appliedLimitsOf(principal: Principal, at: number): AppliedLimits[] {
-    const bounds: AppliedLimits[] = [];
+    const applied: AppliedLimits[] = [];
     const { userId, keyId } = principal;
     const ofKey = keyId === undefined ? undefined : limitsOf(options.perKey, principal);
-    if (ofKey) bounds.push({ whose: 'API key', limits: ofKey, counter: counters.of(`key:${keyId}`, at) });
+    if (ofKey) applied.push({ whose: 'API key', limits: ofKey, counter: counters.of(`key:${keyId}`, at) });
     const ofUser = limitsOf(options.perUser, principal);
-    if (ofUser) bounds.push({ whose: 'account', limits: ofUser, counter: counters.of(`user:${userId}`, at) });
-    return bounds;
+    if (ofUser) applied.push({ whose: 'account', limits: ofUser, counter: counters.of(`user:${userId}`, at) });
+    return applied;
   }
 
-  /** A call may end in a later minute than it began in: tokens beyond the estimate count there, tokens below it are not given back. */
-  function settle(bounds: readonly AppliedLimits[], difference: number): void {
-    for (const { counter } of bounds) {
+  /** A call may end in a later minute: there, tokens beyond the estimate count, but tokens below it are not given back. */
+  function settle(applied: readonly AppliedLimits[], difference: number): void {
+    for (const { counter } of applied) {
       const present = counters.of(counter.subject, now());
       if (present === counter || difference > 0) present.tokens += difference;
     }
@@ -131,23 +131,23 @@ export function createLimiter({ options, counters, onRefused, now = Date.now }: 
 
   return function admit(principal, estimatedTokens) {
     const at = now();
-    const bounds = appliedLimitsOf(principal, at);
-    if (bounds.length === 0) return undefined;
+    const applied = appliedLimitsOf(principal, at);
+    if (applied.length === 0) return undefined;
     const wait = untilNextMinute(at);
-    for (const bound of bounds) {
-      const exhausted = exhaustedLimit(bound);
+    for (const limits of applied) {
+      const exhausted = exhaustedLimit(limits);
       if (!exhausted) continue;
       onRefused(principal, exhausted.limit);
-      throw rateLimitError(bound, exhausted, rateLimitHeaders(limitUsagesOf(bounds), wait), wait);
+      throw rateLimitError(limits, exhausted, rateLimitHeaders(limitUsagesOf(applied), wait), wait);
     }
-    for (const { counter } of bounds) {
+    for (const { counter } of applied) {
       counter.requests += 1;
       counter.tokens += estimatedTokens;
     }
     return {
-      headers: rateLimitHeaders(limitUsagesOf(bounds), wait),
-      closed: ({ inputTokens, outputTokens }) => settle(bounds, inputTokens + outputTokens - estimatedTokens),
-      dropped: () => settle(bounds, -estimatedTokens),
+      headers: rateLimitHeaders(limitUsagesOf(applied), wait),
+      closed: ({ inputTokens, outputTokens }) => settle(applied, inputTokens + outputTokens - estimatedTokens),
+      dropped: () => settle(applied, -estimatedTokens),
     };
   };
 }

@@ -4,7 +4,7 @@ const minute = 60_000;
 export class MinuteCounter {
   /** By this process. */
   requests = 0;
-  /** By this process; an estimate while a call runs. */
+  /** By this process; while a call runs, its estimate. */
   tokens = 0;
   /** By all other processes, as of the last exchange. */
   others = { requests: 0, tokens: 0 };
@@ -30,7 +30,7 @@ export function untilNextMinute(now: number): number {
   return minute - (now % minute);
 }
 
-/** The counters of the current minute. Those of the minute before are dropped at once, so one minute's callers bound the memory. */
+/** The counters of the current minute. Earlier ones are dropped at once, so the callers of one minute limit the memory. */
 export class MinuteCounters {
   #minute = 0;
   #counters = new Map<string, MinuteCounter>();
@@ -50,7 +50,7 @@ export class MinuteCounters {
     return counter;
   }
 
-  /** The counters that calls have used since this was last called. */
+  /** The counters that calls have used since the last call of this function. */
   takeTouched(): MinuteCounter[] {
     const touched = [...this.#counters.values()].filter((counter) => counter.touched);
     for (const counter of touched) counter.touched = false;

@@ -5,28 +5,28 @@ import { durableSchema, modelOf } from '../../mongo/collection.ts';
 export interface RateDocument {
   /** `<minutes since 1970>:<subject>` */
   _id: string;
-  /** The total of each process: writing it twice changes nothing. */
+  /** The total of each process, so that writing it twice changes nothing. */
   used: Record<string, { requests: number; tokens: number }>;
   /** The TTL index removes it then. */
   expiresAt: Date;
 }
 
-/** The refused calls of one key in one window, on their way to one `rate_limit.exceeded`. */
+/** The refused calls of one key in one window, which become one `rate_limit.exceeded`. */
 export interface ExceededDocument {
   /** Window, account and key, as JSON. */
   _id: string;
   userId: string;
-  /** `null` where the host authenticates by other means. */
+  /** `null` if the host authenticates by other means. */
   apiKeyId: string | null;
   /** The limit that was exceeded first in this window. */
   limit: number;
   windowStart: Date;
   windowEnd: Date;
-  /** The total of each process: writing it twice changes nothing. */
+  /** The total of each process, so that writing it twice changes nothing. */
   counts: Record<string, number>;
-  /** `open` until the window is over: then nothing is added any more, and it is published. */
+  /** `open` until the window is over; then counts no longer change, and it is published. */
   state: 'open' | 'closed' | 'published';
-  /** Set when it has been published; the TTL index removes it then. */
+  /** Set when it is published: the TTL index removes it then. */
   expiresAt?: Date;
 }
 
@@ -39,7 +39,7 @@ const rateSchema = new Schema<RateDocument>(
     used: { type: Schema.Types.Mixed, required: true },
     expiresAt: { type: Date, required: true },
   },
-  // what a failover loses is written again at the next exchange
+  // the next exchange writes again what a failover loses
   { ...durableSchema, writeConcern: { w: 1 } },
 ).index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 });
 
@@ -65,7 +65,7 @@ export function createRateModel(connection: Connection, prefix: string): RateMod
   return modelOf(connection, `${prefix}Rate`, rateSchema, `${prefix}rates`);
 }
 
-/** The refusals of one gateway: model `<prefix>Exceeded`, collection `<prefix>exceeded`. */
+/** The refused calls of one gateway: model `<prefix>Exceeded`, collection `<prefix>exceeded`. */
 export function createExceededModel(connection: Connection, prefix: string): ExceededModel {
   return modelOf(connection, `${prefix}Exceeded`, exceededSchema, `${prefix}exceeded`);
 }

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../errors.ts';
 import type { EventInput } from '../../events/publication.ts';
-import { checkUserId, newId } from '../../ids.ts';
+import { checkUserId, isStorableId, newId } from '../../ids.ts';
 import { createPeriodic } from '../../mongo/periodic.ts';
 import type { LimitOptions, Logger } from '../../options/options.ts';
 import { createClosing } from './close-windows.ts';
@@ -10,23 +10,23 @@ import type { ExceededModel, RateModel } from './model.ts';
 import { createRefusedCallCounter } from './refused-calls.ts';
 import { createSharing } from './sharing.ts';
 
-/** How often the service looks for windows that are over, and for how long after the end of one. Milliseconds. */
+/** How often the service looks for windows that are over, in the time after the end of one. Milliseconds. */
 const attentive = { interval: 1_000, until: 15_000 } as const;
-/** How often in between: for windows of a process that died, or whose clock is wrong. Milliseconds. */
+/** How often it looks at other times, for windows of processes that died or whose clock is wrong. Milliseconds. */
 const seldom = 5_000;
-/** The longest wait for one look: longer than a transaction is retried. Milliseconds. */
+/** How long one look may take: longer than a transaction is retried. Milliseconds. */
 const longestLook = 150_000;
 
 /** Calls that the host's own limiter has refused. */
 export interface ExceededReport {
   readonly userId: string;
-  /** `null` where the call came without one. */
+  /** `null` if the calls came without one. */
   readonly apiKeyId: string | null;
   /** What that limiter allows, in its own period. */
   readonly limit: number;
   /** @default 1 */
   readonly rejectedRequests?: number;
-  /** When they were refused. Anything older than the previous window counts in that one. @default now */
+  /** When they were refused. Calls from before the previous window count in that window. @default now */
   readonly at?: Date;
 }
 
@@ -34,7 +34,7 @@ export interface LimitServiceDeps {
   readonly rates: RateModel;
   readonly exceeded: ExceededModel;
   readonly publish: (input: EventInput, options: { readonly idempotencyKey: string }) => Promise<unknown>;
-  /** `undefined`: nothing is limited, and only what is reported is published. */
+  /** `undefined` for no limits: then only reported calls are published. */
   readonly options: LimitOptions | undefined;
   readonly logger: Logger;
   /** How long counts are gathered before they are written together. A kill loses this much. Milliseconds. @default 200 */
@@ -42,19 +42,19 @@ export interface LimitServiceDeps {
 }
 
 export interface LimitService {
-  /** Counts a call, or refuses it; `undefined` where the options limit nothing. */
+  /** Counts a call, or refuses it; `undefined` if the options limit nothing. */
   readonly admit: Admit | undefined;
   /**
    * Includes calls that the host's own limiter has refused in `rate_limit.exceeded`. Resolves when they can no longer be lost.
-   * @throws GatewayError `invalid_value`; through the gateway also `database_unavailable`: when it says that nothing was done,
-   * report them again; otherwise they are kept and written later
+   * @throws GatewayError `invalid_value`; through the gateway also `database_unavailable`: if it says that nothing was done,
+   * report the calls again; otherwise the gateway writes them later
    */
   reportExceeded(report: ExceededReport): Promise<void>;
   /** Publishes the windows that are over; see {@link createClosing}. */
   closeWindows(): Promise<void>;
   /** Closes windows from now on. */
   start(): void;
-  /** Stops, and writes what was counted. */
+  /** Stops, and writes the counts. */
   close(): Promise<void>;
 }
 
@@ -65,7 +65,7 @@ function checkWhole(param: string, value: unknown, min: number): void {
 
 function checkReport({ userId, apiKeyId, limit, rejectedRequests = 1, at }: ExceededReport): void {
   checkUserId(userId);
-  if (apiKeyId !== null && (typeof apiKeyId !== 'string' || !/^[^\0\p{Surrogate}]{1,256}$/u.test(apiKeyId))) {
+  if (apiKeyId !== null && !isStorableId(apiKeyId)) {
     throw new GatewayError('invalid_value', 'apiKeyId: must be a string of 1 to 256 characters, or null', {
       param: 'apiKeyId',
     });
@@ -91,7 +91,7 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
   const isLimiting = options.perKey !== undefined || options.perUser !== undefined;
   let isClosed = false;
 
-  /** All windows end at the same time; for minutes in between, none can be over. */
+  /** All windows end at the same moment, so between two such moments none can be over. */
   function untilNextLook(): number {
     const sinceEnd = Date.now() % eventWindow;
     const wait = sinceEnd < attentive.until ? attentive.interval : seldom;
@@ -112,7 +112,7 @@ export function createLimitService(deps: LimitServiceDeps): LimitService {
     onRefused: ({ userId, keyId: apiKeyId = null }, limit) =>
       refusedCalls.add({ userId, apiKeyId, limit, count: 1, at: Date.now() }),
   });
-  /** Sharing starts with the first call, so that a gateway that could not be built leaves no timer behind. */
+  /** Sharing starts with the first call, so that a gateway that fails to start leaves no timer behind. */
   const admit: Admit = (principal, estimatedTokens) => {
     if (!isClosed) sharing?.start();
     return limit(principal, estimatedTokens);

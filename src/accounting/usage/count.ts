@@ -74,25 +74,25 @@ export function createCount(deps: CountDeps): Count {
 
   /** Usually no other process has counted these records, and they need not be read back. */
   async function countRecent(records: readonly CountedRecord[]): Promise<number> {
-    const left = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
+    const filter = { _id: { $in: records.map(({ _id }) => _id) }, counted: false };
     try {
       return reportCharged(
-        await transaction((session) => (session ? batch.recent(records, session) : batch.found(left))),
+        await transaction((session) => (session ? batch.recent(records, session) : batch.found(filter))),
       );
     } catch (error) {
-      if (isItemFailure(error)) return countIsolated(left);
+      if (isItemFailure(error)) return countIsolated(filter);
       const isOvertaken = error instanceof CountedByOthers || isDuplicateKey(error);
       if (!isOvertaken) throw error;
-      return countFound(left);
+      return countFound(filter);
     }
   }
 
-  async function countLeft(left: UsageFilter): Promise<number> {
+  async function countOrSetAside(filter: UsageFilter): Promise<number> {
     try {
-      return await countFound(left);
+      return await countFound(filter);
     } catch (error) {
       if (!isItemFailure(error)) throw error;
-      return countIsolated(left);
+      return countIsolated(filter);
     }
   }
 
@@ -100,11 +100,11 @@ export function createCount(deps: CountDeps): Count {
   async function countAbandoned(): Promise<number> {
     const now = performance.now();
     if (now - lookedAt < maxWait) return 0;
-    const left = { counted: false, ...(maxWait > 0 && { _id: { $lte: newest ?? '' } }) };
+    const filter = { counted: false, ...(maxWait > 0 && { _id: { $lte: newest ?? '' } }) };
     // usually there is nothing to count: that needs no transaction, and no query if nothing waited before
     const isNone = maxWait > 0 && newest === undefined;
-    const isAny = !isNone && (await usage.findOne(left, { projection: { _id: 1 } })) !== null;
-    const counted = isAny ? await countLeft(left) : 0;
+    const isAny = !isNone && (await usage.findOne(filter, { projection: { _id: 1 } })) !== null;
+    const counted = isAny ? await countOrSetAside(filter) : 0;
     if (counted === batchSize || maxWait === 0) return counted;
     lookedAt = now;
     newest = (await usage.findOne({ counted: false }, { projection: { _id: 1 }, sort: { _id: -1 } }))?._id;

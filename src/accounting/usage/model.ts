@@ -2,7 +2,7 @@ import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../../mongo/collection.ts';
 import type { CallEnding, UsageRecord } from '../../options/options.ts';
 
-/** One model call as it is stored: open until it has ended. */
+/** One model call, as it is stored. The record is open until the call ends. */
 export interface UsageDocument extends Omit<UsageRecord, 'id' | 'ending'> {
   /** `use_…` */
   readonly _id: string;
@@ -10,34 +10,34 @@ export interface UsageDocument extends Omit<UsageRecord, 'id' | 'ending'> {
   readonly ending: CallEnding | null;
   /** Whether it is in the counters; absent while the call is under way. */
   readonly counted?: boolean;
-  /** It cannot be counted: it has been set aside, so that the others can. */
+  /** It cannot be counted, and was set aside so that the others can. */
   readonly uncountable?: true;
 }
 
-/** What some calls have used together. */
+/** What several calls have used together. */
 export interface UsageSums {
   requests: number;
-  /** Cached ones included. */
+  /** Includes cached ones. */
   inputTokens: number;
   cachedInputTokens: number;
   outputTokens: number;
   images: number;
 }
 
-/** What an account has used on one day of one model with one key. */
+/** What an account has used on one day, of one model, with one key. */
 export interface CounterDocument extends UsageSums {
   /** Account, day, model and key, as JSON. */
   _id: string;
   userId: string;
   /** UTC, `2026-01-31`. */
   day: string;
-  /** As callers call it; `null` where calls name none. */
+  /** The name that callers use; `null` for calls that name no model. */
   model: string | null;
-  /** `null` where callers are recognised by other means. */
+  /** `null` if the host authenticates by other means. */
   keyId: string | null;
 }
 
-/** What an account has used in one day or month, and what it has been told of it. */
+/** What an account has used in one day or month, and which thresholds were published. */
 export interface PeriodDocument extends UsageSums {
   /** Account, period and start, as JSON. */
   _id: string;
@@ -45,7 +45,7 @@ export interface PeriodDocument extends UsageSums {
   period: 'daily' | 'monthly';
   /** UTC, `2026-01-31` or `2026-01`. */
   start: string;
-  /** What it cost; absent where nothing has a price. */
+  /** What it cost; absent if nothing has a price. */
   microCredits?: number;
   /** The thresholds that have been published, in percent. */
   announced?: number[];

@@ -3,10 +3,10 @@ import { durableCollection } from '../../mongo/collection.ts';
 import type { CounterModel, UsageSums } from './model.ts';
 import { dayOf } from './sums.ts';
 
-/** What usage is told apart by. */
+/** What usage can be grouped by. */
 export type UsageDimension = 'day' | 'model' | 'key';
 
-/** Days are UTC, `2026-01-31`; both ends belong to it. */
+/** Days are UTC, `2026-01-31`; the first and the last are included. */
 export interface UsageQuery {
   /** @default 30 days before `to` */
   readonly from?: string;
@@ -16,7 +16,7 @@ export interface UsageQuery {
   readonly groupBy?: readonly UsageDimension[];
 }
 
-/** One line of a report; it has the dimensions that were asked for. */
+/** One line of a report, with the dimensions that the query groups by. */
 export interface UsageLine extends UsageSums {
   readonly day?: string;
   readonly model?: string | null;
@@ -27,11 +27,11 @@ export interface UsageReport {
   readonly from: string;
   readonly to: string;
   readonly lines: readonly UsageLine[];
-  /** Whether there are lines beyond {@link lineLimit}. */
+  /** Whether the report was cut at {@link lineLimit}. */
   readonly hasMore: boolean;
 }
 
-/** An account's usage as it has been counted: a moment behind the calls. */
+/** Reads an account's usage. Calls appear in it a moment after they end. */
 export type ReportUsage = (userId: string, query: UsageQuery) => Promise<UsageReport>;
 
 const dayLength = 86_400_000;
@@ -40,7 +40,12 @@ const longestRange = 366;
 /** The most lines of one report. */
 const lineLimit = 1_000;
 
-const fieldOf = { day: 'day', model: 'model', key: 'keyId' } as const;
+const fieldOf = { day: 'day', model: 'model', key: 'keyId' } as const satisfies Record<UsageDimension, string>;
+
+/** Whether usage can be grouped by it. */
+export function isUsageDimension(name: string): name is UsageDimension {
+  return Object.hasOwn(fieldOf, name);
+}
 
 function parseDay(param: string, text: string): number {
   const time = Date.parse(`${text}T00:00:00.000Z`);
@@ -48,7 +53,7 @@ function parseDay(param: string, text: string): number {
   throw new GatewayError('invalid_value', `${param}: must be a day such as 2026-01-31`, { param });
 }
 
-/** @throws GatewayError `invalid_value` for a day that there is not, or a range that is empty or too long */
+/** @throws GatewayError `invalid_value` for a day that does not exist, or a range that is empty or too long */
 function rangeOf({ from, to }: UsageQuery): { from: string; to: string } {
   const last = to === undefined ? Math.floor(Date.now() / dayLength) * dayLength : parseDay('to', to);
   const first = from === undefined ? last - 30 * dayLength : parseDay('from', from);

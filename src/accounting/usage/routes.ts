@@ -1,7 +1,7 @@
 import type { components } from '../../api.d.ts';
 import { GatewayError } from '../../errors.ts';
 import type { OperationTable } from '../../http/operation.ts';
-import type { ReportUsage, UsageDimension, UsageLine, UsageQuery } from './report.ts';
+import { isUsageDimension, type ReportUsage, type UsageLine } from './report.ts';
 
 type Schemas = components['schemas'];
 
@@ -19,8 +19,8 @@ function toLine({ day, model, keyId, ...sums }: UsageLine): Schemas['UsageLine']
 }
 
 /**
- * What an account can ask about its usage.
- * @param report absent where usage is not counted
+ * The operation that reads an account's usage.
+ * @param report absent if usage is not counted
  */
 export function usageOperations(report: ReportUsage | undefined) {
   return {
@@ -28,11 +28,8 @@ export function usageOperations(report: ReportUsage | undefined) {
       async handle({ principal, query }) {
         if (!report) throw new GatewayError('not_found', 'This gateway does not count usage');
         const { group_by, ...days } = query;
-        const asked: UsageQuery = {
-          ...days,
-          ...(group_by !== undefined && { groupBy: group_by.split(',') as UsageDimension[] }),
-        };
-        const { lines, hasMore, ...range } = await report(principal.userId, asked);
+        const groupBy = group_by?.split(',').filter(isUsageDimension);
+        const { lines, hasMore, ...range } = await report(principal.userId, { ...days, ...(groupBy && { groupBy }) });
         const body: Schemas['UsageReport'] = { ...range, data: lines.map(toLine), has_more: hasMore };
         return { status: 200, body };
       },

@@ -9,39 +9,39 @@ import { createWriteUsage } from './write-batch.ts';
 export interface UsageServiceDeps {
   readonly usage: UsageModel;
   readonly logger: Logger;
-  /** The longest a call can take; an open record older than that and the margin belongs to a process that died. Milliseconds. */
+  /** The longest that a call can take. An open record that is older, by the margin too, is of a process that died. Milliseconds. */
   readonly longestCall: number;
   /** How long records are gathered before they are written together. Milliseconds. @default 50 */
   readonly flushInterval?: number;
-  /** The most records that wait while the database is away. @default 100_000 */
+  /** The most records that wait while the database is unavailable. @default 100_000 */
   readonly waitingLimit?: number;
-  /** What is left for clocks that differ before a record is taken for an orphan. Milliseconds. @default 60_000 */
+  /** How much clocks may differ before a record counts as orphaned. Milliseconds. @default 60_000 */
   readonly clockMargin?: number;
-  /** How often orphans are looked for. Milliseconds. @default 60_000 */
+  /** How often the service looks for orphaned records. Milliseconds. @default 60_000 */
   readonly sweepInterval?: number;
-  /** Told of records that have ended, were written here, and wait to be counted. @default nobody is told */
+  /** Called with the records of ended calls that this process has written: they can be counted now. */
   readonly onWritten?: (records: readonly CountedRecord[]) => void;
-  /** Told of a record of an ended call that will not be written. @default nobody is told */
+  /** Called with each record of an ended call that will not be written. */
   readonly onLost?: (record: Pick<UsageRecord, 'id' | 'userId'>) => void;
 }
 
-/** What model calls have used: one record a call, open while it runs. */
+/** Records what model calls use: one record for each call, open while it runs. */
 export interface UsageService {
-  /** A call has been sent to an upstream. */
+  /** Call it when a call is sent to an upstream. */
   opened(usage: OpenUsage): void;
-  /** The call was answered, and that has ended. */
+  /** Call it when the answer of a call has ended. */
   closed(record: UsageRecord): void;
-  /** The call was not answered, so there is nothing to record. */
+  /** Call it when a call got no answer, so that there is nothing to record. */
   dropped(id: string): void;
-  /** Closes the records of calls whose process died, as estimated; resolves to how many. */
+  /** Closes the records of calls whose process died, marked as estimated; resolves to how many. */
   sweep(): Promise<number>;
   /** Sweeps from now on. */
   start(): void;
-  /** Stops sweeping and writes what waits. */
+  /** Stops sweeping, and writes the records that wait. */
   close(): Promise<void>;
 }
 
-/** Logs once that usage records cannot be written, and once that some are lost; how many, when the database is back. */
+/** Logs once that usage records cannot be written, once that some are lost, and how many when the database is back. */
 interface BacklogLog {
   failed(error: unknown): void;
   lost(): void;
@@ -69,8 +69,8 @@ function createBacklogLog(logger: Logger): BacklogLog {
   };
 }
 
-/** A record whose model's name takes no more than it may, whatever the caller has sent. */
-function bounded<T extends { readonly model: string | null }>(record: T): T {
+/** The record, with the name of its model cut to the limit: callers choose it. */
+function withinLimit<T extends { readonly model: string | null }>(record: T): T {
   const { model } = record;
   return model !== null && model.length > modelLimit ? { ...record, model: model.slice(0, modelLimit) } : record;
 }
@@ -125,8 +125,8 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
   });
 
   return {
-    opened: (record) => usageWriter.open(bounded(record)),
-    closed: (record) => usageWriter.close(bounded(record)),
+    opened: (record) => usageWriter.open(withinLimit(record)),
+    closed: (record) => usageWriter.close(withinLimit(record)),
     dropped: (id) => usageWriter.drop(id),
     sweep,
     start: sweeping.start,

@@ -1,6 +1,6 @@
 import type { CounterDocument, PeriodDocument, UsageDocument, UsageSums } from './model.ts';
 
-/** What of a record is counted, or says where. */
+/** The fields of a record that are counted, or decide where it is counted. */
 export const countedFields = [
   'userId',
   'keyId',
@@ -22,7 +22,7 @@ export function dayOf(date: Date): string {
 type CounterKey = Omit<CounterDocument, keyof UsageSums>;
 type PeriodKey = Omit<PeriodDocument, keyof UsageSums | 'announced'>;
 
-/** What is added to one document, and the records it comes from, in their order. */
+/** What is added to one document, and the records that it comes from, in their order. */
 export interface Addition<Key> {
   readonly key: Key;
   readonly sums: UsageSums;
@@ -32,7 +32,7 @@ export interface Addition<Key> {
 /** What is added to a day or month of an account. */
 export type PeriodAddition = Addition<PeriodKey>;
 
-/** The longest name of a model that is kept and counted by itself; callers choose it. Characters. */
+/** The longest name of a model that is stored; callers choose it. Characters. */
 export const modelLimit = 256;
 
 function counterOf({ userId, model, keyId }: CountedRecord, day: string): CounterKey {
@@ -59,7 +59,7 @@ interface Group<Key> extends Addition<Key> {
 /**
  * Adds each record to the documents it belongs to.
  * @throws TypeError or RangeError for a record that is malformed
- * @param placeOf what is the same for records that belong to the same documents, and quicker made than their keys
+ * @param placeOf a text that is the same for records of the same documents, and cheaper to build than the documents' keys
  */
 function grouped<Key extends { _id: string }>(
   records: readonly CountedRecord[],
@@ -94,7 +94,7 @@ function grouped<Key extends { _id: string }>(
   }
   for (const { sums } of byId.values()) {
     if (Object.values(sums).every(Number.isFinite)) continue;
-    throw new TypeError('a usage record has an amount that is no number');
+    throw new TypeError('a usage record has an amount that is not a number');
   }
   return [...byId.values()];
 }

@@ -1,4 +1,4 @@
-/** A threshold that was reached, and what had been used when it was. Both in percent of the quota. */
+/** A threshold, and the usage that has reached it. Both in percent of the quota. */
 export interface Crossing {
   readonly threshold: number;
   readonly usage: number;
@@ -10,10 +10,10 @@ function percent(used: number, quota: number): number {
 }
 
 /**
- * Which thresholds are reached while these amounts are added one by one, each at the first amount that reaches it. One
- * that was passed before, under another quota, is reached with the first of them. Pure.
- * @param before what was used until then
- * @param announced thresholds that have been told of, which are not told of again
+ * The thresholds that are reached while these amounts are added one by one, each at the first amount that reaches it. A
+ * threshold that was passed before, under another quota, is reached at the first amount. Pure.
+ * @param before the usage before these amounts
+ * @param announced thresholds that are published already
  */
 export function crossings(
   before: number,

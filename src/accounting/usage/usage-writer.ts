@@ -5,34 +5,34 @@ import type { ClosedDocument, Entry, WriteUsage } from './write-batch.ts';
 
 export interface UsageWriterDeps {
   readonly write: WriteUsage;
-  /** How long records are gathered, in milliseconds; what a kill loses is at most what came in during that and one write. */
+  /** How long records are gathered. A kill loses what arrives in this time and during one write. Milliseconds. */
   readonly interval: number;
-  /** The most records in memory while the database is unavailable; beyond, the oldest of those that wait are lost. */
+  /** The most records in memory. If there are more, the oldest that wait are lost. */
   readonly limit: number;
-  /** Told of records that have ended and were written, each once. */
+  /** Called once with each record of an ended call that was written. */
   readonly onWritten: (records: readonly ClosedDocument[]) => void;
-  /** Told of each record of an ended call that is lost. */
+  /** Called with each record of an ended call that is lost. */
   readonly onLost: (record: UsageRecord) => void;
   readonly onFailure: (error: unknown) => void;
-  /** Told when the database took a whole batch. */
+  /** Called when the database has accepted a whole batch. */
   readonly onSuccess: () => void;
-  /** Told of what cannot be written, and is in nobody's way any more. */
+  /** Called with each entry that cannot be written and was left out. */
   readonly onSetAside: (error: unknown, id: string, entry: Entry) => void;
 }
 
-/** The most records of one write: what has waited for long must not become one write that takes too long. */
+/** The most records of one write, so that a long backlog does not become one write that takes too long. */
 const batchSize = 2_000;
 
 /**
- * Writes usage records in batches, so that a call costs a share of a round trip and never waits for one.
- * A call that ends before its open record was written is written once.
+ * Writes usage records in batches, so that a call costs a share of a round trip and never waits for one. If a call ends before
+ * its open record is written, only the closed record is written.
  */
 export class UsageWriter {
   readonly #deps: UsageWriterDeps;
   #pending = new Map<string, Entry>();
-  /** What was sent, and may have been written although the database did not say so. */
+  /** Records that were sent, and may have been written although the database has not confirmed it. */
   #unsure = new Set<string>();
-  /** What is being written, and how many of that have nothing new that waits. */
+  /** The records of the write under way, and how many of them have no newer entry that waits. */
   #sent: ReadonlySet<string> = new Set();
   #sentAlone = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -52,18 +52,18 @@ export class UsageWriter {
     this.#add(record.id, { kind: 'closed', record, unopened });
   }
 
-  /** Forgets a call that was not answered. */
+  /** Forgets a call that got no answer. */
   drop(id: string): void {
-    // never written: nothing to take back
+    // it was never written, so there is nothing to delete
     if (this.#pending.delete(id) && !this.#unsure.has(id)) return;
     this.#add(id, { kind: 'dropped' });
   }
 
-  /** Writes everything there is now; resolves when it is written or the database refused it. */
+  /** Writes all entries; resolves when they are written or the database has refused them. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    // whoever waited beside may have begun another write
+    // another caller that waited may have started the next write
     while (this.#writing) await this.#writing;
     this.#writing = this.#writeAll().finally(() => {
       this.#writing = undefined;
@@ -71,7 +71,7 @@ export class UsageWriter {
     await this.#writing;
   }
 
-  /** Writes everything there is now; what the database does not take keeps the process from ending no longer. */
+  /** Writes all entries. From now on, those that the database does not accept no longer keep the process alive. */
   async end(): Promise<void> {
     this.#isClosed = true;
     await this.flush();
@@ -106,7 +106,7 @@ export class UsageWriter {
     return batch;
   }
 
-  /** @returns whether the database took it */
+  /** @returns whether the database has accepted all of it */
   async #write(entries: readonly (readonly [string, Entry])[]): Promise<boolean> {
     this.#sent = new Set(entries.map(([id]) => id));
     this.#sentAlone = this.#sent.size;
@@ -119,7 +119,7 @@ export class UsageWriter {
         return [];
       },
     });
-    const left = new Map<string, Entry>();
+    const failed = new Map<string, Entry>();
     let failure: unknown;
     for (const [i, [id, entry]] of entries.entries()) {
       const outcome = outcomes[i];
@@ -129,26 +129,26 @@ export class UsageWriter {
         continue;
       }
       failure = outcome.error;
-      left.set(id, entry);
+      failed.set(id, entry);
     }
     for (const [id] of entries) {
-      if (left.has(id)) unsure.add(id);
+      if (failed.has(id)) unsure.add(id);
       else unsure.delete(id);
     }
     this.#sent = new Set();
     this.#sentAlone = 0;
-    this.#takeBack(left);
-    if (left.size > 0) this.#deps.onFailure(failure);
+    this.#putBack(failed);
+    if (failed.size > 0) this.#deps.onFailure(failure);
     else this.#deps.onSuccess();
     if (written.length > 0) this.#deps.onWritten(written);
-    return left.size === 0;
+    return failed.size === 0;
   }
 
-  /** Puts what failed before what has come since. */
-  #takeBack(left: Map<string, Entry>): void {
-    if (left.size === 0) return;
-    for (const [id, entry] of this.#pending) left.set(id, entry);
-    this.#pending = left;
+  /** Puts the entries that failed before those that have arrived since. */
+  #putBack(failed: Map<string, Entry>): void {
+    if (failed.size === 0) return;
+    for (const [id, entry] of this.#pending) failed.set(id, entry);
+    this.#pending = failed;
     this.#forgetOldest();
     this.#schedule();
   }
@@ -157,11 +157,11 @@ export class UsageWriter {
     if (this.#pending.size + this.#sentAlone <= this.#deps.limit) return;
     for (const [id, entry] of this.#pending) {
       if (this.#pending.size + this.#sentAlone <= this.#deps.limit) return;
-      // the beginning of that call is being written: its end must not get lost
+      // the open record of that call is being written, so its end must not get lost
       if (this.#sent.has(id)) continue;
       this.#pending.delete(id);
       this.#unsure.delete(id);
-      // a call that still runs is recorded when it ends
+      // a call that still runs is recorded again when it ends
       if (entry.kind === 'closed') this.#deps.onLost(entry.record);
     }
   }

@@ -6,7 +6,7 @@ import type { UsageDocument, UsageModel } from './model.ts';
 type ClosedFields = Omit<UsageDocument, '_id'>;
 type Operation = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['bulkWrite']>[0][number];
 
-/** What is still to be written of one call. */
+/** What has to be written of one call. */
 export type Entry =
   | { readonly kind: 'open'; readonly usage: OpenUsage }
   | { readonly kind: 'closed'; readonly record: UsageRecord; readonly unopened: boolean }
@@ -15,12 +15,12 @@ export type Entry =
 /** Entries of calls, by the ids of their records. */
 export type Batch = ReadonlyMap<string, Entry>;
 
-/** A record that has ended, as it is stored. */
+/** The record of an ended call, as it is stored. */
 export type ClosedDocument = ReturnType<typeof toClosedDocument>;
 
 /**
- * Writes a batch. What may have been written before is written so that it can be done twice without harm.
- * @returns the records that are in the database as they ended here, and certainly not counted before
+ * Writes a batch. Entries in `unsure` may be written already, so they are written in a way that does no harm the second time.
+ * @returns the closed records that are in the database now, and certainly not counted yet
  */
 export type WriteUsage = (batch: Batch, unsure: ReadonlySet<string>) => Promise<ClosedDocument[]>;
 
@@ -29,7 +29,7 @@ function toOpenDocument({ id: _id, ...usage }: OpenUsage): UsageDocument {
   return { _id, ...usage, ...unknown, estimated: true, ending: null };
 }
 
-/** What changes of an open record when its call ends. */
+/** The fields of an open record that change when its call ends. */
 function endOf(record: UsageRecord) {
   return {
     upstream: record.upstream,
@@ -45,7 +45,7 @@ function endOf(record: UsageRecord) {
   };
 }
 
-/** Field by field: a spread with further fields after it makes a dictionary, which takes 4 KB more of the 71 KB that a call allocates. */
+/** Field by field: a spread followed by more fields makes a dictionary, which adds 4 KB to the 71 KB that a call allocates. */
 function toClosedDocument(record: UsageRecord) {
   return {
     _id: record.id,
@@ -68,12 +68,12 @@ function toClosedDocument(record: UsageRecord) {
   } satisfies UsageDocument;
 }
 
-/** Ends an open record; one that has ended stays as it was counted. */
+/** Closes an open record, and leaves a closed one as it is. */
 function toClosing(record: UsageRecord): UpdateStatement {
   return { q: { _id: record.id, ending: null }, u: { $set: endOf(record) } };
 }
 
-/** The same for a record of which nobody knows whether it is there: only an open one, or none, takes what is written. */
+/** The same as an upsert, for a record that may not exist: a closed one stays as it is. */
 function closing({ id: _, ...record }: UsageRecord): object[] {
   const closed = { $mergeObjects: ['$$ROOT', { $literal: { ...record, counted: false } satisfies ClosedFields }] };
   const ended = { $gt: ['$ending', null] };
@@ -108,9 +108,9 @@ export function createWriteUsage(usage: UsageModel): WriteUsage {
       else ending.push(entry.record);
     }
     if (opened.length + ended.length > 0) await bare.insert([...opened, ...ended]);
-    const met = await bare.update(ending.map(toClosing));
-    // some were closed as orphans, or never opened, and nobody here knows which
-    const isUncertain = met < ending.length;
+    const matched = await bare.update(ending.map(toClosing));
+    // some were closed as orphans, or never opened, and it is unknown which
+    const isUncertain = matched < ending.length;
     if (isUncertain)
       others.push(...ending.map((record) => toRepeatable(record.id, { kind: 'closed', record, unopened: false })));
     if (others.length > 0) await collection.bulkWrite(others, { ordered: false });

@@ -53,8 +53,8 @@ const openWithin = 10_000;
 
 /** The times that the URI does not set itself. */
 function timesFor(uri: string): Partial<typeof connectionTimes> {
-  const given = new Set([...uri.matchAll(/[?&](\w+)=/g)].map(([, name]) => name?.toLowerCase()));
-  return Object.fromEntries(Object.entries(connectionTimes).filter(([name]) => !given.has(name.toLowerCase())));
+  const inUri = new Set([...uri.matchAll(/[?&](\w+)=/g)].map(([, name]) => name?.toLowerCase()));
+  return Object.fromEntries(Object.entries(connectionTimes).filter(([name]) => !inUri.has(name.toLowerCase())));
 }
 
 async function open(uri: string): Promise<Connection> {

@@ -71,13 +71,13 @@ export function bareWrites<T>(model: Model<T>): BareWrites {
   }
 
   async function inCommands<Statement>(
-    all: readonly Statement[],
+    statements: readonly Statement[],
     toCommand: (part: readonly Statement[]) => mongo.Document,
     session?: ClientSession,
   ): Promise<WriteAnswer[]> {
     const answers: WriteAnswer[] = [];
-    for (let i = 0; i < all.length; i += maxStatements) {
-      const answer = await run(toCommand(all.slice(i, i + maxStatements)), session);
+    for (let i = 0; i < statements.length; i += maxStatements) {
+      const answer = await run(toCommand(statements.slice(i, i + maxStatements)), session);
       if (answer.writeErrors?.[0]) throw new mongo.MongoServerError(answer.writeErrors[0]);
       answers.push(answer);
     }
@@ -85,16 +85,16 @@ export function bareWrites<T>(model: Model<T>): BareWrites {
   }
 
   return {
-    async insert(all, session) {
-      await inCommands(all, (documents) => ({ insert: name, documents }), session);
+    async insert(documents, session) {
+      await inCommands(documents, (part) => ({ insert: name, documents: part }), session);
     },
     async insertEach(documents) {
       const { writeErrors = [], electionId } = await run({ insert: name, documents });
       const failures = new Map(writeErrors.map((error) => [Number(error.index), new mongo.MongoServerError(error)]));
       return { failures, ...(electionId && { electionId: electionId.toHexString() }) };
     },
-    async update(all) {
-      const answers = await inCommands(all, (updates) => ({ update: name, updates }));
+    async update(statements) {
+      const answers = await inCommands(statements, (updates) => ({ update: name, updates }));
       return answers.reduce((matched, { n }) => matched + n, 0);
     },
     async updateEach(updates) {

@@ -51,10 +51,10 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
     if (await webhooks.disable(webhookId, reason, since)) logger.warn('a webhook was disabled', { webhookId, reason });
   }
 
-  /** The webhooks that have only failed for so many days, and that the host has not spared lately. */
+  /** The webhooks that have only failed for this many days, and that the host has not decided to keep lately. */
   async function failingTooLong(ids: readonly string[], days: number): Promise<string[]> {
-    const filter = (some: readonly string[]) => ({
-      _id: { $in: [...some] },
+    const filterFor = (webhookIds: readonly string[]) => ({
+      _id: { $in: [...webhookIds] },
       failures: { $gte: failuresToFail },
       $expr: {
         $and: [
@@ -64,10 +64,10 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
       },
     });
     const projection = { _id: 1 } as const;
-    const seeming = await collection.find(filter(ids), { projection }).toArray();
+    const seeming = await collection.find(filterFor(ids), { projection }).toArray();
     if (seeming.length === 0) return [];
     // a replaced primary does not know a later success
-    const found = await findConfirmed(collection, filter(seeming.map(({ _id }) => _id)), { projection });
+    const found = await findConfirmed(collection, filterFor(seeming.map(({ _id }) => _id)), { projection });
     return found.map(({ _id }) => _id);
   }
 

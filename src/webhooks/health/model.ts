@@ -1,9 +1,9 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../../mongo/collection.ts';
 
-/** The attempts made to one webhook that ended in one hour. */
+/** The attempts to one webhook that ended in one hour. */
 export interface TallyDocument {
-  /** The webhook's id, a colon, and the hour in ISO 8601: a range of ids is a webhook's time. */
+  /** The webhook's id, a colon, and the hour in ISO 8601, so that a range of ids is a period of one webhook. */
   _id: string;
   hour: Date;
   succeeded: number;
@@ -14,10 +14,10 @@ export interface TallyDocument {
 
 /** An attempt that failed. */
 export interface Failure {
-  /** When it had failed, by the database's clock. */
+  /** When it failed, by the database's clock. */
   at: Date;
   deliveryId: string;
-  /** Absent when the receiver did not answer. */
+  /** Absent if the receiver did not answer. */
   status?: number;
   code: string;
 }
@@ -43,8 +43,8 @@ export type HealthModel = Model<HealthDocument>;
 
 const day = 86_400;
 
-// a failover may lose some of these statistics: the deliveries have everything
-const choices = { ...durableSchema, writeConcern: { w: 1 } } as const;
+// a failover may lose some of these statistics; the deliveries lose nothing
+const schemaOptions = { ...durableSchema, writeConcern: { w: 1 } } as const;
 
 const tallySchema = new Schema<TallyDocument>(
   {
@@ -54,7 +54,7 @@ const tallySchema = new Schema<TallyDocument>(
     failed: { type: Number, required: true },
     durations: { type: Schema.Types.Mixed, required: true },
   },
-  choices,
+  schemaOptions,
 ).index({ hour: 1 }, { name: 'expiry', expireAfterSeconds: 8 * day });
 
 const failure = new Schema<Failure>(
@@ -77,7 +77,7 @@ const healthSchema = new Schema<HealthDocument>(
     sparedAt: Date,
     updatedAt: { type: Date, required: true },
   },
-  choices,
+  schemaOptions,
 ).index({ updatedAt: 1 }, { name: 'expiry', expireAfterSeconds: 400 * day });
 
 /** The hours of one gateway's webhooks: model `<prefix>Tally`, collection `<prefix>tallies`. */
@@ -85,7 +85,7 @@ export function createTallyModel(connection: Connection, prefix: string): TallyM
   return modelOf(connection, `${prefix}Tally`, tallySchema, `${prefix}tallies`);
 }
 
-/** How the webhooks of one gateway fare: model `<prefix>Health`, collection `<prefix>health`. */
+/** The health of one gateway's webhooks: model `<prefix>Health`, collection `<prefix>health`. */
 export function createHealthModel(connection: Connection, prefix: string): HealthModel {
   return modelOf(connection, `${prefix}Health`, healthSchema, `${prefix}health`);
 }

@@ -9,9 +9,9 @@ type Schemas = components['schemas'];
 
 export interface HealthRoutesDeps {
   readonly health: Pick<HealthService, 'of' | 'stats'>;
-  /** @throws GatewayError `webhook_not_found`, also for another account's */
+  /** @throws GatewayError `webhook_not_found`, also for a webhook of another account */
   readonly requireWebhook: (userId: string, webhookId: string) => Promise<unknown>;
-  /** A failure's code in words. */
+  /** Says in words what a failure's code means. */
   readonly explain: (code: string) => string;
 }
 
@@ -30,7 +30,7 @@ function toFailureBody(
   };
 }
 
-/** How a webhook fares, as the API shows it. @param now milliseconds since 1970 */
+/** The health of a webhook, as the API shows it. @param now milliseconds since 1970 */
 export function toHealthBody(
   health: Partial<HealthDocument>,
   explain: HealthRoutesDeps['explain'],
@@ -47,7 +47,7 @@ export function toHealthBody(
 const counts = ({ succeeded, failed }: Sum) => ({ succeeded, failed });
 const times = ({ p50, p95 }: Sum) => ({ p50_ms: p50, p95_ms: p95 });
 
-/** The operation on what the attempts say about a webhook. */
+/** The operation that reads the statistics of a webhook. */
 export function healthOperations(deps: HealthRoutesDeps) {
   return {
     retrieveWebhookStats: {
