@@ -1,16 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type express from 'express';
+import type { GatewayError } from '../errors.ts';
 import { AccountTurns } from '../fairness/account-turns.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import type { LimitAccount } from './account-limits.ts';
-import { addRoutes, type Matched, pathParams } from './add-routes.ts';
+import { addRoutes, pathParams } from './add-routes.ts';
 import { requireScope } from './authentication/principal.ts';
-import type { Caller } from './checked-request.ts';
 import { ClientDisconnect } from './client-disconnect.ts';
 import { OpenRequests } from './open-requests.ts';
 import type { ApiRequest, DataOperation, Principal, Reply } from './operation.ts';
-import { createRequestReader } from './read-request.ts';
+import { createRequestReader, type ReadRequest } from './read-request.ts';
 import { answerError, isAnswered } from './reply/answer-error.ts';
 import { sendReply } from './reply/reply.ts';
 import { requestId } from './request-id.ts';
@@ -54,8 +54,70 @@ export type RequirePrincipal = (req: IncomingMessage, isModelCall: boolean) => P
 /** Adds every path of the API to a router whose paths are case-sensitive. */
 export type AddApi = (router: express.Router, authenticate: RequirePrincipal) => void;
 
-/** What is known of a request before it is authenticated. */
-type Started = Pick<Caller, 'requestId' | 'client'>;
+/** A request for one of our paths: for a route of it, or one that the path refuses. */
+type Asked =
+  | {
+      readonly route: Route;
+      readonly params: Readonly<Record<string, string>>;
+      readonly authenticate: RequirePrincipal;
+    }
+  | { readonly refusal: GatewayError };
+
+type Answer = (req: IncomingMessage, res: ServerResponse, asked: Asked) => Promise<void>;
+
+/** Makes the function that has an operation reply to a request. It gives `undefined` for a client that disconnects before its turn. */
+function createReplies({ withDatabase = (work) => work() }: ApiDependencies) {
+  const readTurns = new AccountTurns(readsAtOnce);
+
+  function reply({ handle, databaseWait }: DataOperation, request: ApiRequest, waited: number): Promise<Reply> {
+    return databaseWait === null ? handle(request) : withDatabase(() => handle(request), databaseWait, waited);
+  }
+
+  /** @param waited how long the request has waited for the database already, in milliseconds */
+  return async (operation: DataOperation, route: Route, request: ApiRequest, waited: number) => {
+    if (!isRead(route) || isOfModels(route)) return reply(operation, request, waited);
+    const readyAt = performance.now();
+    return readTurns.run(request.principal.userId, async () =>
+      request.client.disconnected ? undefined : reply(operation, request, waited + performance.now() - readyAt),
+    );
+  };
+}
+
+/** Makes the function that takes a request through all its steps, and answers it. */
+function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readRequest: ReadRequest): Answer {
+  const { logger } = deps;
+  const replyTo = createReplies(deps);
+
+  return async function answer(req, res, asked) {
+    if (isAnswered(res, logger)) return;
+    const id = requestId(req, res);
+    const client = new ClientDisconnect(res);
+    try {
+      res.setHeader('x-request-id', id);
+      // everything below /v1 belongs to one account
+      res.setHeader('cache-control', 'no-store');
+      openRequests.add(res);
+      requireOneHost(req);
+      if ('refusal' in asked) throw asked.refusal;
+      const { route, params, authenticate } = asked;
+      const askedAt = performance.now();
+      const principal = await authenticate(req, isOfModels(route));
+      const waited = Math.min(performance.now() - askedAt, longestRecognition);
+      requireScope(principal, route.scope);
+      if (isWrite(route)) await deps.limitWrites?.(principal.userId);
+      if (isRead(route)) await deps.limitReads?.(principal.userId);
+      if (client.disconnected) return;
+      const request = await readRequest(req, res, { route, caller: { requestId: id, principal, params, client } });
+      if ('relay' in route.operation) await route.operation.relay(request, res);
+      else {
+        const reply = await replyTo(route.operation, route, request, waited);
+        if (reply) sendReply(req, res, reply);
+      }
+    } catch (error) {
+      if (!client.disconnected) answerError(req, res, error, { requestId: id, logger });
+    }
+  };
+}
 
 /**
  * Makes the routes of the API. They answer what is under our paths, errors too, and leave everything else to the host, untouched.
@@ -63,15 +125,8 @@ type Started = Pick<Caller, 'requestId' | 'client'>;
  * @throws Error when openapi.yaml is not valid, or has an operation without a handler
  */
 export async function createApi(deps: ApiDependencies): Promise<AddApi> {
-  const {
-    spec,
-    withDatabase = (work) => work(),
-    logger,
-    bodyTimeout: time = 120_000,
-    openRequests = new OpenRequests(),
-  } = deps;
+  const { spec, logger, bodyTimeout: time = 120_000, openRequests = new OpenRequests() } = deps;
   const routes = joinRoutes(spec, deps.operations);
-  const readTurns = new AccountTurns(readsAtOnce);
   const readRequest = await createRequestReader({
     spec,
     routes,
@@ -81,70 +136,10 @@ export async function createApi(deps: ApiDependencies): Promise<AddApi> {
     openRequests,
     logger,
   });
-
-  /** @param waited how long the request has waited for the database already, in milliseconds */
-  function reply({ handle, databaseWait }: DataOperation, request: ApiRequest, waited: number): Promise<Reply> {
-    return databaseWait === null ? handle(request) : withDatabase(() => handle(request), databaseWait, waited);
-  }
-
-  /** Does nothing for a client that disconnects before its turn comes. */
-  function replyInTurn(operation: DataOperation, request: ApiRequest, waited: number): Promise<Reply | undefined> {
-    const readyAt = performance.now();
-    return readTurns.run(request.principal.userId, async () =>
-      request.client.disconnected ? undefined : reply(operation, request, waited + performance.now() - readyAt),
-    );
-  }
-
-  /** Answers a request with what `work` does, or with the error that it throws. */
-  async function answer(req: IncomingMessage, res: ServerResponse, work: (started: Started) => unknown): Promise<void> {
-    const id = requestId(req, res);
-    const client = new ClientDisconnect(res);
-    try {
-      res.setHeader('x-request-id', id);
-      // everything below /v1 belongs to one account
-      res.setHeader('cache-control', 'no-store');
-      openRequests.add(res);
-      requireOneHost(req);
-      await work({ requestId: id, client });
-    } catch (error) {
-      if (!client.disconnected) answerError(req, res, error, { requestId: id, logger });
-    }
-  }
-
-  /** Authenticates a request for a route, reads and checks it, and does what it asks for. */
-  async function perform(
-    req: Matched,
-    res: ServerResponse,
-    route: Route,
-    authenticate: RequirePrincipal,
-    started: Started,
-  ) {
-    const params = pathParams(route, req);
-    const askedAt = performance.now();
-    const principal = await authenticate(req, isOfModels(route));
-    const waited = Math.min(performance.now() - askedAt, longestRecognition);
-    requireScope(principal, route.scope);
-    if (isWrite(route)) await deps.limitWrites?.(principal.userId);
-    if (isRead(route)) await deps.limitReads?.(principal.userId);
-    if (started.client.disconnected) return;
-    const request = await readRequest(req, res, { route, caller: { ...started, principal, params } });
-    if ('relay' in route.operation) return route.operation.relay(request, res);
-    const inTurn = isRead(route) && !isOfModels(route);
-    const replied = await (inTurn ? replyInTurn : reply)(route.operation, request, waited);
-    if (replied) sendReply(req, res, replied);
-  }
-
+  const answer = createAnswer(deps, openRequests, readRequest);
   return (router, authenticate) =>
     addRoutes(router, routes, {
-      answer: (route) => (req, res) => {
-        if (!isAnswered(res, logger))
-          void answer(req, res, (started) => perform(req, res, route, authenticate, started));
-      },
-      refuse(req, res, error) {
-        const refuse = () => {
-          throw error;
-        };
-        if (!isAnswered(res, logger)) void answer(req, res, refuse);
-      },
+      answer: (route) => (req, res) => answer(req, res, { route, params: pathParams(route, req), authenticate }),
+      refuse: (req, res, refusal) => answer(req, res, { refusal }),
     });
 }

@@ -1,0 +1,165 @@
+import { createAccounting } from './accounting/accounting.ts';
+import { createModels } from './collections.ts';
+import { createRecoveryService } from './deliveries/redeliver/recoveries/service.ts';
+import { createDeliveryService } from './deliveries/service.ts';
+import { addEventTypes } from './events/catalogue/add-event-types.ts';
+import { type Catalogue, createCatalogue } from './events/catalogue/catalogue.ts';
+import { createEventService } from './events/service.ts';
+import { createOutbox } from './events/store/outbox.ts';
+import { createSettleSubscribers } from './events/store/settle-subscribers.ts';
+import { createKeyService } from './keys/service.ts';
+import { createDatabaseClock } from './mongo/clock.ts';
+import type { DatabaseAccess } from './mongo/connection/availability.ts';
+import type { Database } from './mongo/connection/connection.ts';
+import { type RunInTransaction, whileAwaited } from './mongo/transaction.ts';
+import { loadSpec } from './openapi/spec.ts';
+import type { ResolvedOptions } from './options/options.ts';
+import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
+import { createProxy } from './proxy/proxy.ts';
+import { readVersion } from './version.ts';
+import { createDisableFailing } from './webhooks/health/disable-failing.ts';
+import { createHealthService } from './webhooks/health/service.ts';
+import { createSealer } from './webhooks/secrets/sealing.ts';
+import { createWebhookService } from './webhooks/service.ts';
+
+/** The database, and whether it can be reached at present. */
+export type OpenDatabase = Database & {
+  readonly access: DatabaseAccess;
+  /** Whether it is a replica set. */
+  readonly hasTransactions: boolean;
+};
+
+/** What services are made from. */
+interface Base {
+  readonly options: ResolvedOptions;
+  readonly database: OpenDatabase;
+  readonly models: Models;
+  readonly catalogue: Catalogue;
+}
+
+type Models = ReturnType<typeof createModels>;
+type Networks = ReturnType<typeof parseNetworks>;
+
+/** The networks that are not public and that webhooks may reach all the same. */
+function allowedNetworks({ allowPrivateNetworks, logger }: ResolvedOptions): Networks {
+  const networks = parseNetworks(allowPrivateNetworks);
+  if (networks.length > 0) logger.warn('webhooks may reach networks that are not public', { allowPrivateNetworks });
+  return networks;
+}
+
+function createWebhooks({ options, models, catalogue }: Base, networks: Networks) {
+  const { logger } = options;
+  const sealer = createSealer(options.secretKeys);
+  const webhooks = createWebhookService({
+    webhooks: models.webhooks,
+    sealer,
+    catalogueTypes: catalogue.types,
+    rules: { allowHttp: options.allowHttp, networks },
+    maxWebhooks: options.maxWebhooks,
+  });
+  const health = createHealthService({
+    tallies: models.tallies,
+    healths: models.health,
+    disableFailing: createDisableFailing({
+      healths: models.health,
+      activeSince: webhooks.activeSince,
+      disable: webhooks.disable,
+      options,
+      logger,
+    }),
+    interval: 1_000,
+    logger,
+  });
+  return { sealer, webhooks, health };
+}
+
+type Webhooks = ReturnType<typeof createWebhooks>;
+
+/** Events, and their deliveries to webhooks. */
+function createEvents(
+  { options, database, models, catalogue }: Base,
+  networks: Networks,
+  { webhooks, health }: Webhooks,
+) {
+  const { connection, access } = database;
+  const { logger } = options;
+  const settleSubscribers = createSettleSubscribers(models.events, webhooks.confirmedSubscribers);
+  const clock = createDatabaseClock(connection);
+  const outbox = createOutbox(models.events, clock);
+  const deliveries = createDeliveryService({
+    connection,
+    deliveries: models.deliveries,
+    events: models.events,
+    outbox,
+    clock,
+    settleSubscribers,
+    forDelivery: webhooks.forDelivery,
+    clients: { allowHttp: options.allowHttp, allowAddress: (address) => isAllowedAddress(address, networks) },
+    options,
+    userAgent: `express-model-gateway/${readVersion()}`,
+    onAttempt: health.record,
+  });
+  const events = createEventService({
+    connection,
+    outbox,
+    owners: models.owners,
+    catalogue,
+    subscribers: webhooks.subscribers,
+    settleSubscribers,
+    fanOut: deliveries.fanOut,
+    database: access,
+    logger,
+  });
+  const recoveries = createRecoveryService({
+    recoveries: models.recoveries,
+    find: deliveries.recoverable,
+    redeliver: deliveries.redeliver,
+    webhook: webhooks.getConfirmed,
+    rate: options.recoverRate,
+    retention: options.retentionDays * 86_400_000,
+    lease: 9_000,
+    interval: 5_000,
+    logger,
+  });
+  return { deliveries, events, recoveries };
+}
+
+/** Every service of a gateway, and how they are joined. */
+export function createServices(options: ResolvedOptions, database: OpenDatabase) {
+  const { logger } = options;
+  const { access } = database;
+  const spec = addEventTypes(loadSpec(), options.eventTypes);
+  const catalogue = createCatalogue(spec);
+  const models = createModels(database.connection, options.collectionPrefix);
+  const base = { options, database, models, catalogue };
+  const networks = allowedNetworks(options);
+  const { sealer, webhooks, health } = createWebhooks(base, networks);
+  const { deliveries, events, recoveries } = createEvents(base, networks, { sealer, webhooks, health });
+  // a standalone mongod, which the host has accepted, writes one after the other
+  const transaction: RunInTransaction = database.hasTransactions ? events.transaction : (fn) => fn(undefined);
+  const keys = createKeyService({
+    keys: models.keys,
+    maxKeys: options.maxApiKeys,
+    gracePeriod: options.keyGracePeriod,
+    publish: events.publish,
+    transaction: whileAwaited(transaction),
+    onLastUsedLost: (error) => logger.warn('the last use of API keys was not written', { reason: String(error) }),
+  });
+  const accounting = createAccounting({ models, publish: events.publish, transaction, database: access, options });
+  const proxy = createProxy({
+    upstreams: options.upstreams,
+    logger,
+    retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
+    hooks: options,
+    admissionChecks: accounting.admissionChecks,
+    ...(accounting.usage && { usageRecorder: accounting.usage }),
+    exposeUpstream: options.exposeUpstream,
+    idempotencySecret: sealer.derive('upstream idempotency keys'),
+    abortOnDisconnect: options.abortOnDisconnect,
+  });
+
+  return { spec, catalogue, models, webhooks, health, deliveries, events, recoveries, keys, accounting, proxy };
+}
+
+/** Every service of a gateway. */
+export type Services = ReturnType<typeof createServices>;
