@@ -40,6 +40,7 @@ export function paymentOperations(service: PaymentService) {
         const answer: Schemas['PublishedEvent'] = {
           ...event,
           user_id: userId,
+          // publishing types it as unknown, for a host's own types; these are objects
           data: data as Schemas['EventData'],
           idempotency_key: idempotencyKey,
         };
