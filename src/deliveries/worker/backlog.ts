@@ -1,5 +1,5 @@
 import type { AttemptRef, WebhookRef } from '../attempt/attempt-ref.ts';
-import { createBacklogTurns, type Demand } from './backlog-turns.ts';
+import { BacklogTurns, type Demand } from './backlog-turns.ts';
 import type { Due } from './due.ts';
 
 /** After this many reads without a single claim, the next sweep goes on: other processes are claiming the same attempts. */
@@ -44,7 +44,7 @@ export interface Backlog {
 }
 
 export function createBacklog({ due, wanted, wantedOf, wantedInAll, claim, onError }: BacklogDeps): Backlog {
-  const turns = createBacklogTurns({ wanted, wantedOf });
+  const turns = new BacklogTurns({ wanted, wantedOf });
   let drawing: Promise<void> | null = null;
   let again = false;
   let closed = false;
@@ -99,8 +99,8 @@ export function createBacklog({ due, wanted, wantedOf, wantedInAll, claim, onErr
     drawOthers() {
       if (isFull && turns.size > 0 && wantedInAll() > 0) start();
     },
-    isBehind: turns.isBehind,
-    includes: turns.includes,
+    isBehind: (webhookId) => turns.isBehind(webhookId),
+    includes: (webhookId) => turns.includes(webhookId),
     isEmpty: () => turns.size === 0,
     resume() {
       if (turns.size > 0) start();

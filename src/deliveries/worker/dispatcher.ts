@@ -1,13 +1,9 @@
 import type { AttemptRef, WebhookRef } from '../attempt/attempt-ref.ts';
 import type { Prepare, ReadyAttempt } from '../attempt/ready-attempt.ts';
-import { createAccountShares } from './account-shares.ts';
-import {
-  type AccountQueues,
-  createWebhookQueue,
-  nextQueue,
-  type WaitingAttempt,
-  type WebhookQueue,
-} from './webhook-queue.ts';
+import { type AccountShares, createAccountShares } from './account-shares.ts';
+import { type Slot, Slots } from './slots.ts';
+import { WaitingAttempts } from './waiting-attempts.ts';
+import type { WaitingAttempt } from './webhook-queue.ts';
 
 export interface DispatcherDeps {
   /** Requests under way at once. */
@@ -24,90 +20,106 @@ export interface DispatcherDeps {
   readonly onRoomInAll: () => void;
 }
 
-/** Holds this process's attempts, and decides which of them are sent. */
-export interface Dispatcher {
+/** Attempts held in all, in multiples of those under way: claimed ahead, or waiting to be recorded. */
+const heldLimit = 5;
+
+/**
+ * Holds this process's attempts, and decides which of them are sent. Shares the places among accounts, and each account's places
+ * among its webhooks.
+ */
+export class Dispatcher {
+  readonly #deps: DispatcherDeps;
+  readonly #maxHeld: number;
+  readonly #shares: AccountShares;
+  readonly #slots: Slots;
+  readonly #waiting: WaitingAttempts;
+  /** By delivery; each resolves when its attempt has been recorded or given back. */
+  readonly #held = new Map<string, Promise<void>>();
+  #closed = false;
+
+  constructor(deps: DispatcherDeps) {
+    const { concurrency, perAccount, perWebhook, maxWait } = deps;
+    this.#deps = deps;
+    this.#maxHeld = concurrency * heldLimit;
+    this.#shares = createAccountShares({ concurrency, perAccount, maxHeld: this.#maxHeld });
+    this.#slots = new Slots({ shares: this.#shares, perWebhook, roomInAll: () => this.#roomInAll() });
+    this.#waiting = new WaitingAttempts({
+      hasPlace: () => this.#shares.sending < concurrency,
+      send: (slot, { ready, done }) => void this.#send(slot, ready, done),
+      giveBack: (slot, attempt) => this.#giveBack(slot, attempt),
+      maxWait,
+    });
+  }
+
+  /** Whether attempts of this webhook are held. */
+  holds(webhook: WebhookRef): boolean {
+    return this.#slots.has(webhook);
+  }
+
+  /** How many more attempts of this webhook it would take. */
+  room(webhook: WebhookRef): number {
+    return this.#slots.ask(webhook);
+  }
+
+  /** How many more of them are worth a query: none while half of the attempts claimed ahead are left. */
+  wanted(webhook: WebhookRef): number {
+    return this.#slots.wanted(webhook);
+  }
+
+  /** The same for all webhooks of an account. */
+  wantedOf(userId: string): number {
+    return this.#slots.wantedOf(userId);
+  }
+
+  /** The same for all accounts. */
+  wantedInAll(): number {
+    const isLow = this.#held.size < (this.#deps.concurrency + this.#maxHeld) / 2;
+    return isLow ? this.#roomInAll() : 0;
+  }
+
   /**
    * Prepares the attempt at once and sends it as soon as there is a place; `null` if there is no room for it. Resolves with
    * whether there is something to send; `false` also for an attempt that is held already.
    */
-  offer(ref: AttemptRef, prepare: Prepare): Promise<boolean> | null;
-  /** Whether attempts of this webhook are held. */
-  holds(webhook: WebhookRef): boolean;
-  /** How many more attempts of this webhook it would take. */
-  room(webhook: WebhookRef): number;
-  /** How many more of them are worth a query: none while half of the attempts claimed ahead are left. */
-  wanted(webhook: WebhookRef): number;
-  /** The same for all webhooks of an account. */
-  wantedOf(userId: string): number;
-  /** The same for all accounts. */
-  wantedInAll(): number;
+  offer(ref: AttemptRef, prepare: Prepare): Promise<boolean> | null {
+    const { deliveryId } = ref;
+    if (this.#closed || this.#held.has(deliveryId)) return Promise.resolve(false);
+    const slot = this.#slots.of(ref);
+    if (this.#slots.room(slot) === 0) return null;
+    this.#slots.hold(slot);
+    const preparing = prepare(ref);
+    const ended = this.#dispatch(slot, preparing).finally(() => {
+      this.#held.delete(deliveryId);
+      this.#deps.onRoomInAll();
+    });
+    this.#held.set(deliveryId, ended);
+    return preparing.then((ready) => ready !== null);
+  }
+
   /** Starts nothing more; resolves when every held attempt has been recorded or given back. */
-  close(): Promise<void>;
-}
-
-/** Attempts held in all, in multiples of those under way: claimed ahead, or waiting to be recorded. */
-const heldLimit = 5;
-
-/** The queue that an attempt belongs to. */
-interface Slot {
-  readonly ref: WebhookRef;
-  readonly account: AccountQueues;
-  readonly queue: WebhookQueue;
-}
-
-/** Shares the places among accounts, and each account's places among its webhooks. */
-export function createDispatcher(deps: DispatcherDeps): Dispatcher {
-  const { concurrency, perAccount, perWebhook, maxWait, onRoom, onRoomInAll } = deps;
-  const maxHeld = concurrency * heldLimit;
-  const held = new Map<string, Promise<void>>();
-  const shares = createAccountShares({ concurrency, perAccount, maxHeld });
-  const accounts = new Map<string, AccountQueues>();
-  /** Accounts with waiting attempts, the one served longest ago first. */
-  const turns = new Set<AccountQueues>();
-  let closed = false;
-  /** The slot for which `room` was last asked: the caller offers an attempt for it next. */
-  let asked: Slot | null = null;
-
-  const accountOf = (userId: string): AccountQueues =>
-    accounts.get(userId) ?? { share: shares.of(userId), queues: new Map(), turns: new Set() };
-  const queueOf = ({ share, queues }: AccountQueues, webhookId: string) =>
-    queues.get(webhookId) ?? createWebhookQueue(share, perWebhook);
-
-  const roomInAll = () => (closed ? 0 : Math.max(0, maxHeld - held.size));
-  const isLowInAll = () => held.size < (concurrency + maxHeld) / 2;
-
-  function slotOf(ref: WebhookRef): Slot {
-    const account = accountOf(ref.userId);
-    return { ref, account, queue: queueOf(account, ref.webhookId) };
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#waiting.clear();
+    await Promise.all(this.#held.values());
   }
 
-  const askedFor = ({ userId, webhookId }: WebhookRef) =>
-    asked?.ref.webhookId === webhookId && asked.ref.userId === userId ? asked : null;
-
-  function roomOf({ account, queue }: Slot): number {
-    const inAll = roomInAll();
-    return inAll && Math.min(inAll, account.share.window.room(), queue.window.room());
+  #roomInAll(): number {
+    return this.#closed ? 0 : Math.max(0, this.#maxHeld - this.#held.size);
   }
 
-  function hold({ ref, account, queue }: Slot): void {
-    asked = null;
-    if (account.queues.size === 0) accounts.set(ref.userId, account);
-    if (queue.window.held === 0) account.queues.set(ref.webhookId, queue);
-    account.share.hold();
-    queue.window.held += 1;
+  async #dispatch(slot: Slot, preparing: Promise<ReadyAttempt | null>): Promise<void> {
+    const ready = await preparing;
+    if (ready === null || this.#closed) {
+      await ready?.giveBack();
+      this.#vacate(slot);
+      return;
+    }
+    const hasPlace = slot.account.share.hasPlace() && slot.queue.window.hasPlace();
+    if (hasPlace) await new Promise<void>((done) => void this.#send(slot, ready, done));
+    else await new Promise<void>((done) => this.#waiting.add(slot, ready, done));
   }
 
-  /** The attempt needs no place any more. Forgets a webhook, and an account, without attempts. */
-  function vacate({ ref, account, queue }: Slot): void {
-    asked = null;
-    queue.window.held -= 1;
-    account.share.release();
-    if (queue.window.held === 0) account.queues.delete(ref.webhookId);
-    if (account.queues.size === 0) accounts.delete(ref.userId);
-    onRoom(ref);
-  }
-
-  async function send(slot: Slot, ready: ReadyAttempt, done: () => void): Promise<void> {
+  async #send(slot: Slot, ready: ReadyAttempt, done: () => void): Promise<void> {
     const { account, queue } = slot;
     const started = performance.now();
     queue.window.sending += 1;
@@ -117,106 +129,22 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
     queue.window.sending -= 1;
     queue.window.ended(duration);
     account.share.end(duration);
-    sendWaiting();
-    vacate(slot);
+    this.#waiting.sendNext();
+    this.#vacate(slot);
     await finish();
     done();
   }
 
-  function wait(slot: Slot, ready: ReadyAttempt, done: () => void): void {
-    const { account, queue } = slot;
-    const timer = setTimeout(() => {
-      queue.window.stuck();
-      account.share.window.stuck();
-      leave(slot, entry);
-    }, maxWait);
-    const entry = { ref: slot.ref, ready, done, timer };
-    queue.waiting.add(entry);
-    account.turns.add(queue);
-    turns.add(account);
-  }
-
-  function leave(slot: Slot, entry: WaitingAttempt): void {
-    remove(slot, entry);
-    void entry.ready.giveBack().then(() => {
-      vacate(slot);
-      entry.done();
+  #giveBack(slot: Slot, { ready, done }: WaitingAttempt): void {
+    void ready.giveBack().then(() => {
+      this.#vacate(slot);
+      done();
     });
   }
 
-  function remove({ account, queue }: Slot, entry: WaitingAttempt): void {
-    clearTimeout(entry.timer);
-    queue.waiting.delete(entry);
-    if (queue.waiting.size === 0) account.turns.delete(queue);
-    if (account.turns.size === 0) turns.delete(account);
+  /** The attempt needs no place any more. */
+  #vacate(slot: Slot): void {
+    this.#slots.release(slot);
+    this.#deps.onRoom(slot.ref);
   }
-
-  function sendWaiting(): void {
-    // a served account goes to the end, so the loop comes to it again
-    for (const account of turns) {
-      if (shares.sending >= concurrency) return;
-      const queue = nextQueue(account);
-      if (!queue) continue;
-      const [entry] = queue.waiting;
-      if (!entry) continue;
-      const slot = { ref: entry.ref, account, queue };
-      remove(slot, entry);
-      if (turns.delete(account)) turns.add(account);
-      void send(slot, entry.ready, entry.done);
-    }
-  }
-
-  async function dispatch(slot: Slot, preparing: Promise<ReadyAttempt | null>): Promise<void> {
-    const ready = await preparing;
-    if (ready === null || closed) {
-      await ready?.giveBack();
-      vacate(slot);
-      return;
-    }
-    const hasPlace = slot.account.share.hasPlace() && slot.queue.window.hasPlace();
-    if (hasPlace) await new Promise<void>((done) => void send(slot, ready, done));
-    else await new Promise<void>((done) => wait(slot, ready, done));
-  }
-
-  return {
-    holds: ({ userId, webhookId }) => accounts.get(userId)?.queues.has(webhookId) ?? false,
-    room(webhook) {
-      const slot = slotOf(webhook);
-      const room = roomOf(slot);
-      asked = room > 0 ? slot : null;
-      return room;
-    },
-    wanted(webhook) {
-      const slot = slotOf(webhook);
-      return slot.queue.window.isLow() ? roomOf(slot) : 0;
-    },
-    wantedOf(userId) {
-      const { window } = accountOf(userId).share;
-      return window.isLow() ? Math.min(roomInAll(), window.room()) : 0;
-    },
-    wantedInAll: () => (isLowInAll() ? roomInAll() : 0),
-    offer(ref, prepare) {
-      const { deliveryId } = ref;
-      if (closed || held.has(deliveryId)) return Promise.resolve(false);
-      const slot = askedFor(ref) ?? slotOf(ref);
-      if (roomOf(slot) === 0) return null;
-      hold(slot);
-      const preparing = prepare(ref);
-      const ended = dispatch(slot, preparing).finally(() => {
-        held.delete(deliveryId);
-        onRoomInAll();
-      });
-      held.set(deliveryId, ended);
-      return preparing.then((ready) => ready !== null);
-    },
-    async close() {
-      closed = true;
-      for (const account of [...turns]) {
-        for (const queue of [...account.turns]) {
-          for (const entry of queue.waiting) leave({ ref: entry.ref, account, queue }, entry);
-        }
-      }
-      await Promise.all(held.values());
-    },
-  };
 }

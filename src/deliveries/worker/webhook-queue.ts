@@ -40,15 +40,3 @@ export interface AccountQueues {
   /** Queues with waiting attempts, the one served longest ago first. */
   readonly turns: Set<WebhookQueue>;
 }
-
-/** The next queue that may send; it goes to the end of the line. */
-export function nextQueue({ share, turns }: AccountQueues): WebhookQueue | undefined {
-  if (!share.hasPlace()) return undefined;
-  for (const queue of turns) {
-    if (!queue.window.hasPlace()) continue;
-    turns.delete(queue);
-    turns.add(queue);
-    return queue;
-  }
-  return undefined;
-}

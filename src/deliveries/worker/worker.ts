@@ -7,7 +7,7 @@ import { createFanOutSweep, type FanOutSweepDeps } from '../fan-out/fan-out-swee
 import { createRoomQueue, type RoomQueue } from '../fan-out/room-queue.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { createBacklog } from './backlog.ts';
-import { createDispatcher } from './dispatcher.ts';
+import { Dispatcher } from './dispatcher.ts';
 import type { Due } from './due.ts';
 import { createSweepCursor } from './sweep-cursor.ts';
 import type { Watch } from './watch.ts';
@@ -77,7 +77,7 @@ export function createWorker(deps: WorkerDeps): Worker {
     return claimed;
   }
 
-  const dispatcher = createDispatcher({
+  const dispatcher = new Dispatcher({
     concurrency: deps.concurrency,
     perAccount: deps.concurrencyPerAccount,
     perWebhook: deps.concurrencyPerWebhook,
@@ -100,9 +100,9 @@ export function createWorker(deps: WorkerDeps): Worker {
   const fanOuts = createFanOutSweep({ ...deps.fanOuts, wanted: wantedOfEvents, logger });
   const backlog = createBacklog({
     due,
-    wanted: dispatcher.wanted,
-    wantedOf: dispatcher.wantedOf,
-    wantedInAll: dispatcher.wantedInAll,
+    wanted: (webhook) => dispatcher.wanted(webhook),
+    wantedOf: (userId) => dispatcher.wantedOf(userId),
+    wantedInAll: () => dispatcher.wantedInAll(),
     claim,
     onError: (error) => logger.warn('what is due was not claimed; the next sweep will', { reason: String(error) }),
   });

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { AttemptRef } from '../../../src/deliveries/attempt/attempt-ref.ts';
 import type { ReadyAttempt } from '../../../src/deliveries/attempt/ready-attempt.ts';
-import { createDispatcher } from '../../../src/deliveries/worker/dispatcher.ts';
+import { Dispatcher } from '../../../src/deliveries/worker/dispatcher.ts';
 
 /** The webhook `Xa` is of the account `X`; one in lower case is alone in its account. */
 const webhook = (webhookId: string) => ({ webhookId, userId: webhookId.slice(0, 1) });
@@ -16,7 +16,7 @@ describe('The dispatcher', () => {
     const ends = new Map<string, () => void>();
     const rooms: string[] = [];
     let roomsInAll = 0;
-    const dispatcher = createDispatcher({
+    const dispatcher = new Dispatcher({
       concurrency: 4,
       perAccount: 1_000,
       perWebhook: 2,

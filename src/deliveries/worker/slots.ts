@@ -1,0 +1,97 @@
+import type { WebhookRef } from '../attempt/attempt-ref.ts';
+import type { AccountShares } from './account-shares.ts';
+import { type AccountQueues, createWebhookQueue, type WebhookQueue } from './webhook-queue.ts';
+
+/** The queue that an attempt belongs to. */
+export interface Slot {
+  readonly ref: WebhookRef;
+  readonly account: AccountQueues;
+  readonly queue: WebhookQueue;
+}
+
+export interface SlotsOptions {
+  readonly shares: AccountShares;
+  /** Requests under way at once to one webhook. */
+  readonly perWebhook: number;
+  /** How many more attempts may be held in all. */
+  readonly roomInAll: () => number;
+}
+
+/** Counts the held attempts of each account and webhook, and knows how many more may be held. */
+export class Slots {
+  readonly #shares: AccountShares;
+  readonly #perWebhook: number;
+  readonly #roomInAll: () => number;
+  readonly #accounts = new Map<string, AccountQueues>();
+  /** The slot for which `ask` found room last: the caller offers an attempt for it next. */
+  #asked: Slot | null = null;
+
+  constructor({ shares, perWebhook, roomInAll }: SlotsOptions) {
+    this.#shares = shares;
+    this.#perWebhook = perWebhook;
+    this.#roomInAll = roomInAll;
+  }
+
+  of(ref: WebhookRef): Slot {
+    const asked = this.#asked;
+    return asked?.ref.webhookId === ref.webhookId && asked.ref.userId === ref.userId ? asked : this.#find(ref);
+  }
+
+  /** Whether attempts of this webhook are held. */
+  has({ userId, webhookId }: WebhookRef): boolean {
+    return this.#accounts.get(userId)?.queues.has(webhookId) ?? false;
+  }
+
+  /** How many more attempts may be held. */
+  room({ account, queue }: Slot): number {
+    const inAll = this.#roomInAll();
+    return inAll && Math.min(inAll, account.share.window.room(), queue.window.room());
+  }
+
+  /** The same for a webhook to which the next offer probably goes. */
+  ask(ref: WebhookRef): number {
+    const slot = this.#find(ref);
+    const room = this.room(slot);
+    this.#asked = room > 0 ? slot : null;
+    return room;
+  }
+
+  /** How many more attempts of this webhook are worth a query. */
+  wanted(ref: WebhookRef): number {
+    const slot = this.#find(ref);
+    return slot.queue.window.isLow() ? this.room(slot) : 0;
+  }
+
+  /** The same for all webhooks of an account. */
+  wantedOf(userId: string): number {
+    const { window } = this.#account(userId).share;
+    return window.isLow() ? Math.min(this.#roomInAll(), window.room()) : 0;
+  }
+
+  hold({ ref, account, queue }: Slot): void {
+    this.#asked = null;
+    if (account.queues.size === 0) this.#accounts.set(ref.userId, account);
+    if (queue.window.held === 0) account.queues.set(ref.webhookId, queue);
+    account.share.hold();
+    queue.window.held += 1;
+  }
+
+  /** Forgets a webhook, and an account, without attempts. */
+  release({ ref, account, queue }: Slot): void {
+    this.#asked = null;
+    queue.window.held -= 1;
+    account.share.release();
+    if (queue.window.held === 0) account.queues.delete(ref.webhookId);
+    if (account.queues.size === 0) this.#accounts.delete(ref.userId);
+  }
+
+  #find(ref: WebhookRef): Slot {
+    const account = this.#account(ref.userId);
+    const queue = account.queues.get(ref.webhookId) ?? createWebhookQueue(account.share, this.#perWebhook);
+    return { ref, account, queue };
+  }
+
+  #account(userId: string): AccountQueues {
+    return this.#accounts.get(userId) ?? { share: this.#shares.of(userId), queues: new Map(), turns: new Set() };
+  }
+}
