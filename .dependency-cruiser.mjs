@@ -64,9 +64,10 @@ const arrows = {
   'deliveries/send': `${base} outbound webhooks/webhook.ts`,
   'deliveries/attempt': `${base} mongo outbound/outbound-error.ts deliveries/send deliveries/model.ts`,
   'deliveries/jobs': `${base} mongo deliveries/attempt deliveries/background.ts`,
+  'deliveries/dispatcher': `${base} fairness deliveries/attempt`,
   'deliveries/fan-out': `${base} mongo events events/store deliveries/attempt deliveries/model.ts`,
-  'deliveries/worker': `${base} mongo fairness events events/store
-    deliveries/attempt deliveries/jobs deliveries/fan-out deliveries/model.ts`,
+  'deliveries/worker': `${base} mongo events events/store
+    deliveries/attempt deliveries/jobs deliveries/dispatcher deliveries/fan-out deliveries/model.ts`,
   'deliveries/redeliver': `${base} mongo fairness events events/store
     deliveries/send deliveries/attempt deliveries/fan-out
     deliveries/background.ts deliveries/delivery-page.ts deliveries/history.ts deliveries/model.ts deliveries/unstored.ts`,

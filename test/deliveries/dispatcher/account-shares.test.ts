@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { createAccountShares } from '../../../src/deliveries/worker/account-shares.ts';
+import { createAccountShares } from '../../../src/deliveries/dispatcher/account-shares.ts';
 
 describe('The shares of accounts', () => {
   function start(choices = {}) {

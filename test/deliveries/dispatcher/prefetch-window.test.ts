@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { createPrefetchWindow } from '../../../src/deliveries/worker/prefetch-window.ts';
+import { createPrefetchWindow } from '../../../src/deliveries/dispatcher/prefetch-window.ts';
 
 describe('The prefetch window', () => {
   function start() {

@@ -1,0 +1,36 @@
+import { createPeriodic, type Periodic } from '../../mongo/periodic.ts';
+import type { Logger } from '../../options/options.ts';
+import type { FanOutSweep } from '../fan-out/fan-out-sweep.ts';
+import type { Backlog } from './backlog.ts';
+import type { Due } from './due.ts';
+import { createSweepCursor } from './sweep-cursor.ts';
+
+/** Deliveries in one page. */
+const pageSize = 1_000;
+
+export interface SweepDeps {
+  readonly due: Pick<Due, 'look'>;
+  readonly backlog: Pick<Backlog, 'add' | 'resume'>;
+  readonly fanOuts: Pick<FanOutSweep, 'page' | 'take'>;
+  /** Milliseconds. */
+  readonly interval: number;
+  readonly logger: Logger;
+}
+
+/** Looks for deliveries that are due and unclaimed, and for events that no process holds. */
+export function createSweep({ due, backlog, fanOuts, interval, logger }: SweepDeps): Periodic {
+  const cursor = createSweepCursor();
+
+  /** Reads one page of what is due, so that a long backlog makes no sweep slower. */
+  async function sweepPage(): Promise<void> {
+    const { webhookIds, next, events } = await due.look(cursor.begin(), pageSize, fanOuts.page());
+    cursor.reached(next);
+    for (const webhookId of webhookIds) backlog.add(webhookId);
+    backlog.resume();
+    const hasMoreEvents = await fanOuts.take(events);
+    if (next || hasMoreEvents) sweep.hurry();
+  }
+
+  const sweep = createPeriodic({ name: 'the sweep', task: sweepPage, interval, logger });
+  return sweep;
+}
