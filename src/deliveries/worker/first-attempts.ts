@@ -1,16 +1,10 @@
-import type { Attempts, FirstAttempt } from '../attempt/attempt.ts';
+import type { Attempts } from '../attempt/attempt.ts';
 import { refOf, type WebhookRef } from '../attempt/attempt-ref.ts';
-import type { RoomQueue } from '../fan-out/room-queue.ts';
+import type { FirstAttemptMaker } from '../fan-out/start-deliveries.ts';
 import type { AttemptQueues } from './attempt-queues.ts';
 
 /** Decides which first attempts of new deliveries start in this process. */
-export interface FirstAttempts {
-  /** Whether a first attempt of this webhook would start at once: there is room, and nothing has been due for longer. */
-  hasRoom(webhook: WebhookRef): boolean;
-  /** Makes a first attempt; `false` if there is no room. Ask `hasRoom` before. */
-  handOver(first: FirstAttempt): boolean;
-  /** First attempts that wait for room. */
-  readonly waiting: Pick<RoomQueue, 'has' | 'wait'>;
+export interface FirstAttempts extends FirstAttemptMaker {
   /** How many more first attempts of events are wanted: as many as there is room for, once few wait for it. */
   wanted(): number;
 }

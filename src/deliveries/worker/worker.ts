@@ -4,10 +4,11 @@ import type { Logger } from '../../options/options.ts';
 import type { Attempts } from '../attempt/attempt.ts';
 import type { AttemptRef, ScheduledRef, WebhookRef } from '../attempt/attempt-ref.ts';
 import { createFanOutSweep, type FanOutSweepDeps } from '../fan-out/fan-out-sweep.ts';
+import type { FirstAttemptMaker } from '../fan-out/start-deliveries.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { createAttemptQueues } from './attempt-queues.ts';
 import type { Due } from './due.ts';
-import { createFirstAttempts, type FirstAttempts } from './first-attempts.ts';
+import { createFirstAttempts } from './first-attempts.ts';
 import { createSweep } from './sweep.ts';
 import type { Watch } from './watch.ts';
 
@@ -35,7 +36,7 @@ export interface WorkerDeps {
 }
 
 /** Makes attempts in this process. */
-export interface Worker extends Pick<FirstAttempts, 'hasRoom' | 'handOver' | 'waiting'> {
+export interface Worker extends FirstAttemptMaker {
   /** A job is due. */
   wake(ref: ScheduledRef): void;
   /** A stored delivery of this webhook is due. */
