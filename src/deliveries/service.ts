@@ -2,101 +2,39 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
 import type { EventStatuses } from '../events/history.ts';
-import type { EventModel } from '../events/model.ts';
 import type { FanOuts } from '../events/service.ts';
-import type { Outbox } from '../events/store/outbox.ts';
-import type { SettleSubscribers } from '../events/store/settle-subscribers.ts';
-import { createRenewEvents, createTakeEvents } from '../events/store/take-events.ts';
+import { createTakeEvents } from '../events/store/take-events.ts';
 import { newId } from '../ids.ts';
-import type { DatabaseClock } from '../mongo/clock.ts';
-import { durableCollection } from '../mongo/collection.ts';
-import { confirm } from '../mongo/confirmed-reads.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import { createAttempts } from './attempt/attempt.ts';
-import { type OnAttempt, withAttemptListener } from './attempt/attempt-listener.ts';
-import { createClaims } from './attempt/claims.ts';
-import { createRecordLate, withLateSuccess } from './attempt/late-success.ts';
-import { createLeases } from './attempt/leases.ts';
-import { type ReceiverLookUp, readReceiver } from './attempt/receiver.ts';
+import type { OnAttempt } from './attempt/attempt-listener.ts';
 import { createBackground } from './background.ts';
 import type { DeliveryContext } from './body.ts';
 import type { ShownDelivery } from './delivery-page.ts';
 import { createEventStatuses } from './event-statuses.ts';
-import { createFanOut } from './fan-out/fan-out.ts';
-import { createFirstWrites } from './fan-out/first-writes.ts';
-import { createHeldEvents } from './fan-out/held-events.ts';
 import { createDeliveryHistory, type DeliveryHistory } from './history.ts';
 import { createJobs } from './jobs/jobs.ts';
-import type { DeliveryModel } from './model.ts';
 import { type AttemptWait, createAttemptWait } from './redeliver/attempt-wait.ts';
 import { createRedelivery, type Redelivery } from './redeliver/redelivery.ts';
+import { createScheduledDelivery, type ScheduledDeliveryDeps } from './scheduled-delivery.ts';
 import { type ClientOptions, createDeliveryClients } from './send/clients.ts';
 import { createSend } from './send/send.ts';
 import { createUnstored } from './unstored.ts';
-import { createDue } from './worker/due.ts';
-import { createWatches } from './worker/watch.ts';
-import { createWorker } from './worker/worker.ts';
 
 /** How long the lease of an attempt lasts: after that, another process may make a dead worker's attempts. Milliseconds. */
 const lease = 4_500;
 /** Two renewals may fail before a lease lapses. Milliseconds. */
 const renewInterval = 1_250;
+/** How long closing waits for work in the background. Milliseconds. */
+const backgroundWait = 1_000;
 
-/** Events in one step of the retention. */
-const retentionBatch = 500;
+type Inherited = 'deliveries' | 'events' | 'outbox' | 'clock' | 'settleSubscribers' | 'forDelivery' | 'userAgent';
 
-/**
- * Lets events expire that are older than the retention and have no delivery left. Deliveries expire by themselves
- * after their end, so a pending delivery never loses its event.
- * @param retention milliseconds
- */
-export function createRetention(
-  deliveries: DeliveryModel,
-  outbox: Pick<Outbox, 'unexpired' | 'expire'>,
-  retention: number,
-) {
-  const collection = durableCollection(deliveries);
-  return async function expireEvents(): Promise<void> {
-    const before = Date.now() - retention;
-    let after = '';
-    for (;;) {
-      const ids = await outbox.unexpired(before, after, retentionBatch);
-      const last = ids.at(-1);
-      if (last === undefined) return;
-      after = last;
-      const eventId = { $in: ids };
-      const needed = new Set(await confirm((options) => collection.distinct('eventId', { eventId }, options)));
-      await outbox.expire(ids.filter((id) => !needed.has(id)));
-    }
-  };
-}
-
-export interface DeliveryServiceDeps {
+export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherited> {
   readonly connection: Connection;
-  readonly deliveries: DeliveryModel;
-  readonly events: EventModel;
-  readonly outbox: Outbox;
-  readonly clock: DatabaseClock;
-  readonly settleSubscribers: SettleSubscribers;
-  /** Reads a webhook with its opened secrets. */
-  readonly forDelivery: ReceiverLookUp;
   /** Which addresses may be connected to. */
   readonly clients: ClientOptions;
-  readonly options: Pick<
-    ResolvedOptions,
-    | 'collectionPrefix'
-    | 'retryDelays'
-    | 'attemptTimeout'
-    | 'concurrency'
-    | 'concurrencyPerAccount'
-    | 'concurrencyPerWebhook'
-    | 'retentionDays'
-    | 'sweepInterval'
-    | 'changeStreams'
-    | 'logger'
-  >;
-  /** `express-model-gateway/<version>`. */
-  readonly userAgent: string;
+  readonly options: ScheduledDeliveryDeps['options'] &
+    Pick<ResolvedOptions, 'collectionPrefix' | 'attemptTimeout' | 'retentionDays'>;
   /** Called after each attempt that this process has recorded. @default none */
   readonly onAttempt?: OnAttempt;
 }
@@ -124,7 +62,7 @@ export interface DeliveryService extends Redelivery {
 
 /** Joins the parts of deliveries. */
 export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryService {
-  const { deliveries, outbox, clock, settleSubscribers, forDelivery, userAgent, options, onAttempt = () => {} } = deps;
+  const { deliveries, events, outbox, forDelivery, userAgent, options, onAttempt = () => {} } = deps;
   const { retryDelays, logger } = options;
   const owner = newId('wrk', Date.now());
   const clients = createDeliveryClients(deps.clients);
@@ -132,23 +70,6 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const closed = new AbortController();
   // every write that is being retried listens
   setMaxListeners(0, closed.signal);
-  const retention = options.retentionDays * 86_400_000;
-  const claiming = { deliveries, owner, lease, retention };
-  const ending = { logger, closed: closed.signal };
-  const fenced = createClaims(claiming);
-  const leases = createLeases({ renew: fenced.renew, lease, interval: renewInterval, logger });
-  const firstWrites = createFirstWrites({ ...claiming, ...ending, claims: fenced, leases, clock });
-  /** The delivery needs no job any more. */
-  const onDelivered = (deliveryId: string) => background.add(jobs.remove({ deliveryId }));
-  const claims = withAttemptListener(
-    withLateSuccess(firstWrites.claims, createRecordLate(claiming), onDelivered),
-    onAttempt,
-  );
-  const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout));
-  const unstored = createUnstored(deliveries, deps.events, retryDelays);
-  const history = createDeliveryHistory(deliveries, unstored);
-  const take = createTakeEvents(deps.events, clock);
-  const heldEvents = createHeldEvents({ renew: createRenewEvents(deps.events), lease, logger });
   const jobs = createJobs({
     connection: deps.connection,
     owner,
@@ -156,75 +77,40 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     wake: (ref) => worker.wake(ref),
     logger,
   });
-  const fanOut = createFanOut({
-    outbox,
-    firstWrites,
-    heldEvents,
-    retryDelays,
-    lease,
-    isWorking: () => worker.isWorking,
-    hasRoom: (webhook) => worker.hasRoom(webhook),
-    handOver: (first) => worker.handOver(first),
-    waiting: { has: (webhookId) => worker.waiting.has(webhookId), wait: (...given) => worker.waiting.wait(...given) },
-    receiver: (webhookId, event) => readReceiver(forDelivery, webhookId, event),
-    enqueue: (refs) => worker.enqueue(refs),
-    wake: () => worker.onEvent(),
-    later: background.add,
-    logger,
-  });
-  const attempts = createAttempts({
-    claims,
-    leases,
-    send,
-    forDelivery,
-    body: outbox.body,
-    retryDelays,
-    schedule: (ref, wait) => background.add(jobs.schedule(ref, wait)),
-    scheduleWaiting: (ref) => jobs.scheduleWaiting([ref]),
-    userAgent,
-    ...ending,
-  });
-  const watches = createWatches({
-    deliveries,
-    events: deps.events,
-    onDue: (webhook) => worker.onDue(webhook),
-    onEvent: () => worker.onEvent(),
-    logger,
-  });
-  const worker = createWorker({
-    ...options,
-    attempts,
-    due: createDue(deliveries),
-    watches: options.changeStreams ? watches : [],
-    fanOuts: { outbox, take, lease, settleSubscribers, fanOut: fanOut.fanOut, heldEvents },
-    expireEvents: createRetention(deliveries, outbox, retention),
-    jobs,
-  });
-
-  const redelivery = createRedelivery({
+  const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout));
+  const unstored = createUnstored(deliveries, events, retryDelays);
+  const history = createDeliveryHistory(deliveries, unstored);
+  const shared = {
     ...deps,
-    ...options,
-    ...claiming,
-    ...ending,
+    owner,
+    lease,
     renewInterval,
+    retention: options.retentionDays * 86_400_000,
     send,
+    take: createTakeEvents(events, deps.clock),
+    background,
+    onAttempt,
+    // the delivery needs no job any more
+    onDelivered: (deliveryId: string) => background.add(jobs.remove({ deliveryId })),
+    closed: closed.signal,
+  };
+  const { fanOut, attempts, worker } = createScheduledDelivery({ ...shared, jobs });
+  const redelivery = createRedelivery({
+    ...shared,
+    ...options,
     hasEnded,
     body: outbox.body,
     attempts,
     fanOut,
     history,
     unstored,
-    take,
-    background,
-    onAttempt,
-    onDelivered,
   });
 
   async function close(): Promise<void> {
     try {
       await worker.close();
     } finally {
-      await Promise.race([background.done(), sleep(1_000, undefined, { ref: false })]);
+      await Promise.race([background.done(), sleep(backgroundWait, undefined, { ref: false })]);
       closed.abort();
       await clients.close();
     }
@@ -237,7 +123,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     },
     fanOut,
     lease,
-    eventStatuses: createEventStatuses(deliveries, deps.events),
+    eventStatuses: createEventStatuses(deliveries, events),
     history,
     async context({ webhookId, eventId }) {
       const [webhook, bytes] = await Promise.all([forDelivery(webhookId), outbox.body(eventId)]);

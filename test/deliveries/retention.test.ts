@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { createRetention } from '../../src/deliveries/service.ts';
+import { createRetention } from '../../src/deliveries/retention.ts';
 import { createOutbox } from '../../src/events/store/outbox.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';

@@ -1,0 +1,143 @@
+import type { EventModel } from '../events/model.ts';
+import type { Outbox } from '../events/store/outbox.ts';
+import type { SettleSubscribers } from '../events/store/settle-subscribers.ts';
+import { createRenewEvents, type TakeEvents } from '../events/store/take-events.ts';
+import type { DatabaseClock } from '../mongo/clock.ts';
+import type { ResolvedOptions } from '../options/options.ts';
+import { type Attempts, createAttempts } from './attempt/attempt.ts';
+import { type OnAttempt, withAttemptListener } from './attempt/attempt-listener.ts';
+import { type Claims, createClaims } from './attempt/claims.ts';
+import { createRecordLate, withLateSuccess } from './attempt/late-success.ts';
+import { createLeases, type Leases } from './attempt/leases.ts';
+import { type ReceiverLookUp, readReceiver } from './attempt/receiver.ts';
+import type { Background } from './background.ts';
+import { createFanOut, type FanOut } from './fan-out/fan-out.ts';
+import { createFirstWrites, type FirstWrites } from './fan-out/first-writes.ts';
+import { createHeldEvents } from './fan-out/held-events.ts';
+import type { Jobs } from './jobs/jobs.ts';
+import type { DeliveryModel } from './model.ts';
+import { createRetention } from './retention.ts';
+import type { Send } from './send/send.ts';
+import { createDue } from './worker/due.ts';
+import { createWatches } from './worker/watch.ts';
+import { createWorker, type Worker } from './worker/worker.ts';
+
+/** Durations are milliseconds. */
+export interface ScheduledDeliveryDeps {
+  readonly deliveries: DeliveryModel;
+  readonly events: EventModel;
+  readonly outbox: Outbox;
+  readonly clock: DatabaseClock;
+  readonly settleSubscribers: SettleSubscribers;
+  /** Reads a webhook with its opened secrets. */
+  readonly forDelivery: ReceiverLookUp;
+  readonly options: Pick<
+    ResolvedOptions,
+    | 'retryDelays'
+    | 'concurrency'
+    | 'concurrencyPerAccount'
+    | 'concurrencyPerWebhook'
+    | 'sweepInterval'
+    | 'changeStreams'
+    | 'logger'
+  >;
+  /** `express-model-gateway/<version>`. */
+  readonly userAgent: string;
+  /** Names this process in its leases. */
+  readonly owner: string;
+  readonly lease: number;
+  readonly renewInterval: number;
+  /** How long events and deliveries are kept. */
+  readonly retention: number;
+  readonly send: Send;
+  readonly take: TakeEvents;
+  readonly jobs: Jobs;
+  readonly background: Background;
+  readonly onAttempt: OnAttempt;
+  /** Called when a late success has ended a delivery. */
+  readonly onDelivered: (deliveryId: string) => void;
+  /** Aborted when the gateway has closed. */
+  readonly closed: AbortSignal;
+}
+
+/** The parts that deliver events on schedule. */
+export interface ScheduledDelivery {
+  readonly fanOut: FanOut;
+  readonly attempts: Attempts;
+  readonly worker: Worker;
+}
+
+/** The claims of scheduled attempts. */
+interface AttemptClaims {
+  readonly claims: Claims;
+  readonly leases: Leases;
+  readonly firstWrites: FirstWrites;
+}
+
+function createAttemptClaims(deps: ScheduledDeliveryDeps): AttemptClaims {
+  const { lease, closed, onAttempt, onDelivered } = deps;
+  const { logger } = deps.options;
+  const stored = createClaims(deps);
+  const leases = createLeases({ renew: stored.renew, lease, interval: deps.renewInterval, logger });
+  const firstWrites = createFirstWrites({ ...deps, claims: stored, leases, logger, closed });
+  const withLate = withLateSuccess(firstWrites.claims, createRecordLate(deps), onDelivered);
+  return { claims: withAttemptListener(withLate, onAttempt), leases, firstWrites };
+}
+
+/** Joins the parts that take an event from its fan-out to the last retry. */
+export function createScheduledDelivery(deps: ScheduledDeliveryDeps): ScheduledDelivery {
+  const { deliveries, events, outbox, settleSubscribers, forDelivery, lease, send, take, jobs, background } = deps;
+  const { options, userAgent, retention, closed } = deps;
+  const { retryDelays, logger } = options;
+  const { claims, leases, firstWrites } = createAttemptClaims(deps);
+  const heldEvents = createHeldEvents({ renew: createRenewEvents(events), lease, logger });
+  const fanOut = createFanOut({
+    outbox,
+    firstWrites,
+    heldEvents,
+    retryDelays,
+    lease,
+    isWorking: () => worker.isWorking,
+    hasRoom: (webhook) => worker.hasRoom(webhook),
+    handOver: (first) => worker.handOver(first),
+    waiting: {
+      has: (webhookId) => worker.waiting.has(webhookId),
+      wait: (webhook, begin) => worker.waiting.wait(webhook, begin),
+    },
+    receiver: (webhookId, event) => readReceiver(forDelivery, webhookId, event),
+    enqueue: (refs) => worker.enqueue(refs),
+    wake: () => worker.onEvent(),
+    later: background.add,
+    logger,
+  });
+  const attempts = createAttempts({
+    claims,
+    leases,
+    send,
+    forDelivery,
+    body: outbox.body,
+    retryDelays,
+    schedule: (ref, wait) => background.add(jobs.schedule(ref, wait)),
+    scheduleWaiting: (ref) => jobs.scheduleWaiting([ref]),
+    userAgent,
+    logger,
+    closed,
+  });
+  const watches = createWatches({
+    deliveries,
+    events,
+    onDue: (webhook) => worker.onDue(webhook),
+    onEvent: () => worker.onEvent(),
+    logger,
+  });
+  const worker = createWorker({
+    ...options,
+    attempts,
+    due: createDue(deliveries),
+    watches: options.changeStreams ? watches : [],
+    fanOuts: { outbox, take, lease, settleSubscribers, fanOut: fanOut.fanOut, heldEvents },
+    expireEvents: createRetention(deliveries, outbox, retention),
+    jobs,
+  });
+  return { fanOut, attempts, worker };
+}
