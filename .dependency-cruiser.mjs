@@ -5,7 +5,7 @@
 // A folder imports itself freely. The rows read from the ground up: a row names folders that stand above it, so that
 // no two folders need each other, and of a folder that stands below it single files only.
 
-const base = 'errors.ts ids.ts logger.ts version.ts api.d.ts options';
+const base = 'errors.ts ids.ts page.ts logger.ts version.ts api.d.ts options';
 /** A domain keeps collections, and has operations that http serves. */
 const domain = `${base} mongo fairness http/operation.ts`;
 
@@ -13,6 +13,7 @@ const domain = `${base} mongo fairness http/operation.ts`;
 const arrows = {
   'errors.ts': '',
   'ids.ts': 'errors.ts',
+  'page.ts': 'errors.ts ids.ts',
   'logger.ts': 'errors.ts',
   'version.ts': '',
   'api.d.ts': '',

@@ -1,12 +1,10 @@
 import { GatewayError } from '../errors.ts';
 import { firstId, isId } from '../ids.ts';
+import { checkPage, type Page } from '../page.ts';
 import type { AttemptRecord, DeliveryDocument, DeliveryState } from './model.ts';
 
-/** The largest page, and the default. */
-export const pageLimit = 100;
-
 /** Which deliveries, and which page of them. */
-export interface DeliveryPage {
+export interface DeliveryPage extends Page {
   readonly webhookId?: string;
   readonly eventId?: string;
   readonly type?: string;
@@ -15,10 +13,6 @@ export interface DeliveryPage {
   readonly since?: Date;
   /** Only of events published before this moment. */
   readonly until?: Date;
-  /** 1 to 100. @default 100 */
-  readonly limit?: number;
-  /** The id that the page follows; its delivery may be gone. */
-  readonly after?: string;
 }
 
 /** A delivery in a list, without the responses. */
@@ -49,11 +43,9 @@ function refuse(param: string, reason: string): never {
 }
 
 /** @throws GatewayError `invalid_value` */
-export function checkPage({ limit = pageLimit, after, webhookId, eventId, since, until }: DeliveryPage): void {
-  if (!Number.isInteger(limit) || limit < 1 || limit > pageLimit) {
-    refuse('limit', `must be a whole number from 1 to ${pageLimit}`);
-  }
-  if (after !== undefined && !isId('dlv', after)) refuse('after', 'must be the id of a delivery');
+export function checkDeliveryPage(page: DeliveryPage): void {
+  const { webhookId, eventId, since, until } = page;
+  checkPage(page, 'dlv');
   if (webhookId !== undefined && !isId('wh', webhookId)) refuse('webhook_id', 'must be the id of a webhook');
   if (eventId !== undefined && !isId('evt', eventId)) refuse('event_id', 'must be the id of an event');
   for (const [param, moment] of Object.entries({ since, until })) {

@@ -2,12 +2,12 @@ import { GatewayError } from '../errors.ts';
 import { checkUserId, isId, timeOf } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
+import { pageLimit } from '../page.ts';
 import {
-  checkPage,
+  checkDeliveryPage,
   type DeliveryPage,
   idRange,
   type ListedDelivery,
-  pageLimit,
   type ShownDelivery,
 } from './delivery-page.ts';
 import type { DeliveryModel } from './model.ts';
@@ -78,7 +78,7 @@ export function createDeliveryHistory(
   return {
     async list(userId, page = {}) {
       checkUserId(userId);
-      checkPage(page);
+      checkDeliveryPage(page);
       const { limit = pageLimit } = page;
       // read first: the queries find what is stored in between
       const [{ deliveries: waiting, time }, queries] = await Promise.all([

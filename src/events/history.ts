@@ -2,6 +2,7 @@ import { GatewayError } from '../errors.ts';
 import { checkUserId, isId } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
+import { checkPage, type Page, pageLimit } from '../page.ts';
 import type { EventDocument, EventModel } from './model.ts';
 
 /** A published event as its account sees it. */
@@ -55,13 +56,9 @@ export interface EventStatuses {
 }
 
 /** Which events, and which page of them. */
-export interface EventPage {
+export interface EventPage extends Page {
   readonly type?: string;
   readonly state?: EventState;
-  /** 1 to 100. @default 100 */
-  readonly limit?: number;
-  /** The id that the page follows; its event may be gone. */
-  readonly after?: string;
 }
 
 /** A page of events. */
@@ -81,17 +78,6 @@ export interface EventHistory {
   list(userId: string, page?: EventPage): Promise<EventList>;
   /** @throws GatewayError `event_not_found`, also for an event of another account */
   get(userId: string, id: string): Promise<PastEvent>;
-}
-
-const pageLimit = 100;
-
-function checkPage(limit: number, after: string | undefined): void {
-  if (!Number.isInteger(limit) || limit < 1 || limit > pageLimit) {
-    throw new GatewayError('invalid_value', `limit: must be a whole number from 1 to ${pageLimit}`, { param: 'limit' });
-  }
-  if (after !== undefined && !isId('evt', after)) {
-    throw new GatewayError('invalid_value', 'after: must be the id of an event', { param: 'after' });
-  }
 }
 
 type Stored = Pick<EventDocument, '_id' | 'body' | 'test' | 'targets' | 'skipped' | 'fanOut'>;
@@ -154,7 +140,7 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
     async list(userId, page = {}) {
       const { limit = pageLimit, after, state, type } = page;
       checkUserId(userId);
-      checkPage(limit, after);
+      checkPage(page, 'evt');
       if (state === undefined || state === 'none') return listStored(userId, page);
       const filters = { ...(type !== undefined && { type }), ...(after !== undefined && { after }) };
       return listByStatus(userId, { state, limit, ...filters });

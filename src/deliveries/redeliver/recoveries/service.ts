@@ -2,15 +2,16 @@ import { GatewayError } from '../../../errors.ts';
 import { checkUserId, isId, newId } from '../../../ids.ts';
 import { durableCollection } from '../../../mongo/collection.ts';
 import { findOneConfirmed } from '../../../mongo/confirmed-reads.ts';
-import { createPeriodic } from '../../../mongo/periodic.ts';
 import type { Logger } from '../../../options/options.ts';
+import { checkPage, type Page, pageLimit } from '../../../page.ts';
+import { webhookInactive } from '../manual-attempt.ts';
 import type { FindRecoverable } from '../recoverable.ts';
 import type { Redeliver } from '../redeliver.ts';
 import type { RecoveryDocument, RecoveryModel, RecoveryState } from './model.ts';
 import { createRecoveryStore } from './recovery-store.ts';
 import { createRunRecovery, maxRecovered } from './run-recovery.ts';
+import { createRecoveryRunner } from './runner.ts';
 import { createSendBatch } from './send-batch.ts';
-import { RecoveryTurns } from './turns.ts';
 
 /** What to recover. */
 export interface RecoveryRequest {
@@ -20,14 +21,6 @@ export interface RecoveryRequest {
   readonly until?: Date;
   /** @default all three */
   readonly states?: readonly RecoveryState[];
-}
-
-/** Which page of a list. */
-export interface RecoveryPage {
-  /** 1 to 100. @default 100 */
-  readonly limit?: number;
-  /** The id that the page follows; its recovery may be gone. */
-  readonly after?: string;
 }
 
 /** Recoveries of an account's webhooks. A webhook of another account counts as unknown. */
@@ -48,7 +41,7 @@ export interface RecoveryService {
   list(
     userId: string,
     webhookId: string,
-    page?: RecoveryPage,
+    page?: Page,
   ): Promise<{ readonly recoveries: RecoveryDocument[]; readonly hasMore: boolean }>;
   /** Runs recoveries in this process from now on. */
   start(): void;
@@ -82,7 +75,6 @@ export interface RecoveryServiceDeps {
 }
 
 const allStates: readonly RecoveryState[] = ['failed', 'canceled', 'skipped'];
-const pageLimit = 100;
 
 function refuse(param: string, reason: string): never {
   throw new GatewayError('invalid_value', `${param}: ${reason}`, { param });
@@ -105,34 +97,7 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
   const store = createRecoveryStore({ recoveries, owner: newId('wrk', Date.now()), lease, retention });
   const sendBatch = createSendBatch(deps.redeliver, logger);
   const runRecovery = createRunRecovery({ store, find, sendBatch, rate: deps.rate, renewInterval: lease / 3, logger });
-  const turns = new RecoveryTurns(store);
-  const stop = new AbortController();
-  const active = new Set<Promise<void>>();
-
-  function begin(recovery: RecoveryDocument): void {
-    const running = turns.begin(recovery.userId);
-    const signal = AbortSignal.any([stop.signal, running.leave.signal]);
-    const ended: Promise<void> = runRecovery(recovery, signal)
-      .catch((error: unknown) => {
-        logger.warn('a recovery will be continued later', { recoveryId: recovery._id, reason: String(error) });
-      })
-      .finally(() => {
-        active.delete(ended);
-        turns.end(running);
-        if (!stop.signal.aborted) look.hurry();
-      });
-    active.add(ended);
-  }
-
-  async function takeOver(): Promise<void> {
-    while (!stop.signal.aborted) {
-      const recovery = await turns.next();
-      if (!recovery) return;
-      begin(recovery);
-    }
-  }
-
-  const look = createPeriodic({ name: 'looking for recoveries', task: takeOver, interval: deps.interval, logger });
+  const runner = createRecoveryRunner({ store, runRecovery, interval: deps.interval, logger });
 
   return {
     async init() {
@@ -145,10 +110,7 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
       const startedAt = new Date();
       const wanted = { userId, webhookId, states: [...states], since, until: until ?? startedAt };
       checkTimes(since, wanted.until, startedAt.getTime(), retention);
-      if (!active) {
-        const message = `The webhook ${webhookId} is not active; set active to true first`;
-        throw new GatewayError('webhook_inactive', message);
-      }
+      if (!active) throw webhookInactive(webhookId);
       const recovery = await store.start({
         _id: newId('rec', startedAt.getTime()),
         ...wanted,
@@ -164,7 +126,7 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
         lease: null,
         startedAt,
       });
-      look.hurry();
+      runner.hurry();
       return recovery;
     },
 
@@ -176,12 +138,10 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
       throw new GatewayError('recovery_not_found', `No recovery ${id} of this webhook`, { param: 'recovery_id' });
     },
 
-    async list(userId, webhookId, { limit = pageLimit, after } = {}) {
+    async list(userId, webhookId, page = {}) {
+      const { limit = pageLimit, after } = page;
       checkUserId(userId);
-      if (!Number.isInteger(limit) || limit < 1 || limit > pageLimit) {
-        refuse('limit', `must be a whole number from 1 to ${pageLimit}`);
-      }
-      if (after !== undefined && !isId('rec', after)) refuse('after', 'must be the id of a recovery');
+      checkPage(page, 'rec');
       await webhook(userId, webhookId, () => true);
       const found = await collection
         .find({ webhookId, userId, ...(after !== undefined && { _id: { $lt: after } }) })
@@ -191,12 +151,7 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
       return { recoveries: found.slice(0, limit), hasMore: found.length > limit };
     },
 
-    start: look.start,
-
-    async close() {
-      stop.abort();
-      await look.stop();
-      await Promise.all(active);
-    },
+    start: runner.start,
+    close: runner.close,
   };
 }
