@@ -3,9 +3,8 @@ import type { ClientSession, Connection } from 'mongoose';
 import { GatewayError } from '../errors.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { latestElection } from '../mongo/elections.ts';
-import { databaseUnavailable, isUnavailable } from '../mongo/unavailable.ts';
-import { TimeoutError } from '../mongo/with-timeout.ts';
 import type { Logger } from '../options/options.ts';
+import { beginToStore, boundPublication } from './bounded-publication.ts';
 import type { Catalogue } from './catalogue/catalogue.ts';
 import { createEnvelope } from './envelope.ts';
 import type { OwnerModel } from './model.ts';
@@ -77,38 +76,11 @@ export interface EventService {
   close(): Promise<void>;
 }
 
-/** The state of one publication. */
-interface Storing {
-  /** Its writes must start before this time, by `performance.now()`. */
-  readonly until: number;
-  /** Set when the event is about to be stored. */
-  event: NewEvent | undefined;
-  /** Whether the publisher was told that nothing is stored. */
-  isGivenUp: boolean;
-}
-
-/** @throws TimeoutError if it is too late: the publisher would not hear of this event, and publish it again */
-function beginToStore(storing: Storing, event: NewEvent): NewEvent {
-  if (storing.isGivenUp) throw new TimeoutError('the database has answered a publisher that does not wait any more');
-  storing.event = event;
-  return event;
-}
-
-/** How long a publication waits for the database: less than a request may take, so that its response tells the result. Milliseconds. */
-const longestWait = 3_500;
-/**
- * How long it may wait until its write starts, so that as much time is left for the answer. If writes started for publications
- * whose time is nearly over, a database that was too slow for a moment would answer every later one too late. Milliseconds.
- */
-const longestTurn = longestWait / 2;
-
-/** Names what the publisher needs to publish again without a second event. */
-function publishUnconfirmed(eventId: string, idempotencyKey: string, cause: unknown): GatewayError {
-  return new GatewayError(
-    'publish_unconfirmed',
-    `the event ${eventId} may or may not have been stored; publish it again with idempotencyKey '${idempotencyKey}', which cannot double it`,
-    { cause, headers: { 'retry-after': '1' }, details: { eventId, idempotencyKey } },
-  );
+/** @throws GatewayError `idempotency_conflict` if `stored` is a different event with the same idempotency key */
+function requireSame(event: NewEvent, stored: StoredEvent): void {
+  if (stored.contentHash === event.contentHash) return;
+  const message = `idempotencyKey: '${event.idempotencyKey}' was used for ${stored._id}, whose type or data differ`;
+  throw new GatewayError('idempotency_conflict', message, { param: 'idempotencyKey' });
 }
 
 /** Publishes events, alone or together with a caller's own writes. */
@@ -118,32 +90,6 @@ export function createEventService(deps: EventServiceDeps): EventService {
   const requireMajority = createMajorityCheck(deps.connection);
   const open = createOpenTransactions({ owners, logger, ...(lease !== undefined && { lease }) });
   const transactions = createTransactions(deps.connection, open, () => fanOut.wake());
-
-  /**
-   * Limits how long a publication outside a transaction waits. If the database fails after the write has started, it throws
-   * `publish_unconfirmed`; before that, nothing can have been stored.
-   */
-  async function bounded<T>(publish: (storing: Storing) => Promise<T>): Promise<T> {
-    database?.require();
-    const until = database ? performance.now() + longestTurn : Number.POSITIVE_INFINITY;
-    const storing: Storing = { until, event: undefined, isGivenUp: false };
-    const published = publish(storing);
-    try {
-      return await (database?.bound(published, longestWait) ?? published);
-    } catch (error) {
-      storing.isGivenUp = storing.event === undefined;
-      if (!isUnavailable(error)) throw error;
-      const { event } = storing;
-      throw event ? publishUnconfirmed(event._id, event.idempotencyKey, error) : databaseUnavailable(error);
-    }
-  }
-
-  /** @throws GatewayError `idempotency_conflict` if `stored` is a different event with the same idempotency key */
-  function requireSame(event: NewEvent, stored: StoredEvent): void {
-    if (stored.contentHash === event.contentHash) return;
-    const message = `idempotencyKey: '${event.idempotencyKey}' was used for ${stored._id}, whose type or data differ`;
-    throw new GatewayError('idempotency_conflict', message, { param: 'idempotencyKey' });
-  }
 
   /** Stores the event and starts its fan-out. Resolves with the event, or the one that already has its idempotency key. */
   async function store(event: NewEvent, until: number): Promise<StoredEvent> {
@@ -184,7 +130,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
       if (session?.inTransaction()) {
         return toPublished(await storeIn(session, toEvent(await subscribers(userId, type, session))));
       }
-      return bounded(async (storing) => {
+      return boundPublication(database, async (storing) => {
         const lookupElection = latestElection(deps.connection);
         const found = await subscribers(userId, type, session);
         const event = beginToStore(storing, toEvent({ ...found, lookupElection }));
@@ -197,7 +143,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
       const subscribers = { targets: [webhookId], skipped: [] };
       const choices = { idempotencyKey: randomUUID(), test: true };
       const event = toNewEvent(createEnvelope(type, data, Date.now()), userId, subscribers, choices);
-      return bounded((storing) => outbox.store(beginToStore(storing, event), lease, storing.until));
+      return boundPublication(database, (storing) => outbox.store(beginToStore(storing, event), lease, storing.until));
     },
     transaction: transactions.run,
     close: open.close,

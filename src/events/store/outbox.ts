@@ -1,6 +1,6 @@
 import type { ClientSession } from 'mongoose';
 import { firstId } from '../../ids.ts';
-import { createBatcher } from '../../mongo/batcher.ts';
+import { type Batcher, createBatcher } from '../../mongo/batcher.ts';
 import { createDatabaseClock, type DatabaseClock } from '../../mongo/clock.ts';
 import { durableCollection, insertOnly } from '../../mongo/collection.ts';
 import { findAllConfirmed, findConfirmed } from '../../mongo/confirmed-reads.ts';
@@ -55,12 +55,11 @@ const stamped = { acceptedAt: '$$NOW', fanOutAt: '$$NOW', fanOutLeases: 0 } as c
 const keyOf = ({ userId, idempotencyKey }: Pick<EventDocument, 'userId' | 'idempotencyKey'>) =>
   JSON.stringify([userId, idempotencyKey]);
 
-/** The outbox in the collection of events. Calls at the same moment share one operation. */
-export function createOutbox(events: EventModel, clock: DatabaseClock = createDatabaseClock(events.db)): Outbox {
-  const collection = durableCollection(events);
-  const insertEvent = createInsertEvent(bareWrites(events), clock);
+type Events = ReturnType<typeof durableCollection<EventDocument>>;
 
-  const bodies = createBatcher<string, Buffer | null>({
+/** Reads bodies, many in one read. */
+function createBodies(collection: Events): Batcher<string, Buffer | null> {
+  return createBatcher({
     maxSize,
     concurrency: 2,
     async write(ids) {
@@ -68,8 +67,11 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
       return ids.map((id) => found.get(id)?.body ?? null);
     },
   });
+}
 
-  const marks = createBatcher<{ readonly id: string; readonly targets: number }, void>({
+/** Marks events as fanned out, many in one write. */
+function createMarks(collection: Events): Batcher<{ readonly id: string; readonly targets: number }, void> {
+  return createBatcher({
     maxSize,
     maxDelay: markMaxDelay,
     async write(fannedOut) {
@@ -84,17 +86,43 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
       return [];
     },
   });
+}
 
-  /** Finds the events with the same idempotency keys, by a confirmed read. */
-  const sameKeys = createBatcher<NewEvent, StoredEvent | null>({
+/** Finds the events with the same idempotency keys, by a confirmed read. */
+function createSameKeys(collection: Events): Batcher<NewEvent, StoredEvent | null> {
+  return createBatcher({
     maxSize,
     async write(group) {
       const keys = group.map(({ userId, idempotencyKey }) => ({ userId, idempotencyKey }));
       const found = await findConfirmed(collection, { $or: keys }, { projection: withoutBody, hint: 'idempotency' });
-      const byKey = new Map(found.map((event) => [keyOf(event), event as StoredEvent]));
+      const byKey = new Map(found.map((event): [string, StoredEvent] => [keyOf(event), event]));
       return group.map((event) => byKey.get(keyOf(event)) ?? null);
     },
   });
+}
+
+function unfinishedPipeline(limit: number) {
+  return [
+    { $match: mayBeTaken },
+    { $sort: { fanOutAt: 1, _id: 1 } },
+    { $limit: limit },
+    // also for a broken event: only its fan-out reports that it is broken
+    {
+      $project: {
+        targetCount: { $cond: [{ $isArray: '$targets' }, { $size: '$targets' }, 0] },
+        size: { $bsonSize: '$$ROOT' },
+      },
+    },
+  ];
+}
+
+/** The outbox in the collection of events. Calls at the same moment share one operation. */
+export function createOutbox(events: EventModel, clock: DatabaseClock = createDatabaseClock(events.db)): Outbox {
+  const collection = durableCollection(events);
+  const insertEvent = createInsertEvent(bareWrites(events), clock);
+  const bodies = createBodies(collection);
+  const marks = createMarks(collection);
+  const sameKeys = createSameKeys(collection);
 
   return {
     async init() {
@@ -127,23 +155,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
     },
     body: bodies.add,
     markFannedOut: (id, targets) => marks.add({ id, targets }),
-    unfinished(limit) {
-      return {
-        coll: collection.collectionName,
-        pipeline: [
-          { $match: mayBeTaken },
-          { $sort: { fanOutAt: 1, _id: 1 } },
-          { $limit: limit },
-          // also for a broken event: only its fan-out reports that it is broken
-          {
-            $project: {
-              targetCount: { $cond: [{ $isArray: '$targets' }, { $size: '$targets' }, 0] },
-              size: { $bsonSize: '$$ROOT' },
-            },
-          },
-        ],
-      };
-    },
+    unfinished: (limit) => ({ coll: collection.collectionName, pipeline: unfinishedPipeline(limit) }),
     async unexpired(before, after, limit) {
       const found = await collection
         .find(
