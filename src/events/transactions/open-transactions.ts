@@ -1,11 +1,7 @@
 import type { ClientSession } from 'mongoose';
-import { newId } from '../../ids.ts';
-import type { Logger } from '../../options/options.ts';
-import type { OwnerDocument, OwnerModel } from '../model.ts';
+import { SessionRecord, type SessionRecordDeps } from './session-record.ts';
 
-export interface OpenTransactionsDeps {
-  readonly owners: OwnerModel;
-  readonly logger: Logger;
+export interface OpenTransactionsDeps extends Omit<SessionRecordDeps, 'lease'> {
   /** After this time without a renewal a process counts as dead. Milliseconds, by the database's clock. @default 5_000 */
   readonly lease?: number;
 }
@@ -28,61 +24,11 @@ export interface OpenTransactions {
   close(): Promise<void>;
 }
 
-type SessionId = OwnerDocument['sessions'][number];
-
 export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTransactionsDeps): OpenTransactions {
-  const owner = newId('wrk', Date.now());
+  const record = new SessionRecord({ owners, logger, lease });
   const admin = owners.db.getClient().db('admin');
-  const sessions = new Map<string, SessionId>();
-  let written = new Set<string>();
-  let open = 0;
-  let isIdle = false;
-  let timer: NodeJS.Timeout | undefined;
-  let last: Promise<void> = Promise.resolve();
-  let next: Promise<void> | undefined;
   let ending: Promise<void> | undefined;
   let endedAt = Number.NEGATIVE_INFINITY;
-
-  async function write(): Promise<void> {
-    const ids = new Map(sessions);
-    try {
-      if (ids.size === 0) await owners.deleteOne({ _id: owner });
-      else {
-        const until = { $add: ['$$NOW', lease] };
-        await owners.updateOne({ _id: owner }, [{ $set: { sessions: { $literal: [...ids.values()] }, until } }], {
-          upsert: true,
-          updatePipeline: true,
-        });
-      }
-      written = new Set(ids.keys());
-    } catch (error) {
-      // without the record, other processes only recover later
-      logger.warn('open transactions could not be recorded', { reason: String(error) });
-    }
-  }
-
-  /** One write at a time; a write that waits for its turn serves all callers. */
-  function renew(): Promise<void> {
-    next ??= last.then(() => {
-      next = undefined;
-      last = write();
-      return last;
-    });
-    return next;
-  }
-
-  function stop(): Promise<void> {
-    clearInterval(timer);
-    timer = undefined;
-    sessions.clear();
-    return renew();
-  }
-
-  function tick(): void {
-    if (open === 0 && isIdle) void stop();
-    else void renew();
-    isIdle = true;
-  }
 
   async function endDead(): Promise<void> {
     const dead = await owners.find({ $expr: { $lt: ['$until', '$$NOW'] } }).lean();
@@ -94,18 +40,8 @@ export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTr
   }
 
   return {
-    async enter(session) {
-      open += 1;
-      isIdle = false;
-      const { id } = session.id as { id: SessionId };
-      const key = id.toString('hex');
-      sessions.set(key, id);
-      timer ??= setInterval(tick, lease / 4).unref();
-      if (!written.has(key)) await renew();
-    },
-    leave() {
-      open -= 1;
-    },
+    enter: (session) => record.enter(session),
+    leave: () => record.leave(),
     async end(session) {
       await admin.command({ killSessions: [session.id] }).catch(() => {});
     },
@@ -120,8 +56,6 @@ export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTr
         });
       await ending;
     },
-    async close() {
-      if (timer) await stop();
-    },
+    close: () => record.close(),
   };
 }
