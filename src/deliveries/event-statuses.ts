@@ -3,7 +3,7 @@ import type { EventDocument, EventModel } from '../events/model.ts';
 import { timeOf } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { lookBelow, maxSeen } from './look-below.ts';
-import type { DeliveryModel, DeliveryState } from './model.ts';
+import { type DeliveryModel, type DeliveryState, deliveryStates } from './model.ts';
 import { createPresentTypes } from './page-queries.ts';
 
 /** Deliveries in the first read for events of a state; each further read has four times as many. */
@@ -21,15 +21,39 @@ export function eventState(deliveries: readonly { readonly state: DeliveryState 
 }
 
 function toStatus(deliveries: EventStatus['deliveries']): EventStatus {
-  const present = Object.entries(deliveries).filter(([, count]) => count > 0);
-  return { state: eventState(present.map(([state]) => ({ state: state as DeliveryState }))), deliveries };
+  const present = deliveryStates.filter((state) => deliveries[state] > 0);
+  return { state: eventState(present.map((state) => ({ state }))), deliveries };
 }
 
 /** The fields that tell whether each target of an event has its delivery. */
 const fannedOutFields = { type: 1, targets: 1, fanOut: 1 } as const;
 type UnfinishedOne = FannedOut & Pick<EventDocument, 'type'>;
 
-/** Reads the states of events from their deliveries. A target whose delivery is not stored yet counts as pending. */
+const none: EventStatus['deliveries'] = { pending: 0, delivered: 0, failed: 0, canceled: 0 };
+
+/** How many deliveries of an event are in one state. */
+interface StateCount {
+  readonly _id: { readonly eventId: string; readonly state: DeliveryState };
+  readonly count: number;
+}
+
+/** The statuses of events. A target whose delivery is not stored yet counts as pending. */
+function countStates(groups: readonly StateCount[], events: readonly FannedOut[]): Map<string, EventStatus> {
+  const counts = new Map<string, EventStatus['deliveries']>();
+  for (const { _id, count } of groups) {
+    counts.set(_id.eventId, { ...none, ...counts.get(_id.eventId), [_id.state]: count });
+  }
+  for (const { _id, fanOut, targets } of events) {
+    if (fanOut === 'done') continue;
+    const known = counts.get(_id) ?? none;
+    const stored = Object.values(known).reduce((sum, count) => sum + count, 0);
+    const unstored = Math.max(0, (targets?.length ?? 0) - stored);
+    if (unstored > 0) counts.set(_id, { ...known, pending: known.pending + unstored });
+  }
+  return new Map([...counts].map(([id, deliveries]) => [id, toStatus(deliveries)]));
+}
+
+/** Reads the states of events from their deliveries. */
 export function createEventStatuses(model: DeliveryModel, eventModel: EventModel): EventStatuses {
   const collection = durableCollection(model);
   const events = durableCollection(eventModel);
@@ -37,7 +61,7 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
 
   async function of(asked: readonly FannedOut[]): Promise<Map<string, EventStatus>> {
     const groups = await collection
-      .aggregate<{ _id: { eventId: string; state: DeliveryState }; count: number }>(
+      .aggregate<StateCount>(
         [
           { $match: { eventId: { $in: asked.map(({ _id }) => _id) } } },
           { $group: { _id: { eventId: '$eventId', state: '$state' }, count: { $sum: 1 } } },
@@ -45,19 +69,7 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
         { hint: 'eventDeliveries', ...inOneBatch },
       )
       .toArray();
-    const counts = new Map<string, Record<DeliveryState, number>>();
-    const none = { pending: 0, delivered: 0, failed: 0, canceled: 0 };
-    for (const { _id, count } of groups) {
-      counts.set(_id.eventId, { ...none, ...counts.get(_id.eventId), [_id.state]: count });
-    }
-    for (const { _id, fanOut, targets } of asked) {
-      if (fanOut === 'done') continue;
-      const known = counts.get(_id) ?? none;
-      const stored = Object.values(known).reduce((sum, count) => sum + count, 0);
-      const unstored = Math.max(0, (targets?.length ?? 0) - stored);
-      if (unstored > 0) counts.set(_id, { ...known, pending: known.pending + unstored });
-    }
-    return new Map([...counts].map(([id, deliveries]) => [id, toStatus(deliveries)]));
+    return countStates(groups, asked);
   }
 
   /** The newest events whose fan-out is not done. */

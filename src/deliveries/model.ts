@@ -1,8 +1,10 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
 
+export const deliveryStates = ['pending', 'delivered', 'failed', 'canceled'] as const;
+
 /** The state of a delivery. Only a `pending` one is attempted on schedule. */
-export type DeliveryState = 'pending' | 'delivered' | 'failed' | 'canceled';
+export type DeliveryState = (typeof deliveryStates)[number];
 
 /** Why a delivery was canceled; decided when an attempt is claimed, nowhere else. */
 export type CancelReason = 'webhook_deleted' | 'webhook_inactive' | 'unsubscribed' | 'event_deleted';
@@ -117,7 +119,7 @@ const schema = new Schema<DeliveryDocument>(
     userId: { type: String, required: true },
     type: { type: String, required: true },
     test: { type: Boolean, required: true },
-    state: { type: String, enum: ['pending', 'delivered', 'failed', 'canceled'], required: true },
+    state: { type: String, enum: deliveryStates, required: true },
     reason: String,
     attempt: { type: Number, required: true },
     maxAttempts: { type: Number, required: true },

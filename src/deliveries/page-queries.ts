@@ -1,8 +1,6 @@
 import { durableCollection } from '../mongo/collection.ts';
 import { type DeliveryPage, idRange } from './delivery-page.ts';
-import type { DeliveryModel, DeliveryState } from './model.ts';
-
-const allStates: readonly DeliveryState[] = ['pending', 'delivered', 'failed', 'canceled'];
+import { type DeliveryModel, deliveryStates } from './model.ts';
 
 /** The account or the webhook whose deliveries are listed. */
 export type Owner = { readonly userId: string } | { readonly webhookId: string };
@@ -37,7 +35,7 @@ export async function queriesFor(
 ): Promise<IndexedQuery[]> {
   const { webhookId, eventId, type, state } = page;
   const common = { userId, _id: idRange(page), ...(webhookId !== undefined && { webhookId }) };
-  const states = state === undefined ? allStates : [state];
+  const states = state === undefined ? deliveryStates : [state];
   if (eventId !== undefined) {
     const filter = { ...common, eventId, state: { $in: [...states] }, ...(type !== undefined && { type }) };
     return [{ filter, hint: 'eventDeliveries' }];

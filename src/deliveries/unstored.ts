@@ -50,6 +50,26 @@ interface Asked {
   readonly id: string;
 }
 
+/** Finds the events that the delivery may belong to. */
+const ofItsTime = ({ userId, id }: Asked) => ({
+  userId,
+  fanOut: 'pending' as const,
+  _id: { $gte: `evt_${timeOf(id)}`, $lt: `evt_${timeOf(id)}~` },
+});
+
+type Collection = ReturnType<typeof durableCollection<DeliveryDocument>>;
+
+async function withoutStored(deliveries: Collection, found: readonly DeliveryDocument[]): Promise<DeliveryDocument[]> {
+  if (found.length === 0) return [];
+  const ids = found.map(({ _id }) => _id);
+  const stored = await deliveries
+    .find({ _id: { $in: ids } }, { projection: { _id: 1 }, ...inOneBatch })
+    .map(({ _id }) => _id)
+    .toArray();
+  const known = new Set(stored);
+  return found.filter(({ _id }) => !known.has(_id));
+}
+
 export function createUnstored(
   deliveryModel: DeliveryModel,
   eventModel: EventModel,
@@ -68,12 +88,6 @@ export function createUnstored(
     }
   }
 
-  /** Finds the events that the delivery may belong to. */
-  const ofItsTime = ({ userId, id }: Asked) => ({
-    userId,
-    fanOut: 'pending' as const,
-    _id: { $gte: `evt_${timeOf(id)}`, $lt: `evt_${timeOf(id)}~` },
-  });
   const isOf = (id: string) => (event: StoredEvent) => deliveriesOf(event).some(({ _id }) => _id === id);
 
   async function eventOf(userId: string, id: string): Promise<StoredEvent | null> {
@@ -91,20 +105,9 @@ export function createUnstored(
     },
   });
 
-  async function withoutStored(found: readonly DeliveryDocument[]): Promise<DeliveryDocument[]> {
-    if (found.length === 0) return [];
-    const ids = found.map(({ _id }) => _id);
-    const stored = await deliveries
-      .find({ _id: { $in: ids } }, { projection: { _id: 1 }, ...inOneBatch })
-      .map(({ _id }) => _id)
-      .toArray();
-    const known = new Set(stored);
-    return found.filter(({ _id }) => !known.has(_id));
-  }
-
   async function show(event: StoredEvent | null, id: string): Promise<ShownDelivery | null> {
     const wanted = event ? deliveriesOf(event).filter(({ _id }) => _id === id) : [];
-    const [delivery] = await withoutStored(wanted);
+    const [delivery] = await withoutStored(deliveries, wanted);
     return delivery ? shown(delivery) : null;
   }
 
@@ -115,7 +118,10 @@ export function createUnstored(
         (type === undefined || event.type === type) && (webhookId === undefined || event.targets?.includes(webhookId)),
     );
     const derived = asked.flatMap((event) => deliveriesOf(event, webhookId));
-    return withoutStored(derived.filter(({ _id }) => _id >= $gte && ($lt === undefined || _id < $lt)));
+    return withoutStored(
+      deliveries,
+      derived.filter(({ _id }) => _id >= $gte && ($lt === undefined || _id < $lt)),
+    );
   }
 
   return {

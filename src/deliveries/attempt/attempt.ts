@@ -1,35 +1,18 @@
-import type { Logger } from '../../options/options.ts';
-import { shownHeaders, signatureHeaders } from '../send/headers.ts';
-import type { Send } from '../send/send.ts';
-import { secretsInUse } from '../send/signing-secrets.ts';
-import { type AttemptRef, refOf } from './attempt-ref.ts';
-import type { AttemptResult, Claim } from './claim.ts';
-import type { Claims } from './claims.ts';
-import { createAttemptEnds } from './end-attempt.ts';
+import type { AttemptRef } from './attempt-ref.ts';
+import type { Claim } from './claim.ts';
+import { type AttemptEndsDeps, createAttemptEnds } from './end-attempt.ts';
 import type { Leases } from './leases.ts';
-import { toAttemptResult } from './outcome.ts';
-import type { Prepare, ReadyAttempt } from './ready-attempt.ts';
+import { createReadyAttempt, type Prepare, type ReadyAttempt, type ReadyAttemptDeps } from './ready-attempt.ts';
 import { type Receiver, type ReceiverLookUp, readReceiver, reasonToCancel } from './receiver.ts';
 
 /** After so many starts without an end an attempt counts as failed: an event that crashes workers must not do so for ever. */
 export const startLimit = 4;
 
-export interface AttemptDeps {
-  readonly claims: Claims;
+export interface AttemptDeps extends AttemptEndsDeps, Omit<ReadyAttemptDeps, 'ends'> {
   readonly leases: Leases;
-  readonly send: Send;
   readonly forDelivery: ReceiverLookUp;
   /** The bytes of an event; `null` if it is confirmed to be gone. */
   readonly body: (eventId: string) => Promise<Buffer | null>;
-  readonly retryDelays: readonly number[];
-  readonly userAgent: string;
-  /** Schedules the attempt in so many milliseconds. */
-  readonly schedule: (ref: AttemptRef, wait: number) => void;
-  /** Keeps a job for an attempt that was given back and waits for a place again. */
-  readonly scheduleWaiting: (ref: AttemptRef) => void;
-  readonly logger: Logger;
-  /** Aborted when the gateway has closed: what is not recorded by then is left to a later claim. @default never */
-  readonly closed?: AbortSignal;
 }
 
 /** A first attempt that is made before its delivery is stored. */
@@ -56,37 +39,9 @@ export interface Attempts {
 /** Claims, judges, signs, sends and records attempts. */
 export function createAttempts(deps: AttemptDeps): Attempts {
   const { claims, leases, logger, schedule } = deps;
-
   const ends = createAttemptEnds(deps);
-
+  const readyAttempt = createReadyAttempt({ ...deps, ends });
   const receiverOf = ({ delivery }: Claim) => readReceiver(deps.forDelivery, delivery.webhookId, delivery);
-
-  function ready(claim: Claim, receiver: Receiver, body: Buffer): ReadyAttempt {
-    const { _id: deliveryId, eventId, test } = claim.delivery;
-    const { startedAt } = claim;
-
-    async function post(): Promise<AttemptResult> {
-      const secrets = secretsInUse(receiver, startedAt);
-      const headers = shownHeaders({ eventId, startedAt, test, userAgent: deps.userAgent });
-      const sign = (bytes: Buffer) => signatureHeaders({ eventId, startedAt, secrets }, bytes);
-      const maySend = () => leases.isSure(claim);
-      return toAttemptResult(await deps.send({ deliveryId, url: receiver.url, headers, body, sign, maySend }));
-    }
-
-    return {
-      async send() {
-        const end = await post().then(
-          (result) => () => ends.record(claim, result),
-          (error) => () => ends.postpone(claim, error),
-        );
-        return () => end().then(() => {});
-      },
-      async giveBack() {
-        await ends.giveBack(claim);
-        deps.scheduleWaiting(refOf(claim.delivery));
-      },
-    };
-  }
 
   async function judge(claim: Claim, reading: Promise<[Receiver | null, Buffer | null]>) {
     const { delivery } = claim;
@@ -102,7 +57,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
       if (!body) return ends.cancel(claim, 'event_deleted');
       const reason = reasonToCancel(delivery, receiver);
       if (reason) return ends.cancel(claim, reason);
-      return ready(claim, receiver, body);
+      return readyAttempt(claim, receiver, body);
     } catch (error) {
       return ends.postpone(claim, error);
     }

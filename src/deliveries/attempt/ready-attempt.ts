@@ -1,4 +1,10 @@
-import type { AttemptRef } from './attempt-ref.ts';
+import type { Send } from '../send/send.ts';
+import { type AttemptRef, refOf } from './attempt-ref.ts';
+import type { Claim } from './claim.ts';
+import type { AttemptEnds } from './end-attempt.ts';
+import { toAttemptResult } from './outcome.ts';
+import { type OutgoingDeps, toOutgoing } from './outgoing.ts';
+import type { Receiver } from './receiver.ts';
 
 /** A claimed attempt that is ready to be sent. */
 export interface ReadyAttempt {
@@ -10,3 +16,35 @@ export interface ReadyAttempt {
 
 /** Claims an attempt and reads its webhook and body; `null` if there is nothing to send. Never rejects. */
 export type Prepare = (ref: AttemptRef) => Promise<ReadyAttempt | null>;
+
+export interface ReadyAttemptDeps extends OutgoingDeps {
+  readonly send: Send;
+  readonly ends: AttemptEnds;
+  /** Keeps a job for an attempt that was given back and waits for a place again. */
+  readonly scheduleWaiting: (ref: AttemptRef) => void;
+}
+
+/** Makes a claimed attempt ready: signs, sends and records it. */
+export function createReadyAttempt(
+  deps: ReadyAttemptDeps,
+): (claim: Claim, receiver: Receiver, body: Buffer) => ReadyAttempt {
+  const { ends } = deps;
+
+  return function readyAttempt(claim, receiver, body) {
+    const post = async () => toAttemptResult(await deps.send(toOutgoing(claim, receiver, body, deps)));
+
+    return {
+      async send() {
+        const end = await post().then(
+          (result) => () => ends.record(claim, result),
+          (error) => () => ends.postpone(claim, error),
+        );
+        return () => end().then(() => {});
+      },
+      async giveBack() {
+        await ends.giveBack(claim);
+        deps.scheduleWaiting(refOf(claim.delivery));
+      },
+    };
+  };
+}

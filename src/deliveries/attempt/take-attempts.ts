@@ -27,6 +27,39 @@ function whichOf(wanted: readonly Wanted[]) {
   return { $or: numbers.map((attempt) => ({ _id: { $in: idsOf(attempt) }, attempt })) };
 }
 
+type Deliveries = ReturnType<typeof durableCollection<DeliveryDocument>>;
+
+/**
+ * Frees the attempts at once, whether they were taken or not, and takes back their start. Another process may have claimed
+ * them since: its lease stays. Best effort, and acknowledged by one member, because no majority may be reachable.
+ */
+async function giveBack(collection: Deliveries, wanted: readonly Wanted[], token: string): Promise<void> {
+  const isTaken = { $eq: ['$lease.token', token] };
+  const isOthers = { $and: [{ $ne: ['$lease', null] }, { $not: isTaken }] };
+  const starts = { $max: [{ $cond: [isOthers, 1, 0] }, { $subtract: ['$starts', 1] }] };
+  const lease = { $cond: [isTaken, null, '$lease'] };
+  const claimableAt = { $cond: [isTaken, '$$NOW', '$claimableAt'] };
+  await collection
+    .updateMany(
+      { state: 'pending', starts: { $gt: 0 }, ...whichOf(wanted) },
+      [{ $set: { starts, lease, claimableAt } }],
+      { writeConcern: { w: 1 } },
+    )
+    .catch(() => {});
+}
+
+/** The deliveries claimed with this token. A claim that is overlooked would lapse and count as a crashed attempt. */
+async function takenBy(
+  collection: Deliveries,
+  token: string,
+  wanted: readonly Wanted[],
+  atLeast: number,
+): Promise<DeliveryDocument[]> {
+  const filter = { _id: { $in: wanted.map(({ deliveryId }) => deliveryId) }, 'lease.token': token };
+  const taken = await collection.find(filter, inOneBatch).toArray();
+  return taken.length >= atLeast ? taken : findConfirmed(collection, filter);
+}
+
 /** Claims attempts that are due, many in one write. Durations are milliseconds. */
 export function createTakeAttempt({
   deliveries,
@@ -63,37 +96,11 @@ export function createTakeAttempt({
     return matchedCount;
   }
 
-  /**
-   * Frees the attempts at once, whether they were taken or not, and takes back their start. Another process may have claimed
-   * them since: its lease stays. Best effort, and acknowledged by one member, because no majority may be reachable.
-   */
-  async function giveBack(wanted: readonly Wanted[], token: string): Promise<void> {
-    const isTaken = { $eq: ['$lease.token', token] };
-    const isOthers = { $and: [{ $ne: ['$lease', null] }, { $not: isTaken }] };
-    const starts = { $max: [{ $cond: [isOthers, 1, 0] }, { $subtract: ['$starts', 1] }] };
-    const lease = { $cond: [isTaken, null, '$lease'] };
-    const claimableAt = { $cond: [isTaken, '$$NOW', '$claimableAt'] };
-    await collection
-      .updateMany(
-        { state: 'pending', starts: { $gt: 0 }, ...whichOf(wanted) },
-        [{ $set: { starts, lease, claimableAt } }],
-        { writeConcern: { w: 1 } },
-      )
-      .catch(() => {});
-  }
-
-  /** The deliveries claimed with this token. A claim that is overlooked would lapse and count as a crashed attempt. */
-  async function takenBy(token: string, wanted: readonly Wanted[], atLeast: number): Promise<DeliveryDocument[]> {
-    const filter = { _id: { $in: wanted.map(({ deliveryId }) => deliveryId) }, 'lease.token': token };
-    const taken = await collection.find(filter, inOneBatch).toArray();
-    return taken.length >= atLeast ? taken : findConfirmed(collection, filter);
-  }
-
   /** @throws if it is not known in time what was claimed, or the leases have ended meanwhile */
   async function takeUnder(token: string, wanted: readonly Wanted[], until: number): Promise<DeliveryDocument[]> {
     // the driver does not retry an update of many documents; what has this token already is not claimed twice
     const count = await take(wanted, token).catch(() => take(wanted, token));
-    const taken = await takenBy(token, wanted, count);
+    const taken = await takenBy(collection, token, wanted, count);
     if (performance.now() < until) return taken;
     throw new TimeoutError('the database has confirmed claims when their leases had ended');
   }
@@ -105,7 +112,7 @@ export function createTakeAttempt({
       const token = randomUUID();
       const heldUntil = performance.now() + lease;
       const taken = await takeUnder(token, wanted, heldUntil).catch(async (error: unknown) => {
-        await giveBack(wanted, token);
+        await giveBack(collection, wanted, token);
         throw error;
       });
       const byId = new Map(taken.map((delivery) => [delivery._id, delivery]));

@@ -5,6 +5,7 @@ import { failuresIn, isDuplicateKey } from '../../mongo/writes/duplicate-key.ts'
 import { createBackground } from '../background.ts';
 import { DueChannel, type RunDelays } from './channel.ts';
 import { createDueJobs, type DueJobs, type JobsDb } from './due-jobs.ts';
+import { JobLocks } from './job-locks.ts';
 
 /** Jobs written or removed at once. */
 const maxSize = 500;
@@ -29,6 +30,23 @@ function filterOf({ id, data, ...others }: RemoveJobsOptions): object | null {
   return Object.fromEntries(Object.entries(data as object).map(([key, value]) => [`data.${key}`, value]));
 }
 
+/** Writes jobs, many in one write. */
+function createWrites(jobs: ReturnType<JobsDb['collection']>): (operation: Write) => Promise<void> {
+  const writes = createBatcher<Write, unknown>({
+    maxSize,
+    async write(operations) {
+      const failures = await jobs.bulkWrite([...operations], { ordered: false }).then(() => null, failuresIn);
+      return operations.map((_, i) => failures?.get(i));
+    },
+  });
+
+  return async function write(operation) {
+    const failure = await writes.add(operation);
+    // a duplicate is no failure: the attempt has its job already
+    if (failure && !isDuplicateKey(failure)) throw failure;
+  };
+}
+
 /**
  * Agenda's own MongoDB backend, with these differences. Jobs are saved and removed in bulk writes, and locked many at a time.
  * Nothing is saved when a job starts or ends, because it is removed then: that would take 5.3 operations a job instead of 3.3. Agenda
@@ -43,9 +61,8 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
   const channel = new DueChannel(delays);
   const due = new Map<string, DueJobs>();
   const background = createBackground();
-  const locked = new Set<string>();
-  /** The owner of the locks, which Agenda names when it asks for jobs. */
-  let owner = '';
+  const locks = new JobLocks(jobs);
+  const write = createWrites(jobs);
   let closed = false;
 
   function tracked<T>(work: Promise<T>): Promise<T> {
@@ -58,44 +75,19 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
     return work;
   }
 
-  const writes = createBatcher<Write, unknown>({
-    maxSize,
-    async write(operations) {
-      const failures = await jobs.bulkWrite([...operations], { ordered: false }).then(() => null, failuresIn);
-      return operations.map((_, i) => failures?.get(i));
-    },
-  });
-
-  /** A duplicate is no failure: the attempt has its job already. */
-  async function write(operation: Write): Promise<void> {
-    const failure = await writes.add(operation);
-    if (failure && !isDuplicateKey(failure)) throw failure;
-  }
-
   function dueOf(name: string): DueJobs {
     const found = due.get(name) ?? createDueJobs(jobs, name, channel, delays[name]);
     due.set(name, found);
     return found;
   }
 
-  /** If its lock has lapsed, another process may have the job by now. */
-  async function unlockOwn(ids: readonly string[]): Promise<void> {
-    const ownJobs = { _id: { $in: ids.map((id) => new ObjectId(id)) }, lastModifiedBy: owner };
-    await jobs.updateMany(ownJobs, { $unset: { lockedAt: true } });
-  }
-
-  async function unlock(ids: readonly string[]): Promise<void> {
-    if (ids.length > 0) await unlockOwn(ids).catch(() => {});
-    for (const id of ids) locked.delete(id);
-  }
-
   const grouped: Pick<JobRepository, Grouped> = {
     async getNextJobToRun(name, nextScanAt, lockDeadline, _now, options) {
       if (closed) return undefined;
-      owner = options?.lastModifiedBy ?? '';
-      const wanted = { owner, nextScanAt, lockDeadline };
+      locks.owner = options?.lastModifiedBy ?? '';
+      const wanted = { owner: locks.owner, nextScanAt, lockDeadline };
       const job = await tracked(dueOf(name).next(wanted));
-      if (job) locked.add(String(job._id));
+      if (job) locks.add(String(job._id));
       return job;
     },
     async saveJob(job, options) {
@@ -112,11 +104,11 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
       const filter = filterOf(options);
       if (!filter) return tracked(inner.removeJobs(options));
       await tracked(write({ deleteMany: { filter } }));
-      locked.delete(String(options.id));
+      locks.delete(String(options.id));
       return 1;
     },
-    unlockJob: ({ _id }) => unlock([String(_id)]),
-    unlockJobs: (ids) => unlock(ids.map(String)),
+    unlockJob: ({ _id }) => locks.unlock([String(_id)]),
+    unlockJobs: (ids) => locks.unlock(ids.map(String)),
   };
 
   return {
@@ -132,7 +124,7 @@ export function createJobsBackend(db: JobsDb, collection: string, delays: RunDel
       await new Promise((resolve) => setImmediate(resolve));
       await background.done();
       const unused = [...due.values()].flatMap(({ ready }) => ready);
-      await unlock([...locked, ...unused.map(({ _id }) => String(_id))]);
+      await locks.unlock([...locks.ids, ...unused.map(({ _id }) => String(_id))]);
     },
   };
 }

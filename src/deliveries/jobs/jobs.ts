@@ -5,6 +5,7 @@ import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import type { Logger } from '../../options/options.ts';
 import type { AttemptRef, ScheduledRef } from '../attempt/attempt-ref.ts';
 import { createJobsBackend } from './backend.ts';
+import type { JobsDb } from './due-jobs.ts';
 import { createWaitingJobs } from './waiting-jobs.ts';
 
 /** The job of an attempt that is due later; it runs when the attempt is due. */
@@ -61,29 +62,30 @@ export interface Jobs {
   stop(): Promise<void>;
 }
 
+async function buildIndexes(jobs: ReturnType<JobsDb['collection']>): Promise<void> {
+  await jobs.createIndex({ name: 1, nextRunAt: 1, priority: -1, lockedAt: 1, disabled: 1 }, { name: 'next' });
+  const oneOfEach = () =>
+    jobs.createIndex({ 'data.deliveryId': 1, 'data.attempt': 1 }, { name: 'ofAttempt', unique: true });
+  await oneOfEach().catch(async (error: unknown) => {
+    if (!isDuplicateKey(error)) throw error;
+    // the collection was dropped, and running processes went on without its indexes
+    await jobs.deleteMany({});
+    await oneOfEach();
+  });
+}
+
 /** Runs Agenda in the same database, on the same connection. */
 export function createJobs(deps: JobsDeps): Jobs {
   const { connection, owner, collection, wake, logger, indexInterval = usualIndexInterval } = deps;
   // a lost job loses nothing, so no write waits for a majority
   const db = connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
 
-  async function buildIndexes(): Promise<void> {
-    const jobs = db.collection(collection);
-    await jobs.createIndex({ name: 1, nextRunAt: 1, priority: -1, lockedAt: 1, disabled: 1 }, { name: 'next' });
-    const oneOfEach = () =>
-      jobs.createIndex({ 'data.deliveryId': 1, 'data.attempt': 1 }, { name: 'ofAttempt', unique: true });
-    await oneOfEach().catch(async (error: unknown) => {
-      if (!isDuplicateKey(error)) throw error;
-      // the collection was dropped, and running processes went on without its indexes
-      await jobs.deleteMany({});
-      await oneOfEach();
-    });
-  }
+  const build = () => buildIndexes(db.collection(collection));
 
   /** Dropping the collection drops the indexes; without them, removing a job reads all others. */
   const upkeep = createPeriodic({
     name: 'building the indexes of jobs',
-    task: buildIndexes,
+    task: build,
     interval: indexInterval,
     // `init` has just built them
     initialDelay: indexInterval,
@@ -125,7 +127,7 @@ export function createJobs(deps: JobsDeps): Jobs {
 
   return {
     async init() {
-      await Promise.all([buildIndexes(), agenda.ready]);
+      await Promise.all([build(), agenda.ready]);
     },
     schedule: (ref, wait) => save(scheduledJob, ref, wait),
     scheduleWaiting: waiting.add,

@@ -5,10 +5,9 @@ import { type OnAttempt, toRecordedAttempt } from '../attempt/attempt-listener.t
 import type { AttemptResult, Claim } from '../attempt/claim.ts';
 import type { Leases } from '../attempt/leases.ts';
 import { toAttemptResult } from '../attempt/outcome.ts';
+import { toOutgoing } from '../attempt/outgoing.ts';
 import type { ReceiverLookUp } from '../attempt/receiver.ts';
-import { shownHeaders, signatureHeaders } from '../send/headers.ts';
-import { NotSentError, type Send } from '../send/send.ts';
-import { secretsInUse } from '../send/signing-secrets.ts';
+import { NotSentError, type Outgoing, type Send } from '../send/send.ts';
 import type { ManualClaims } from './manual-claims.ts';
 
 export interface ManualAttemptDeps {
@@ -36,10 +35,10 @@ export type MakeManualAttempt = (claim: Claim) => Promise<AttemptResult>;
 
 /** Judges, signs, sends and records an attempt that was asked for. */
 export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAttempt {
-  const { claims, leases, userAgent } = deps;
+  const { claims, leases } = deps;
 
-  async function outgoingFor({ delivery, startedAt }: Claim) {
-    const { webhookId, eventId, test } = delivery;
+  async function outgoingFor(claim: Claim): Promise<Outgoing> {
+    const { webhookId, eventId } = claim.delivery;
     const [receiver, body] = await Promise.all([
       deps.forDelivery(webhookId, ({ active }) => active),
       deps.body(eventId),
@@ -53,21 +52,13 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
       const reason = `The event ${eventId} is no longer stored, so there is nothing to send`;
       throw new GatewayError('event_deleted', reason);
     }
-    const secrets = secretsInUse(receiver, startedAt);
-    return {
-      deliveryId: delivery._id,
-      url: receiver.url,
-      headers: shownHeaders({ eventId, startedAt, test, userAgent }),
-      body,
-      sign: (bytes: Buffer) => signatureHeaders({ eventId, startedAt, secrets }, bytes),
-    };
+    return toOutgoing(claim, receiver, body, deps);
   }
 
   /** @throws only if nothing was sent */
   async function post(claim: Claim): Promise<AttemptResult> {
     try {
-      const outgoing = await outgoingFor(claim);
-      return toAttemptResult(await deps.send({ ...outgoing, maySend: () => leases.isSure(claim) }));
+      return toAttemptResult(await deps.send(await outgoingFor(claim)));
     } catch (error) {
       await claims.release(claim);
       throw error instanceof NotSentError ? attemptInFlight() : error;
