@@ -1,5 +1,5 @@
 import type { components } from '../api.d.ts';
-import { adviceFor, type FailureCode } from './attempt/failures.ts';
+import { adviceFor } from './attempt/failures.ts';
 import { delayAfter } from './attempt/schedule.ts';
 import type { ListedDelivery, ShownDelivery } from './delivery-page.ts';
 import type { AttemptRecord } from './model.ts';
@@ -27,7 +27,7 @@ export function toSummaryBody(delivery: ListedDelivery): Schemas['DeliverySummar
     next_attempt_at: state === 'pending' ? dueAt.toISOString() : null,
     in_flight: delivery.inFlight,
     last_status: last?.status ?? null,
-    last_code: (last?.code as FailureCode | undefined) ?? null,
+    last_code: last?.code ?? null,
     created_at: createdAt.toISOString(),
     ended_at: state === 'pending' ? null : (endedAt?.toISOString() ?? null),
   };
@@ -35,7 +35,7 @@ export function toSummaryBody(delivery: ListedDelivery): Schemas['DeliverySummar
 
 /** What a failure means, and what to do about it. */
 export function explain(code: string): string {
-  const { meaning, remedy } = adviceFor(code as FailureCode);
+  const { meaning, remedy } = adviceFor(code);
   return `${meaning} ${remedy}`;
 }
 
@@ -51,7 +51,7 @@ function toAttemptBody(
     started_at: startedAt.toISOString(),
     duration_ms: durationMs,
     status: status ?? null,
-    code: (code as FailureCode | undefined) ?? null,
+    code: code ?? null,
     explanation: code === undefined ? null : explain(code),
     request_headers: shownHeaders({ eventId, startedAt, test, userAgent }),
     response: response ?? '',

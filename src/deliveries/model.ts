@@ -1,5 +1,6 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
+import type { FailureCode } from './attempt/failures.ts';
 
 export const deliveryStates = ['pending', 'delivered', 'failed', 'canceled'] as const;
 
@@ -20,8 +21,8 @@ export interface AttemptRecord {
   durationMs: number;
   /** The receiver's status; absent if it did not answer. */
   status?: number;
-  /** Why the attempt failed (attempt/failures.ts); absent if it succeeded. */
-  code?: string;
+  /** Why the attempt failed; absent if it succeeded. */
+  code?: FailureCode;
   /** The first 1 KB of the response, as text. */
   response: string;
 }

@@ -1,3 +1,4 @@
+import type { components } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
 import { checkUserId, isId } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
@@ -12,7 +13,7 @@ export interface PastEvent {
   readonly type: string;
   /** ISO 8601, UTC. */
   readonly created: string;
-  readonly data: unknown;
+  readonly data: components['schemas']['EventData'];
   /** Whether it was a test event. */
   readonly test: boolean;
   /** The state of all its deliveries together; `none` if it has none. */

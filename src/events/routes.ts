@@ -1,7 +1,7 @@
 import type { components } from '../api.d.ts';
 import type { OperationTable } from '../http/operation.ts';
 import type { Catalogue } from './catalogue/catalogue.ts';
-import type { EventHistory, PastEvent } from './history.ts';
+import type { EventHistory } from './history.ts';
 import type { EventService } from './service.ts';
 
 type Schemas = components['schemas'];
@@ -10,10 +10,6 @@ export interface EventRoutesDeps {
   readonly publish: EventService['publish'];
   readonly history: EventHistory;
   readonly catalogue: Pick<Catalogue, 'list'>;
-}
-
-function toBody({ data, ...event }: PastEvent): Schemas['PastEvent'] {
-  return { ...event, data: data as Schemas['EventData'] };
 }
 
 /** The operations on events: published for any account, looked up in one's own. */
@@ -33,19 +29,19 @@ export function eventOperations({ publish, history, catalogue }: EventRoutesDeps
     listEvents: {
       async handle({ principal, query }) {
         const { events, hasMore, nextAfter } = await history.list(principal.userId, query);
-        const body = { data: events.map(toBody), has_more: hasMore, ...(nextAfter && { next_after: nextAfter }) };
+        const body = { data: events, has_more: hasMore, ...(nextAfter && { next_after: nextAfter }) };
         return { status: 200, body };
       },
     },
     retrieveEvent: {
       async handle({ principal, params: { id } }) {
-        return { status: 200, body: toBody(await history.get(principal.userId, id)) };
+        return { status: 200, body: await history.get(principal.userId, id) };
       },
     },
     listEventTypes: {
       databaseWait: null,
       async handle() {
-        return { status: 200, body: { data: catalogue.list() as Schemas['EventTypeDescription'][] } };
+        return { status: 200, body: { data: catalogue.list() } };
       },
     },
   } satisfies Partial<OperationTable>;

@@ -119,7 +119,7 @@ describe('Deliveries that are judged by what a replaced primary has', function (
     const { connection } = cluster;
     const [delivery] = (await gateway.ofEvent(eventId)) as [DeliveryDocument];
     const terms = { owner: 'wrk_1', lease: 60_000, retention: 60_000 };
-    const result = { durationMs: 1, status: 500, code: 'http_500', response: '' };
+    const result = { durationMs: 1, status: 500, code: 'http_500' as const, response: '' };
     const at = (where: Connection) => ({ deliveries: createDeliveryModel(where, 'gateway_'), ...terms });
 
     const claims = createClaims(at(connection));

@@ -12,7 +12,7 @@ const arrival = (at: number, status = 200): Arrival => ({
   signatureRight: true,
   bodyHash: '',
 });
-const attempt = (number: number, at: number, status?: number, code?: string): AttemptRecord => ({
+const attempt = (number: number, at: number, status?: number, code?: AttemptRecord['code']): AttemptRecord => ({
   number,
   startedAt: new Date(at),
   durationMs: 10,

@@ -48,8 +48,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
     // awaited below, unless the attempt ends before
     reading.catch(() => {});
     if (delivery.starts > startLimit) {
-      const crashed = { code: 'worker_crashed', durationMs: 0, response: '' };
-      return ends.record(claim, crashed);
+      return ends.record(claim, { code: 'worker_crashed', durationMs: 0, response: '' });
     }
     try {
       const [receiver, body] = await reading;

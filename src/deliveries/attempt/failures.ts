@@ -83,6 +83,6 @@ export const statusFailure: FailureAdvice = {
 };
 
 /** Meaning and remedy of any code, `http_<status>` included. */
-export function adviceFor(code: FailureCode): FailureAdvice {
+export function adviceFor(code: string): FailureAdvice {
   return Object.hasOwn(failures, code) ? failures[code as keyof typeof failures] : statusFailure;
 }

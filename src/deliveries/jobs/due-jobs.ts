@@ -69,11 +69,11 @@ export function createDueJobs(
       disabled: { $ne: true },
       $or: [{ lockedAt: null, nextRunAt: { $lte: before(nextScanAt) } }, { lockedAt: { $lte: lockDeadline } }],
     };
-    const found = (await collection
-      .find(isFree, { projection: { nextRunAt: 1, priority: 1 }, ...inOneBatch })
+    const found = await collection
+      .find<StoredJob>(isFree, { projection: { nextRunAt: 1, priority: 1 }, ...inOneBatch })
       .sort({ nextRunAt: 1, priority: -1 })
       .limit(maxLocked)
-      .toArray()) as unknown as StoredJob[];
+      .toArray();
     const isLater = ({ nextRunAt }: StoredJob) => nextRunAt !== null && nextRunAt > before(lockedAt);
     const later = found.find(isLater);
     if (later) tell(toParameters(later));
@@ -82,8 +82,8 @@ export function createDueJobs(
     const ids = { _id: { $in: due.map(({ _id }) => _id) } } as object;
     const lockedByUs = { lockedAt, lastModifiedBy: owner };
     await collection.updateMany({ ...ids, ...isFree }, { $set: lockedByUs });
-    const ours = await collection.find({ ...ids, ...lockedByUs }, inOneBatch).toArray();
-    ready.push(...(ours as unknown as StoredJob[]).map(toParameters));
+    const ours = await collection.find<StoredJob>({ ...ids, ...lockedByUs }, inOneBatch).toArray();
+    ready.push(...ours.map(toParameters));
   }
 
   return {

@@ -21,7 +21,7 @@ export interface Catalogue {
    */
   example(type: string): Record<string, unknown>;
   /** All types, in the order of openapi.yaml. */
-  list(): readonly DescribedType[];
+  list(): DescribedType[];
 }
 
 /** The public description of an event type. */

@@ -9,7 +9,7 @@ import { pendingDelivery } from './pending-delivery.ts';
 
 const retention = 1_000_000;
 const ok = { status: 200, durationMs: 1, response: 'ok' };
-const failure = { status: 500, code: 'http_500', durationMs: 1, response: 'no' };
+const failure = { status: 500, code: 'http_500' as const, durationMs: 1, response: 'no' };
 
 describe('An outcome that comes when others may have the attempt', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
