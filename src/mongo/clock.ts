@@ -108,3 +108,8 @@ export function createDatabaseClock(connection: Connection): DatabaseClock {
     },
   };
 }
+
+/** The database's time in so many milliseconds, in an update or a query. */
+export function fromNow(ms: number) {
+  return { $add: ['$$NOW', ms] } as const;
+}

@@ -1,3 +1,4 @@
+import { fromNow } from '../../mongo/clock.ts';
 import type { CancelReason, DeliveryModel } from '../model.ts';
 import { type AttemptResult, type Claim, type Next, recordOf } from './claim.ts';
 import { createChangeClaimed } from './claim-changes.ts';
@@ -36,26 +37,24 @@ export interface ClaimsDeps {
   readonly retention: number;
 }
 
-const inMs = (ms: number) => ({ $add: ['$$NOW', ms] });
-
 /** Claims, judged by the database's clock, many in one write. */
 export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps): Claims {
   const renewHeld = createRenewHeld(deliveries, 'lease');
   const take = createTakeAttempt({ deliveries, owner, lease });
   const dueIn = createDueIn(deliveries);
   const change = createChangeClaimed(deliveries);
-  const ended = { endedAt: '$$NOW', expiresAt: inMs(retention), claimableAt: '$$REMOVE' };
+  const ended = { endedAt: '$$NOW', expiresAt: fromNow(retention), claimableAt: '$$REMOVE' };
   const unheld = { lease: null, starts: 0 };
 
   function following(next: Next) {
     if ('state' in next) return { state: next.state, ...ended };
-    return { attempt: { $add: ['$attempt', 1] }, dueAt: inMs(next.retryIn), claimableAt: inMs(next.retryIn) };
+    return { attempt: { $add: ['$attempt', 1] }, dueAt: fromNow(next.retryIn), claimableAt: fromNow(next.retryIn) };
   }
 
   return {
     claim: (deliveryId, attempt) => take({ deliveryId, attempt }),
     dueIn: (deliveryId, attempt) => dueIn({ deliveryId, attempt }),
-    renew: (claims) => renewHeld(claims, { claimableAt: inMs(lease) }),
+    renew: (claims) => renewHeld(claims, { claimableAt: fromNow(lease) }),
     finish(claim, result, next) {
       const record = recordOf(claim, result);
       return change({
@@ -80,7 +79,7 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
     },
     async release(claim, wait) {
       const starts = { $subtract: ['$starts', 1] };
-      const set = { lease: null, starts, claimableAt: inMs(wait) };
+      const set = { lease: null, starts, claimableAt: fromNow(wait) };
       await change({ claim, name: `released for ${wait}`, set, isMade: () => true });
     },
     forget() {},

@@ -1,3 +1,4 @@
+import { fromNow } from '../../mongo/clock.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import type { AttemptRecord, DeliveryModel } from '../model.ts';
 import { recordOf } from './claim.ts';
@@ -27,7 +28,7 @@ export function toDelivered(retention: number) {
     starts: 0,
     claimableAt: '$$REMOVE',
     endedAt: { $cond: [isDelivered, '$endedAt', '$$NOW'] },
-    expiresAt: { $cond: [isDelivered, '$expiresAt', { $add: ['$$NOW', retention] }] },
+    expiresAt: { $cond: [isDelivered, '$expiresAt', fromNow(retention)] },
   };
 }
 

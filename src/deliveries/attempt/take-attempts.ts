@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createBatcher } from '../../mongo/batcher.ts';
+import { fromNow } from '../../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import { findConfirmed } from '../../mongo/confirmed-reads.ts';
 import { TimeoutError } from '../../mongo/with-timeout.ts';
@@ -16,8 +17,6 @@ interface Wanted {
 const maxSize = 500;
 /** Writes at the same time. */
 const concurrency = 2;
-
-const inMs = (ms: number) => ({ $add: ['$$NOW', ms] });
 
 /** One condition for any number of attempts: an id and its number belong together. */
 function whichOf(wanted: readonly Wanted[]) {
@@ -87,7 +86,7 @@ export function createTakeAttempt({
         {
           $set: {
             lease: { owner, token, startedAt: '$$NOW' },
-            claimableAt: inMs(lease),
+            claimableAt: fromNow(lease),
             starts: { $add: ['$starts', 1] },
           },
         },

@@ -2,23 +2,17 @@ import { randomUUID } from 'node:crypto';
 import type { FanOutLease } from '../../events/store/stored-event.ts';
 import { type DatabaseClock, timeSince } from '../../mongo/clock.ts';
 import { type AttemptResult, type Claim, type Next, recordOf } from '../attempt/claim.ts';
-import type { Claims } from '../attempt/claims.ts';
+import type { Claims, ClaimsDeps } from '../attempt/claims.ts';
 import type { Leases } from '../attempt/leases.ts';
-import type { DeliveryDocument, DeliveryModel } from '../model.ts';
+import type { DeliveryDocument } from '../model.ts';
 import { createInsertDeliveries } from './insert-deliveries.ts';
 import { UnwrittenDeliveries, type UnwrittenDeliveriesOptions } from './unwritten-deliveries.ts';
 
 /** Durations are milliseconds. */
-export interface FirstWritesDeps extends UnwrittenDeliveriesOptions {
-  readonly deliveries: DeliveryModel;
+export interface FirstWritesDeps extends ClaimsDeps, UnwrittenDeliveriesOptions {
   readonly claims: Claims;
   readonly leases: Pick<Leases, 'hold'>;
   readonly clock: DatabaseClock;
-  /** Names the worker in its leases. */
-  readonly owner: string;
-  readonly lease: number;
-  /** How long a delivery is kept after its end. */
-  readonly retention: number;
 }
 
 /**

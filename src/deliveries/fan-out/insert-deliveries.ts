@@ -1,4 +1,5 @@
 import { createBatcher } from '../../mongo/batcher.ts';
+import { fromNow } from '../../mongo/clock.ts';
 import { insertOnly } from '../../mongo/collection.ts';
 import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
@@ -31,7 +32,7 @@ type InsertResult = { readonly isNew: boolean } | { readonly error: unknown };
 
 /** Inserts it, unless it exists, as due in `retryIn` ms by the database's own clock, so that no attempt is early. */
 function toUpsert({ document, retryIn }: Retry) {
-  const due = { $add: ['$$NOW', retryIn] };
+  const due = fromNow(retryIn);
   const u = insertOnly(document, { dueAt: due, claimableAt: due }, 'eventId');
   return { q: { _id: document._id }, u, upsert: true };
 }

@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import { fromNow } from '../../mongo/clock.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import { confirmAbsent } from '../../mongo/confirmed-reads.ts';
 import type { AttemptResult, Claim } from '../attempt/claim.ts';
+import type { ClaimsDeps } from '../attempt/claims.ts';
 import { createRecordLate, toDelivered } from '../attempt/late-success.ts';
 import { createRenewHeld } from '../attempt/renew-claims.ts';
-import type { DeliveryModel, DeliveryState } from '../model.ts';
+import type { DeliveryState } from '../model.ts';
 
 /** Manual attempts that a delivery keeps; new ones replace the oldest. */
 const maxManualAttempts = 50;
@@ -32,18 +34,6 @@ export interface ManualClaims {
   release(claim: Claim): Promise<void>;
 }
 
-/** Durations are milliseconds. */
-export interface ManualClaimsDeps {
-  readonly deliveries: DeliveryModel;
-  /** Names the process in its leases. */
-  readonly owner: string;
-  /** How long a claim lasts unless renewed. */
-  readonly lease: number;
-  /** How long a delivery is kept after its end. */
-  readonly retention: number;
-}
-
-const inMs = (ms: number) => ({ $add: ['$$NOW', ms] });
 const isPending = { $eq: ['$state', 'pending'] };
 
 /** Neither a manual nor a scheduled attempt is in flight; a lapsed lease does not count. */
@@ -65,12 +55,12 @@ function attemptsWith(record: object) {
 }
 
 /** Manual claims, by the database's clock. */
-export function createManualClaims({ deliveries, owner, lease, retention }: ManualClaimsDeps): ManualClaims {
+export function createManualClaims({ deliveries, owner, lease, retention }: ClaimsDeps): ManualClaims {
   const collection = durableCollection(deliveries);
   const held = ({ delivery, token }: Claim) => ({ _id: delivery._id, 'manual.token': token });
 
   /** A pending delivery's next attempt may not start before the lease is over, nor before it is due. */
-  const notBefore = { $max: ['$dueAt', inMs(lease)] };
+  const notBefore = { $max: ['$dueAt', fromNow(lease)] };
   const outOfTheWay = { lease: null, claimableAt: { $cond: [isPending, notBefore, '$$REMOVE'] } };
   /** A worker has claimed the next attempt only if the lease had lapsed. */
   const isWaiting = { $and: [isPending, { $eq: ['$lease', null] }] };
@@ -82,7 +72,7 @@ export function createManualClaims({ deliveries, owner, lease, retention }: Manu
   async function take(filter: object, more: object): Promise<Claim | null> {
     const asked = performance.now();
     const token = randomUUID();
-    const manual = { owner, token, startedAt: '$$NOW', until: inMs(lease) };
+    const manual = { owner, token, startedAt: '$$NOW', until: fromNow(lease) };
     const delivery = await collection.findOneAndUpdate(filter, [{ $set: { manual, ...outOfTheWay, ...more } }], {
       returnDocument: 'after',
     });
@@ -116,7 +106,7 @@ export function createManualClaims({ deliveries, owner, lease, retention }: Manu
       return take(filter, { recoveredBy: recoveryId });
     },
 
-    renew: (claims) => renewHeld(claims, { 'manual.until': inMs(lease), claimableAt: stillOutOfTheWay }),
+    renew: (claims) => renewHeld(claims, { 'manual.until': fromNow(lease), claimableAt: stillOutOfTheWay }),
 
     async finish(claim, result) {
       const record = { startedAt: claim.startedAt, manual: true as const, ...result };

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { createDatabaseClock, type DatabaseClock, readMoment } from '../../mongo/clock.ts';
+import { createDatabaseClock, type DatabaseClock, fromNow, readMoment } from '../../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import type { EventModel } from '../model.ts';
@@ -24,7 +24,7 @@ export function createRenewEvents(events: EventModel): RenewEvents {
   const collection = durableCollection(events);
 
   return async function renewEvents(held, lease) {
-    const update = [{ $set: { fanOutAt: { $add: ['$$NOW', lease] } } }];
+    const update = [{ $set: { fanOutAt: fromNow(lease) } }];
     const statements = [...new Set(held.map(({ fanOutLeases }) => fanOutLeases))].map((fanOutLeases) => {
       const ids = held.filter((event) => event.fanOutLeases === fanOutLeases).map(({ _id }) => _id);
       return { updateMany: { filter: { _id: { $in: ids }, fanOut: 'pending' as const, fanOutLeases }, update } };
@@ -48,7 +48,7 @@ export function createTakeEvents(
     const leases = { $cond: [{ $isNumber: '$fanOutLeases' }, '$fanOutLeases', 1] };
     const set = {
       fanOutToken: { $literal: fanOutToken },
-      fanOutAt: { $add: ['$$NOW', lease] },
+      fanOutAt: fromNow(lease),
       fanOutLeases: { $add: [leases, 1] },
     };
     const q = { _id: { $in: [...ids] }, ...mayBeTaken };

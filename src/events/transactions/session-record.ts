@@ -1,5 +1,6 @@
 import type { ClientSession } from 'mongoose';
 import { newId } from '../../ids.ts';
+import { fromNow } from '../../mongo/clock.ts';
 import type { Logger } from '../../options/options.ts';
 import type { OwnerDocument, OwnerModel } from '../model.ts';
 
@@ -82,7 +83,7 @@ export class SessionRecord {
     try {
       if (ids.size === 0) await owners.deleteOne({ _id });
       else {
-        const until = { $add: ['$$NOW', lease] };
+        const until = fromNow(lease);
         await owners.updateOne({ _id }, [{ $set: { sessions: { $literal: [...ids.values()] }, until } }], {
           upsert: true,
           updatePipeline: true,

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { GatewayError } from '../../../errors.ts';
+import { fromNow } from '../../../mongo/clock.ts';
 import { durableCollection } from '../../../mongo/collection.ts';
 import { isDuplicateKey } from '../../../mongo/writes/duplicate-key.ts';
 import type { RecoveryDocument, RecoveryModel } from './model.ts';
@@ -32,7 +33,6 @@ export interface RecoveryStoreDeps {
   readonly retention: number;
 }
 
-const inMs = (ms: number) => ({ $add: ['$$NOW', ms] });
 const isFree = { $lte: [{ $ifNull: ['$lease.until', new Date(0)] }, '$$NOW'] };
 
 function literals(values: object): Record<string, unknown> {
@@ -64,19 +64,19 @@ export function createRecoveryStore({ recoveries, owner, lease, retention }: Rec
     take: (except) =>
       collection.findOneAndUpdate(
         waiting(except),
-        [{ $set: { lease: { owner, token: randomUUID(), until: inMs(lease) } } }],
+        [{ $set: { lease: { owner, token: randomUUID(), until: fromNow(lease) } } }],
         { returnDocument: 'after', sort: { servedAt: 1, _id: 1 } },
       ),
     hasWaiting: async (except) => (await collection.findOne(waiting(except), { projection: { _id: 1 } })) !== null,
     async advance(recovery, progress) {
       const { matchedCount } = await collection.updateOne(held(recovery), [
-        { $set: { ...literals(progress), 'lease.until': inMs(lease) } },
+        { $set: { ...literals(progress), 'lease.until': fromNow(lease) } },
       ]);
       return matchedCount === 1;
     },
     async finish(recovery) {
       await collection.updateOne(held(recovery), [
-        { $set: { state: 'done', lease: null, batch: [], endedAt: '$$NOW', expiresAt: inMs(retention) } },
+        { $set: { state: 'done', lease: null, batch: [], endedAt: '$$NOW', expiresAt: fromNow(retention) } },
       ]);
     },
     async release(recovery) {
