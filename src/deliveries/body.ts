@@ -61,10 +61,10 @@ function toAttemptBody(
 /** The remaining attempts and their times, if each of them fails at once. */
 function scheduleOf(delivery: ShownDelivery, retryDelays: readonly number[]): Schemas['ScheduledAttempt'][] {
   if (delivery.state !== 'pending') return [];
-  const made = delivery.attempts.filter(({ manual }) => !manual).length;
+  const attemptsMade = delivery.attempts.filter(({ manual }) => !manual).length;
   const schedule: Schemas['ScheduledAttempt'][] = [];
   let due = delivery.dueAt.getTime();
-  for (let number = made + 1; number <= delivery.maxAttempts; number += 1) {
+  for (let number = attemptsMade + 1; number <= delivery.maxAttempts; number += 1) {
     schedule.push({ number, due_at: new Date(due).toISOString() });
     due += delayAfter(number, retryDelays);
   }

@@ -9,19 +9,19 @@ function refuse(): never {
   throw outboundError('address_not_allowed');
 }
 
-/** Throws unless connections may be made over this scheme. */
+/** @throws OutboundError unless connections may use this scheme */
 export function judgeScheme(protocol: string, allowHttp: boolean): void {
   if (protocol !== 'https:' && !allowHttp) throw outboundError('http_not_allowed');
 }
 
-/** Throws unless a literal address, as it stands in a URL, may be called; names are judged when they are resolved. */
+/** @throws OutboundError if the host of a URL is an address that may not be called. Names are checked when they are resolved. */
 export function judgeLiteral(hostname: string, allowAddress: AllowAddress): void {
   if (isIP(hostname) !== 0 && !allowAddress(hostname)) refuse();
 }
 
 /**
- * The addresses a name may be called at. One bad answer refuses them all: a name that mixes them is
- * an attack. Loopback names are ours to map, so there the allowed one of the two families is enough.
+ * The addresses at which a name may be called. One forbidden address refuses the name: a name that mixes both kinds is an attack.
+ * The gateway itself maps loopback names, so for these one allowed family is enough.
  */
 async function judgedAddresses(hostname: string, allowAddress: AllowAddress, resolve: ResolveHost) {
   if (isLocalhost(hostname)) {
@@ -29,7 +29,7 @@ async function judgedAddresses(hostname: string, allowAddress: AllowAddress, res
     return allowed.length > 0 ? allowed : refuse();
   }
   const addresses = await resolve(hostname).catch((cause) => {
-    // a name server that refuses the connection is no receiver that does
+    // if a name server refuses the connection, the code must not say that the receiver does
     throw outboundError('dns_failed', cause);
   });
   if (addresses.length === 0) throw outboundError('dns_failed');
@@ -37,8 +37,8 @@ async function judgedAddresses(hostname: string, allowAddress: AllowAddress, res
 }
 
 /**
- * A `lookup` for `net.connect` that answers only judged addresses, so that the address connected to is
- * the address judged and a name that flips between two look-ups gains nothing.
+ * A `lookup` for `net.connect` that returns only checked addresses. The connection goes to the address that was checked, so a name
+ * that changes its address between two look-ups gains nothing.
  */
 export function guardedLookup(allowAddress: AllowAddress, resolve: ResolveHost): LookupFunction {
   return function lookup(hostname, options, callback) {

@@ -33,29 +33,29 @@ function contains([base, bits]: Networks[number], address: Address): boolean {
   return address.kind() === base.kind() && address.match([base, bits] as [ipaddr.IPv4, number]);
 }
 
-/** Azure's host agent: inside a public range, reachable from every virtual machine, full of secrets. */
+/** Azure's host agent: in a public range, but every virtual machine can reach it, and it reveals secrets. */
 const azureHostAgent = '168.63.129.16';
-/** RFC 6052: an IPv4 address seen through NAT64, which is how a host without IPv4 reaches the IPv4 Internet. */
+/** IPv4 addresses as NAT64 shows them to hosts without IPv4 (RFC 6052). */
 const nat64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96');
-/** The only block from which public IPv6 addresses are given out (IANA, IPv6 Global Unicast). */
+/** The only block of public IPv6 addresses (IANA, IPv6 Global Unicast). */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 
 function isPublic(address: Address): boolean {
   if (address instanceof ipaddr.IPv4) return address.range() === 'unicast' && address.toString() !== azureHostAgent;
   if (address.match(nat64)) return isPublic(new ipaddr.IPv4(address.toByteArray().slice(12)));
-  // 6to4, Teredo and the like embed an IPv4 address too; nothing public needs them any more, so `range` denies them
+  // 6to4, Teredo and the like also contain an IPv4 address; `range` denies them, and nothing public needs them any more
   return address.match(globalUnicast) && address.range() === 'unicast';
 }
 
-/** ipaddr.js takes `::8.8.8.8` for the mapped `::ffff:8.8.8.8`, which is another address; the URL parser spells it in hexadecimal. */
+/** ipaddr.js confuses `::8.8.8.8` with the mapped address `::ffff:8.8.8.8`, unless the URL parser has written it in hexadecimal. */
 function parse(address: string): Address {
   const dotted = address.includes(':') && address.includes('.');
   return ipaddr.process(dotted ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address);
 }
 
 /**
- * Whether an address, as a resolver or a URL gives it, may be called: public unicast addresses, and what `networks`
- * opens. An IPv4 address in IPv6 dress (`::ffff:127.0.0.1`) is judged as the IPv4 address that it connects to.
+ * Whether an address, as a resolver or a URL gives it, may be called: it is a public unicast address or in one of `networks`. An
+ * IPv4-mapped IPv6 address (`::ffff:127.0.0.1`) counts as the IPv4 address that it connects to.
  */
 export function isAllowedAddress(address: string, networks: Networks): boolean {
   // a zone id (`fe80::1%eth0`) names a link of this machine, never a public address

@@ -4,14 +4,14 @@ import { type Abortable, exchange, type OutboundRequest, type OutboundResponse }
 import { splitUrl } from './url.ts';
 
 /**
- * Headers as undici has parsed them, names in lower case. Axios would normalise them once more, in a time that grows with the
- * square of their number: a receiver that sends thousands would hold up everything else.
+ * Headers as undici has parsed them, with names in lower case. Axios would normalise them once more, and its time grows with the
+ * square of their number: a receiver that sends thousands would delay everything else.
  */
 class ReceivedHeaders extends AxiosHeaders {
   constructor(headers: OutboundResponse['headers']) {
     super();
     for (const name in headers) {
-      // a header that has the name of a method would take its place
+      // a header with the name of a method would replace the method
       if (!(name in this)) this[name] = headers[name] as AxiosHeaderValue;
     }
   }
@@ -21,7 +21,7 @@ class ReceivedHeaders extends AxiosHeaders {
   }
 }
 
-/** What is read of a request's configuration: five of axios' options and one of ours. */
+/** The part of a request's configuration that is read: five of axios' options and one of the gateway's. */
 interface TransportConfig {
   readonly url?: string | undefined;
   readonly method?: string | undefined;
@@ -56,8 +56,8 @@ export function transport(dispatcher: Dispatcher, config: TransportConfig): Prom
 }
 
 /**
- * An axios adapter over {@link transport}. The response's `data` is a `ResponseBody`. `url` is absolute, `signal` covers
- * the whole call, body included; axios' `timeout` is not read.
+ * An axios adapter over {@link transport}. The response's `data` is a `ResponseBody`. `url` is absolute. `signal` covers the
+ * whole call, body included. Axios' `timeout` has no effect.
  *
  * Rejects with an `OutboundError`, or with axios' `CanceledError` around one.
  */
@@ -67,7 +67,7 @@ export function createAxiosAdapter(dispatcher: Dispatcher): AxiosAdapter {
       const { data, status, statusText, headers } = await transport(dispatcher, config);
       return { data, status, statusText, headers: new ReceivedHeaders(headers), config } as AxiosResponse;
     } catch (cause) {
-      // once a signal has aborted, axios puts a CanceledError in the place of everything else
+      // when the signal has aborted, axios expects a CanceledError
       throw config.signal?.aborted ? Object.assign(new CanceledError(), { cause }) : cause;
     }
   };

@@ -85,23 +85,23 @@ function codeOf({ name, code, message, errors }: Reason): OutboundCode {
   if (name === 'TimeoutError') return 'timeout';
   if (name === 'AbortError') return 'aborted';
   if (name === 'HTTPParserError') return String(message).includes('Invalid EOF') ? 'reset' : 'invalid_response';
-  // undici closes the socket itself on a 100 or 101 that nobody asked for
+  // undici itself closes the socket on an unrequested 100 or 101
   if (code === 'UND_ERR_SOCKET' && (message === 'bad response' || message === 'bad upgrade')) return 'invalid_response';
   if (typeof code === 'string') {
     const known = byCode[code];
     if (known) return known;
     if (tls.test(code)) return 'tls_failed';
   }
-  // several addresses were tried: the first failure speaks for all
+  // several addresses were tried: the first failure counts
   return Array.isArray(errors) && errors.length > 0 ? codeOf(asReason(errors[0])) : 'unknown';
 }
 
-/** Whether a response's length is not the one its head announced, which undici finds at its end, or in a head that is no HTTP. */
+/** Whether a response does not have the length that its head announced. */
 export function isLengthMismatch(error: unknown): boolean {
   return asReason(error).code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
 }
 
-/** A failure by its code alone, in that code's words. */
+/** The error of a code, with that code's message. */
 export function outboundError(code: OutboundCode, cause?: unknown): OutboundError {
   return new OutboundError(code, messages[code], false, { cause });
 }
@@ -110,7 +110,7 @@ function wasReused({ reusedSocket, socket }: Reason): boolean {
   return typeof reusedSocket === 'boolean' ? reusedSocket : Number(socket?.bytesRead ?? 0) > 0;
 }
 
-/** Any failure of a call as an {@link OutboundError}: stable code, plain sentence, the original as `cause`. Pure. */
+/** Any failure of a call as an {@link OutboundError}, with a stable code, and the original as `cause`. Pure. */
 export function classify(error: unknown): OutboundError {
   if (error instanceof OutboundError) return error;
   const reason = asReason(error);

@@ -5,7 +5,7 @@ import { classify } from './classify.ts';
 import type { Abortable, OutboundRequest, OutboundResponse } from './exchange.ts';
 import type { ResponseBody } from './response-body.ts';
 
-/** A request in axios' words. */
+/** A request, under axios' names. */
 export interface RequestConfig {
   /** @default 'GET' */
   readonly method?: Dispatcher.HttpMethod;
@@ -20,9 +20,9 @@ export interface RequestConfig {
   readonly onSend?: OutboundRequest['onSend'];
 }
 
-/** The gateway's way to the outside. Every call resolves with every status, and rejects with an `OutboundError`. */
+/** Makes the gateway's outgoing calls. Resolves whatever the status is, and rejects with an `OutboundError`. */
 export interface HttpClient {
-  /** Every call passes these. As in any axios instance, the one for requests that was added first runs last. */
+  /** Every call passes these. As in any axios instance, the request interceptor that was added first runs last. */
   readonly interceptors: AxiosInstance['interceptors'];
   request(config: RequestConfig): Promise<OutboundResponse>;
   /**
@@ -41,8 +41,8 @@ function withoutRequest(error: unknown): never {
 }
 
 /**
- * An axios instance without axios' defaults: they add headers, read bodies as JSON, and take as much time to merge as the rest
- * of what axios does for a call.
+ * An axios instance without axios' defaults: they add headers and parse bodies as JSON, and merging them takes as much time as
+ * everything else that axios does for a call.
  */
 function createInstance(dispatcher: Dispatcher): AxiosInstance {
   const instance = axios.create({ adapter: createAxiosAdapter(dispatcher) });
@@ -55,7 +55,7 @@ function isIntercepted({ request, response }: AxiosInstance['interceptors']): bo
   return (request.handlers?.length ?? 1) > 0 || (response.handlers?.length ?? 1) > 0;
 }
 
-/** Axios sends a body without a type as a form; `false` leaves the header out. */
+/** Axios declares a body without a type as a form; `false` leaves the header out. */
 const untyped = { 'content-type': false } as const;
 
 /** Creates an axios instance that sends and receives bytes unchanged. */
@@ -68,7 +68,7 @@ export function createHttpClient(dispatcher: Dispatcher): HttpClient {
     const typed = 'content-type' in headers ? config : { ...config, headers: { ...headers, ...untyped } };
     try {
       const response = await instance.request<ResponseBody>(typed as AxiosRequestConfig);
-      // the rest of axios' response is the request, which has secrets and is large
+      // the rest of axios' response is the request, which is large and contains secrets
       const { status, statusText, data } = response;
       return { status, statusText, headers: response.headers as OutboundResponse['headers'], data };
     } catch (error) {

@@ -9,31 +9,31 @@ import { skipContinue } from './skip-continue.ts';
 export interface DispatcherOptions {
   /** Time for name resolution, TCP and TLS together. @default 10_000 */
   readonly connectTimeout?: number;
-  /** When given, every connection is judged on the address actually connected to. @default every address */
+  /** Decides whether an address may be connected to. @default every address may */
   readonly allowAddress?: AllowAddress;
   /** Whether connections may be without TLS. @default true */
   readonly allowHttp?: boolean;
-  /** Connections to one origin; requests beyond wait for a free one. @default unlimited */
+  /** Connections to one origin; further requests wait for a free one. @default unlimited */
   readonly connections?: number;
-  /** How long an idle connection is kept, whatever the other side offers; 0 makes one for every request. @default 4_000 */
+  /** How long an idle connection is kept, whatever the other side offers; 0 opens one for every request. @default 4_000 */
   readonly keepAlive?: number;
-  /** Certificates, in PEM, trusted instead of the system's. @default the system's */
+  /** The trusted certificates, in PEM. @default the system's */
   readonly ca?: string;
   /** How a guarded dispatcher resolves names. @default the hosts file, then DNS */
   readonly resolve?: ResolveHost;
 }
 
 /**
- * How long one address of a host is tried before the next. Node's own 250 ms lets a receiver on the other side of the
- * world fail wherever its name has an IPv6 address too and this machine has no IPv6. Milliseconds.
+ * How long one address of a host is tried before the next. With Node's default of 250 ms, calls to a distant receiver fail if its
+ * name also has an IPv6 address and this machine has no IPv6. Milliseconds.
  */
 const addressTimeout = 2_000;
 
 type Connector = buildConnector.connector;
 
 /**
- * Marks a socket's error with what undici's own errors do not say: whether it had served a response before, and whether the
- * system refused the end of a request. TLS writes on its own too, so that there a refused write says nothing about a request.
+ * Adds to a socket's errors what undici's own errors do not say: whether the socket has served a response before, and whether the
+ * system has refused to send the end of a request. TLS also writes on its own, so there a failed write says nothing about a request.
  */
 function markErrors(socket: Socket, hasContinued: () => boolean): void {
   socket.on('error', (error: NodeJS.ErrnoException & { reusedSocket?: boolean; isUnsent?: boolean }) => {
@@ -42,7 +42,7 @@ function markErrors(socket: Socket, hasContinued: () => boolean): void {
   });
 }
 
-/** undici looks at its own limit about once a second: it ends what is still being made, this one who waits for it. */
+/** Ends the wait for a connection in time: undici checks its own limit only about once a second. */
 function prepared(connect: Connector, timeout: number): Connector {
   return (options, callback) => {
     let late = false;
@@ -62,7 +62,7 @@ function prepared(connect: Connector, timeout: number): Connector {
   };
 }
 
-/** Judges the scheme, and literal addresses, which a `lookup` hook is never asked about. */
+/** Checks the scheme, and literal addresses, for which `lookup` is never called. */
 function judging(connect: Connector, allowHttp: boolean, allowAddress?: AllowAddress): Connector {
   return (options, callback) => {
     try {
@@ -77,8 +77,8 @@ function judging(connect: Connector, allowHttp: boolean, allowAddress?: AllowAdd
 }
 
 /**
- * A pool of HTTP/1.1 connections per origin that follows no redirects and decodes nothing.
- * Guarded and unguarded calls must never share one: a kept connection is not judged again.
+ * A pool of HTTP/1.1 connections for each origin. It follows no redirects and decodes nothing. Calls with and without the address
+ * guard must never share a pool: a kept connection is not checked again.
  */
 export function createDispatcher(options: DispatcherOptions = {}): Dispatcher {
   const { connectTimeout = 10_000, allowAddress, allowHttp = true, connections, keepAlive = 4_000, ca } = options;
@@ -94,7 +94,7 @@ export function createDispatcher(options: DispatcherOptions = {}): Dispatcher {
     connect: prepared(judging(connect, allowHttp, allowAddress), connectTimeout),
     ...(connections !== undefined && { connections }),
     ...(keepAlive > 0 ? { keepAliveTimeout: keepAlive, keepAliveMaxTimeout: keepAlive } : { pipelining: 0 }),
-    // time limits are the callers': undici's own are checked once a second
+    // callers set time limits: undici checks its own only once a second
     headersTimeout: 0,
     bodyTimeout: 0,
   });

@@ -3,7 +3,7 @@ import { classify, isLengthMismatch, outboundError } from './classify.ts';
 import { OutboundError } from './outbound-error.ts';
 import { ResponseBody } from './response-body.ts';
 
-/** What ends a request early: the part of AbortSignal that is used here. */
+/** Ends a request early: the part of AbortSignal that is used here. */
 export interface Abortable {
   readonly aborted: boolean;
   readonly reason: unknown;
@@ -20,15 +20,15 @@ export interface OutboundRequest {
   readonly path: string;
   /** Names and values in turn. */
   readonly headers: string[];
-  /** Pieces are sent one after the other, without a copy of them all. */
+  /** Several pieces are sent one after the other, without copying them into one. */
   readonly body: Buffer | readonly Buffer[] | null;
   /** Covers the whole call, body included. */
   readonly signal: Abortable | undefined;
-  /** Called when there is a connection, right before the request is written to it; when it throws, nothing is written. */
+  /** Called when there is a connection, right before the request is written to it. If it throws, nothing is written. */
   readonly onSend?: (() => void) | undefined;
 }
 
-/** The head of a response, whatever its status, its body still on its way. */
+/** A response, whatever its status. Its body may still be on its way. */
 export interface OutboundResponse {
   readonly status: number;
   readonly statusText: string;
@@ -37,13 +37,13 @@ export interface OutboundResponse {
   readonly data: ResponseBody;
 }
 
-/** Responses before the final one (1xx) that are passed over; a flood of them is not HTTP any more. */
+/** How many interim responses (1xx) are skipped before the final one; more than that is not valid HTTP. */
 const interimLimit = 20;
 
-/** RFC 9110, section 8.6: these have no body, whatever length they announce. */
+/** These have no body, whatever length they announce (RFC 9110, section 8.6). */
 const bodiless: ReadonlySet<number> = new Set([204, 304]);
 
-/** One request on its way: joins undici's callbacks, the caller's signal and the promise that is waited for. */
+/** One request under way: connects undici's callbacks, the caller's signal and the caller's promise. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #request: OutboundRequest;
   readonly #resolve: (response: OutboundResponse) => void;
@@ -76,7 +76,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** The first byte of an answer: from here on the request counts as received. */
+  /** The first byte of a response: from now on the request counts as received. */
   onResponseStarted(): void {
     this.#answered = true;
   }
@@ -123,7 +123,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   #fail(error: unknown): void {
     const { code, message, reusedSocket, isUnsent } = classify(error);
-    // a socket counts as reused by the bytes it has read, which may have been this answer's
+    // a socket counts as reused when it has read bytes, but they may belong to this response
     const wasReused = reusedSocket && !this.#answered;
     const details = { cause: error, isUnsent: !this.#written || (isUnsent && !this.#answered) };
     this.#reject(new OutboundError(code, message, wasReused, details));
@@ -137,7 +137,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#stopListening();
     const error = classify(this.#request.signal?.reason);
     if (this.#controller) this.#controller.abort(error);
-    // still waiting for a connection: the caller is told now, undici when it starts the request
+    // there is no connection yet: the caller gets the error now, and undici when it starts the request
     else this.#reject(error.code === 'timeout' ? outboundError('connect_timeout', error) : error);
   };
 }
@@ -151,8 +151,8 @@ function lengthOf(pieces: readonly Buffer[]): string {
 }
 
 /**
- * Makes one request, at a fraction of the cost of axios' own adapter or of undici's `request`. Every status resolves;
- * redirects, decompression, proxies from the environment do not exist here. Rejects with an `OutboundError`.
+ * Makes one request, at a fraction of the cost of axios' own adapter or of undici's `request`. Resolves whatever the status is, and
+ * rejects with an `OutboundError`. Follows no redirects, decompresses nothing, and ignores proxies of the environment.
  */
 export function exchange(dispatcher: Dispatcher, request: OutboundRequest): Promise<OutboundResponse> {
   return new Promise((resolve, reject) => {

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { isIP } from 'node:net';
 
-/** The addresses that a hosts file gives to a name, in its order. Pure. */
+/** The addresses of a name in a hosts file, in the order of the file. Pure. */
 export function addressesIn(hostsFile: string, hostname: string): string[] {
   const wanted = hostname.toLowerCase().replace(/\.$/, '');
   const found: string[] = [];
@@ -13,8 +13,8 @@ export function addressesIn(hostsFile: string, hostname: string): string[] {
 }
 
 /**
- * Looks names up in a hosts file, read anew when it has changed; one that is not there names nothing.
- * Read in place, for the thread pool may be full of look-ups that wait for a slow name server.
+ * Looks names up in a hosts file, and reads it again when it has changed. A missing file has no names. Reads synchronously, because
+ * the thread pool may be full of look-ups that wait for a slow name server.
  */
 export function createHostsFile(location: string): (hostname: string) => string[] {
   let version = '';

@@ -1,4 +1,4 @@
-/** Why a call to the outside failed. Stable: stored with delivery attempts, shown to operators. */
+/** Why an outgoing call failed. Stable: it is stored with delivery attempts and shown to operators. */
 export type OutboundCode =
   | 'dns_failed'
   | 'address_not_allowed'
@@ -15,19 +15,16 @@ export type OutboundCode =
   | 'closed'
   | 'unknown';
 
-/**
- * The one error that calls to the outside reject with. Holds neither the request nor its headers,
- * so that printing it cannot print a key.
- */
+/** The only error with which outgoing calls reject. Has neither the request nor its headers, so printing it cannot reveal a key. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError';
-  /** Whether the receiver surely has not read the whole request. Where this is false, nobody can tell. */
+  /** Whether the receiver certainly has not read the whole request. If `false`, nothing is known. */
   readonly isUnsent: boolean;
 
   constructor(
     readonly code: OutboundCode,
     message: string,
-    /** Whether the socket had served an earlier response: a reset then says little about the receiver. */
+    /** Whether the socket had served an earlier response: then a reset says little about the receiver. */
     readonly reusedSocket = false,
     options: ErrorOptions & { readonly isUnsent?: boolean } = {},
   ) {

@@ -1,10 +1,10 @@
 import { Resolver } from 'node:dns/promises';
 import { createHostsFile } from './hosts-file.ts';
 
-/** Every address of a name, or a rejection with the resolver's `code`. */
+/** Resolves with all addresses of a name, or rejects with the resolver's `code`. */
 export type ResolveHost = (hostname: string) => Promise<readonly string[]>;
 
-/** What `localhost` and `*.localhost` mean: always this machine, whatever a resolver says (RFC 6761, section 6.3). */
+/** The addresses of `localhost` and `*.localhost`: always this machine, whatever a resolver says (RFC 6761, section 6.3). */
 export const loopbackAddresses: readonly string[] = ['127.0.0.1', '::1'];
 
 /** Whether a name is `localhost` or below it. */
@@ -14,7 +14,7 @@ export function isLocalhost(hostname: string): boolean {
 
 /** How names are resolved. Durations are milliseconds. */
 export interface ResolverOptions {
-  /** Time for one name, every try included. @default 5_000 */
+  /** Time for one name, all tries included. @default 5_000 */
   readonly timeout?: number;
   /** How long the addresses of one family wait for those of the other. @default 1_000 */
   readonly maxWait?: number;
@@ -25,9 +25,9 @@ export interface ResolverOptions {
 }
 
 /**
- * Resolves by c-ares, which leaves the thread pool alone: a slow name server holds up nothing but its own names.
- * c-ares reads no hosts file, so that is asked first. The answers of both families are given, and given as they
- * come: what may be connected to is judged by the guard.
+ * Resolves names with c-ares, which does not use the thread pool: a slow name server delays only its own names. c-ares reads no
+ * hosts file, so that is asked first. Returns the addresses of both families unchecked: the address guard decides which of them
+ * may be called.
  */
 export function createResolver(options: ResolverOptions = {}): ResolveHost {
   const { timeout = 5_000, maxWait = 1_000, servers, hostsFile = '/etc/hosts' } = options;
@@ -37,7 +37,7 @@ export function createResolver(options: ResolverOptions = {}): ResolveHost {
     const known = inHostsFile(hostname);
     if (known.length > 0) return known;
 
-    // c-ares adds to its waits as it sees fit: a quarter leaves room for a second try, and the timer ends it all
+    // c-ares extends its waits: a quarter leaves time for a second try, and the timer ends both
     const resolver = new Resolver({ timeout: Math.ceil(timeout / 4), tries: 2 });
     if (servers) resolver.setServers(servers);
     const cancel = () => resolver.cancel();

@@ -10,11 +10,11 @@ export interface BodySink {
   onError(error: OutboundError): void;
 }
 
-/** The most that waits in memory for a sink before the sender is paused. Bytes. */
+/** How much waits in memory for a sink before the sender is paused. Bytes. */
 const bufferLimit = 64 * 1024;
 
 /**
- * The body of one response: pushed to a sink without a stream between, and paused when the sink is full.
+ * The body of one response. It goes to a sink directly, without a stream, and pauses when the sink is full.
  * Call one of {@link takeWhole}, {@link flowTo} and {@link toReadable}, once; destroy a body that you do not read.
  */
 export class ResponseBody {
@@ -29,7 +29,7 @@ export class ResponseBody {
     this.#controller = controller;
   }
 
-  /** All of it, when all of it has come already, as short bodies have that came with their heads; otherwise `undefined`. */
+  /** The whole body if all of it has arrived, as short bodies do together with their heads; otherwise `undefined`. */
   takeWhole(): Buffer | undefined {
     if (this.#outcome !== 'end' || this.#sink || this.#destroyed) return undefined;
     this.#destroyed = true;
@@ -38,7 +38,7 @@ export class ResponseBody {
     return chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
   }
 
-  /** Sends everything that has come and will come to `sink`. */
+  /** Sends everything that has arrived, and that will arrive, to `sink`. */
   flowTo(sink: BodySink): void {
     this.#sink = sink;
     let open = true;
@@ -54,7 +54,7 @@ export class ResponseBody {
     if (this.#outcome === null) this.#controller.resume();
   }
 
-  /** Drops the rest of the body and the connection. The sink is called no more. */
+  /** Drops the rest of the body and the connection. The sink is not called any more. */
   destroy(): void {
     if (this.#destroyed) return;
     this.#destroyed = true;
@@ -63,7 +63,7 @@ export class ResponseBody {
     this.#controller.abort(new OutboundError('aborted', 'the call was aborted'));
   }
 
-  /** The body as a stream, for those who read with `for await` or pipe. */
+  /** The body as a stream. */
   toReadable(): Readable {
     const readable = new Readable({
       read: () => this.resume(),

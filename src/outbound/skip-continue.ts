@@ -1,10 +1,10 @@
 import type { Socket } from 'node:net';
 
 const continueHead = /^HTTP\/1\.[01] 100(?: [^\r\n]*)?\r\n(?:[^\r\n]+\r\n)*\r\n/;
-/** What a 100 may be long. Bytes. */
+/** The longest 100 that is recognised. Bytes. */
 const lookAhead = 1_024;
 
-/** Where the first digit of a status stands, and that of a 100. */
+/** The position of a status's first digit, and that digit in a 100. */
 const statusAt = 'HTTP/1.1 '.length;
 const digitOne = 0x31;
 
@@ -19,9 +19,9 @@ function lengthOfContinues(chunk: Buffer): number {
 }
 
 /**
- * Takes 100 (Continue) out of what a socket reads at the start of an answer. Any server or proxy may send it unasked
- * (RFC 9110, section 15.2), and undici closes the connection on it, after the request has been received. What this costs is too
- * little to be measured: between 7 µs less and 8 µs more of the 50 µs of CPU of a POST, in five interleaved rounds.
+ * Removes 100 (Continue) from the start of a response. Any server or proxy may send it unasked (RFC 9110, section 15.2), and undici
+ * then closes the connection, although the receiver has the request. The cost is too small to be measured: between 7 µs less and
+ * 8 µs more of the 50 µs of CPU of a POST, in five interleaved rounds.
  * @returns whether one came since the last bytes were written
  */
 export function skipContinue(socket: Socket): () => boolean {
@@ -31,7 +31,7 @@ export function skipContinue(socket: Socket): () => boolean {
 
   socket.read = (size?: number) => {
     const chunk: Buffer | null = read(size);
-    // an answer starts with the first bytes after those of a request
+    // a response starts with the first bytes after a request
     if (chunk === null) return chunk;
     const written = socket.bytesWritten;
     if (written === answered) return chunk;

@@ -1,7 +1,7 @@
-/** A URL that parsing would leave as it is: nothing to normalise, no user, no fragment. */
+/** A URL that parsing would not change: nothing to normalise, no user, no fragment. */
 const plainUrl = /^(https?:\/\/[a-z0-9.-]+(?::\d+)?)(\/[\w\-~:@!$&'()*+,;=%/?]*)$/;
 
-/** The origin of a URL and what is asked of it. Pure. @throws TypeError `ERR_INVALID_URL` */
+/** The origin of a URL, and its path with the query. Pure. @throws TypeError `ERR_INVALID_URL` */
 export function splitUrl(url: string): { origin: string; path: string } {
   const [, origin, path] = plainUrl.exec(url) ?? [];
   if (origin !== undefined && path !== undefined) return { origin, path };

@@ -47,16 +47,15 @@ export function planHeaders(configured: Readonly<Record<string, string>>, forwar
 
 /**
  * The headers of a request to an upstream. Pure.
- * @param given the client's headers
  */
 export function upstreamRequestHeaders(
-  given: IncomingHttpHeaders,
+  clientHeaders: IncomingHttpHeaders,
   plan: HeaderPlan,
   requestId: string,
 ): Record<string, string> {
   const headers = { ...plan.fixed };
   for (const name of plan.passed) {
-    const value = given[name];
+    const value = clientHeaders[name];
     if (value !== undefined) headers[name] = String(value);
   }
   if (plan.requestId) headers[requestIdName] = requestId;
@@ -80,12 +79,12 @@ export function withAccountsIdempotencyKey(
 }
 
 /** Sets the headers of the answer to the client, except its length. */
-export function setResponseHeaders(res: ServerResponse, given: HeaderValues): void {
+export function setResponseHeaders(res: ServerResponse, upstreamHeaders: HeaderValues): void {
   for (const name of passedResponseHeaders) {
-    const value = given[name];
+    const value = upstreamHeaders[name];
     if (typeof value === 'string') res.setHeader(name, value);
   }
-  if (isEventStream(given)) {
+  if (isEventStream(upstreamHeaders)) {
     // so that neither a host's `compression()` nor a proxy such as nginx delays a stream
     res.setHeader('cache-control', 'no-cache, no-transform');
     res.setHeader('x-accel-buffering', 'no');
@@ -105,8 +104,8 @@ export function isEncoded(headers: HeaderValues): boolean {
 }
 
 /** Whether a client accepts an answer with this encoding (RFC 9110, section 12.5.3). Pure. */
-export function acceptsEncoding(given: IncomingHttpHeaders, encoding: string): boolean {
-  const accepted = String(given['accept-encoding'] ?? '').split(',');
+export function acceptsEncoding(clientHeaders: IncomingHttpHeaders, encoding: string): boolean {
+  const accepted = String(clientHeaders['accept-encoding'] ?? '').split(',');
   return encoding.split(',').every((coding) =>
     accepted.some((accept) => {
       const [name = '', quality = ''] = accept.split(';');

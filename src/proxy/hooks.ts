@@ -19,9 +19,9 @@ export function callHook(logger: Logger, name: keyof ModelHooks, run: () => void
 }
 
 /** The model that the host names instead of the requested one. @throws TypeError for anything else that it returns */
-function replacementModel(given: unknown): { readonly model?: string } | undefined {
-  if (given === undefined || given === null) return undefined;
-  const { model } = given as { readonly model?: unknown };
+function replacementModel(returned: unknown): { readonly model?: string } | undefined {
+  if (returned === undefined || returned === null) return undefined;
+  const { model } = returned as { readonly model?: unknown };
   if (model === undefined) return undefined;
   if (typeof model === 'string' && model !== '') return { model };
   throw new TypeError('onRequest must return { model } with the name of a model, or nothing');

@@ -101,7 +101,7 @@ export function createTakeAttempt({
     const count = await take(wanted, token).catch(() => take(wanted, token));
     const taken = await takenBy(collection, token, wanted, count);
     if (performance.now() < until) return taken;
-    throw new TimeoutError('the database has confirmed claims when their leases had ended');
+    throw new TimeoutError('the database confirmed claims only after their leases had ended');
   }
 
   const taking = createBatcher<Wanted, Claim | null>({

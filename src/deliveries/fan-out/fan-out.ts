@@ -98,8 +98,8 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   }
 
   /** Nothing is lost: when the event's lease has lapsed, a sweep takes over. */
-  function putOff({ _id: eventId }: StoredEvent, error: unknown): void {
-    deps.logger.warn('fan-out put off to the next sweep', { eventId, reason: String(error) });
+  function leaveToSweep({ _id: eventId }: StoredEvent, error: unknown): void {
+    deps.logger.warn('an event was not fanned out; a sweep tries again', { eventId, reason: String(error) });
   }
 
   function read(event: Parameters<FanOuts['prepare']>[0]): Receivers {
@@ -120,7 +120,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
         lease: deps.lease,
         begin(held) {
           const isRecent = performance.now() - readAt < recent;
-          start(held, isRecent ? receivers : noReceivers).catch((error) => putOff(held.event, error));
+          start(held, isRecent ? receivers : noReceivers).catch((error) => leaveToSweep(held.event, error));
         },
       };
     },

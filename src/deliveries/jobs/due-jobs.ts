@@ -82,8 +82,8 @@ export function createDueJobs(
     const ids = { _id: { $in: due.map(({ _id }) => _id) } } as object;
     const lockedByUs = { lockedAt, lastModifiedBy: owner };
     await collection.updateMany({ ...ids, ...isFree }, { $set: lockedByUs });
-    const ours = await collection.find<StoredJob>({ ...ids, ...lockedByUs }, inOneBatch).toArray();
-    ready.push(...ours.map(toParameters));
+    const locked = await collection.find<StoredJob>({ ...ids, ...lockedByUs }, inOneBatch).toArray();
+    ready.push(...locked.map(toParameters));
   }
 
   return {

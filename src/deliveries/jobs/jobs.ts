@@ -135,7 +135,9 @@ export function createJobs(deps: JobsDeps): Jobs {
       if (waiting.drop(deliveryId)) return;
       const data = attempt === undefined ? { deliveryId } : { deliveryId, attempt };
       await agenda.cancel({ data }).catch((error: unknown) => {
-        logger.warn('a job that nobody needs was not removed, and will run in vain', { reason: String(error) });
+        logger.warn('a job that is not needed any more was not removed; it will change nothing', {
+          reason: String(error),
+        });
       });
     },
     async start() {

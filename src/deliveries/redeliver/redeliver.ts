@@ -9,8 +9,8 @@ import type { DeliveryDocument, DeliveryModel } from '../model.ts';
 import type { MakeManualAttempt } from './manual-attempt.ts';
 import type { ManualClaims } from './manual-claims.ts';
 
-/** The result of a redelivery; `passed`: there was no need any more; `in_flight`: another attempt is under way, try again. */
-export type RedeliveryResult = 'delivered' | 'failed' | 'passed' | 'in_flight';
+/** The result of a redelivery. `not_needed`: there is no need any more. `in_flight`: another attempt is under way; try again. */
+export type RedeliveryResult = 'delivered' | 'failed' | 'not_needed' | 'in_flight';
 
 /** The recovery that asks. */
 export interface ForRecovery {
@@ -49,7 +49,7 @@ export function createRedeliver(deps: RedeliverDeps): Redeliver {
   /** The result of this recovery's attempt, which is the delivery's last one. */
   function resultOf(delivery: DeliveryDocument | null, { recoveryId }: ForRecovery): RedeliveryResult {
     const last = delivery?.recoveredBy === recoveryId ? delivery.attempts.at(-1) : undefined;
-    if (!last) return 'passed';
+    if (!last) return 'not_needed';
     return last.code === undefined ? 'delivered' : 'failed';
   }
 
@@ -73,7 +73,7 @@ export function createRedeliver(deps: RedeliverDeps): Redeliver {
         const { code } = await deps.attempt(claim);
         return code === undefined ? 'delivered' : 'failed';
       } catch (error) {
-        if (error instanceof GatewayError && error.code === 'event_deleted') return 'passed';
+        if (error instanceof GatewayError && error.code === 'event_deleted') return 'not_needed';
         if (error instanceof GatewayError && error.code === 'attempt_in_flight') return 'in_flight';
         throw error;
       }
@@ -82,7 +82,7 @@ export function createRedeliver(deps: RedeliverDeps): Redeliver {
     async missed(recovery, eventId) {
       const { webhookId, recoveryId } = recovery;
       const event = await findOneConfirmed(events, { _id: eventId }, { projection: { body: 0 } });
-      if (!event) return 'passed';
+      if (!event) return 'not_needed';
       const delivery = firstDelivery(event, webhookId, attemptsAllowed(retryDelays, event.test));
       await store({ ...delivery, recoveredBy: recoveryId });
       // only after the delivery is stored, so that the event cannot be missed

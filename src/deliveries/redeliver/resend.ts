@@ -99,15 +99,15 @@ export function createResend(deps: ResendDeps): Resend {
       leave();
       throw error;
     });
-    const made = attempt(claim).finally(leave);
+    const result = attempt(claim).finally(leave);
     // the attempt goes on when this call has stopped waiting
     background.add(
-      made.then(noop, (error: unknown) => {
+      result.then(noop, (error: unknown) => {
         if (error instanceof GatewayError) return;
         logger.error('a manual attempt could not be made', { deliveryId, reason: String(error) });
       }),
     );
-    const ended = await deps.hasEnded(made, deliveryId, wait, budget);
+    const ended = await deps.hasEnded(result, deliveryId, wait, budget);
     return { delivery: await budget.run(() => history.get(userId, deliveryId)), ended };
   };
 }

@@ -3,8 +3,8 @@ import type { Attempts, FirstAttempt } from '../attempt/attempt.ts';
 import type { FanOut } from '../fan-out/fan-out.ts';
 import { firstDelivery } from '../fan-out/first-delivery.ts';
 
-/** Makes the one attempt of a test event that this process holds. `made` never rejects. */
-export type MakeTestAttempt = (event: LeasedEvent) => { readonly deliveryId: string; readonly made: Promise<void> };
+/** Makes the one attempt of a test event that this process holds. `ended` never rejects. */
+export type MakeTestAttempt = (event: LeasedEvent) => { readonly deliveryId: string; readonly ended: Promise<void> };
 
 /** Makes it outside the dispatcher's limits; the caller limits test events. */
 export function createMakeTestAttempt(deps: {
@@ -29,6 +29,6 @@ export function createMakeTestAttempt(deps: {
       return attempts.make({ deliveryId, webhookId, userId, attempt: 1 });
     }
 
-    return { deliveryId, made: make().catch(() => {}) };
+    return { deliveryId, ended: make().catch(() => {}) };
   };
 }

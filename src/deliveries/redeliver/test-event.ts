@@ -58,14 +58,14 @@ export function createSendTest(deps: SendTestDeps): SendTest {
     }
     if (!active) throw webhookInactive(webhookId);
     const event = await budget.run(() => publishTest({ userId, type, webhookId }));
-    const { deliveryId, made } = attempt(event);
-    const isMade = await deps.hasEnded(made, deliveryId, until - performance.now(), budget);
+    const { deliveryId, ended } = attempt(event);
+    const hasEnded = await deps.hasEnded(ended, deliveryId, until - performance.now(), budget);
     for (;;) {
       const delivery = await budget.run(() => history.get(userId, deliveryId));
       // waiting for the receiver does not count
       budget.renew();
       if (delivery.state !== 'pending') return { delivery, ended: true };
-      if (!isMade || performance.now() > until) return { delivery, ended: false };
+      if (!hasEnded || performance.now() > until) return { delivery, ended: false };
       await sleep(lookInterval);
     }
   }

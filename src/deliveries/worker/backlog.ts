@@ -3,7 +3,7 @@ import { BacklogTurns, type Demand } from './backlog-turns.ts';
 import type { Due } from './due.ts';
 
 /** After this many reads without a single claim, the next sweep goes on: other processes are claiming the same attempts. */
-const vainLimit = 3;
+const maxReadsWithoutClaim = 3;
 
 export interface BacklogDeps extends Demand {
   readonly due: Pick<Due, 'ofWebhooks'>;
@@ -68,12 +68,12 @@ export function createBacklog({ due, wanted, wantedOf, wantedInAll, claim, onErr
   }
 
   async function drawAll(): Promise<void> {
-    let vain = 0;
-    while (!closed && vain < vainLimit) {
+    let readsWithoutClaim = 0;
+    while (!closed && readsWithoutClaim < maxReadsWithoutClaim) {
       again = false;
       const shares = nextShares();
       if (shares.size === 0) return;
-      vain = (await serve(shares)) > 0 ? 0 : vain + 1;
+      readsWithoutClaim = (await serve(shares)) > 0 ? 0 : readsWithoutClaim + 1;
     }
   }
 

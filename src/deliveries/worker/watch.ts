@@ -50,11 +50,11 @@ export function createWatch<T extends object>(deps: WatchDeps<T>): Watch {
       stream.close().catch(() => {});
       if (closed) return;
       if (permanentErrors.has(error.code)) {
-        const reason = 'changeStreams: there are none here; what other processes publish is found by sweeps';
+        const reason = 'changeStreams: this database offers none; sweeps find what other processes publish';
         logger.warn(reason, { reason: String(error) });
         return;
       }
-      logger.warn('the change stream broke and is opened again', { reason: String(error) });
+      logger.warn('the change stream ended with an error and is opened again', { reason: String(error) });
       timer = setTimeout(open, retryIn).unref();
     });
   }

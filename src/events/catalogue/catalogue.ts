@@ -113,8 +113,8 @@ export function createCatalogue(spec: Spec): Catalogue {
   function entryOf(type: string): CatalogueEntry {
     const entry = entries.get(type);
     if (entry) return entry;
-    const given = String(type).slice(0, 60);
-    throw new GatewayError('unknown_event_type', `type: '${given}' is not one of ${[...types].join(', ')}`, {
+    const shownType = String(type).slice(0, 60);
+    throw new GatewayError('unknown_event_type', `type: '${shownType}' is not one of ${[...types].join(', ')}`, {
       param: 'type',
     });
   }

@@ -139,7 +139,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
         if (stored) return { event: stored, lease: null };
         // that event was rolled back meanwhile: the key is free
       }
-      throw new TimeoutError('the database has an event with this idempotency key, and then has none');
+      throw new TimeoutError('the database reported an event with this idempotency key, but did not find it');
     },
     // a duplicate key would abort the caller's whole transaction
     async storeIn(session, event) {

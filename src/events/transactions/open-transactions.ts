@@ -35,7 +35,7 @@ export function createOpenTransactions({ owners, logger, lease = 5_000 }: OpenTr
     for (const { _id, sessions, until } of dead) {
       await admin.command({ killSessions: sessions.map((id) => ({ id })) });
       await owners.deleteOne({ _id, until });
-      logger.warn('the transactions of a process that died were ended', { process: _id });
+      logger.warn('the transactions of a dead process were ended', { process: _id });
     }
   }
 

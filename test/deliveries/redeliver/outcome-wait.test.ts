@@ -47,7 +47,7 @@ describe('An answer that waits for the outcome of an attempt', () => {
   const sendTest = createSendTest({
     webhook: async () => ({ active: true, events: ['credits.low'] }),
     publishTest: async () => ({}),
-    attempt: () => ({ deliveryId: delivery._id, made: never() }),
+    attempt: () => ({ deliveryId: delivery._id, ended: never() }),
     history,
     hasEnded,
     limit: createInFlightLimit(50, 'test events'),

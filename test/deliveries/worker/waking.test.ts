@@ -80,6 +80,6 @@ describe('Change streams, where there are none', () => {
     await watch.close();
 
     expect(streams).to.have.length(2);
-    expect(warnings.at(-1)).to.match(/^changeStreams: there are none here/);
+    expect(warnings.at(-1)).to.match(/^changeStreams: this database offers none/);
   });
 });
