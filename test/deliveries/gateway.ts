@@ -14,6 +14,7 @@ import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { durableCollection } from '../../src/mongo/collection.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import type { Logger } from '../../src/options/options.ts';
+import { silentLogger } from '../support/logger.ts';
 
 export const secret = 'a secret of the receiver';
 export const payment = {
@@ -45,8 +46,6 @@ export function fakeWebhooks() {
 
 export type FakeWebhooks = ReturnType<typeof fakeWebhooks>;
 
-export const quiet = { info() {}, warn() {}, error() {} };
-
 export interface GatewayChoices {
   readonly collectionPrefix?: string;
   readonly retryDelays?: readonly number[];
@@ -73,7 +72,7 @@ export function deliveryOptions(choices: GatewayChoices = {}) {
     sweepInterval: 425,
     changeStreams: false,
     retentionDays: 30,
-    logger: quiet,
+    logger: silentLogger,
     ...choices,
   };
 }

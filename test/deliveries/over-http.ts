@@ -3,6 +3,7 @@ import type { DeliveryDocument } from '../../src/deliveries/model.ts';
 import type { ModelGatewayOptions } from '../../src/index.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { dropLater, freshUri } from '../support/mongo.ts';
+import { eventually } from '../support/until.ts';
 
 export const secret = 'a secret of the receiver';
 export const low = {
@@ -24,17 +25,6 @@ export interface Scene extends LiveGateway {
   /** The delivery, as soon as it `holds`. */
   // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape it asks for
   delivery(id: string, holds?: (delivery: any) => boolean, within?: number): Promise<any>;
-}
-
-/** Asks again and again until the answer `holds`. */
-export async function eventually<T>(ask: () => Promise<T>, holds: (answer: T) => boolean, within = 30_000): Promise<T> {
-  const until = performance.now() + within;
-  for (;;) {
-    const answer = await ask();
-    if (holds(answer)) return answer;
-    if (performance.now() > until) throw new Error(`it stayed ${JSON.stringify(answer)}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
 }
 
 export async function startScene(options: Partial<ModelGatewayOptions> = {}): Promise<Scene> {

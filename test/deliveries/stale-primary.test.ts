@@ -15,9 +15,10 @@ import { parseNetworks } from '../../src/outbound/addresses.ts';
 import { createSealer } from '../../src/webhooks/secrets/sealing.ts';
 import { settled } from '../events/harness.ts';
 import { type Cluster, startCluster } from '../faults/cluster.ts';
+import { silentLogger } from '../support/logger.ts';
 import { makeStale, type StalePrimary } from '../support/stale-primary.ts';
 import { webhookService, webhookServiceOf } from '../webhooks/support.ts';
-import { deliveryOptions, type FakeWebhooks, payment, quiet, startGateway, type TestGateway } from './gateway.ts';
+import { deliveryOptions, type FakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
 import { startReceiver, type TestReceiver } from './receiver.ts';
 
 const { userId } = payment;
@@ -84,7 +85,7 @@ describe('Deliveries that are judged by what a replaced primary has', function (
       settleSubscribers: settled,
       forDelivery: webhooksOf(outdated.webhooks ?? connection).forDelivery,
       clients: { allowHttp: true, allowAddress: () => true },
-      options: { ...deliveryOptions(), logger: { ...quiet, warn: note, error: note } },
+      options: { ...deliveryOptions(), logger: { ...silentLogger, warn: note, error: note } },
       userAgent: 'express-model-gateway/test',
     });
     await service.start();

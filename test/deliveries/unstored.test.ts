@@ -6,7 +6,8 @@ import { newId } from '../../src/ids.ts';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
 import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
-import { eventually, low } from './over-http.ts';
+import { eventually } from '../support/until.ts';
+import { low } from './over-http.ts';
 import { startReceiver, type TestReceiver } from './receiver.ts';
 
 describe('Deliveries of an event that no worker has taken yet', () => {

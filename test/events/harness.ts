@@ -5,6 +5,7 @@ import { createEventService, type FanOuts } from '../../src/events/service.ts';
 import { createOutbox } from '../../src/events/store/outbox.ts';
 import type { SettleSubscribers } from '../../src/events/store/settle-subscribers.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
+import { silentLogger } from '../support/logger.ts';
 
 export const payment = {
   type: 'payment.completed',
@@ -36,7 +37,7 @@ export async function startEvents(connection: Connection, transactionLease = 500
       prepare: () => ({ lease: 4_500, begin: ({ event }) => void fannedOut.push(event._id) }),
       wake: () => void fannedOut.push('woken'),
     },
-    logger: { info() {}, warn() {}, error() {} },
+    logger: silentLogger,
     transactionLease,
   });
   await service.init();

@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventDocument } from '../../src/events/model.ts';
 import { firstId } from '../../src/ids.ts';
+import { until } from '../support/until.ts';
 import type { CrashPoint } from './crash-points.ts';
 import { type Fault, repeat, type Scene } from './faults.ts';
 
@@ -11,14 +12,6 @@ import { type Fault, repeat, type Scene } from './faults.ts';
 const happensWithin = 60_000;
 /** How long two sweeps have to meet, before it is tried with another event. Milliseconds. */
 const meetWithin = 15_000;
-
-async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  const deadline = performance.now() + happensWithin;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`${what}: that did not happen in ${happensWithin} ms`);
-    await sleep(50);
-  }
-}
 
 /** Whether it was stopped by a signal, as Linux tells. */
 async function isStopped({ pid }: ChildProcess): Promise<boolean> {
@@ -41,15 +34,15 @@ const killedAt =
     repeat(times, async () => {
       const wasTaken = await taking(scene);
       await once(await scene.crew.arm({ point, after: 1 }), 'exit');
-      await until(wasTaken, 'another worker takes the event');
+      await until(wasTaken, happensWithin, 'another worker takes the event');
     });
 
 async function stopInFirstAttempt(scene: Scene): Promise<void> {
   const { crew, disturbances, random } = scene;
   const worker = await crew.arm({ point: 'first attempt', after: 1, signal: 'SIGSTOP' });
   await disturbances.stopped(worker.pid as number, async () => {
-    await until(() => isStopped(worker), 'the worker stops');
-    await until(await taking(scene), 'another worker takes the event');
+    await until(() => isStopped(worker), happensWithin, 'the worker stops');
+    await until(await taking(scene), happensWithin, 'another worker takes the event');
     // before and after others have made the attempts again
     await sleep(random.below(500));
     await crew.disarm(worker);

@@ -9,10 +9,10 @@ import {
 } from '../../src/accounting/usage/model.ts';
 import { createUsageService } from '../../src/accounting/usage/service.ts';
 import type { EventDocument } from '../../src/events/model.ts';
+import { silentLogger } from '../support/logger.ts';
 import type { AccountBooks } from './money-ledger.ts';
 
 const prefix = 'gateway_';
-const quiet = { info() {}, warn() {}, error() {} };
 
 /** What the database says about usage and money. */
 export function openRecords(connection: Connection) {
@@ -22,7 +22,7 @@ export function openRecords(connection: Connection) {
   const ledger = createLedgerModel(connection, prefix);
   const balances = createAccountModel(connection, prefix);
   // another process whose time has come to close what the dead left open
-  const { sweep } = createUsageService({ usage, logger: quiet, longestCall: 0, clockMargin: 0 });
+  const { sweep } = createUsageService({ usage, logger: silentLogger, longestCall: 0, clockMargin: 0 });
 
   async function until(isDone: () => Promise<boolean>, deadline: number): Promise<boolean> {
     for (;;) {

@@ -3,6 +3,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { BSON } from 'mongodb';
+import { until } from '../support/until.ts';
 import { createNetwork, type Network } from './network.ts';
 
 /** A command as clients send it, a document after 21 bytes of header. */
@@ -65,10 +66,6 @@ describe('the network of the fault suite', () => {
       hasAnswer: (count = 1) => until(() => answered >= first.length + count * ping.length),
       isReady: () => until(() => answered >= first.length),
     };
-  }
-
-  async function until(holds: () => boolean): Promise<void> {
-    while (!holds()) await sleep(2);
   }
 
   /** Long enough for anything to arrive that can. */

@@ -2,6 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import mongoose from 'mongoose';
+import { silentLogger } from '../support/logger.ts';
 import { armCrash } from './crash-points.ts';
 import type { Control } from './crew.ts';
 import { moneyOptions } from './money-options.ts';
@@ -51,7 +52,7 @@ const gateway = await createModelGateway({
   allowPrivateNetworks: ['127.0.0.0/8'],
   retryDelays: config.retryDelays,
   sweepInterval: 500,
-  logger: { info() {}, warn() {}, error() {} },
+  logger: silentLogger,
   ...moneyOptions(config.upstream),
 });
 const connection = mongoose.connections.find(({ readyState }) => readyState === mongoose.ConnectionStates.connected);

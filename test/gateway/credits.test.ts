@@ -4,6 +4,7 @@ import type { Connection } from 'mongoose';
 import OpenAI from 'openai';
 import { type LiveGateway, listen, newSecretKey, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { eventually } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 /** A call costs 2 credits. */
@@ -55,14 +56,6 @@ describe('an account with prepaid credits', function () {
 
   const clientOf = (apiKey: string, url = live.url) => new OpenAI({ apiKey, baseURL: `${url}/v1` });
   const ledger = (userId: string) => connection.collection('gateway_credit_ledger').find({ userId }).toArray();
-
-  async function eventually<T>(look: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
-    for (let tries = 0; ; tries += 1) {
-      const value = await look();
-      if (holds(value) || tries > 400) return value;
-      await sleep(25);
-    }
-  }
 
   it('calls until they are used up, is told once of each fall, then refused before the upstream is called', async () => {
     const received: { type: string; data: object }[] = [];

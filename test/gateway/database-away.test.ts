@@ -7,6 +7,7 @@ import { createModelGateway, type ModelGateway, type ModelGatewayOptions } from 
 import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
 import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 const question = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
@@ -68,9 +69,6 @@ describe('what goes on while the database is unavailable', function () {
       return { status: response.status, code: error?.code };
     }
     const counted = () => beside.collection(`${collectionPrefix}usage`).countDocuments({ counted: true });
-    const until = async (isDone: () => Promise<boolean> | boolean) => {
-      while (!(await isDone())) await sleep(20);
-    };
     /** Cuts every connection, and resolves when the gateway knows. */
     async function lose(key: string): Promise<void> {
       database.proxy.cut();

@@ -4,9 +4,9 @@ import { createClosing } from '../../src/accounting/limits/close-windows.ts';
 import { createExceededModel } from '../../src/accounting/limits/model.ts';
 import { createCount } from '../../src/accounting/usage/count.ts';
 import { createCounterModel, createPeriodModel, createUsageModel } from '../../src/accounting/usage/model.ts';
+import { silentLogger } from '../support/logger.ts';
 import { freshUri } from '../support/mongo.ts';
 
-const logger = { info() {}, warn() {}, error() {} };
 const never = async () => {
   throw new Error('there is nothing to do');
 };
@@ -26,7 +26,7 @@ describe('With nothing to do', () => {
 
   it('one question tells that no window of refused calls is over', async () => {
     const exceeded = createExceededModel(connection, 'gateway_');
-    await createClosing({ exceeded, publish: never, grace: 2_000, logger })();
+    await createClosing({ exceeded, publish: never, grace: 2_000, logger: silentLogger })();
 
     expect(asked).to.deep.equal(['find gateway_exceeded']);
   });
@@ -39,7 +39,7 @@ describe('With nothing to do', () => {
       transaction: never,
       publish: never,
       quotas: undefined,
-      logger,
+      logger: silentLogger,
       maxWait: 1_000,
       batchSize: 500,
     });

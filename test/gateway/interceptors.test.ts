@@ -1,8 +1,9 @@
 import axios from 'axios';
 import { expect } from 'chai';
 import { signBody } from '../../src/deliveries/send/signature.ts';
-import { eventually, low, type Scene, secret, startScene } from '../deliveries/over-http.ts';
+import { low, type Scene, secret, startScene } from '../deliveries/over-http.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
+import { eventually } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 const mark = 'x-seen-by-interceptor';

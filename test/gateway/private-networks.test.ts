@@ -3,7 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { createModelGateway, type Logger, type ModelGateway } from '../../src/index.ts';
 import { forbiddenHosts } from '../support/forbidden-hosts.ts';
-import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
+import { type LiveGateway, newSecretKey, startGateway } from '../support/gateway.ts';
+import { silentLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
 const events = ['payment.completed'] as const;
@@ -79,7 +80,7 @@ describe('Private networks', () => {
       allowHttp = true,
     ): Promise<T> {
       const warnings: unknown[][] = [];
-      const logger: Logger = { ...loopbackOptions.logger, warn: (...line) => void warnings.push(line) };
+      const logger: Logger = { ...silentLogger, warn: (...line) => void warnings.push(line) };
       const gateway = await createModelGateway({
         mongo: database.connection,
         secretKeys,

@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import { GatewayError } from '../../src/errors.ts';
 import { createReadLimit, createWriteLimit } from '../../src/http/account-limits.ts';
-import { createFakeEdge, goodKey, type Listening, listen } from './fake-edge.ts';
+import { type Listening, listen } from '../support/gateway.ts';
+import { createFakeEdge, goodKey } from './fake-edge.ts';
 
 const authorization = `Bearer ${goodKey}`;
 const webhook = { url: 'https://example.com', events: ['credits.low'], secret: 'long-enough' };

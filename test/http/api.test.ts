@@ -2,15 +2,9 @@ import { expect } from 'chai';
 import request from 'supertest';
 import { GatewayError } from '../../src/errors.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
-import {
-  createFakeEdge,
-  fakeOperations,
-  goodKey,
-  type Listening,
-  listen,
-  recordingLogger,
-  serve,
-} from './fake-edge.ts';
+import { type Listening, listen } from '../support/gateway.ts';
+import { recordingLogger } from '../support/logger.ts';
+import { createFakeEdge, fakeOperations, goodKey, serve } from './fake-edge.ts';
 import { connectRaw, head } from './raw-client.ts';
 
 const authorization = `Bearer ${goodKey}`;

@@ -2,7 +2,8 @@ import { expect } from 'chai';
 import request from 'supertest';
 import { GatewayError } from '../../src/errors.ts';
 import type { Operation } from '../../src/http/operation.ts';
-import { goodKey, recordingLogger, serve } from './fake-edge.ts';
+import { recordingLogger } from '../support/logger.ts';
+import { goodKey, serve } from './fake-edge.ts';
 import { connectRaw, head } from './raw-client.ts';
 
 const authorization = `Bearer ${goodKey}`;

@@ -1,5 +1,3 @@
-import { createServer, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { type ApiDependencies, createApi } from '../../src/http/api.ts';
 import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
 import { bearerToken } from '../../src/http/authentication/bearer.ts';
@@ -8,7 +6,8 @@ import type { ApiRequest, DataOperation, Operation, RelayOperation } from '../..
 import { createRouter, type GatewayRouter } from '../../src/http/router.ts';
 import type { Operations } from '../../src/http/routes.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
-import type { Logger } from '../../src/options/options.ts';
+import { type Listening, listen } from '../support/gateway.ts';
+import { recordingLogger } from '../support/logger.ts';
 
 export const goodKey = 'key-that-is-good';
 
@@ -47,15 +46,6 @@ export function fakeOperations(own: Operations = {}): Operations {
   return { ...Object.fromEntries(echoes), ...own };
 }
 
-/** A logger that keeps what it is told. */
-export function recordingLogger(): Logger & { lines: { level: string; message: string; fields: unknown }[] } {
-  const lines: { level: string; message: string; fields: unknown }[] = [];
-  const at = (level: string) => (message: string, fields?: unknown) => {
-    lines.push({ level, message, fields });
-  };
-  return { lines, info: at('info'), warn: at('warn'), error: at('error') };
-}
-
 type FakeEdgeDependencies = ApiDependencies & { readonly authenticate: Authenticate };
 
 const byGoodKey: Authenticate = (req) => (bearerToken(req) === goodKey ? { userId: 'usr_1' } : null);
@@ -77,32 +67,6 @@ export async function createFakeEdge({
   const router = createRouter(logger);
   addApi(router, createAuthenticator({ byKey: authenticate }).byKey);
   return router;
-}
-
-/** A server on a loopback port, and what ends it. */
-export interface Listening {
-  readonly server: Server;
-  readonly port: number;
-  readonly url: string;
-  close(): Promise<void>;
-}
-
-export async function listen(handler: RequestListener): Promise<Listening> {
-  const server = createServer(handler);
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  const { port } = server.address() as AddressInfo;
-  return {
-    server,
-    port,
-    url: `http://127.0.0.1:${port}`,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
 }
 
 /** A server with the edge alone, in which listModels (relayed) and listWebhooks are the test's. */

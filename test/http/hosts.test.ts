@@ -5,7 +5,8 @@ import express4 from 'express4';
 import request from 'supertest';
 import { keepRawBody } from '../../src/http/body/kept-body.ts';
 import type { GatewayRouter } from '../../src/http/router.ts';
-import { createFakeEdge, fakeOperations, goodKey, recordingLogger } from './fake-edge.ts';
+import { recordingLogger } from '../support/logger.ts';
+import { createFakeEdge, fakeOperations, goodKey } from './fake-edge.ts';
 
 const bearer = `Bearer ${goodKey}`;
 const chat = '{"model":"m", "messages":[{"role":"user","content":"h\\u00e9"}],"seed":9007199254740993}';

@@ -4,7 +4,9 @@ import express from 'express';
 import request from 'supertest';
 import { keepRawBody } from '../../src/http/body/kept-body.ts';
 import type { ApiRequest } from '../../src/http/operation.ts';
-import { createFakeEdge, goodKey, listen, recordingLogger, serve } from './fake-edge.ts';
+import { listen } from '../support/gateway.ts';
+import { recordingLogger } from '../support/logger.ts';
+import { createFakeEdge, goodKey, serve } from './fake-edge.ts';
 import { connectRaw, head } from './raw-client.ts';
 
 const authorization = `Bearer ${goodKey}`;

@@ -3,7 +3,9 @@ import { expect } from 'chai';
 import express from 'express';
 import express4 from 'express4';
 import type { GatewayRouter } from '../../src/http/router.ts';
-import { createFakeEdge, goodKey, type Listening, listen, recordingLogger } from './fake-edge.ts';
+import { type Listening, listen } from '../support/gateway.ts';
+import { recordingLogger } from '../support/logger.ts';
+import { createFakeEdge, goodKey } from './fake-edge.ts';
 
 describe('a router with nobody behind it', () => {
   const logger = recordingLogger();

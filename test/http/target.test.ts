@@ -2,7 +2,8 @@ import { expect } from 'chai';
 import express from 'express';
 import express4 from 'express4';
 import { isSameOrigin } from '../../src/http/authentication/authenticator.ts';
-import { createFakeEdge, goodKey, listen } from './fake-edge.ts';
+import { listen } from '../support/gateway.ts';
+import { createFakeEdge, goodKey } from './fake-edge.ts';
 import { connectRaw } from './raw-client.ts';
 
 async function ask(port: number, target: string, ...lines: string[]): Promise<string> {

@@ -6,6 +6,7 @@ import { buildIndexes } from '../../src/mongo/build-indexes.ts';
 import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { silentLogger } from '../support/logger.ts';
 
 describe('Indexes on a large collection', function () {
   this.timeout(60_000);
@@ -82,7 +83,7 @@ describe('Indexes on a large collection', function () {
     const hang = (mode: string) =>
       beside.getClient().db('admin').command({ configureFailPoint: 'hangAfterStartingIndexBuild', mode });
     const told: string[] = [];
-    const logger = { ...loopbackOptions.logger, info: (line: string) => void told.push(line) };
+    const logger = { ...silentLogger, info: (line: string) => void told.push(line) };
     try {
       // on an empty collection, an index is there at once
       await beside.collection('large_deliveries').insertOne({ state: 'pending' });

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import { until } from '../support/until.ts';
 import { hang, json, ScriptedUpstream } from '../support/upstream.ts';
 import { type MeasuredEdge, startMeasuredEdge } from './bars.ts';
 
@@ -32,10 +32,6 @@ class Sender {
   get status(): number {
     return Number(/^HTTP\/1\.1 (\d+)/.exec(this.answer)?.[1] ?? 0);
   }
-}
-
-async function until(isDone: () => boolean): Promise<void> {
-  while (!isDone()) await sleep(20);
 }
 
 describe('the bytes of all bodies in a process', () => {

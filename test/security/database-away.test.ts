@@ -8,6 +8,7 @@ import { createModelGateway, type ModelGateway, scopes } from '../../src/index.t
 import { startReceiver } from '../deliveries/receiver.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
 import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 /** Of every webhook here. */
@@ -100,14 +101,6 @@ describe('while the database is unavailable', function () {
     call('POST', '/v1/events', { type: 'payment.completed', user_id: 'usr_1', data: payment }),
     ask(unknownKey()),
   ];
-
-  async function until(isDone: () => Promise<boolean> | boolean, within: number, what: string): Promise<void> {
-    const deadline = performance.now() + within;
-    while (!(await isDone())) {
-      expect(performance.now(), what).to.be.below(deadline);
-      await sleep(50);
-    }
-  }
 
   async function untilBack(): Promise<void> {
     await until(

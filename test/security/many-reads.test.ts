@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { bearerToken } from '../../src/http/authentication/bearer.ts';
-import { createFakeEdge, fakeOperations, type Listening, listen } from '../http/fake-edge.ts';
-import { startGateway } from '../support/gateway.ts';
+import { createFakeEdge, fakeOperations } from '../http/fake-edge.ts';
+import { type Listening, listen, startGateway } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
 
 /** https://owasp.org/API-Security/editions/2023/en/0xa4-unrestricted-resource-consumption/ */
 describe('a burst of reads of one account', () => {
@@ -41,9 +41,6 @@ describe('a burst of reads of one account', () => {
 
   const read = (userId: string, path = '/v1/events', signal?: AbortSignal) =>
     fetch(server.url + path, { headers: { authorization: `Bearer ${userId}` }, ...(signal && { signal }) });
-  async function until(isDone: () => boolean): Promise<void> {
-    while (!isDone()) await sleep(5);
-  }
   async function letAllGoOn(answers: readonly Promise<Response>[]): Promise<number[]> {
     const timer = setInterval(() => {
       for (const { goOn } of underWay.splice(0)) goOn();

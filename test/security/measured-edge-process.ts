@@ -8,16 +8,16 @@ import { hardenServer } from '../../src/index.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import { createProxy } from '../../src/proxy/proxy.ts';
 import { fakeOperations } from '../http/fake-edge.ts';
+import { silentLogger } from '../support/logger.ts';
 import type { Measures } from './bars.ts';
 
 /**
  * A process with every operation behind the real edge, its model calls relayed to the base URL that it is given. Tells its port,
  * and for every message what it has used since the one before, or how long a loop takes here. `authorization: Bearer <account>` is the key of an account.
  */
-const logger = { info() {}, warn() {}, error() {} };
 const proxy = createProxy({
   upstreams: [{ name: 'one', baseUrl: process.argv[2] ?? '' }],
-  logger,
+  logger: silentLogger,
   idempotencySecret: Buffer.alloc(32),
 });
 const addApi = await createApi({
@@ -26,7 +26,7 @@ const addApi = await createApi({
   modelBodyLimit: 32 * 1024 * 1024,
   webhookBodyLimit: 256 * 1024,
   bodyMemory: 256 * 1024 * 1024,
-  logger,
+  logger: silentLogger,
 });
 const { byKey } = createAuthenticator({
   byKey: ({ headers }) => {

@@ -3,8 +3,9 @@ import mongoose from 'mongoose';
 import request from 'supertest';
 import { checkedAuthenticate } from '../../src/http/authentication/principal.ts';
 import type { ErrorBody, Principal, Scope } from '../../src/index.ts';
-import { recordingLogger, serve } from '../http/fake-edge.ts';
+import { serve } from '../http/fake-edge.ts';
 import { startGateway } from '../support/gateway.ts';
+import { recordingLogger } from '../support/logger.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 const user = { userId: 'usr_1' };

@@ -3,6 +3,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { createModelGateway, type ModelGateway, type ModelGatewayOptions, scopes } from '../../src/index.ts';
+import { silentLogger } from './logger.ts';
 import { freshDatabase } from './mongo.ts';
 
 /** A key for sealing that no other test has. */
@@ -10,17 +11,27 @@ export function newSecretKey(id = 'k1'): string {
   return `${id}:${randomBytes(32).toString('base64')}`;
 }
 
+/** A server on a loopback port, and what ends it. */
+export interface Listening {
+  readonly server: Server;
+  readonly port: number;
+  readonly url: string;
+  close(): Promise<void>;
+}
+
 /** A real server on a free loopback port, prepared before it listens. */
 export async function listen(
   listener: RequestListener,
   prepare = (_server: Server): unknown => undefined,
-): Promise<{ server: Server; url: string; close(): Promise<void> }> {
+): Promise<Listening> {
   const server = createServer(listener);
   prepare(server);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
   return {
     server,
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    port,
+    url: `http://127.0.0.1:${port}`,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -46,7 +57,7 @@ export interface LiveGateway {
 export const loopbackOptions = {
   allowHttp: true,
   allowPrivateNetworks: ['127.0.0.0/8'],
-  logger: { info() {}, warn() {}, error() {} },
+  logger: silentLogger,
 } satisfies Partial<ModelGatewayOptions>;
 
 export async function startGateway(options: Partial<ModelGatewayOptions> = {}): Promise<LiveGateway> {

@@ -10,8 +10,8 @@ import type { Authenticate } from '../../src/http/authentication/principal.ts';
 import type { DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
 import type { Operations } from '../../src/http/routes.ts';
 import { loadSpec, type Spec } from '../../src/openapi/spec.ts';
-import type { Logger } from '../../src/options/options.ts';
 import { createProxy, type ModelProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
+import { silentLogger } from './logger.ts';
 
 /** The key that a model server takes. */
 export const callerKey = 'sk-caller-canary';
@@ -42,8 +42,6 @@ function specOf(operations: Operations): Spec {
 
 const idempotencySecret = Buffer.alloc(32, 1);
 
-const logger: Logger = { info() {}, warn() {}, error() {} };
-
 const principals = new Map([
   [`Bearer ${callerKey}`, { userId: 'usr_1' }],
   [`Bearer ${strangerKey}`, { userId: 'usr_2' }],
@@ -54,7 +52,7 @@ const current = new AsyncLocalStorage<Operations>();
 
 function currentOperation(id: string): Operation {
   const find = <Kind>() => current.getStore()?.[id] as Kind;
-  const operations: Operations = createProxy({ upstreams: [], logger, idempotencySecret }).operations;
+  const operations: Operations = createProxy({ upstreams: [], logger: silentLogger, idempotencySecret }).operations;
   const sample = operations[id];
   if (sample && 'relay' in sample) return { relay: (call, res) => find<RelayOperation>().relay(call, res) };
   return { handle: (call) => find<DataOperation>().handle(call) };
@@ -62,14 +60,14 @@ function currentOperation(id: string): Operation {
 
 /** One edge for all servers, for compiling its schemas takes longer than most tests. */
 async function createSharedEdge(): Promise<express.Router> {
-  const ids = Object.keys(createProxy({ upstreams: [], logger, idempotencySecret }).operations);
+  const ids = Object.keys(createProxy({ upstreams: [], logger: silentLogger, idempotencySecret }).operations);
   const operations = Object.fromEntries(ids.map((id) => [id, currentOperation(id)]));
   const addApi = await createApi({
     spec: specOf(operations),
     operations,
     modelBodyLimit: 32 * 1024 * 1024,
     webhookBodyLimit: 256 * 1024,
-    logger,
+    logger: silentLogger,
   });
   const byKey: Authenticate = ({ headers }) => principals.get(String(headers.authorization)) ?? null;
   const router = express.Router();
@@ -83,7 +81,7 @@ export async function startModelServer(
   deps: Partial<ProxyDependencies> & Pick<ProxyDependencies, 'upstreams'>,
   before: express.RequestHandler[] = [],
 ): Promise<ModelServer> {
-  const proxy = createProxy({ logger, idempotencySecret, ...deps });
+  const proxy = createProxy({ logger: silentLogger, idempotencySecret, ...deps });
   sharedEdge ??= createSharedEdge();
   const edge = await sharedEdge;
   const app = express();

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { type Allowances, createAllowances } from '../../../src/accounting/credits/allowances.ts';
+import { silentLogger } from '../../support/logger.ts';
 
 describe('what processes agree on of an account', () => {
   let wanted: number[];
@@ -29,7 +30,7 @@ describe('what processes agree on of an account', () => {
       slice: 10,
       interval: 5_000,
       lease: 25_000,
-      logger: { info() {}, warn() {}, error() {} },
+      logger: silentLogger,
     });
   });
   afterEach(() => allowances.close());

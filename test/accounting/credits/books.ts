@@ -11,6 +11,7 @@ import {
 } from '../../../src/accounting/usage/model.ts';
 import { createUsageService } from '../../../src/accounting/usage/service.ts';
 import type { EventDocument } from '../../../src/events/model.ts';
+import { silentLogger } from '../../support/logger.ts';
 import type { AnsweredCall } from './crowd.ts';
 
 /** What the books are held against. Credits are those of the options; a micro-credit is a millionth of one. */
@@ -27,7 +28,6 @@ export interface Terms {
 type Charged = Pick<UsageDocument, 'model' | 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'startedAt'>;
 
 const micro = 1_000_000;
-const quiet = { info() {}, warn() {}, error() {} };
 const totalOf = (all: readonly UsageSums[]) => ({
   requests: sumOf(all.map(({ requests }) => requests)),
   inputTokens: sumOf(all.map(({ inputTokens }) => inputTokens)),
@@ -44,7 +44,7 @@ export function openBooks(connection: Connection, { userId, prices, toppedUp, qu
   const ledger = createLedgerModel(connection, 'gateway_');
   const accounts = createAccountModel(connection, 'gateway_');
   // another process whose time has come to close what the dead left open
-  const { sweep } = createUsageService({ usage, logger: quiet, longestCall: 0, clockMargin: 0 });
+  const { sweep } = createUsageService({ usage, logger: silentLogger, longestCall: 0, clockMargin: 0 });
 
   async function published(type: string): Promise<Record<string, unknown>[]> {
     const events = connection.collection<EventDocument>('gateway_events');

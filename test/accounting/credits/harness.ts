@@ -2,6 +2,7 @@ import { createAccountModel, createLedgerModel } from '../../../src/accounting/c
 import { type CreditService, createCreditService } from '../../../src/accounting/credits/service.ts';
 import type { CreditOptions } from '../../../src/options/options.ts';
 import { startEvents } from '../../events/harness.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 /** The credit service alone, in a database of its own: as many processes as are asked for. A token costs a credit. */
@@ -17,7 +18,7 @@ export async function startCredits() {
       publish: events.publish,
       transaction: events.transaction,
       options: { prices: { '*': { input: 1_000_000 } }, ...options },
-      logger: { info() {}, warn() {}, error() {} },
+      logger: silentLogger,
     });
   }
 

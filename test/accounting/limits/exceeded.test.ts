@@ -8,6 +8,7 @@ import {
 } from '../../../src/accounting/limits/service.ts';
 import type { GatewayError } from '../../../src/errors.ts';
 import type { EventInput } from '../../../src/events/publication.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 interface Published {
@@ -31,7 +32,7 @@ describe('refused calls', () => {
         published.push({ input: input as Published['input'], idempotencyKey });
       },
       options: { perKey: { requestsPerMinute: 1 }, eventWindow: window },
-      logger: { info() {}, warn() {}, error() {} },
+      logger: silentLogger,
       flushInterval: 5,
       ...deps,
     });

@@ -3,10 +3,10 @@ import { createLimiter } from '../../../src/accounting/limits/limiter.ts';
 import { MinuteCounters } from '../../../src/accounting/limits/minute-counters.ts';
 import { createRateModel, type RateModel } from '../../../src/accounting/limits/model.ts';
 import { createSharing } from '../../../src/accounting/limits/sharing.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 const alice = { userId: 'usr_a' };
-const logger = { info() {}, warn() {}, error() {} };
 
 describe('rate limits that processes share', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -17,7 +17,7 @@ describe('rate limits that processes share', () => {
     const options = { perUser: { requestsPerMinute: 10, tokensPerMinute: 1_000 } };
     const now = () => 1_767_225_600_000;
     const admit = createLimiter({ options, counters: tallies, onRefused() {}, now });
-    return { admit, ...createSharing({ rates, counters: tallies, owner, interval: 10, logger }) };
+    return { admit, ...createSharing({ rates, counters: tallies, owner, interval: 10, logger: silentLogger }) };
   }
 
   beforeEach(async () => {

@@ -5,11 +5,11 @@ import { expect } from 'chai';
 import { createUsageModel } from '../../../src/accounting/usage/model.ts';
 import { createUsageService } from '../../../src/accounting/usage/service.ts';
 import { forkCompiled } from '../../support/compiled-script.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { events, json, type Script, ScriptedUpstream } from '../../support/upstream.ts';
 
 const processScript = fileURLToPath(new URL('./relaying-process.ts', import.meta.url));
-const logger = { info() {}, warn() {}, error() {} };
 /** What a kill may cost: the 50 ms that records are gathered, and the write of those before on a busy machine. */
 const lastMoments = 1_500;
 const longestCall = 1_000;
@@ -63,7 +63,7 @@ describe('a gateway that is killed in the middle of its calls', () => {
 
       // an hour later
       await usage.updateMany({ ending: null }, { startedAt: new Date(Date.now() - 3_600_000) });
-      expect(await createUsageService({ usage, logger, longestCall }).sweep()).to.equal(open.length);
+      expect(await createUsageService({ usage, logger: silentLogger, longestCall }).sweep()).to.equal(open.length);
       const records = await usage.find().lean();
       const orphans = records.filter(({ ending }) => ending === 'orphaned');
       expect(orphans).to.have.lengthOf(open.length);

@@ -16,6 +16,7 @@ import { newId } from '../../../src/ids.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import type { QuotaOptions, UsageRecord } from '../../../src/options/options.ts';
 import { noFanOut, settled } from '../../events/harness.ts';
+import { silentLogger } from '../../support/logger.ts';
 
 /** What the property and crash tests of counting look at: records, counters, and the events that were published. */
 export async function openLedger(connection: Connection) {
@@ -23,7 +24,7 @@ export async function openLedger(connection: Connection) {
   const counters = createCounterModel(connection, 'gateway_');
   const periods = createPeriodModel(connection, 'gateway_');
   const events = createEventModel(connection, 'gateway_');
-  const logger = { info() {}, warn() {}, error() {} };
+  const logger = silentLogger;
   const service = createEventService({
     connection,
     outbox: createOutbox(events),

@@ -5,6 +5,7 @@ import { createUsageModel, type UsageModel } from '../../../src/accounting/usage
 import { createUsageService, type UsageService, type UsageServiceDeps } from '../../../src/accounting/usage/service.ts';
 import { newId } from '../../../src/ids.ts';
 import type { OpenUsage, UsageRecord } from '../../../src/options/options.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 describe('usage records', () => {
@@ -17,7 +18,7 @@ describe('usage records', () => {
   const make = (deps: Partial<UsageServiceDeps> = {}) =>
     createUsageService({
       usage,
-      logger: { info() {}, warn() {}, error: (_message, fields) => errors.push(fields) },
+      logger: { ...silentLogger, error: (_message, fields) => errors.push(fields) },
       longestCall: 1_000,
       flushInterval: 5,
       ...deps,

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { type BreakableDatabase, startBreakableDatabase } from '../../support/breakable-database.ts';
+import { until } from '../../support/until.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
 import { CommandProcess } from '../command.ts';
 
@@ -54,20 +54,12 @@ describe('a stand-alone gateway whose database is away', function () {
   const ask = () => call('POST', '/chat/completions', { model: 'm', messages: [{ role: 'user', content: 'Hi' }] });
   const list = () => call('GET', '/webhooks');
 
-  async function until(isDone: () => Promise<boolean>, what: string): Promise<void> {
-    const deadline = performance.now() + knownWithin;
-    while (!(await isDone())) {
-      expect(performance.now(), what).to.be.below(deadline);
-      await sleep(50);
-    }
-  }
-
   it('says so within a second once it knows, goes on with model calls, and uses it again when it is back', async () => {
     expect((await ask()).status).to.equal(200);
     await database.node.kill();
     try {
       // a call may fail at once before that, where its connection has just broken
-      await until(async () => gateway.stderr.includes('the database is unavailable'), 'it is known');
+      await until(async () => gateway.stderr.includes('the database is unavailable'), knownWithin, 'it is known');
       const data = { user_id: 'usr_1', credits_remaining: 5, threshold: 10 };
       const calls = [
         list(),
@@ -87,7 +79,7 @@ describe('a stand-alone gateway whose database is away', function () {
     } finally {
       await database.node.start();
     }
-    await until(async () => (await list()).status === 200, 'it is back');
+    await until(async () => (await list()).status === 200, knownWithin, 'it is back');
     expect((await ask()).status).to.equal(200);
     expect(await gateway.end()).to.equal(0);
   });

@@ -3,8 +3,8 @@ import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
 import { createLeases } from '../../../src/deliveries/attempt/leases.ts';
 import { createDeliveryModel, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { createManualClaims } from '../../../src/deliveries/redeliver/manual-claims.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
-import { quiet } from '../gateway.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 const lease = 1_200;
@@ -46,7 +46,7 @@ describe('A lease', () => {
         },
         lease,
         interval: 100,
-        logger: quiet,
+        logger: silentLogger,
       });
       const [kept, lost] = [await claim('dlv_1'), await claim('dlv_2')];
       if (!kept || !lost) throw new Error('nothing was claimed');

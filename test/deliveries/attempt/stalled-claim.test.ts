@@ -5,7 +5,8 @@ import type { Claims } from '../../../src/deliveries/attempt/claims.ts';
 import { createLeases } from '../../../src/deliveries/attempt/leases.ts';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { NotSentError } from '../../../src/deliveries/send/send.ts';
-import { fakeWebhooks, quiet } from '../gateway.ts';
+import { silentLogger } from '../../support/logger.ts';
+import { fakeWebhooks } from '../gateway.ts';
 
 describe('An attempt whose claim was answered late', () => {
   const lease = 900;
@@ -38,7 +39,7 @@ describe('An attempt whose claim was answered late', () => {
     } as Partial<Claims> as Claims;
     const { make } = createAttempts({
       claims,
-      leases: createLeases({ renew: async () => [], lease, interval: 10_000, logger: quiet }),
+      leases: createLeases({ renew: async () => [], lease, interval: 10_000, logger: silentLogger }),
       async send({ maySend = () => true }) {
         if (!maySend()) throw new NotSentError();
         done.push('sent');
@@ -50,7 +51,7 @@ describe('An attempt whose claim was answered late', () => {
       userAgent: 'test',
       schedule() {},
       scheduleWaiting() {},
-      logger: quiet,
+      logger: silentLogger,
     });
     await make({ deliveryId: 'dlv_1', webhookId, userId: 'usr_1', attempt: 1 });
     return done;

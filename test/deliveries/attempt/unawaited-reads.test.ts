@@ -6,8 +6,8 @@ import { createLeases } from '../../../src/deliveries/attempt/leases.ts';
 import { createDeliveryModel } from '../../../src/deliveries/model.ts';
 import { createFindRecoverable } from '../../../src/deliveries/redeliver/recoverable.ts';
 import { createEventModel } from '../../../src/events/model.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
-import { quiet } from '../gateway.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 describe('A read that fails while nobody waits for it', () => {
@@ -58,7 +58,7 @@ describe('A read that fails while nobody waits for it', () => {
     const unreadable = () => Promise.reject(new Error('it cannot be read'));
     const { make } = createAttempts({
       claims,
-      leases: createLeases({ renew: claims.renew, lease: 5_000, interval: 1_000, logger: quiet }),
+      leases: createLeases({ renew: claims.renew, lease: 5_000, interval: 1_000, logger: silentLogger }),
       send: () => expect.fail('it was sent'),
       forDelivery: unreadable,
       body: unreadable,
@@ -66,7 +66,7 @@ describe('A read that fails while nobody waits for it', () => {
       userAgent: 'test',
       schedule() {},
       scheduleWaiting() {},
-      logger: quiet,
+      logger: silentLogger,
     });
     await make({ deliveryId: _id, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });
     const [attempt] = (await deliveries.findById(_id).lean())?.attempts ?? [];

@@ -1,6 +1,7 @@
 import mongoose from 'mongoose';
 import { createModelGateway } from '../../../src/index.ts';
 import { armCrash } from '../../faults/crash-points.ts';
+import { silentLogger } from '../../support/logger.ts';
 
 /** A process with a gateway and its workers that publishes events and may die at a point: PROCESS_CONFIG says which. */
 const { uri, options, crash, events = [] } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}');
@@ -8,7 +9,7 @@ const connection = await mongoose.createConnection(uri, { monitorCommands: true 
 const gateway = await createModelGateway({
   mongo: connection,
   ...options,
-  logger: { info() {}, warn() {}, error: console.error },
+  logger: { ...silentLogger, error: console.error },
 });
 await gateway.start();
 process.on('disconnect', () => process.exit());

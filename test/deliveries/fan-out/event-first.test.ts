@@ -14,7 +14,8 @@ import { createAuthority } from '../../support/certificates.ts';
 import { forkCompiled } from '../../support/compiled-script.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
-import { eventually, low } from '../over-http.ts';
+import { eventually } from '../../support/until.ts';
+import { low } from '../over-http.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 import { startSlowHandshakes } from '../slow-handshakes.ts';
 

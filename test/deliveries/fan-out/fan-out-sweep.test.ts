@@ -7,9 +7,10 @@ import { createOutbox } from '../../../src/events/store/outbox.ts';
 import { createRenewEvents, createTakeEvents } from '../../../src/events/store/take-events.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { settled } from '../../events/harness.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
-import { ended, type FakeWebhooks, fakeWebhooks, payment, quiet, startGateway, type TestGateway } from '../gateway.ts';
-import { eventually } from '../over-http.ts';
+import { eventually } from '../../support/until.ts';
+import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
 import { hang, startReceiver, type TestReceiver } from '../receiver.ts';
 
 /** More than one page of the sweep, all accepted at the same moment. */
@@ -30,7 +31,7 @@ describe('The sweep of unfinished fan-outs', () => {
     receiver = await startReceiver();
     webhooks = fakeWebhooks();
     webhooks.add(receiver.url);
-    const logger = { info() {}, warn: log, error: log };
+    const logger = { ...silentLogger, warn: log, error: log };
     gateway = await startGateway(database.connection, webhooks, { sweepInterval: 50, logger });
   });
   afterEach(async () => {
@@ -148,7 +149,7 @@ describe('The sweep of unfinished fan-outs', () => {
     await events.collection.insertMany(large as never[]);
     const outbox = createOutbox(events);
     const lease = 60_000;
-    const heldEvents = createHeldEvents({ renew: createRenewEvents(events), lease, logger: quiet });
+    const heldEvents = createHeldEvents({ renew: createRenewEvents(events), lease, logger: silentLogger });
     const held: string[] = [];
     const sweep = createFanOutSweep({
       outbox,
@@ -161,7 +162,7 @@ describe('The sweep of unfinished fan-outs', () => {
       },
       heldEvents,
       wanted: () => 1_000,
-      logger: quiet,
+      logger: silentLogger,
     });
     async function look(): Promise<boolean> {
       const page = sweep.page();
@@ -203,7 +204,7 @@ describe('The sweep of unfinished fan-outs', () => {
       },
       heldEvents: { room: 1_000_000 },
       wanted: () => 1,
-      logger: quiet,
+      logger: silentLogger,
     });
     let looks = 0;
     while (begun < waiting.length) {

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import type { EventDocument } from '../../../src/events/model.ts';
-import { eventually } from '../over-http.ts';
+import { eventually } from '../../support/until.ts';
 import { type DeliveryModel, type ModelDelivery, maxAttempts, type Scheduled } from './model.ts';
 import type { Processes } from './processes.ts';
 

@@ -25,8 +25,9 @@ import { durableCollection } from '../../../src/mongo/collection.ts';
 import { withTimeout } from '../../../src/mongo/with-timeout.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import { settled } from '../../events/harness.ts';
-import { type FakeWebhooks, payment, quiet } from '../gateway.ts';
-import { eventually } from '../over-http.ts';
+import { silentLogger } from '../../support/logger.ts';
+import { eventually } from '../../support/until.ts';
+import { type FakeWebhooks, payment } from '../gateway.ts';
 import type { TestReceiver } from '../receiver.ts';
 import type { Scheduled } from './model.ts';
 
@@ -140,14 +141,19 @@ export function createProcesses(
     const claiming = { deliveries: deliveryModel, owner: `process ${number}`, lease: long, retention: long };
     const fenced = createClaims(claiming);
     const claimRenewals = onDemand(fenced.renew);
-    const leases = createLeases({ renew: claimRenewals.renew, lease: long, interval: renewInterval, logger: quiet });
+    const leases = createLeases({
+      renew: claimRenewals.renew,
+      lease: long,
+      interval: renewInterval,
+      logger: silentLogger,
+    });
     let onFailedWrite = () => {};
     const firstWrites = createFirstWrites({
       ...claiming,
       claims: fenced,
       leases,
       clock,
-      logger: { ...quiet, warn: () => onFailedWrite() },
+      logger: { ...silentLogger, warn: () => onFailedWrite() },
       get storeAfter() {
         return storeAfter;
       },
@@ -174,7 +180,7 @@ export function createProcesses(
       userAgent: 'express-model-gateway/test',
       schedule,
       scheduleWaiting() {},
-      logger: quiet,
+      logger: silentLogger,
       get closed() {
         return isClosing ? AbortSignal.abort() : open;
       },
@@ -206,7 +212,7 @@ export function createProcesses(
         // a renewal that succeeds is followed by none for a long time
         throw new Error('its answer is lost');
       },
-      logger: quiet,
+      logger: silentLogger,
     });
     const { room } = heldEvents;
     const preparing: Promise<void>[] = [];
@@ -234,7 +240,7 @@ export function createProcesses(
       enqueue: (refs) => refs.forEach(schedule),
       wake() {},
       later,
-      logger: quiet,
+      logger: silentLogger,
     });
     const { publish } = createEventService({
       connection,
@@ -244,7 +250,7 @@ export function createProcesses(
       subscribers: webhooks.subscribers,
       settleSubscribers: settled,
       fanOut,
-      logger: quiet,
+      logger: silentLogger,
     });
     const take = createTakeEvents(eventModel, clock);
 

@@ -3,7 +3,8 @@ import { Agenda, type JobWithState } from 'agenda';
 import { expect } from 'chai';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import type { ModelGatewayOptions } from '../../../src/index.ts';
-import { eventually, type Scene, startScene } from '../over-http.ts';
+import { eventually } from '../../support/until.ts';
+import { type Scene, startScene } from '../over-http.ts';
 import { type Answer, startReceiver, type TestReceiver } from '../receiver.ts';
 
 const hour = 3_600_000;

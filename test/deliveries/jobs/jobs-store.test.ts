@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createJobs, type Jobs } from '../../../src/deliveries/jobs/jobs.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
-import { quiet } from '../gateway.ts';
 
 const ref = (n: number, attempt = 1) => ({ deliveryId: `dlv_${n}`, webhookId: 'wh_1', userId: 'usr_1', attempt });
 
@@ -20,7 +20,7 @@ describe('Jobs', () => {
       owner: 'wrk_1',
       collection: 'gateway_jobs',
       wake: ({ deliveryId }) => woken.push(deliveryId),
-      logger: quiet,
+      logger: silentLogger,
     });
     await jobs.init();
   });
@@ -125,7 +125,7 @@ describe('Jobs', () => {
       owner: 'wrk_2',
       collection: 'gateway_jobs',
       wake: () => rungAt.push(Date.now()),
-      logger: quiet,
+      logger: silentLogger,
     });
     await other.start();
     while (rungAt.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));

@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import { createJobs, type Jobs } from '../../../src/deliveries/jobs/jobs.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
-import { eventually } from '../over-http.ts';
+import { eventually } from '../../support/until.ts';
 
 const collection = 'gateway_jobs';
-const logger = { info() {}, warn() {}, error() {} };
 
 describe('Jobs', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -13,7 +13,7 @@ describe('Jobs', () => {
   beforeEach(async () => {
     database = await freshDatabase();
     const { connection } = database;
-    jobs = createJobs({ connection, owner: 'wrk_1', collection, wake() {}, logger, indexInterval: 20 });
+    jobs = createJobs({ connection, owner: 'wrk_1', collection, wake() {}, logger: silentLogger, indexInterval: 20 });
     await jobs.init();
     await jobs.start();
   });

@@ -6,6 +6,7 @@ import { type DeliveryRoutesDeps, deliveryOperations } from '../../../src/delive
 import { createInFlightLimit } from '../../../src/fairness/in-flight-limit.ts';
 import type { DataOperation } from '../../../src/http/operation.ts';
 import { newId } from '../../../src/ids.ts';
+import { silentLogger } from '../../support/logger.ts';
 
 /** An attempt that nobody hears of in time. */
 const never = () => new Promise<never>(() => {});
@@ -41,7 +42,7 @@ describe('An answer that waits for the outcome of an attempt', () => {
     hasEnded,
     background: { add() {} },
     limit: createInFlightLimit(50, 'resends'),
-    logger: { info() {}, warn() {}, error() {} },
+    logger: silentLogger,
     wait: 20,
   } as unknown as ResendDeps);
   const sendTest = createSendTest({

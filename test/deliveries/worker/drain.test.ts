@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { watchedDatabase } from '../../support/commands.ts';
+import { eventually } from '../../support/until.ts';
 import { type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
-import { eventually } from '../over-http.ts';
 import { hang, startReceiver, type TestReceiver } from '../receiver.ts';
 
 const collections = ['gateway_events', 'gateway_deliveries', 'gateway_jobs'] as const;

@@ -5,11 +5,11 @@ import type { Jobs } from '../../../src/deliveries/jobs/jobs.ts';
 import type { Due } from '../../../src/deliveries/worker/due.ts';
 import { createWorker } from '../../../src/deliveries/worker/worker.ts';
 import { settled } from '../../events/harness.ts';
+import { silentLogger } from '../../support/logger.ts';
 
 const webhook = { webhookId: 'wh_1', userId: 'usr_1' };
 const ref = (deliveryId: string): AttemptRef => ({ ...webhook, deliveryId, attempt: 1 });
 const turn = () => new Promise((resolve) => setImmediate(resolve));
-const logger = { info() {}, warn() {}, error() {} };
 
 describe('What is due longest', () => {
   /** A worker over deliveries in memory; each look at what is due ends when the test says so. */
@@ -59,7 +59,7 @@ describe('What is due longest', () => {
         start: async () => {},
         stop: async () => {},
       } as Partial<Jobs> as Jobs,
-      logger,
+      logger: silentLogger,
     });
     await worker.start();
     worker.onDue(webhook);

@@ -7,6 +7,7 @@ import { createWatch } from '../../../src/deliveries/worker/watch.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { connectionTimes } from '../../../src/mongo/connection/connection.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../../support/breakable-database.ts';
+import { silentLogger } from '../../support/logger.ts';
 
 describe('A change stream of deliveries', function () {
   this.timeout(60_000);
@@ -33,7 +34,7 @@ describe('A change stream of deliveries', function () {
       which: { 'fullDocument.lease': null },
       fields: ['webhookId'],
       onStored: ({ webhookId }) => heard.add(webhookId),
-      logger: { info() {}, error() {}, warn: (line) => void warnings.push(line) },
+      logger: { ...silentLogger, warn: (line) => void warnings.push(line) },
     });
     const store = (webhookId: string) =>
       beside.collection('quiet_deliveries').insertOne({ webhookId, userId: 'usr_1', lease: null });

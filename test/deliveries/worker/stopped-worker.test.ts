@@ -9,15 +9,12 @@ import { createAuthority } from '../../support/certificates.ts';
 import { forkCompiled } from '../../support/compiled-script.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 import { startReceiver } from '../receiver.ts';
 import { startSlowHandshakes } from '../slow-handshakes.ts';
 
 const script = fileURLToPath(new URL('./worker-process.ts', import.meta.url));
 const secret = 'a-long-enough-secret';
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
-}
 
 describe('A worker that was stopped for longer than its lease', function () {
   this.timeout(60_000);

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { expect } from 'chai';
 import { createWatch } from '../../../src/deliveries/worker/watch.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
@@ -70,7 +71,7 @@ describe('Change streams, where there are none', () => {
         return stream;
       },
     };
-    const logger = { info() {}, error() {}, warn: (message: string) => void warnings.push(message) };
+    const logger = { ...silentLogger, warn: (message: string) => void warnings.push(message) };
     const watch = createWatch({ collection: collection as never, which: {}, fields: [], onStored() {}, logger });
     watch.start();
     streams[0]?.emit('error', Object.assign(new Error('broken'), { code: 1 }));

@@ -1,5 +1,6 @@
 import mongoose from 'mongoose';
 import { createModelGateway } from '../../../src/index.ts';
+import { silentLogger } from '../../support/logger.ts';
 
 /** A process with a gateway and its workers, for tests of several; publishes what its parent sends. */
 const { uri, options } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}');
@@ -7,7 +8,7 @@ const connection = await mongoose.createConnection(uri).asPromise();
 const gateway = await createModelGateway({
   mongo: connection,
   ...options,
-  logger: { info() {}, warn() {}, error: console.error },
+  logger: { ...silentLogger, error: console.error },
 });
 await gateway.start();
 process.on('message', (message: 'close') => {

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import mongoose from 'mongoose';
 import { freshDatabase } from '../../support/mongo.ts';
+import { eventually } from '../../support/until.ts';
 import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
-import { eventually } from '../over-http.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
 describe('Workers', () => {

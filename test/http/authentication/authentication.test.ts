@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import request from 'supertest';
 import { GatewayError } from '../../../src/errors.ts';
-import { goodKey, recordingLogger, serve } from '../fake-edge.ts';
+import { recordingLogger } from '../../support/logger.ts';
+import { goodKey, serve } from '../fake-edge.ts';
 import { connectRaw } from '../raw-client.ts';
 
 const authorization = `Bearer ${goodKey}`;

@@ -3,7 +3,8 @@ import type { Socket } from 'node:net';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { expect } from 'chai';
 import request from 'supertest';
-import { createFakeEdge, fakeOperations, goodKey, type Listening, listen } from '../fake-edge.ts';
+import { type Listening, listen } from '../../support/gateway.ts';
+import { createFakeEdge, fakeOperations, goodKey } from '../fake-edge.ts';
 import { connectRaw, head } from '../raw-client.ts';
 
 const authorization = `Bearer ${goodKey}`;

@@ -9,6 +9,7 @@ import mongoose from 'mongoose';
 import { findMongod, mongodSources } from '../../../src/cli/mongo/download/binary.ts';
 import { defaultCacheFolder } from '../../../src/cli/mongo/download/cache-folder.ts';
 import { requireReplicaSet } from '../../../src/mongo/connection/replica-set.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 async function freePort(): Promise<number> {
@@ -42,7 +43,7 @@ describe('A standalone mongod', function () {
   this.timeout(180_000);
   let standalone: Awaited<ReturnType<typeof startStandalone>>;
   const said: string[] = [];
-  const logger = { info() {}, warn: (line: string) => void said.push(line), error() {} };
+  const logger = { ...silentLogger, warn: (line: string) => void said.push(line) };
 
   before(async () => {
     standalone = await startStandalone();

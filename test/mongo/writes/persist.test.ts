@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { TimeoutError } from '../../../src/mongo/with-timeout.ts';
 import { persist } from '../../../src/mongo/writes/persist.ts';
-import { quiet } from '../../deliveries/gateway.ts';
+import { silentLogger } from '../../support/logger.ts';
 
 describe('The outcome of an attempt', () => {
   const waits = [1, 1, 1];
@@ -17,24 +17,28 @@ describe('The outcome of an attempt', () => {
   const unavailable = new TimeoutError('no answer');
 
   it('is recorded after an outage of any length: forgotten, the attempt would be made again', async () => {
-    expect(await persist(failing(unavailable, 20), { logger: quiet, waits })).to.equal(21);
+    expect(await persist(failing(unavailable, 20), { logger: silentLogger, waits })).to.equal(21);
   });
 
   it('is given up where it is not the database that keeps it from being recorded', async () => {
-    const error = await persist(failing(new Error('a bug'), 20), { logger: quiet, waits }).catch((reason) => reason);
+    const error = await persist(failing(new Error('a bug'), 20), { logger: silentLogger, waits }).catch(
+      (reason) => reason,
+    );
     expect(error).to.have.property('message', 'a bug');
   });
 
   it('is tried again as often for another reason after an outage as without one', async () => {
     const outage = failing(unavailable, 20);
     const other = failing(new Error('interrupted'), 2);
-    const logger = quiet;
+    const logger = silentLogger;
     expect(await persist(() => outage().then(other), { logger, waits })).to.equal(3);
   });
 
   it('is given up when the gateway has closed', async () => {
     const closed = AbortSignal.timeout(50);
     const never = failing(unavailable, Number.POSITIVE_INFINITY);
-    expect(await persist(never, { logger: quiet, waits, closed }).catch((reason) => reason)).to.equal(unavailable);
+    expect(await persist(never, { logger: silentLogger, waits, closed }).catch((reason) => reason)).to.equal(
+      unavailable,
+    );
   });
 });

@@ -6,14 +6,12 @@ import type { ProxyDependencies } from '../../../src/proxy/proxy.ts';
 import { type Candidate, choose } from '../../../src/proxy/routing/choice.ts';
 import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/routing/retry.ts';
 import { modelMatcher } from '../../../src/proxy/routing/upstream.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
+import { until } from '../../support/until.ts';
 import { chunks, events, hang, inTurn, json, reset, ScriptedUpstream, stall } from '../../support/upstream.ts';
 
 /** Waits; the test's own time limit is the limit. */
-async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await sleep(10);
-}
-
 describe('the choice of an upstream', () => {
   const one = (name: string, weight = 1, priority = 0, models = ['*']): Candidate & { name: string } => ({
     name,
@@ -287,7 +285,7 @@ describe('model calls over several upstreams', () => {
 
     it('leaves a dead upstream out, and is a 502 when all are dead', async () => {
       const warnings: unknown[] = [];
-      const logger = { info() {}, error() {}, warn: (_message: string, fields?: object) => warnings.push(fields) };
+      const logger = { ...silentLogger, warn: (_message: string, fields?: object) => warnings.push(fields) };
       a.script = json(500, {});
       b.script = list('y');
       await start({}, {}, { modelListLifetime: 0, logger });
@@ -469,7 +467,7 @@ describe('model calls over several upstreams', () => {
     it('whose failing hooks break no relay, and are not silent', async () => {
       a.script = json(200, { ok: true });
       const errors: string[] = [];
-      const logger = { info() {}, warn() {}, error: (message: string) => void errors.push(message) };
+      const logger = { ...silentLogger, error: (message: string) => void errors.push(message) };
       const fail = () => Promise.reject(new Error('broken'));
       await start(
         {},

@@ -1,8 +1,10 @@
 import { expect } from 'chai';
 import type { ModelGatewayOptions } from '../../../src/index.ts';
 import type { DisabledWebhook } from '../../../src/options/disabling.ts';
-import { eventually, type Scene, startScene } from '../../deliveries/over-http.ts';
+import { type Scene, startScene } from '../../deliveries/over-http.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
+import { silentLogger } from '../../support/logger.ts';
+import { eventually } from '../../support/until.ts';
 
 const day = 86_400_000;
 
@@ -152,7 +154,7 @@ describe('The health of a webhook', () => {
 
   it('disables a webhook that says it is gone, though the database fails at that moment', async () => {
     const warnings: string[] = [];
-    const logger = { info() {}, error() {}, warn: (message: string) => warnings.push(message) };
+    const logger = { ...silentLogger, warn: (message: string) => warnings.push(message) };
     await start({ disableOnGone: true, logger });
     receiver.answers(410);
     const webhooks = scene.connection.collection('gateway_webhooks');

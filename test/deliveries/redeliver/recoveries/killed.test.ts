@@ -5,7 +5,8 @@ import { startProcess } from '../../../accounting/credits/processes.ts';
 import { atOnce } from '../../../support/at-once.ts';
 import { newSecretKey } from '../../../support/gateway.ts';
 import { uriOf } from '../../../support/mongo.ts';
-import { eventually, low, startScene } from '../../over-http.ts';
+import { eventually } from '../../../support/until.ts';
+import { low, startScene } from '../../over-http.ts';
 import { hang, startReceiver } from '../../receiver.ts';
 import { eventIdOf, storeEnded } from './missed.ts';
 

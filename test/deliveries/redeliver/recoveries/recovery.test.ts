@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { eventually, low, type Scene, startScene } from '../../over-http.ts';
+import { eventually } from '../../../support/until.ts';
+import { low, type Scene, startScene } from '../../over-http.ts';
 import { startReceiver, type TestReceiver } from '../../receiver.ts';
 import { eventIdOf, storeEnded } from './missed.ts';
 

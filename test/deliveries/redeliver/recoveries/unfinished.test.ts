@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { freshDatabase, uriOf } from '../../../support/mongo.ts';
+import { eventually } from '../../../support/until.ts';
 import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../../gateway.ts';
-import { eventually } from '../../over-http.ts';
 import { hang, startReceiver, type TestReceiver } from '../../receiver.ts';
 
 describe('A recovery of an event whose fan-out is not done', () => {

@@ -1,0 +1,28 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** How long is waited for what ought to happen at once; only a failure takes that long. Milliseconds. */
+const patience = 30_000;
+
+/** Asks again and again until the answer `holds`, and returns it. */
+export async function eventually<T>(
+  ask: () => T | Promise<T>,
+  holds: (answer: T) => boolean,
+  within = patience,
+): Promise<T> {
+  const deadline = performance.now() + within;
+  for (;;) {
+    const answer = await ask();
+    if (holds(answer)) return answer;
+    if (performance.now() > deadline) throw new Error(`after ${within} ms it is still ${JSON.stringify(answer)}`);
+    await sleep(10);
+  }
+}
+
+/** Resolves when it is so. @param what to say of it when that takes too long */
+export async function until(isSo: () => boolean | Promise<boolean>, within = patience, what?: string): Promise<void> {
+  const deadline = performance.now() + within;
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`not within ${within} ms: ${what ?? isSo}`);
+    await sleep(10);
+  }
+}
