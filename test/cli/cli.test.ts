@@ -4,12 +4,12 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import { isAlive } from '../../src/cli/mongo/record.ts';
 import { memoryFolder } from '../support/memory-folder.ts';
 import { freshUri } from '../support/mongo.ts';
+import { until } from '../support/until.ts';
 import { CommandProcess, cli, run } from './command.ts';
 import { command } from './recorded-terminal.ts';
 
@@ -166,7 +166,7 @@ describe('the command line', function () {
     expect((await revoke('usr_1')).stderr).to.include('not_found');
     expect(await revoke('usr_2')).to.include({ code: 0, stdout: `Revoked ${id}` });
     // another process may take a revoked key for a second
-    for (const deadline = Date.now() + 3_000; (await status()) === 200 && Date.now() < deadline; );
+    await until(async () => (await status()) !== 200, 3_000);
     expect(await status()).to.equal(401);
     expect((await revoke('usr_2')).code).to.equal(1);
   });
@@ -229,8 +229,7 @@ describe('the command line', function () {
     }
     const pid = Number(/pid (\d+)/.exec(printed)?.[1]);
     shell.kill('SIGTERM');
-    for (const deadline = Date.now() + 15_000; isAlive(pid) && Date.now() < deadline; await sleep(50));
-    expect(isAlive(pid)).to.equal(false);
+    await until(() => !isAlive(pid), 15_000);
   });
 
   it('says which variable is wrong before it starts anything', async () => {

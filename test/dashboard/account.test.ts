@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 import { closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
@@ -63,7 +63,7 @@ describe("an account's keys, usage and credits in the dashboard", function () {
     });
     expect(called.status).to.equal(200);
     const left = async () => (await scene.live.call('GET', '/v1/credits')).body.credits_remaining;
-    while ((await left()) !== 493) await sleep(50);
+    await until(async () => (await left()) === 493);
     const { page, problems } = await scene.signIn('#/usage');
     await page.getByRole('region', { name: 'Credits' }).getByText('493').waitFor();
     const row = page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: 'm', exact: true }) });

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { listen } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
 import { closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
 
@@ -26,7 +27,7 @@ describe('signing in at the dashboard', function () {
     await page.getByRole('alert').getByText('not known, has expired or has been revoked').waitFor();
     expect(await page.getByRole('navigation', { name: 'Views' }).count()).to.equal(0);
     // the browser notes every 401: nobody's session when the page opened, and the wrong key
-    while (problems.length < 2) await page.waitForTimeout(10);
+    await until(() => problems.length >= 2);
     expect(problems).to.have.length(2);
     for (const problem of problems) expect(problem).to.include('status of 401');
   });
@@ -61,7 +62,7 @@ describe('signing in at the dashboard', function () {
     const { page, problems } = await scene.open();
     const { hostname } = new URL(scene.dashboard);
     // the first load was refused for want of a session, and the browser tells so in its own time
-    while (problems.length === 0) await page.waitForTimeout(10);
+    await until(() => problems.length > 0);
     await page.context().addCookies([{ name: 'host', value: 'usr_2', domain: hostname, path: '/' }]);
     problems.length = 0;
     await page.reload();

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
+import { eventually } from '../support/until.ts';
 import { accessibilityProblems, closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
 
@@ -34,8 +35,10 @@ describe('every view of the dashboard', function () {
     await webhooks.update('usr_1', paused.id, { active: false });
     const event = await publish(payment);
     await bad.count(4);
-    let failed: { id: string } | undefined;
-    while (!failed) failed = (await scene.live.call('GET', '/v1/deliveries?state=failed')).body.data[0];
+    const failed = await eventually(
+      async () => (await scene.live.call('GET', '/v1/deliveries?state=failed')).body.data[0],
+      (delivery) => delivery !== undefined,
+    );
     views = [
       ['#/webhooks', 'Paused'],
       ['#/webhooks', 'Paused', 'Add webhook'],

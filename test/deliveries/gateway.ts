@@ -15,6 +15,7 @@ import { durableCollection } from '../../src/mongo/collection.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import type { Logger } from '../../src/options/options.ts';
 import { silentLogger } from '../support/logger.ts';
+import { eventually } from '../support/until.ts';
 
 export const secret = 'a secret of the receiver';
 export const payment = {
@@ -151,13 +152,9 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
     close: deliveryService.close,
     /** The one delivery of an event, once `holds` is true of it. */
     async delivery(eventId: string, holds: (delivery: DeliveryDocument) => boolean = () => true) {
-      const until = performance.now() + 30_000;
-      for (;;) {
-        const [delivery] = await ofEvent(eventId);
-        if (delivery && holds(delivery)) return delivery;
-        if (performance.now() > until) throw new Error(`the delivery stayed ${JSON.stringify(delivery)}`);
-        await new Promise((resolve) => setTimeout(resolve, 10));
-      }
+      const isThere = ([delivery]: DeliveryDocument[]) => delivery !== undefined && holds(delivery);
+      const [delivery] = await eventually(() => ofEvent(eventId), isThere);
+      return delivery as DeliveryDocument;
     },
   };
 }

@@ -17,6 +17,7 @@ import { settled } from '../events/harness.ts';
 import { type Cluster, startCluster } from '../faults/cluster.ts';
 import { silentLogger } from '../support/logger.ts';
 import { makeStale, type StalePrimary } from '../support/stale-primary.ts';
+import { eventually, until } from '../support/until.ts';
 import { webhookService, webhookServiceOf } from '../webhooks/support.ts';
 import { deliveryOptions, type FakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
 import { startReceiver, type TestReceiver } from './receiver.ts';
@@ -71,7 +72,6 @@ describe('Deliveries that are judged by what a replaced primary has', function (
   async function judge(outdated: { events?: Connection; webhooks?: Connection }): Promise<DeliveryDocument[]> {
     const { connection } = cluster;
     const postponed = new Set<unknown>();
-    const until = performance.now() + 30_000;
     const note = (message: string, fields?: object) => {
       if (message === putOff) postponed.add((fields as { deliveryId: string }).deliveryId);
     };
@@ -90,12 +90,10 @@ describe('Deliveries that are judged by what a replaced primary has', function (
     });
     await service.start();
     try {
-      for (;;) {
-        const deliveries = await gateway.ofEvent(eventId);
-        if (deliveries.every(({ _id, state }) => state !== 'pending' || postponed.has(_id))) break;
-        if (performance.now() > until) throw new Error(`not all were judged: ${JSON.stringify(deliveries)}`);
-        await new Promise((resolve) => setTimeout(resolve, 50));
-      }
+      await eventually(
+        () => gateway.ofEvent(eventId),
+        (deliveries) => deliveries.every(({ _id, state }) => state !== 'pending' || postponed.has(_id)),
+      );
     } finally {
       await service.close();
     }
@@ -124,8 +122,11 @@ describe('Deliveries that are judged by what a replaced primary has', function (
     const at = (where: Connection) => ({ deliveries: createDeliveryModel(where, 'gateway_'), ...terms });
 
     const claims = createClaims(at(connection));
-    let claim = await claims.claim(delivery._id, 1);
-    for (; !claim; claim = await claims.claim(delivery._id, 1)) await new Promise((resolve) => setTimeout(resolve, 50));
+    const claim = await eventually(
+      () => claims.claim(delivery._id, 1),
+      (found) => found !== null,
+    );
+    if (!claim) throw new Error('it was not claimed');
     const lost = await rejection(createClaims(at(stale.connection)).finish(claim, result, { retryIn: 0 }));
     expect(isUnavailable(lost), String(lost)).to.equal(true);
     await claims.release(claim, 0);
@@ -163,7 +164,7 @@ describe('Deliveries that are judged by what a replaced primary has', function (
     await stale.end();
     await gateway.start();
     const isDelivered = ({ state }: DeliveryDocument) => state === 'delivered';
-    while (!(await gateway.ofEvent(eventId)).every(isDelivered)) await new Promise((go) => setTimeout(go, 50));
+    await until(async () => (await gateway.ofEvent(eventId)).every(isDelivered));
     const made = (await gateway.ofEvent(eventId)).map(({ attempts }) => attempts.map(({ number }) => number));
     expect(made).to.deep.equal([[1], [1], [1]]);
     expect(receiver.received).to.have.length(3);

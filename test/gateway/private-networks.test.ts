@@ -6,6 +6,7 @@ import { forbiddenHosts } from '../support/forbidden-hosts.ts';
 import { type LiveGateway, newSecretKey, startGateway } from '../support/gateway.ts';
 import { silentLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { eventually } from '../support/until.ts';
 
 const events = ['payment.completed'] as const;
 const secret = 'a secret of the receiver';
@@ -99,11 +100,11 @@ describe('Private networks', () => {
     async function codeOfDelivery(gateway: ModelGateway): Promise<string> {
       await gateway.start();
       const { id } = await gateway.publish({ type: events[0], userId: 'usr_1', data });
-      for (;;) {
-        const found = await database.connection.collection('gateway_deliveries').findOne({ eventId: id });
-        if (found && found.state !== 'pending') return found.attempts[0].code ?? found.state;
-        await new Promise((resolve) => setTimeout(resolve, 10));
-      }
+      const found = await eventually(
+        () => database.connection.collection('gateway_deliveries').findOne({ eventId: id }),
+        (delivery) => delivery !== null && delivery.state !== 'pending',
+      );
+      return found?.attempts[0].code ?? found?.state;
     }
 
     it('are warned of at start', async () => {

@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import express from 'express';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
 import { type Cluster, startCluster } from '../faults/cluster.ts';
 import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { type IsolatedPrimary, isolatePrimary } from '../support/isolated-primary.ts';
+import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 const userId = 'usr_1';
@@ -160,7 +160,7 @@ describe('a gateway at a primary that does not have what a majority of the membe
   describe('when one of the others is primary', () => {
     before(async () => {
       await isolated.replace();
-      while (!(await gateway.keys.authenticate(key).catch(() => null))) await sleep(50);
+      await until(() => gateway.keys.authenticate(key).catch(() => null));
     });
 
     for (const [what, request] of Object.entries(asks)) {

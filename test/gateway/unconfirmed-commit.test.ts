@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
 import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { freshUri } from '../support/mongo.ts';
+import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 const appName = 'unconfirmed-commit';
@@ -60,8 +60,9 @@ describe('what a transaction did whose commit was not answered', () => {
       body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hi' }] }),
     });
     expect(response.status).to.equal(200);
-    while ((await connection.collection('gateway_usage').countDocuments({ userId, counted: true })) === 0)
-      await sleep(20);
+    await until(
+      async () => (await connection.collection('gateway_usage').countDocuments({ userId, counted: true })) !== 0,
+    );
   }
 
   const faults: [string, object, object][] = [

@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createModelGateway, type ModelGateway, type UsageRecord } from '../../src/index.ts';
 import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
 import { freshDatabase, freshUri } from '../support/mongo.ts';
+import { until } from '../support/until.ts';
 import { events, json, ScriptedUpstream, stall } from '../support/upstream.ts';
 
 describe('the usage of model calls', () => {
@@ -32,7 +32,7 @@ describe('the usage of model calls', () => {
     upstream.script = json(200, { choices: [], usage });
     const { status } = await live.call('POST', '/v1/chat/completions', ask());
     expect(status).to.equal(200);
-    for (let i = 0; i < 200 && told.length === 0; i += 1) await sleep(5);
+    await until(() => told.length > 0);
     expect(told[0]).to.include({ userId: 'usr_1', inputTokens: 3, outputTokens: 5, estimated: false, upstream: 'one' });
     expect(told[0]?.keyId).to.match(/^key_/);
     expect(told[0]?.id).to.match(/^use_/);

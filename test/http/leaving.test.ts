@@ -6,6 +6,7 @@ import { keepRawBody } from '../../src/http/body/kept-body.ts';
 import type { ApiRequest } from '../../src/http/operation.ts';
 import { listen } from '../support/gateway.ts';
 import { recordingLogger } from '../support/logger.ts';
+import { until } from '../support/until.ts';
 import { createFakeEdge, goodKey, serve } from './fake-edge.ts';
 import { connectRaw, head } from './raw-client.ts';
 
@@ -60,14 +61,14 @@ describe('a client that leaves', () => {
 
     const client = connectRaw(server.port);
     client.write(head('POST', '/v1/chat/completions', headers), body);
-    while (waiting.length === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+    await until(() => waiting.length > 0);
     client.socket.destroy();
     await closed[0];
     waiting[0]?.({ userId: 'usr_1' });
 
     const answer = request(server.url).post('/v1/chat/completions').set('content-type', 'application/json').send(body);
     const answered = answer.then(({ status }) => status);
-    while (waiting.length === 1) await new Promise((resolve) => setTimeout(resolve, 2));
+    await until(() => waiting.length !== 1);
     waiting[1]?.({ userId: 'usr_1' });
     expect(await answered).to.equal(200);
     await server.close();
@@ -85,7 +86,7 @@ describe('a client that leaves', () => {
     });
     const client = connectRaw(server.port);
     client.write(head('POST', '/v1/webhooks', { 'content-type': 'application/json', 'content-length': '500' }), '{');
-    while (calls === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+    await until(() => calls > 0);
     client.socket.destroy();
     await once(client.socket, 'close');
     await request(server.url).get('/v1/models');

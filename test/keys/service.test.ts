@@ -6,6 +6,7 @@ import { newKeyText } from '../../src/keys/key-text.ts';
 import { createKeyModel, type KeyModel } from '../../src/keys/model.ts';
 import { createKeyService, type KeyServiceDeps } from '../../src/keys/service.ts';
 import { type SeenCommand, watchedDatabase } from '../support/commands.ts';
+import { until } from '../support/until.ts';
 
 describe('API keys', () => {
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
@@ -110,7 +111,7 @@ describe('API keys', () => {
     expect(await there.authenticate(key)).to.equal(null);
     await keys.collection.insertOne(stored as never);
     const created = performance.now();
-    while ((await there.authenticate(key)) === null) await sleep(20);
+    await until(async () => (await there.authenticate(key)) !== null);
     expect(performance.now() - created).to.be.below(1_000);
   });
 

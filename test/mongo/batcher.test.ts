@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { createBatcher } from '../../src/mongo/batcher.ts';
+import { until } from '../support/until.ts';
 
 describe('A batcher', () => {
   /** A batcher whose writes end when the test says so. */
@@ -60,7 +61,7 @@ describe('A batcher', () => {
     late.push(batcher.add(5));
     await turn();
     expect(batches()).to.deep.equal([[1], [2, 3]]);
-    while (writes.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
+    await until(() => writes.length >= 3);
     writes[2]?.end();
     await Promise.all(late);
 

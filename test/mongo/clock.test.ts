@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { freshDatabase } from '../support/mongo.ts';
+import { until } from '../support/until.ts';
 
 /** A connection to a server whose clock is wrong by so many milliseconds, and whose first answer is as long on its way as `late` says. */
 function serverWith(offset: number, late = 0) {
@@ -61,7 +62,7 @@ describe('The database’s clock', () => {
     await clock.now();
     offset = 0;
     const set = performance.now();
-    while (Date.now() - (await clock.now()).getTime() > 1_000) await setTimeout(10);
+    await until(async () => Date.now() - (await clock.now()).getTime() <= 1_000);
     expect(performance.now() - set).to.be.below(1_000);
   });
 

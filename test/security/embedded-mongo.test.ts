@@ -13,6 +13,7 @@ import { defaultCacheFolder } from '../../src/cli/mongo/download/cache-folder.ts
 import { type EmbeddedMongo, startEmbeddedMongo } from '../../src/cli/mongo/embedded-mongo.ts';
 import { isListening } from '../../src/cli/mongo/port.ts';
 import { memoryFolder } from '../support/memory-folder.ts';
+import { until } from '../support/until.ts';
 
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
@@ -47,7 +48,7 @@ async function startOpenMongod(dataDir: string): Promise<{ child: ChildProcess; 
       .command({ replSetInitiate: { _id: 'gateway', members } })
       .catch((error) => error);
     expect(code ?? 23).to.equal(23);
-    while (!(await client.db('admin').command({ hello: 1 })).isWritablePrimary) await sleep(20);
+    await until(async () => (await client.db('admin').command({ hello: 1 })).isWritablePrimary);
   });
   const record = { uri: `mongodb://127.0.0.1:${port}/gateway?replicaSet=gateway`, ports: [port], pid: null };
   await writeFile(join(dataDir, 'mongo.json'), JSON.stringify(record));

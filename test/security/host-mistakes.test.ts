@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import express from 'express';
 import fc from 'fast-check';
@@ -7,6 +6,7 @@ import { createModelGateway, type Logger, type ModelGateway, type ModelGatewayOp
 import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { anyThrown, untouchable } from '../support/thrown.ts';
+import { until } from '../support/until.ts';
 import { events, json, ScriptedUpstream } from '../support/upstream.ts';
 
 /** The host's functions that a model call, or a visit to the dashboard, runs into. */
@@ -216,9 +216,9 @@ describe('a mistake in a function of the host', function () {
     mistake = { where: 'onDisable', how: 'rejects', what: untouchable };
     const data = { user_id: 'usr_1', credits_remaining: 5, threshold: 10 };
     await gateway.publish({ type: 'credits.low', userId: 'usr_1', data });
-    while (!lines.some((line) => /looked at again .*cannot be turned into text/.test(line))) await sleep(20);
+    await until(() => lines.some((line) => /looked at again .*cannot be turned into text/.test(line)));
     mistake = undefined;
-    while ((await gateway.webhooks.get('usr_1', id)).active) await sleep(20);
+    await until(async () => !(await gateway.webhooks.get('usr_1', id)).active);
     await receiver.close();
   });
 

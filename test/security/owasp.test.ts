@@ -7,6 +7,7 @@ import { forbiddenHosts } from '../support/forbidden-hosts.ts';
 import { type LiveGateway, listen, newSecretKey, startGateway } from '../support/gateway.ts';
 import { freshUri } from '../support/mongo.ts';
 import { operations, spec } from '../support/spec.ts';
+import { eventually } from '../support/until.ts';
 import { json, raw, ScriptedUpstream } from '../support/upstream.ts';
 import { event, flood, ownFields, secret, undocumentedPaths, webhook, wrongCredentials } from './owasp-cases.ts';
 import { type Request, sendTo } from './send.ts';
@@ -240,10 +241,12 @@ describe('the OWASP API Security Top 10 (2023)', () => {
     const { id: eventId } = await live.gateway.publish(event);
     await endless.count(1);
     const ended = { eventId, state: { $ne: 'pending' } };
-    let delivery = null;
-    while (!delivery) delivery = await connection.collection('gateway_deliveries').findOne(ended);
-    expect(delivery.state).to.equal('delivered');
-    expect(delivery.attempts[0].response)
+    const delivery = await eventually(
+      () => connection.collection('gateway_deliveries').findOne(ended),
+      (found) => found !== null,
+    );
+    expect(delivery?.state).to.equal('delivered');
+    expect(delivery?.attempts[0].response)
       .to.match(/^(<script>\[2J)+/)
       .and.have.length.below(1_025);
     await endless.stop();

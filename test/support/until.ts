@@ -18,8 +18,8 @@ export async function eventually<T>(
   }
 }
 
-/** Resolves when it is so. @param what to say of it when that takes too long */
-export async function until(isSo: () => boolean | Promise<boolean>, within = patience, what?: string): Promise<void> {
+/** Resolves when it is so, in the sense of an `if`. @param what to say of it when that takes too long */
+export async function until(isSo: () => unknown, within = patience, what?: string): Promise<void> {
   const deadline = performance.now() + within;
   while (!(await isSo())) {
     if (performance.now() > deadline) throw new Error(`not within ${within} ms: ${what ?? isSo}`);

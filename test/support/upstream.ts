@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from './until.ts';
 
 /** One request as it reached the upstream. */
 export interface RecordedRequest {
@@ -119,7 +120,7 @@ export class ScriptedUpstream {
 
   /** Waits until `count` requests have come in all. */
   async received(count: number): Promise<RecordedRequest> {
-    while (this.requests.length < count) await sleep(2);
+    await until(() => this.requests.length >= count);
     return this.last;
   }
 

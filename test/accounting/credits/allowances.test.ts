@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { type Allowances, createAllowances } from '../../../src/accounting/credits/allowances.ts';
 import { silentLogger } from '../../support/logger.ts';
+import { until } from '../../support/until.ts';
 
 describe('what processes agree on of an account', () => {
   let wanted: number[];
@@ -50,7 +51,7 @@ describe('what processes agree on of an account', () => {
     allowances.of('usr_1').reserve(7);
     allowances.touch('usr_1');
     expect(wanted).to.deep.equal([10]);
-    while (wanted.length < 2) await sleep(1);
+    await until(() => wanted.length >= 2);
     expect(wanted).to.deep.equal([10, 17]);
   });
 
@@ -85,9 +86,9 @@ describe('what processes agree on of an account', () => {
     });
     const started = performance.now();
     allowances.touch('usr_1');
-    while (wanted.length < 2) await sleep(1);
+    await until(() => wanted.length >= 2);
     expect(allowances.isOverdue('usr_1'), 'at once').to.equal(false);
-    while (!allowances.isOverdue('usr_1')) await sleep(1);
+    await until(() => allowances.isOverdue('usr_1'));
     expect(allowance.reserve(1), 'without an answer').to.equal(false);
     silence = undefined;
     while (wanted.length < 3) {

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import { createAccountModel, createLedgerModel } from '../../../src/accounting/credits/model.ts';
@@ -12,6 +11,7 @@ import {
 import { createUsageService } from '../../../src/accounting/usage/service.ts';
 import type { EventDocument } from '../../../src/events/model.ts';
 import { silentLogger } from '../../support/logger.ts';
+import { until } from '../../support/until.ts';
 import type { AnsweredCall } from './crowd.ts';
 
 /** What the books are held against. Credits are those of the options; a micro-credit is a millionth of one. */
@@ -65,20 +65,13 @@ export function openBooks(connection: Connection, { userId, prices, toppedUp, qu
 
   /** Resolves when nothing is left to be written, closed, counted or charged. */
   async function settled(calls: readonly AnsweredCall[], within: number): Promise<void> {
-    const until = performance.now() + within;
+    const deadline = performance.now() + within;
     const expected = calls.map(({ requestId }) => requestId);
-    for (;;) {
-      const missing =
-        expected.length - (await usage.countDocuments({ requestId: { $in: expected }, ending: { $ne: null } }));
-      if (missing === 0) break;
-      if (performance.now() > until) throw new Error(`${missing} calls have no record`);
-      await sleep(50);
-    }
+    const recorded = () => usage.countDocuments({ requestId: { $in: expected }, ending: { $ne: null } });
+    await until(async () => (await recorded()) === expected.length, within, 'each call has a record');
     await sweep();
-    while ((await usage.countDocuments({ counted: { $ne: true } })) > 0) {
-      if (performance.now() > until) throw new Error('records are left that nobody counts');
-      await sleep(50);
-    }
+    const uncounted = () => usage.countDocuments({ counted: { $ne: true } });
+    await until(async () => (await uncounted()) === 0, deadline - performance.now(), 'all records are counted');
   }
 
   /** Holds ledger, balance, counters and events against the records. @returns the balance, in micro-credits */

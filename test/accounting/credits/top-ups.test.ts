@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { createPaymentModel } from '../../../src/accounting/payments/model.ts';
 import { createPaymentService } from '../../../src/accounting/payments/service.ts';
 import type { CreditOptions } from '../../../src/options/options.ts';
+import { until } from '../../support/until.ts';
 import { startCredits, type TestCredits } from './harness.ts';
 
 const call = { requestId: 'req_1', principal: { userId: 'usr_new' }, endpoint: '/chat/completions', stream: false };
@@ -75,7 +76,7 @@ describe('credits given to an account', () => {
     expect((await service.balance('usr_new')).creditsRemaining).to.equal(3);
     expect(await kept.ledgerOf('usr_new')).to.have.length(0);
     (await service.admit({ ...call, model: 'm' }, 20)).dropped();
-    while ((await kept.ledgerOf('usr_new')).length === 0);
+    await until(async () => (await kept.ledgerOf('usr_new')).length > 0);
     expect((await kept.ledgerOf('usr_new')).map(({ kind, amount }) => [kind, amount])).to.deep.equal([
       ['initial', 3_000_000],
     ]);

@@ -10,6 +10,7 @@ import type { GatewayError } from '../../../src/errors.ts';
 import type { EventInput } from '../../../src/events/publication.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 
 interface Published {
   readonly input: EventInput & { readonly data: Record<string, unknown> };
@@ -54,10 +55,10 @@ describe('refused calls', () => {
   const rejected = () => published.reduce((sum, { input }) => sum + Number(input.data.rejected_requests), 0);
 
   async function untilClosed(service: LimitService, total: number): Promise<void> {
-    for (let i = 0; i < 200 && rejected() < total; i += 1) {
-      await sleep(10);
+    await until(async () => {
       await service.closeWindows();
-    }
+      return rejected() >= total;
+    });
   }
 
   beforeEach(async () => {

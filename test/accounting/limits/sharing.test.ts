@@ -62,6 +62,7 @@ describe('rate limits that processes share', () => {
       return find.apply(rates, args);
     }) as typeof find;
     one.start();
+    // shows that nothing happens
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(asked).to.equal(0);
     const { collection } = rates;

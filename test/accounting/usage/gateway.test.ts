@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type OpenAI from 'openai';
 import { type Inbox, type LiveAccount, startAccount } from '../../support/account.ts';
 import type { LiveGateway } from '../../support/gateway.ts';
+import { until } from '../../support/until.ts';
 
 const messages = [{ role: 'user' as const, content: 'Hi' }];
 
@@ -26,12 +26,7 @@ describe('an OpenAI client that uses up its quota', () => {
   const usage = async (query = '') => (await live.call('GET', `/v1/usage${query}`)).body;
 
   async function counted(requests: number) {
-    for (let i = 0; i < 200; i += 1) {
-      const { data } = await usage();
-      if (data[0]?.requests === requests) return;
-      await sleep(25);
-    }
-    throw new Error('the calls were not counted');
+    await until(async () => (await usage()).data[0]?.requests === requests);
   }
 
   it('has its account told once of each threshold, signed, and is refused nothing', async () => {

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createUsageModel, type UsageModel } from '../../../src/accounting/usage/model.ts';
@@ -7,6 +6,7 @@ import { newId } from '../../../src/ids.ts';
 import type { OpenUsage, UsageRecord } from '../../../src/options/options.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 
 describe('usage records', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -62,7 +62,7 @@ describe('usage records', () => {
   });
 
   const written = async (count: number) => {
-    for (let i = 0; i < 400 && (await usage.countDocuments()) !== count; i += 1) await sleep(5);
+    await until(async () => (await usage.countDocuments()) === count);
     return await usage.find().lean();
   };
 
@@ -147,7 +147,7 @@ describe('usage records', () => {
     const call = open();
     await failWrites(1, { writeConcernError: { code: 64, errmsg: 'waiting for replication timed out' } });
     service.opened(call);
-    while (errors.length === 0) await sleep(1);
+    await until(() => errors.length > 0);
     expect(await usage.countDocuments()).to.equal(1);
     service.dropped(call.id);
     await service.close();

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { type LiveGateway, listen } from '../../support/gateway.ts';
+import { until } from '../../support/until.ts';
 import { type Commanded, startCommanded } from './gateway-commands.ts';
 
 const data = { user_id: 'usr_1', credits_remaining: 50, threshold: 100 };
@@ -181,10 +182,10 @@ describe('express-model-gateway deliveries and test', () => {
     const ended = terminal.run('deliveries', 'tail', '--interval', '200ms');
     answer = { status: 500, text: '' };
     const { id } = await attempted();
-    for (; !terminal.stdout.includes(`${id}  pending    1/2`); await sleep(20));
+    await until(() => terminal.stdout.includes(`${id}  pending    1/2`));
     answer = { status: 200, text: '' };
     await live.run('deliveries', 'resend', id);
-    for (; !terminal.stdout.includes(`${id}  delivered  1/2`); await sleep(20));
+    await until(() => terminal.stdout.includes(`${id}  delivered  1/2`));
     terminal.interrupt();
     expect(await ended).to.equal(0);
     expect(terminal.stderr).to.equal('');
@@ -192,18 +193,21 @@ describe('express-model-gateway deliveries and test', () => {
 
   it('tail waits for a gateway that is restarted, and says so once', async () => {
     let up = true;
+    let asked = 0;
     const away = await listen((_req, res) => {
+      asked += 1;
       res.writeHead(up ? 200 : 503, { 'content-type': 'application/json' });
       res.end(up ? '{"data":[],"has_more":false}' : '{"error":{"message":"It is ending","code":"shutting_down"}}');
     });
     const terminal = live.terminal();
     const ended = terminal.run('deliveries', 'tail', '--interval', '200ms', '--base-url', away.url);
-    await sleep(100);
+    await until(() => asked > 0);
     up = false;
-    for (; !terminal.stderr.includes('Waiting'); await sleep(20));
-    await sleep(500);
+    await until(() => terminal.stderr.includes('Waiting'));
+    const askedBefore = asked;
+    await until(() => asked >= askedBefore + 2);
     up = true;
-    for (; !terminal.stderr.includes('again'); await sleep(20));
+    await until(() => terminal.stderr.includes('again'));
     terminal.interrupt();
     expect(await ended).to.equal(0);
     expect(terminal.stderr).to.equal('shutting_down: It is ending Waiting for it …\nIt answers again.\n');
@@ -216,7 +220,7 @@ describe('express-model-gateway deliveries and test', () => {
     const { id } = await attempted();
     const terminal = live.terminal();
     const ended = terminal.run('deliveries', 'tail', '--interval', '200ms', '--lines', '3', '--json');
-    for (; !terminal.stdout.includes(id); await sleep(20));
+    await until(() => terminal.stdout.includes(id));
     terminal.interrupt();
     expect(await ended).to.equal(0);
     const lines = terminal.stdout.trimEnd().split('\n');
@@ -264,7 +268,7 @@ describe('express-model-gateway deliveries and test', () => {
     const { webhook_id: webhook } = await attempted();
     const stats = async () => (await live.run('webhooks', 'stats', webhook)).stdout;
     // attempts are counted within a second or two
-    for (; /^Attempts +0$/m.test(await stats()); await sleep(50));
+    await until(async () => !/^Attempts +0$/m.test(await stats()));
     const stdout = await stats();
     expect(stdout)
       .to.match(/^Attempts +1$/m)

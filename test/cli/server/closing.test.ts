@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { freshUri } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 import { ScriptedUpstream, stall } from '../../support/upstream.ts';
 import { CommandProcess } from '../command.ts';
 
@@ -52,7 +53,7 @@ describe('a stand-alone gateway with a stream under way that is told to end', fu
   /** Tells it to end, and waits until it takes no more requests. */
   async function terminate(baseUrl: string): Promise<void> {
     gateway.child.kill('SIGTERM');
-    while ((await fetch(`${baseUrl}/models`)).status !== 503);
+    await until(async () => (await fetch(`${baseUrl}/models`)).status === 503);
   }
 
   it('lets the stream end, though that takes seconds, and then ends itself', async () => {

@@ -10,6 +10,7 @@ import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
 import { forkCompiled } from '../../support/compiled-script.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 
 const script = fileURLToPath(new URL('../worker/worker-process.ts', import.meta.url));
 const appName = 'record-agrees';
@@ -159,10 +160,10 @@ describe('The record of a delivery', function () {
     const webhook = { url: receiver.url, events: ['credits.low'], secret: 'a-long-enough-secret' };
     await publisher.webhooks.create('usr_1', webhook);
     const workers = await Promise.all([hire(), hire()]);
-    const until = performance.now() + stress;
-    await Promise.all([publish(until), breakWrites(until), stopInTurn(workers, until)]);
+    const endsAt = performance.now() + stress;
+    await Promise.all([publish(endsAt), breakWrites(endsAt), stopInTurn(workers, endsAt)]);
     const collection = database.connection.collection<DeliveryDocument>('gateway_deliveries');
-    while ((await collection.countDocuments({ state: 'pending' })) > 0) await sleep(50);
+    await until(async () => (await collection.countDocuments({ state: 'pending' })) === 0, 120_000);
     for (const worker of workers) {
       worker.send('close');
       await once(worker, 'exit');

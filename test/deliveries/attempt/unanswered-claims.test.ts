@@ -4,6 +4,7 @@ import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
+import { until } from '../../support/until.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 const delivery = pendingDelivery('dlv_1');
@@ -77,7 +78,7 @@ describe('A claim that the database has made, and not confirmed in time', () => 
     try {
       proxy.delay(2 * lease);
       const late = tryToClaim('slow', createDeliveryModel(slow, 'gateway_'));
-      while ((await free()).starts === 0);
+      await until(async () => (await free()).starts !== 0);
       expect(await tryToClaim('worker')).to.equal('claimed');
       expect(await late).to.equal('unconfirmed');
       expect(await deliveries.findOne().lean()).to.deep.include({ starts: 1 });

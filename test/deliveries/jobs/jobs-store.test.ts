@@ -3,6 +3,7 @@ import mongoose, { type Connection } from 'mongoose';
 import { createJobs, type Jobs } from '../../../src/deliveries/jobs/jobs.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 
 const ref = (n: number, attempt = 1) => ({ deliveryId: `dlv_${n}`, webhookId: 'wh_1', userId: 'usr_1', attempt });
 
@@ -45,7 +46,7 @@ describe('Jobs', () => {
     await Promise.all(refs.map((attempt) => jobs.schedule(attempt, 0)));
     expect(names).to.deep.equal(['update']);
     await jobs.start();
-    while ((await stored()).length > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    await until(async () => (await stored()).length === 0);
     const writes = names.filter((name) => name !== 'find');
 
     expect(woken.sort()).to.deep.equal(refs.map(({ deliveryId }) => deliveryId).sort());
@@ -85,7 +86,7 @@ describe('Jobs', () => {
     const names = commands();
     for (const n of [1, 2, 3]) jobs.scheduleWaiting([ref(n)]);
     await jobs.remove(ref(2));
-    while ((await stored()).length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    await until(async () => (await stored()).length > 0);
 
     expect((await stored()).map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_1', 'dlv_3']);
     expect(names.filter((name) => name !== 'find')).to.deep.equal(['update']);
@@ -111,7 +112,7 @@ describe('Jobs', () => {
     const lockedAt = new Date(Date.now() - 6_000);
     await connection.collection('gateway_jobs').updateMany({}, { $set: { lockedAt, lastModifiedBy: 'wrk_dead' } });
     await jobs.start();
-    while (woken.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    await until(() => woken.length > 0);
 
     expect(woken).to.deep.equal(['dlv_1']);
   });
@@ -128,7 +129,7 @@ describe('Jobs', () => {
       logger: silentLogger,
     });
     await other.start();
-    while (rungAt.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    await until(() => rungAt.length > 0);
     await other.stop();
 
     // it looks again only after five seconds

@@ -8,6 +8,7 @@ import { NotSentError } from '../../../src/deliveries/send/send.ts';
 import { createAuthority } from '../../support/certificates.ts';
 import { startNameServer } from '../../support/name-server.ts';
 import { type Play, request, startRawReceiver } from '../../support/raw-receiver.ts';
+import { until } from '../../support/until.ts';
 import { type DeliveryPath, openDeliveryPath } from './delivery-path.ts';
 import { startReceiverThread } from './receiver-thread.ts';
 
@@ -229,7 +230,7 @@ describe('Sending a delivery', () => {
       const thread = await startReceiverThread(200);
       try {
         const sending = path.post(thread.url, body);
-        while ((await thread.requests()) === 0);
+        await until(async () => (await thread.requests()) !== 0);
         if (what === 'a reset') thread.resetAll();
         thread.holdLoop(1_000);
         expect(await sending).to.include(course);
@@ -343,7 +344,7 @@ describe('Sending a delivery', () => {
     it('drops the connection of a receiver that says more than is read', async () => {
       const url = await receive([[answering('HTTP/1.1 200 OK\r\n\r\n', 'a'.repeat(100_000))]]);
       await path.post(url, body);
-      while (receiver.open > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      await until(() => receiver.open === 0);
     });
   });
 });

@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { createWatch } from '../../../src/deliveries/worker/watch.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 import { type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
@@ -75,7 +76,7 @@ describe('Change streams, where there are none', () => {
     const watch = createWatch({ collection: collection as never, which: {}, fields: [], onStored() {}, logger });
     watch.start();
     streams[0]?.emit('error', Object.assign(new Error('broken'), { code: 1 }));
-    while (streams.length < 2) await new Promise((resolve) => setTimeout(resolve, 20));
+    await until(() => streams.length >= 2);
     streams[1]?.emit('error', Object.assign(new Error('standalone'), { code: 40_573 }));
     await new Promise((resolve) => setTimeout(resolve, 1_100));
     await watch.close();

@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { addEventTypes } from '../../../src/events/catalogue/add-event-types.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import { type EventTypeOptions, resolveOptions } from '../../../src/options/options.ts';
 import { type LiveGateway, listen, newSecretKey, startGateway } from '../../support/gateway.ts';
+import { until } from '../../support/until.ts';
 
 const shipped: EventTypeOptions = {
   description: 'A parcel is on its way.',
@@ -34,7 +34,7 @@ describe("a host's own event types", () => {
     expect((await live.call('POST', '/v1/webhooks', webhook)).status).to.equal(201);
     const data = { order_id: 'ord_2', weight: 9 };
     await live.gateway.publish({ type: 'order.shipped', userId: 'usr_1', data });
-    while (bodies.length === 0) await sleep(5);
+    await until(() => bodies.length > 0);
     expect(JSON.parse(bodies.join(''))).to.deep.include({ type: 'order.shipped', data });
     await receiver.close();
   });

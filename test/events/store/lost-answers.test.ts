@@ -4,6 +4,7 @@ import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { type Cluster, startCluster } from '../../faults/cluster.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { until } from '../../support/until.ts';
 import { payment } from '../harness.ts';
 
 /** Webhooks of an account. */
@@ -37,7 +38,7 @@ describe('A publication whose answers are lost', () => {
 
   /** Resolves when each event has been fanned out, by whoever does it. */
   async function allFannedOut(): Promise<void> {
-    while ((await documents('events').countDocuments({ fanOut: 'pending' })) > 0) await sleep(50);
+    await until(async () => (await documents('events').countDocuments({ fanOut: 'pending' })) === 0, 60_000);
   }
 
   /** Publishes to each account at once; resolves to what each call came to. */

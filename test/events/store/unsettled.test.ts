@@ -3,6 +3,7 @@ import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { until } from '../../support/until.ts';
 import { payment } from '../harness.ts';
 
 const earlier = '7fffffff0000000000000000';
@@ -46,7 +47,7 @@ describe('Who is subscribed to an event', () => {
     await gateway.publish(payment);
     await gateway.publish(payment);
 
-    while ((await events().countDocuments({ lookupElection: { $exists: true } })) > 0);
+    await until(async () => (await events().countDocuments({ lookupElection: { $exists: true } })) === 0);
     expect(await events().countDocuments({ fanOut: 'done' })).to.equal(3);
     expect(confirmedLookUps()).to.have.length(0);
   });
@@ -58,7 +59,7 @@ describe('Who is subscribed to an event', () => {
     await gateway.start();
 
     await receiver.count(1);
-    while ((await events().countDocuments({ lookupElection: { $exists: true } })) > 0);
+    await until(async () => (await events().countDocuments({ lookupElection: { $exists: true } })) === 0);
     expect(confirmedLookUps()).to.have.length(0);
   });
 
@@ -92,7 +93,7 @@ describe('Who is subscribed to an event', () => {
     await gateway.transaction((session) => gateway.publish(payment, { session, idempotencyKey }));
     await gateway.start();
 
-    while ((await events().countDocuments({ _id: id, fanOut: 'done' })) === 0);
+    await until(async () => (await events().countDocuments({ _id: id, fanOut: 'done' })) !== 0);
     expect(await events().findOne({ _id: id })).to.deep.include({ targets: [webhook.id] });
   });
 
@@ -103,6 +104,9 @@ describe('Who is subscribed to an event', () => {
     await gateway.start();
 
     await receiver.count(1);
-    while ((await events().countDocuments({ _id: id, fanOut: 'done', lookupElection: { $exists: false } })) === 0);
+    await until(
+      async () =>
+        (await events().countDocuments({ _id: id, fanOut: 'done', lookupElection: { $exists: false } })) !== 0,
+    );
   });
 });

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { operations } from '../../support/spec.ts';
+import { until } from '../../support/until.ts';
 import { type WireAnswer, WireClient, type WireRequest } from './exchange.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: each request knows the shape of its answer
@@ -111,7 +112,7 @@ export class Conversation {
     const { port, prefix, key } = this.talker;
     const url = `http://127.0.0.1:${port}${prefix}/v1/webhooks/${webhookId}/recoveries/${id}`;
     const get = async () => (await fetch(url, { headers: { authorization: `Bearer ${key}` } })).json();
-    while (((await get()) as { state: string }).state === 'running');
+    await until(async () => ((await get()) as { state: string }).state !== 'running');
   }
 
   close(): void {

@@ -1,11 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { compiledScript } from '../../support/compiled-script.ts';
 import { callerKey } from '../../support/model-server.ts';
+import { until } from '../../support/until.ts';
 import { ScriptedUpstream, stall } from '../../support/upstream.ts';
 
 const streams = 1_000;
@@ -62,7 +62,7 @@ describe('a thousand streams whose clients leave', () => {
     expect(upstream.sockets).to.be.at.most(1.1 * atOnce);
     upstream.requests.length = 0;
     // four seconds without a call
-    for (let i = 0; i < 400 && upstream.sockets > 0; i += 1) await sleep(20);
+    await until(() => upstream.sockets === 0, 8_000);
     expect(upstream.sockets).to.equal(0);
   }
 

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { expect } from 'chai';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
+import { until } from '../../support/until.ts';
 import {
   chunks,
   events,
@@ -277,7 +278,7 @@ describe('an upstream that', () => {
       if (status !== 'cut') expect(answer.headers.get('x-request-id')).to.match(/^req_/);
       expect(upstream.requests).to.have.lengthOf(calls);
       // every socket that did not answer properly is gone; at most one is kept for the next call
-      for (let i = 0; i < 100 && upstream.sockets > 1; i += 1) await sleep(5);
+      await until(() => upstream.sockets <= 1);
       expect(upstream.sockets).to.be.at.most(1);
       // the call has left its place to the next one
       upstream.script = json(200, {});

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { UsageRecord } from '../../../src/options/options.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
+import { until } from '../../support/until.ts';
 import { hang, inTurn, json, type Script, ScriptedUpstream, stall } from '../../support/upstream.ts';
 
 const event = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n';
@@ -104,8 +105,8 @@ describe('a client that leaves a model call', () => {
     );
   }
 
-  /** Makes a call, and leaves it when `until` has happened and the gateway is at rest. @returns milliseconds until it was over */
-  async function callAndLeave(stream: boolean, until: () => Promise<unknown>): Promise<number> {
+  /** Makes a call, and leaves it when it has `reached` what it should, and the gateway is at rest. @returns milliseconds until it was over */
+  async function callAndLeave(stream: boolean, reached: () => Promise<unknown>): Promise<number> {
     settled = undefined;
     const call = httpRequest(`${server.baseUrl}/chat/completions`, {
       method: 'POST',
@@ -114,12 +115,13 @@ describe('a client that leaves a model call', () => {
     });
     call.on('error', () => {});
     call.end(JSON.stringify({ model: 'm', stream, messages: [{ role: 'user', content: 'Hi' }] }));
-    await until();
+    await reached();
+    // shows that nothing happens
     await sleep(30);
     expect(settled).to.equal(undefined);
     call.destroy();
-    while (!settled) await sleep(1);
-    return (settled as { at: number }).at - left;
+    await until(() => settled);
+    return (settled as unknown as { at: number }).at - left;
   }
 
   /** Leaves five calls in one phase. @returns the usual time until the gateway was done with one, and until the upstream knew */
@@ -182,7 +184,7 @@ describe('a client that leaves a model call', () => {
       for (let i = 0; i < 5; i += 1) {
         times.push(
           await callAndLeave(false, async () => {
-            while (sockets.size <= i) await sleep(2);
+            await until(() => sockets.size > i);
           }),
         );
       }

@@ -320,7 +320,7 @@ describe('model calls over several upstreams', () => {
       await start(first, {}, { hooks: { onUsage: (record) => void records.push(record) } });
     };
     const recorded = async () => {
-      for (let i = 0; i < 200 && records.length === 0; i += 1) await sleep(2);
+      await until(() => records.length > 0);
       return records[0];
     };
 
