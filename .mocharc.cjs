@@ -1,12 +1,19 @@
 const { readdirSync } = require('node:fs');
 
-/**
- * Tests that hold a time against a narrow bound. They use little CPU time, so they are begun first, beside each other: whatever
- * uses much comes when they are over.
- */
+/** Tests that wait and do little else. They are begun first: those that come next have the machine nearly to themselves. */
+const waiting = [
+  'mongo/connection/slow-database',
+  'deliveries/attempt/unawaited-reads',
+  'deliveries/worker/quiet-watch',
+  'deliveries/worker/stalled-sweep',
+];
+
+/** Tests that hold a time against a narrow bound, or count what a busy machine does in more steps. */
 const timed = [
   'gateway/half-open',
   'deliveries/worker/drain',
+  'deliveries/fan-out/fan-out',
+  'deliveries/fan-out/fan-out-sweep',
   'gateway/credits',
   'mongo/periodic',
   'keys/revoked',
@@ -51,17 +58,15 @@ const long = [
   'deliveries/worker/stopped-worker',
   'deliveries/attempt/record-agrees',
   'events/transactions/open-transactions',
-  'mongo/connection/slow-database',
   'mongo/build-indexes',
   'documentation/receivers',
-  'deliveries/fan-out/fan-out',
   'http/target',
   'security/bad-input',
   'dashboard/webhooks',
   'accounting/usage/count',
 ];
 
-const order = [...timed, ...long].map((name) => `test/${name}.test.ts`);
+const order = [...waiting, ...timed, ...long].map((name) => `test/${name}.test.ts`);
 const place = (file) => (order.includes(file) ? order.indexOf(file) : order.length);
 
 /** Every test file, in the order in which they are begun. */

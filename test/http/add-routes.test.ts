@@ -3,7 +3,8 @@ import { addRoutes, pathParams } from '../../src/http/add-routes.ts';
 import { createRouter } from '../../src/http/router.ts';
 import type { Route } from '../../src/http/routes.ts';
 import { type WireAnswer, WireClient } from '../gateway/in-front/exchange.ts';
-import { type Listening, listen, recordingLogger } from './fake-edge.ts';
+import { type Listening, listen } from '../support/gateway.ts';
+import { recordingLogger } from '../support/logger.ts';
 
 const routes = [
   { method: 'POST', path: '/v1/chat/completions' },

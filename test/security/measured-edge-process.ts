@@ -34,7 +34,7 @@ const { byKey } = createAuthenticator({
     return userId ? { userId, scopes: ['models', 'webhooks', 'events:publish', 'keys', 'admin'] } : null;
   },
 });
-const router = createRouter(logger);
+const router = createRouter(silentLogger);
 addApi(router, byKey);
 const server = hardenServer(createServer(router));
 
