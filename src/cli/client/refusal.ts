@@ -1,7 +1,8 @@
+import type { components } from '../../api.d.ts';
 import { CommandFailure, PassingFailure } from '../terminal/command-failure.ts';
 import { spanOf } from '../terminal/moments.ts';
-import type { Schemas } from './api.ts';
 
+type Schemas = components['schemas'];
 type ErrorFields = Schemas['Error']['error'];
 
 const program = 'express-model-gateway';
