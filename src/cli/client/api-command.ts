@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander';
 import type { Terminal } from '../terminal/terminal.ts';
-import { type Call, type GatewayOptions, openCall } from './call.ts';
+import { type CommandContext, createContext, type GatewayOptions } from './context.ts';
 
 const group = 'Gateway:';
 
@@ -40,14 +40,14 @@ export function apiCommands(name: string, description: string, commands: readonl
   return subject;
 }
 
-/** What a command does, given the call, its arguments and its options. */
-export type Act<Args extends unknown[]> = (call: Call, ...args: Args) => Promise<void>;
+/** What a command does with its arguments and its options. */
+export type Handler<Args extends unknown[]> = (context: CommandContext, ...args: Args) => Promise<void>;
 
-/** Turns what a command does into an action for commander, which hands over the arguments, the options and the command. */
-export function calling<Args extends unknown[]>(terminal: Terminal, act: Act<Args>) {
-  return async (...given: [...Args, Command]): Promise<void> => {
-    const command = given.at(-1) as Command;
-    const args = given.slice(0, -1) as Args;
-    await act(openCall(terminal, command.opts<GatewayOptions>()), ...args);
+/** Turns a handler into an action for commander, which passes the arguments, the options and the command. */
+export function apiAction<Args extends unknown[]>(terminal: Terminal, handler: Handler<Args>) {
+  return async (...parameters: [...Args, Command]): Promise<void> => {
+    const command = parameters.at(-1) as Command;
+    const args = parameters.slice(0, -1) as Args;
+    await handler(createContext(terminal, command.opts<GatewayOptions>()), ...args);
   };
 }

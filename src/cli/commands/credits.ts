@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { dataOf } from '../client/api.ts';
-import { calling, examples, throughApi } from '../client/api-command.ts';
+import { apiAction, examples, throughApi } from '../client/api-command.ts';
 import { amount } from '../client/flags.ts';
 import { printable } from '../terminal/printable.ts';
 import { fieldLines } from '../terminal/table.ts';
@@ -15,7 +15,7 @@ function showCommand(terminal: Terminal): Command {
     .description('what your account has left')
     .addHelpText('after', examples('credits', 'credits --json | jq .credits_remaining'))
     .action(
-      calling(terminal, async ({ api, show }) => {
+      apiAction(terminal, async ({ api, show }) => {
         show(await dataOf(api.GET('/v1/credits')), ({ credits_remaining: left, low_threshold: threshold }, paint) =>
           fieldLines(
             [
@@ -43,7 +43,7 @@ function topUpCommand(terminal: Terminal): Command {
     .option('--idempotency-key <key>', 'add them at most once under this key')
     .addHelpText('after', examples('credits top-up --user usr_1 --credits 500 --idempotency-key welcome-usr_1'))
     .action(
-      calling(terminal, async ({ api, show }, { user, credits, idempotencyKey }: TopUpOptions) => {
+      apiAction(terminal, async ({ api, show }, { user, credits, idempotencyKey }: TopUpOptions) => {
         const header = idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey };
         const body = { user_id: user, credits };
         const toppedUp = await dataOf(api.POST('/v1/credits/top_ups', { params: { header }, body }));

@@ -1,11 +1,11 @@
 import { Command } from 'commander';
 import { dataOf, type Schemas } from '../client/api.ts';
-import { calling, examples } from '../client/api-command.ts';
-import type { Call } from '../client/call.ts';
+import { apiAction, examples } from '../client/api-command.ts';
+import type { CommandContext } from '../client/context.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { showOutcome } from './deliveries/outcome.ts';
 
-async function firstType({ api }: Call, id: string): Promise<Schemas['EventType']> {
+async function firstType({ api }: CommandContext, id: string): Promise<Schemas['EventType']> {
   const { events } = await dataOf(api.GET('/v1/webhooks/{id}', { params: { path: { id } } }));
   return events[0] as Schemas['EventType'];
 }
@@ -21,11 +21,11 @@ export function testCommand(terminal: Terminal): Command {
       examples('test wh_01kaj3m5x2f7q9w4n8r1t6b0zc', 'test wh_01kaj3m5x2f7q9w4n8r1t6b0zc --type payment.completed'),
     )
     .action(
-      calling(terminal, async (call, id: string, { type: given }: Partial<Schemas['WebhookTest']>) => {
+      apiAction(terminal, async (context, id: string, options: Partial<Schemas['WebhookTest']>) => {
         const params = { path: { id } };
-        const type = given ?? (await firstType(call, id));
-        const test = call.api.POST('/v1/webhooks/{id}/test', { params, body: { type } });
-        await showOutcome(call, await dataOf(test));
+        const type = options.type ?? (await firstType(context, id));
+        const test = context.api.POST('/v1/webhooks/{id}/test', { params, body: { type } });
+        await showOutcome(context, await dataOf(test));
       }),
     );
 }

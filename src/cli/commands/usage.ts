@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { dataOf, type Schemas } from '../client/api.ts';
-import { calling, examples } from '../client/api-command.ts';
+import { apiAction, examples } from '../client/api-command.ts';
 import { several } from '../client/flags.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -48,7 +48,7 @@ export function usageCommand(terminal: Terminal): Command {
     )
     .addHelpText('after', examples('usage', 'usage --from 2026-01-01 --to 2026-01-31 --by model,key'))
     .action(
-      calling(terminal, async ({ api, show, terminal }, { from, to, by = ['day'] }: Options) => {
+      apiAction(terminal, async ({ api, show, terminal }, { from, to, by = ['day'] }: Options) => {
         const query = { ...(from && { from }), ...(to && { to }), group_by: by.join(',') };
         const report = await dataOf(api.GET('/v1/usage', { params: { query } }));
         const columns = [...by.flatMap((name) => dimensions[name] ?? []), ...numbers];

@@ -7,9 +7,9 @@ export function createPublishStored(env: Environment): PublishStored {
     // the whole gateway is loaded where it is needed, and not for commands that speak to one
     const { besideGateway } = await import('./database-access.ts');
     const choices = idempotencyKey === undefined ? {} : { idempotencyKey };
-    const { idempotencyKey: kept, ...published } = await besideGateway(readDatabaseAccess(env), (gateway) =>
+    const { idempotencyKey: storedKey, ...published } = await besideGateway(readDatabaseAccess(env), (gateway) =>
       gateway.publish({ userId: user_id, type, data }, choices),
     );
-    return { ...published, user_id, data, idempotency_key: kept };
+    return { ...published, user_id, data, idempotency_key: storedKey };
   };
 }

@@ -25,8 +25,8 @@ function toJson({ id, name, scopes, models, ...times }: ApiKey): Schemas['ApiKey
 
 /** Makes a key of any account, straight in the database. */
 export async function createStoredKey(env: Environment, input: ApiKeyInput): Promise<Schemas['NewApiKey']> {
-  const { key, ...made } = await beside(env, ({ keys }) => keys.create(input));
-  const { last_used_at: _, revoked_at: __, ...fields } = toJson({ ...made, lastUsedAt: null, revokedAt: null });
+  const { key, ...created } = await beside(env, ({ keys }) => keys.create(input));
+  const { last_used_at: _, revoked_at: __, ...fields } = toJson({ ...created, lastUsedAt: null, revokedAt: null });
   return { ...fields, key };
 }
 

@@ -54,9 +54,9 @@ export function fieldLines(
   fields: readonly (readonly [name: string, value: Cell | undefined])[],
   paint: Paint,
 ): string[] {
-  const given = fields.flatMap(([name, value]) => (value === undefined ? [] : [{ name: printable(name), value }]));
-  const width = Math.max(...given.map(({ name }) => stringWidth(name))) + 2;
-  return given.flatMap(({ name, value }) => {
+  const present = fields.flatMap(([name, value]) => (value === undefined ? [] : [{ name: printable(name), value }]));
+  const width = Math.max(...present.map(({ name }) => stringWidth(name))) + 2;
+  return present.flatMap(({ name, value }) => {
     const text = typeof value === 'string' ? value : value.text;
     return printableLines(text).map((line, i) => {
       const shown = typeof value === 'string' ? line : paint(value.style, line);

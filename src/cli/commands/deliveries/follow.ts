@@ -22,8 +22,8 @@ const maxOlder = 20;
 const skew = 5_000;
 
 /** A change of this is worth a line. The start of an attempt is not; its end is. */
-function markOf({ state, attempts_made: made, last_code: code, last_status: status }: Summary): string {
-  return [state, made, code, status].join(' ');
+function markOf({ state, attempts_made: attempts, last_code: code, last_status: status }: Summary): string {
+  return [state, attempts, code, status].join(' ');
 }
 
 function mayHaveChanged({ state, in_flight: inFlight, next_attempt_at: next }: Summary, now: number): boolean {

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { dataOf } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
 import { count } from '../../client/flags.ts';
 import { gather, tellOfMore } from '../../client/pages.ts';
 import { tableLines } from '../../terminal/table.ts';
@@ -26,7 +26,7 @@ export function listDeliveriesCommand(terminal: Terminal): Command {
       ),
     )
     .action(
-      calling(terminal, async ({ api, show, terminal }, options: Options) => {
+      apiAction(terminal, async ({ api, show, terminal }, options: Options) => {
         const filter = toQuery(options);
         const page = await gather(
           options.limit,

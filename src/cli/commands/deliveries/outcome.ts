@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { dataOf, type Schemas } from '../../client/api.ts';
-import type { Call } from '../../client/call.ts';
+import type { CommandContext } from '../../client/context.ts';
 import { CommandFailure } from '../../terminal/command-failure.ts';
 import { spanOf } from '../../terminal/moments.ts';
 import type { Paint } from '../../terminal/paint.ts';
@@ -17,7 +17,7 @@ function underWay({ in_flight: inFlight, test, state }: Details): boolean {
   return inFlight || (test && state === 'pending');
 }
 
-async function settled({ api }: Call, delivery: Details): Promise<Details> {
+async function settled({ api }: CommandContext, delivery: Details): Promise<Details> {
   let latest = delivery;
   for (let waited = 0; underWay(latest) && waited < maxWait; waited += interval) {
     await sleep(interval);
@@ -51,9 +51,9 @@ function lines({ id, attempts }: Details, paint: Paint): string[] {
  * Shows what the attempt that was asked for came to.
  * @throws CommandFailure where it failed, or has not ended yet
  */
-export async function showOutcome(call: Call, delivery: Details): Promise<void> {
-  const latest = await settled(call, delivery);
-  call.show(latest, lines);
+export async function showOutcome(context: CommandContext, delivery: Details): Promise<void> {
+  const latest = await settled(context, delivery);
+  context.show(latest, lines);
   if (underWay(latest)) {
     throw new CommandFailure(`It has not ended yet. Look again: express-model-gateway deliveries show ${latest.id}`);
   }

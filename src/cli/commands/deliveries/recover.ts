@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, Option } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
-import type { Call } from '../../client/call.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
+import type { CommandContext } from '../../client/context.ts';
 import { moment } from '../../client/flags.ts';
 import { CommandFailure } from '../../terminal/command-failure.ts';
 import { momentOf } from '../../terminal/moments.ts';
@@ -50,7 +50,7 @@ function createProgress({ redraw, tell }: Terminal): (recovery: Recovery) => voi
   };
 }
 
-async function untilDone({ api, terminal }: Call, started: Recovery): Promise<Recovery> {
+async function untilDone({ api, terminal }: CommandContext, started: Recovery): Promise<Recovery> {
   const interrupted = terminal.interruption();
   const progress = createProgress(terminal);
   const path = { id: started.webhook_id, recovery_id: started.id };
@@ -68,11 +68,11 @@ async function untilDone({ api, terminal }: Call, started: Recovery): Promise<Re
   return recovery;
 }
 
-async function recover(call: Call, id: string, { since, until, state }: Options): Promise<void> {
+async function recover(context: CommandContext, id: string, { since, until, state }: Options): Promise<void> {
   const body = { since, ...(until && { until }), ...(state && { states: [...state] }) };
-  const started = await dataOf(call.api.POST('/v1/webhooks/{id}/recover', { params: { path: { id } }, body }));
-  const recovery = await untilDone(call, started);
-  call.show(recovery, lines);
+  const started = await dataOf(context.api.POST('/v1/webhooks/{id}/recover', { params: { path: { id } }, body }));
+  const recovery = await untilDone(context, started);
+  context.show(recovery, lines);
   if (recovery.failed > 0) {
     throw new CommandFailure(
       `Some failed again. Which ones: express-model-gateway deliveries list --webhook ${id} --state failed`,
@@ -101,5 +101,5 @@ export function recoverCommand(terminal: Terminal): Command {
         'deliveries recover wh_01kaj3m5x2f7q9w4n8r1t6b0zc --since 2026-01-31T08:00 --state failed skipped',
       ),
     )
-    .action(calling(terminal, recover));
+    .action(apiAction(terminal, recover));
 }

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { dataOf } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { showOutcome } from './outcome.ts';
 
@@ -11,10 +11,10 @@ export function resendCommand(terminal: Terminal): Command {
     .argument('<delivery>', 'its id, dlv_…')
     .addHelpText('after', examples('deliveries resend dlv_01kaj3m5x8p4q2r6s0t3v7w1xy'))
     .action(
-      calling(terminal, async (call, id: string) => {
+      apiAction(terminal, async (context, id: string) => {
         await showOutcome(
-          call,
-          await dataOf(call.api.POST('/v1/deliveries/{id}/resend', { params: { path: { id } } })),
+          context,
+          await dataOf(context.api.POST('/v1/deliveries/{id}/resend', { params: { path: { id } } })),
         );
       }),
     );

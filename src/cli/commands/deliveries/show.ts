@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { dataOf } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { deliveryLines } from './view.ts';
 
@@ -11,7 +11,7 @@ export function showDeliveryCommand(terminal: Terminal): Command {
     .argument('<delivery>', 'its id, dlv_…')
     .addHelpText('after', examples('deliveries show dlv_01kaj3m5x8p4q2r6s0t3v7w1xy'))
     .action(
-      calling(terminal, async ({ api, show }, id: string) => {
+      apiAction(terminal, async ({ api, show }, id: string) => {
         show(await dataOf(api.GET('/v1/deliveries/{id}', { params: { path: { id } } })), deliveryLines);
       }),
     );

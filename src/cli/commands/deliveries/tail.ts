@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
-import type { Call } from '../../client/call.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
+import type { CommandContext } from '../../client/context.ts';
 import { count } from '../../client/flags.ts';
 import { parseDuration } from '../../config/duration.ts';
 import { PassingFailure } from '../../terminal/command-failure.ts';
@@ -72,7 +72,7 @@ function tailLine(delivery: Schemas['DeliverySummary'], paint: Paint, now: numbe
   return line;
 }
 
-async function tail({ api, terminal, json }: Call, options: Options): Promise<void> {
+async function tail({ api, terminal, json }: CommandContext, options: Options): Promise<void> {
   const interrupted = terminal.interruption();
   const filter = toQuery(options);
   const deliveries = follow({
@@ -97,5 +97,5 @@ export function tailCommand(terminal: Terminal): Command {
     .option('--lines <n>', 'how many past ones to start with', count, 10)
     .addOption(new Option('--interval <duration>', 'how often to look').argParser(readInterval).default(2_000, '2s'))
     .addHelpText('after', examples('deliveries tail', 'deliveries tail --webhook wh_01kaj3m5x2f7q9w4n8r1t6b0zc --json'))
-    .action(calling(terminal, tail));
+    .action(apiAction(terminal, tail));
 }

@@ -20,8 +20,8 @@ export function stateCell({ state, in_flight: inFlight, reason }: Summary): Cell
   return inFlight ? { text: 'sending', style: 'cyan' } : { text: state, style: 'yellow' };
 }
 
-export function attemptsOf({ attempts_made: made, max_attempts: max }: Summary): string {
-  return `${made}/${max}`;
+export function attemptsOf({ attempts_made: attempts, max_attempts: max }: Summary): string {
+  return `${attempts}/${max}`;
 }
 
 /** What the last attempt ended with: a status, or the code of a failure. */

@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
 import { count } from '../../client/flags.ts';
 import { gather, tellOfMore } from '../../client/pages.ts';
 import { localTime, relative } from '../../terminal/moments.ts';
@@ -35,7 +35,7 @@ export function listEventsCommand(terminal: Terminal): Command {
     .option('--after <event>', 'those before this one in time, evt_…')
     .addHelpText('after', examples('events list --state failed --limit 50', 'events list --json'))
     .action(
-      calling(terminal, async ({ api, show, terminal }, { type, state, limit, after }: Options) => {
+      apiAction(terminal, async ({ api, show, terminal }, { type, state, limit, after }: Options) => {
         const page = await gather(
           limit,
           (query) =>

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
-import { calling, databaseOption, examples } from '../../client/api-command.ts';
-import { createShow, type GatewayOptions } from '../../client/call.ts';
+import { apiAction, databaseOption, examples } from '../../client/api-command.ts';
+import { createShow, type GatewayOptions } from '../../client/context.ts';
 import { wrongUse } from '../../terminal/command-failure.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 
@@ -14,11 +14,11 @@ interface Options extends GatewayOptions {
   readonly database?: true;
 }
 
-async function readText(given: string, terminal: Terminal): Promise<string> {
-  if (given === '-') return terminal.readInput();
-  if (!given.startsWith('@')) return given;
-  return readFile(given.slice(1), 'utf8').catch((error: Error) => {
-    throw wrongUse(`--data: ${given.slice(1)} cannot be read: ${error.message}`);
+async function readText(option: string, terminal: Terminal): Promise<string> {
+  if (option === '-') return terminal.readInput();
+  if (!option.startsWith('@')) return option;
+  return readFile(option.slice(1), 'utf8').catch((error: Error) => {
+    throw wrongUse(`--data: ${option.slice(1)} cannot be read: ${error.message}`);
   });
 }
 
@@ -70,7 +70,7 @@ export function publishEventCommand(terminal: Terminal, publishStored: PublishSt
       const { idempotencyKey, database, json = false } = options;
       if (database) return createShow(terminal, json)(await publishStored(event, idempotencyKey), idLine);
       const header = idempotencyKey === undefined ? {} : { 'Idempotency-Key': idempotencyKey };
-      await calling(terminal, async ({ api, show }) => {
+      await apiAction(terminal, async ({ api, show }) => {
         show(await dataOf(api.POST('/v1/events', { params: { header }, body: event })), idLine);
       })(command);
     });

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
 import { momentOf } from '../../terminal/moments.ts';
 import type { Paint } from '../../terminal/paint.ts';
 import { fieldLines } from '../../terminal/table.ts';
@@ -29,7 +29,7 @@ export function showEventCommand(terminal: Terminal): Command {
     .argument('<event>', 'its id, evt_…')
     .addHelpText('after', examples('events show evt_01kaj3m5x5a1b2c3d4e5f6g7h8'))
     .action(
-      calling(terminal, async ({ api, show }, id: string) => {
+      apiAction(terminal, async ({ api, show }, id: string) => {
         show(await dataOf(api.GET('/v1/events/{id}', { params: { path: { id } } })), lines);
       }),
     );

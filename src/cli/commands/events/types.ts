@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
 import { CommandFailure } from '../../terminal/command-failure.ts';
 import type { Paint } from '../../terminal/paint.ts';
 import { type Column, fieldLines, tableLines } from '../../terminal/table.ts';
@@ -50,7 +50,7 @@ export function eventTypesCommand(terminal: Terminal): Command {
       examples('events types', 'events types credits.low', 'events types credits.low --json | jq .example'),
     )
     .action(
-      calling(terminal, async ({ api, show }, type?: string) => {
+      apiAction(terminal, async ({ api, show }, type?: string) => {
         const types = await dataOf(api.GET('/v1/event_types'));
         if (type === undefined) return show(types, ({ data }, paint) => tableLines(columns, data, paint));
         show(find(types.data, type), oneLines);

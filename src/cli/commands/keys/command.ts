@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Schemas } from '../../client/api.ts';
-import { apiCommands, calling, databaseOption, examples } from '../../client/api-command.ts';
-import { createShow, type GatewayOptions } from '../../client/call.ts';
+import { apiAction, apiCommands, databaseOption, examples } from '../../client/api-command.ts';
+import { createShow, type GatewayOptions } from '../../client/context.ts';
 import { several } from '../../client/flags.ts';
 import { createStoredKey, listStoredKeys, revokeStoredKey } from '../../database/stored-keys.ts';
 import { wrongUse } from '../../terminal/command-failure.ts';
@@ -76,7 +76,7 @@ function createCommand(terminal: Terminal): Command {
         ...(models && { models }),
         ...(expires && { expires_at: expires.toISOString() }),
       };
-      await calling(terminal, (call) => createKey(call, body, options.user))(command);
+      await apiAction(terminal, (context) => createKey(context, body, options.user))(command);
     });
 }
 
@@ -84,7 +84,7 @@ function listCommand(terminal: Terminal): Command {
   return keyCommand('list', 'all keys, oldest first, those that have ended too')
     .addHelpText('after', examples('keys list', 'keys list --user usr_2', 'keys list --database --user usr_1'))
     .action(async (options: OwnerOptions, command: Command) => {
-      if (!options.database) return calling(terminal, (call) => listKeys(call, options.user))(command);
+      if (!options.database) return apiAction(terminal, (context) => listKeys(context, options.user))(command);
       const keys = await listStoredKeys(terminal.env, inDatabase(options));
       createShow(terminal, options.json ?? false)(keys, keyLines);
     });
@@ -95,7 +95,7 @@ function revokeCommand(terminal: Terminal): Command {
     .argument('<key>', 'its id, key_…')
     .addHelpText('after', examples('keys revoke key_01kaj3m5x2f7q9w4n8r1t6b0zd'))
     .action(async (id: string, options: OwnerOptions, command: Command) => {
-      if (!options.database) return calling(terminal, (call) => revokeKey(call, id, options.user))(command);
+      if (!options.database) return apiAction(terminal, (context) => revokeKey(context, id, options.user))(command);
       const revoked = await revokeStoredKey(terminal.env, id, inDatabase(options));
       createShow(terminal, options.json ?? false)(revoked, (body) => [`Revoked ${body.id}`]);
     });

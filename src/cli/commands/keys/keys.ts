@@ -1,5 +1,5 @@
 import { dataOf, type Schemas } from '../../client/api.ts';
-import type { Call } from '../../client/call.ts';
+import type { CommandContext } from '../../client/context.ts';
 import { gather } from '../../client/pages.ts';
 import { localTime, relative } from '../../terminal/moments.ts';
 import type { Paint } from '../../terminal/paint.ts';
@@ -37,16 +37,20 @@ export function newKeyLines({ id, key }: { id: string; key: string }): string[] 
 }
 
 /** @param user whose key; the account that asks when it is left out. Another's needs the scope `admin`. */
-export async function createKey({ api, show }: Call, body: Schemas['ApiKeyCreate'], user?: string): Promise<void> {
-  const made =
+export async function createKey(
+  { api, show }: CommandContext,
+  body: Schemas['ApiKeyCreate'],
+  user?: string,
+): Promise<void> {
+  const created =
     user === undefined
       ? api.POST('/v1/api_keys', { body })
       : api.POST('/v1/users/{user_id}/api_keys', { params: { path: { user_id: user } }, body });
-  show(await dataOf<Schemas['NewApiKey']>(made), newKeyLines);
+  show(await dataOf<Schemas['NewApiKey']>(created), newKeyLines);
 }
 
 /** @param user whose keys; those of the account that asks when it is left out */
-export async function listKeys({ api, show }: Call, user?: string): Promise<void> {
+export async function listKeys({ api, show }: CommandContext, user?: string): Promise<void> {
   const all = await gather<Key>(Number.POSITIVE_INFINITY, (query) =>
     dataOf<Schemas['ApiKeyList']>(
       user === undefined
@@ -58,7 +62,7 @@ export async function listKeys({ api, show }: Call, user?: string): Promise<void
 }
 
 /** @param user whose key; that of the account that asks when it is left out */
-export async function revokeKey({ api, show }: Call, id: string, user?: string): Promise<void> {
+export async function revokeKey({ api, show }: CommandContext, id: string, user?: string): Promise<void> {
   const revoked =
     user === undefined
       ? api.DELETE('/v1/api_keys/{id}', { params: { path: { id } } })

@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
 import { several } from '../../client/flags.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { secretField, secretHelp, showWithSecret } from './secret.ts';
@@ -25,9 +25,9 @@ export function createWebhookCommand(terminal: Terminal): Command {
       ),
     )
     .action(
-      calling(terminal, async (call, url: string, { event: events, secret: given }: Options) => {
-        const body = { url, events, ...(await secretField(call, given)) };
-        showWithSecret(call, await dataOf(call.api.POST('/v1/webhooks', { body })));
+      apiAction(terminal, async (context, url: string, { event: events, secret }: Options) => {
+        const body = { url, events, ...(await secretField(context, secret)) };
+        showWithSecret(context, await dataOf(context.api.POST('/v1/webhooks', { body })));
       }),
     );
 }

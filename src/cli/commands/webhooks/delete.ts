@@ -1,12 +1,12 @@
 import { Command } from 'commander';
 import { dataOf } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
-import type { Call } from '../../client/call.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
+import type { CommandContext } from '../../client/context.ts';
 import { CommandFailure, wrongUse } from '../../terminal/command-failure.ts';
 import { printable } from '../../terminal/printable.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 
-async function confirm({ api, terminal }: Call, id: string): Promise<void> {
+async function confirm({ api, terminal }: CommandContext, id: string): Promise<void> {
   if (!terminal.ask) throw wrongUse('Deleting cannot be undone: where nobody can be asked, add --yes.');
   const { url } = await dataOf(api.GET('/v1/webhooks/{id}', { params: { path: { id } } }));
   const answer = await terminal.ask(`Delete ${id}, which calls ${printable(url)}? [y/N] `);
@@ -21,10 +21,10 @@ export function deleteWebhookCommand(terminal: Terminal): Command {
     .option('--yes', 'do not ask')
     .addHelpText('after', examples('webhooks delete wh_01kaj3m5x2f7q9w4n8r1t6b0zc'))
     .action(
-      calling(terminal, async (call, id: string, { yes }: { yes?: true }) => {
-        if (!yes) await confirm(call, id);
-        const deleted = await dataOf(call.api.DELETE('/v1/webhooks/{id}', { params: { path: { id } } }));
-        call.show(deleted, (body) => [`Deleted ${body.id}`]);
+      apiAction(terminal, async (context, id: string, { yes }: { yes?: true }) => {
+        if (!yes) await confirm(context, id);
+        const deleted = await dataOf(context.api.DELETE('/v1/webhooks/{id}', { params: { path: { id } } }));
+        context.show(deleted, (body) => [`Deleted ${body.id}`]);
       }),
     );
 }

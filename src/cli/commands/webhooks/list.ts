@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
 import { gather } from '../../client/pages.ts';
 import { type Column, tableLines } from '../../terminal/table.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
@@ -19,7 +19,7 @@ export function listWebhooksCommand(terminal: Terminal): Command {
     .description('all your webhooks, oldest first')
     .addHelpText('after', examples('webhooks list', "webhooks list --json | jq -r '.data[].id'"))
     .action(
-      calling(terminal, async ({ api, show }) => {
+      apiAction(terminal, async ({ api, show }) => {
         const all = await gather(Number.POSITIVE_INFINITY, (query) =>
           dataOf(api.GET('/v1/webhooks', { params: { query } })),
         );

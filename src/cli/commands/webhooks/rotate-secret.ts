@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
 import { parseDuration } from '../../config/duration.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { secretField, secretHelp, showWithSecret } from './secret.ts';
@@ -39,14 +39,14 @@ export function rotateSecretCommand(terminal: Terminal): Command {
       ),
     )
     .action(
-      calling(terminal, async (call, id: string, { secret: given, overlap, serviceSignature }: Options) => {
+      apiAction(terminal, async (context, id: string, { secret, overlap, serviceSignature }: Options) => {
         const body = {
-          ...(await secretField(call, given)),
+          ...(await secretField(context, secret)),
           ...(overlap !== undefined && { overlap_seconds: overlap }),
           ...(serviceSignature && { service_signature: serviceSignature }),
         };
-        const rotate = call.api.POST('/v1/webhooks/{id}/rotate_secret', { params: { path: { id } }, body });
-        showWithSecret(call, await dataOf(rotate));
+        const rotate = context.api.POST('/v1/webhooks/{id}/rotate_secret', { params: { path: { id } }, body });
+        showWithSecret(context, await dataOf(rotate));
       }),
     );
 }

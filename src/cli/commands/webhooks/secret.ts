@@ -1,4 +1,4 @@
-import type { Call } from '../../client/call.ts';
+import type { CommandContext } from '../../client/context.ts';
 import { type WebhookView, webhookLines } from './view.ts';
 
 /** What the option for a secret says, wherever there is one. */
@@ -7,15 +7,15 @@ export const secretHelp =
 
 /** The field that a request has for the secret: none where the gateway is to make it. */
 export async function secretField(
-  { terminal }: Call,
-  given: string | undefined,
+  { terminal }: CommandContext,
+  option: string | undefined,
 ): Promise<{ readonly secret?: string }> {
-  if (given === undefined) return {};
-  return { secret: given === '-' ? (await terminal.readInput()).trim() : given };
+  if (option === undefined) return {};
+  return { secret: option === '-' ? (await terminal.readInput()).trim() : option };
 }
 
 /** Shows a webhook, and the secret where the gateway has made it. */
-export function showWithSecret({ show, terminal }: Call, webhook: WebhookView): void {
+export function showWithSecret({ show, terminal }: CommandContext, webhook: WebhookView): void {
   show(webhook, webhookLines);
   if (webhook.secret !== undefined) terminal.tell('Give the secret to the receiver; it is shown this once.');
 }

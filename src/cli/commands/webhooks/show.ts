@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { dataOf } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { webhookLines } from './view.ts';
 
@@ -11,7 +11,7 @@ export function showWebhookCommand(terminal: Terminal): Command {
     .argument('<webhook>', 'its id, wh_…')
     .addHelpText('after', examples('webhooks show wh_01kaj3m5x2f7q9w4n8r1t6b0zc'))
     .action(
-      calling(terminal, async ({ api, show }, id: string) => {
+      apiAction(terminal, async ({ api, show }, id: string) => {
         show(await dataOf(api.GET('/v1/webhooks/{id}', { params: { path: { id } } })), webhookLines);
       }),
     );

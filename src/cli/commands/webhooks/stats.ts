@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
 import { localTime, momentOf, spanOf } from '../../terminal/moments.ts';
 import type { Paint } from '../../terminal/paint.ts';
 import { type Column, fieldLines, tableLines } from '../../terminal/table.ts';
@@ -36,8 +36,8 @@ const columns: readonly Column<Day>[] = [
   },
 ];
 
-function tookOf({ p50_ms: half, p95_ms: most }: Stats): string | undefined {
-  return half === null || most === null ? undefined : `${spanOf(half)} for half of them, ${spanOf(most)} for 95 %`;
+function tookOf({ p50_ms: p50, p95_ms: p95 }: Stats): string | undefined {
+  return p50 === null || p95 === null ? undefined : `${spanOf(p50)} for half of them, ${spanOf(p95)} for 95 %`;
 }
 
 function lines(stats: Stats, paint: Paint, now: number): string[] {
@@ -66,7 +66,7 @@ export function webhookStatsCommand(terminal: Terminal): Command {
     .argument('<webhook>', 'its id, wh_…')
     .addHelpText('after', examples('webhooks stats wh_01kaj3m5x2f7q9w4n8r1t6b0zc'))
     .action(
-      calling(terminal, async ({ api, show }, id: string) => {
+      apiAction(terminal, async ({ api, show }, id: string) => {
         show(await dataOf(api.GET('/v1/webhooks/{id}/stats', { params: { path: { id } } })), lines);
       }),
     );

@@ -1,14 +1,14 @@
 import { Command } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
-import { calling, examples } from '../../client/api-command.ts';
-import type { Call } from '../../client/call.ts';
+import { apiAction, examples } from '../../client/api-command.ts';
+import type { CommandContext } from '../../client/context.ts';
 import { several } from '../../client/flags.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { webhookLines } from './view.ts';
 
 const example = 'wh_01kaj3m5x2f7q9w4n8r1t6b0zc';
 
-async function change({ api, show }: Call, id: string, body: Schemas['WebhookUpdate']): Promise<void> {
+async function change({ api, show }: CommandContext, id: string, body: Schemas['WebhookUpdate']): Promise<void> {
   show(await dataOf(api.PATCH('/v1/webhooks/{id}', { params: { path: { id } }, body })), webhookLines);
 }
 
@@ -20,8 +20,8 @@ export function updateWebhookCommand(terminal: Terminal): Command {
     .requiredOption('--event <type>', 'all that it hears of from now on; may be repeated', several)
     .addHelpText('after', examples(`webhooks update ${example} --event payment.completed,payment.failed`))
     .action(
-      calling(terminal, (call, id: string, { event: events }: { event: Schemas['EventType'][] }) =>
-        change(call, id, { events }),
+      apiAction(terminal, (context, id: string, { event: events }: { event: Schemas['EventType'][] }) =>
+        change(context, id, { events }),
       ),
     );
 }
@@ -32,7 +32,7 @@ export function pauseWebhookCommand(terminal: Terminal): Command {
     .description('deliver nothing to a webhook until it is resumed')
     .argument('<webhook>', 'its id, wh_…')
     .addHelpText('after', examples(`webhooks pause ${example}`))
-    .action(calling(terminal, (call, id: string) => change(call, id, { active: false })));
+    .action(apiAction(terminal, (context, id: string) => change(context, id, { active: false })));
 }
 
 /** `webhooks resume` */
@@ -41,5 +41,5 @@ export function resumeWebhookCommand(terminal: Terminal): Command {
     .description('deliver to a webhook again; what it missed: deliveries recover')
     .argument('<webhook>', 'its id, wh_…')
     .addHelpText('after', examples(`webhooks resume ${example}`))
-    .action(calling(terminal, (call, id: string) => change(call, id, { active: true })));
+    .action(apiAction(terminal, (context, id: string) => change(context, id, { active: true })));
 }

@@ -11,7 +11,7 @@ import { DeliveryFilters, sinceOf } from './filters.tsx';
 export function DeliveriesView({ route }: { route: Route }) {
   const { webhook, type, time, event, state } = route.query;
   const webhooks = useWebhooks().data?.data ?? [];
-  const types = useEventTypes().data?.data.map((one) => one.type) ?? [];
+  const types = useEventTypes().data?.data.map(({ type }) => type) ?? [];
   // the span moves on with the clock only when it is chosen anew
   const since = useMemo(() => sinceOf(time), [time]);
   return (

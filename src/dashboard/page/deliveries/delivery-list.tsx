@@ -71,7 +71,7 @@ export function DeliveryList({ route, filter, hosts, narrowed }: Props) {
     after,
     limit: pageSize,
   });
-  const failed = query.data?.data.filter((one) => one.state === 'failed').map(({ id }) => id) ?? [];
+  const failed = query.data?.data.filter(({ state }) => state === 'failed').map(({ id }) => id) ?? [];
   return (
     <>
       {!state && !after && <FailedFirst route={route} filter={filter} hosts={hosts} known={failed.join()} />}

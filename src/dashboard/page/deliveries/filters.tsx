@@ -48,7 +48,7 @@ export function DeliveryFilters({ route, webhooks, types }: Props) {
         name="type"
         label="Event type"
         any="Any type"
-        options={types.map((one) => ({ value: one, name: one }))}
+        options={types.map((type) => ({ value: type, name: type }))}
       />
       <Choice route={route} name="time" label="Time" any="Any time" options={spans} />
       {narrowed && (

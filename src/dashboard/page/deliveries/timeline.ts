@@ -15,8 +15,8 @@ export type Moment =
 export function timelineOf(delivery: DeliveryDetails, now: number): Moment[] {
   const { attempts, in_flight, state, attempts_made, max_attempts } = delivery;
   const schedule = delivery.schedule.filter(({ due_at }) => !(in_flight && Date.parse(due_at) <= now));
-  const made = [...attempts].sort((a, b) => Date.parse(a.started_at) - Date.parse(b.started_at));
-  const moments: Moment[] = made.map((attempt) => ({ kind: 'made', attempt }));
+  const inOrder = [...attempts].sort((a, b) => Date.parse(a.started_at) - Date.parse(b.started_at));
+  const moments: Moment[] = inOrder.map((attempt) => ({ kind: 'made', attempt }));
   if (in_flight) moments.push({ kind: 'sending' });
   schedule.forEach(({ number, due_at }, i) => {
     const kind = i === 0 && !in_flight ? 'next' : 'later';

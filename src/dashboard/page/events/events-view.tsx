@@ -49,7 +49,7 @@ export function EventsView({ route }: { route: Route }) {
   const { type, state, after } = route.query;
   const types = useEventTypes().data?.data ?? [];
   const query = useEvents({ type, state, after, limit: pageSize });
-  const failed = query.data?.data.filter((one) => one.state === 'failed').map(({ id }) => id) ?? [];
+  const failed = query.data?.data.filter(({ state }) => state === 'failed').map(({ id }) => id) ?? [];
   return (
     <>
       <Heading title="Events" />
@@ -60,7 +60,7 @@ export function EventsView({ route }: { route: Route }) {
           name="type"
           label="Event type"
           any="Any type"
-          options={types.map((one) => ({ value: one.type, name: one.type }))}
+          options={types.map(({ type }) => ({ value: type, name: type }))}
         />
       </search>
       {!state && !after && <FailedFirst route={route} known={failed.join()} />}

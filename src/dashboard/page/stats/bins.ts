@@ -12,7 +12,7 @@ export interface Bin {
 const hour = 3_600_000;
 
 function sum(hours: readonly StatsHour[], of: (hour: StatsHour) => number): number {
-  return hours.reduce((total, one) => total + of(one), 0);
+  return hours.reduce((total, item) => total + of(item), 0);
 }
 
 /** The last `take` hours, `size` of them in a bin. */

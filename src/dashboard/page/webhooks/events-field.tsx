@@ -31,7 +31,7 @@ export function EventsField({ chosen, error, onChosen }: Props) {
                     type="checkbox"
                     checked={chosen.includes(type)}
                     onChange={({ currentTarget }) =>
-                      onChosen(all.filter((one) => (one === type ? currentTarget.checked : chosen.includes(one))))
+                      onChosen(all.filter((name) => (name === type ? currentTarget.checked : chosen.includes(name))))
                     }
                   />
                   <span>

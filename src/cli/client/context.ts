@@ -4,8 +4,8 @@ import { toJson } from '../terminal/printable.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { type Access, type Api, createApi } from './api.ts';
 
-/** What every command that speaks to the API is given. */
-export interface Call {
+/** What every command that uses the API works with. */
+export interface CommandContext {
   readonly api: Api;
   readonly terminal: Terminal;
   /** Whether a program reads. */
@@ -62,7 +62,7 @@ function readAccess({ baseUrl, apiKey }: GatewayOptions, { env }: Terminal): Acc
 }
 
 /** @throws CommandFailure where there is no key, or the base URL is none */
-export function openCall(terminal: Terminal, options: GatewayOptions): Call {
+export function createContext(terminal: Terminal, options: GatewayOptions): CommandContext {
   const json = options.json ?? false;
   return { api: createApi(readAccess(options, terminal)), terminal, json, show: createShow(terminal, json) };
 }
