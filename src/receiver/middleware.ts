@@ -41,7 +41,7 @@ export type WebhookReceiver<Request extends IncomingMessage = IncomingMessage> =
 
 function toSecrets(secret: string | readonly string[]): readonly string[] {
   const secrets = typeof secret === 'string' ? [secret] : [...(secret ?? [])];
-  if (secrets.length === 0 || secrets.some((one) => typeof one !== 'string' || one === '')) {
+  if (secrets.length === 0 || secrets.some((given) => typeof given !== 'string' || given === '')) {
     throw new TypeError(
       'webhookReceiver: secret must be the secret of the webhook, or a list of secrets; is a variable unset?',
     );

@@ -33,7 +33,7 @@ export function checkStandardWebhook(
   if (!/^\d{1,15}$/.test(timestamp)) throw new Refusal(401, 'webhook-timestamp is not a number of seconds');
   const given = signatures.split(' ').filter((signature) => signature.startsWith('v1,'));
   const expected = rules.secrets.map((secret) => standardWebhookSignature(id, timestamp, rawBody, secret));
-  if (!expected.some((one) => given.some((other) => sameSignature(other, one)))) {
+  if (!expected.some((signature) => given.some((received) => sameSignature(received, signature)))) {
     throw new Refusal(401, 'the signature in webhook-signature is invalid');
   }
   // judged last: before its signature is verified a timestamp means nothing

@@ -18,7 +18,7 @@ export interface BodyLimits {
 const freeOutput = 1024 * 1024;
 const largestRatio = 100;
 
-/** A body may always have this many chunks, and beyond that one for this many bytes: each chunk costs as much as a few hundred bytes. */
+/** A body may always have this many chunks, and beyond that one chunk per this many bytes: a chunk costs as much as a few hundred bytes. */
 const freePieces = 10_000;
 const bytesPerPiece = 512;
 
@@ -41,7 +41,7 @@ const decoders: Readonly<Record<string, () => Transform>> = {
 };
 
 /**
- * What decompresses the body as `Content-Encoding` says (RFC 9110, section 8.4); `undefined` where nothing has to.
+ * Makes the stream that decompresses the body as `Content-Encoding` says (RFC 9110, section 8.4); `undefined` where none is needed.
  * @throws GatewayError `unsupported_media_type` for an encoding other than gzip, deflate and br
  */
 function decoderFor(req: IncomingMessage): Transform | undefined {
@@ -59,7 +59,7 @@ function badCompression(cause?: unknown): GatewayError {
   return new GatewayError('invalid_encoding', 'The body is not what its Content-Encoding says', { cause });
 }
 
-/** One body on its way, counted as it comes. */
+/** Reads one body, and counts it as it comes. */
 class BodyReader {
   readonly #req: IncomingMessage;
   readonly #limits: BodyLimits;

@@ -6,7 +6,7 @@ import type { Spec, SpecSchema } from '../../../openapi/spec.ts';
 import type { Route } from '../../routes.ts';
 import type { Form, FormPart } from './form.ts';
 
-/** Holds a form against its operation. @throws GatewayError `missing_required_parameter`, `invalid_type`, … with `param` */
+/** Checks a form against its operation. @throws GatewayError `missing_required_parameter`, `invalid_type`, … with `param` */
 export type CheckForm = (route: Route, form: Form) => void;
 
 /** A field that openapi.yaml describes. */
@@ -74,7 +74,7 @@ function propertyOf({ name }: FormPart, { properties }: FormSchema): Property | 
 
 const textType = /^text\/plain(?:; ?charset=("?)(?:utf-?8|us-ascii|(iso-8859-1))\1)?$/;
 
-/** The bytes of a text, when every reader gets the same from them. @throws GatewayError `invalid_type`, `invalid_encoding` */
+/** The bytes of a text that every reader decodes alike. @throws GatewayError `invalid_type`, `invalid_encoding` */
 function contentOf({ name, schema }: Property, { type = 'text/plain', filename, start, end }: FormPart, bytes: Buffer) {
   if (filename !== undefined) refuse('invalid_type', name, 'must be a field of the form, and not a file');
   const [plain, , latin1] = textType.exec(type) ?? [];
@@ -90,14 +90,14 @@ function contentOf({ name, schema }: Property, { type = 'text/plain', filename, 
   return content;
 }
 
-/** A text has many forms; what else a field may be is written in one way. */
+/** How values other than texts must be written, so that every reader takes them alike. */
 const written: Readonly<Record<string, RegExp>> = {
   integer: /^-?(?:0|[1-9]\d{0,8})$/,
   number: /^-?(?:0|[1-9]\d{0,8})(?:\.\d{1,9})?$/,
   boolean: /^(?:true|false)$/,
 };
 
-/** Whether a text has as many characters as it may have, counted as JSON schema does. Long ones are not decoded for it. */
+/** Whether a text has an allowed number of characters, counted as JSON schema does. Does not decode a text that is too long. */
 function fits(content: Buffer, { minLength = 0, maxLength }: { minLength?: number; maxLength?: number }): boolean {
   if (maxLength === undefined) return content.length >= minLength;
   if (content.length > 4 * maxLength) return false;
@@ -115,8 +115,8 @@ function checkText(spec: Spec, property: Property, part: FormPart, bytes: Buffer
 }
 
 /**
- * Makes what holds forms against openapi.yaml. Fields that it does not know pass; of those it knows, each is given once,
- * by its exact name, as a text or as a file. Every other reader then finds the same in them.
+ * Makes the function that checks forms against openapi.yaml. Unknown fields pass. A known field must be given once, by its exact
+ * name, as a text or as a file, so that every other reader finds the same in it.
  */
 export function createFormCheck(spec: Spec, routes: readonly Route[]): CheckForm {
   const schemas = new Map(routes.map((route) => [route, formSchema(spec, route)]));
@@ -130,7 +130,7 @@ export function createFormCheck(spec: Spec, routes: readonly Route[]): CheckForm
       const { name, binary, list } = property;
       if (seen.has(name) && !list) refuse('duplicate_parameter', name, 'is given twice');
       if (!binary) checkText(spec, property, part, bytes);
-      // a file input that was left empty is sent without a name and without content
+      // an empty file input is sent without a name and without content
       if (part.filename !== '') seen.add(name);
     }
     const missing = schema.required.find((name) => !seen.has(name));

@@ -1,13 +1,13 @@
 import { isUtf8 } from 'node:buffer';
 
-/** What the head of a part says (RFC 7578, section 4). */
+/** The head of a part (RFC 7578, section 4). */
 export interface PartHead {
   readonly name: string;
-  /** `undefined` for a field; empty for a file input that was left empty. */
+  /** `undefined` for a field; '' for an empty file input. */
   readonly filename: string | undefined;
   /** The value of Content-Type, in lower case. */
   readonly type: string | undefined;
-  /** Where in the head the value of Content-Length stands. */
+  /** The position in the head and the value of Content-Length. */
   readonly length: { readonly at: number; readonly digits: string } | undefined;
 }
 
@@ -29,14 +29,14 @@ const disposition = new RegExp(
   'i',
 );
 
-/** The values of the headers by name, or what is wrong with them. */
+/** The values of the headers by name, or a text that says what is wrong with them. */
 function readLines(head: string): Map<string, { at: number; value: string }> | string {
   const headers = new Map<string, { at: number; value: string }>();
   let at = 0;
   for (const text of head.split('\r\n')) {
     const [, given = '', value = ''] = line.exec(text) ?? [];
     const header = given.toLowerCase();
-    if (!headerNames.has(header)) return `may have the headers ${[...headerNames].join(', ')} alone, each in one line`;
+    if (!headerNames.has(header)) return `may have the headers ${[...headerNames].join(', ')} only, each in one line`;
     if (headers.has(header)) return `has the header ${header} twice`;
     headers.set(header, { at: at + text.length - value.length, value });
     at += text.length + 2;
@@ -45,9 +45,9 @@ function readLines(head: string): Map<string, { at: number; value: string }> | s
 }
 
 /**
- * Reads the head of a part in the one form that every reader understands alike. Pure.
+ * Reads the head of a part. Accepts only what every reader understands alike. Pure.
  * @param bytes without the empty line at its end
- * @returns what is wrong with it otherwise, for people: `part 2 …`
+ * @returns the head, or a text that says what is wrong with it, to follow `part 2`
  */
 export function readPartHead(bytes: Buffer): PartHead | string {
   if (!isUtf8(bytes)) return 'must have a head in UTF-8';

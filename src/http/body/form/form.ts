@@ -2,26 +2,26 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { GatewayError } from '../../../errors.ts';
 import { type PartHead, readPartHead } from './form-part.ts';
 
-/** One part of a form: its head, and where in the body its content stands. */
+/** One part of a form: its head, and the position of its content in the body. */
 export interface FormPart extends Omit<PartHead, 'length'> {
   readonly start: number;
   readonly end: number;
-  /** Where its Content-Length stands, which changes with its content. */
+  /** The position of its Content-Length, which changes with its content. */
   readonly lengthAt: number | undefined;
 }
 
-/** A form as it came: nothing of it is copied. */
+/** A form as it came. Its parts point into `bytes`. */
 export interface Form {
   readonly bytes: Buffer;
   readonly parts: readonly FormPart[];
 }
 
-/** As many parts as widespread readers of forms take. */
+/** How many parts a form may have; common form readers take as many. */
 const partLimit = 1_000;
-/** Bytes of the head of one part. */
+/** How long the head of a part may be. Bytes. */
 const headLimit = 8 * 1024;
 
-/** Bytes that are searched in one turn of the event loop; other requests have the next. */
+/** Bytes that are searched in one turn of the event loop. */
 const stride = 4 * 1024 * 1024;
 
 function refuse(problem: string): never {
@@ -44,12 +44,12 @@ function boundaryOf(contentType: string): string {
   );
 }
 
-/** Whether these characters stand at a place. */
+/** Whether the bytes have a text at a position. */
 function standsAt(bytes: Buffer, at: number, text: string): boolean {
   return bytes.toString('latin1', at, at + text.length) === text;
 }
 
-/** Where a text begins at or after a place; -1 when nowhere. */
+/** The position of a text at or after `from`; -1 when there is none. */
 async function find(bytes: Buffer, text: Buffer, from: number): Promise<number> {
   for (let start = from; start < bytes.length; await nextTurn()) {
     const end = start - (start % stride) + stride;
@@ -62,7 +62,7 @@ async function find(bytes: Buffer, text: Buffer, from: number): Promise<number> 
 
 function toPart(bytes: Buffer, headStart: number, headEnd: number, end: number, number: number): FormPart {
   const head = readPartHead(bytes.subarray(headStart, headEnd));
-  if (typeof head === 'string') refuse(`is not as every reader of it takes it: part ${number} ${head}`);
+  if (typeof head === 'string') refuse(`cannot be read alike by every reader: part ${number} ${head}`);
   const start = headEnd + 4;
   const { length, ...rest } = head;
   if (length && Number(length.digits) !== end - start) refuse(`has a wrong Content-Length in part ${number}`);
@@ -70,9 +70,8 @@ function toPart(bytes: Buffer, headStart: number, headEnd: number, end: number, 
 }
 
 /**
- * Reads a form (RFC 7578) in the one form that clients write and that every reader takes alike: lines end in CRLF, nothing
- * stands before the first boundary and after the last, and the boundary stands nowhere else. What is read here is then
- * what the provider reads.
+ * Reads a form (RFC 7578). Accepts only what every reader takes alike, so that the provider reads the same: lines end in CRLF,
+ * nothing comes before the first boundary or after the last, and the boundary is nowhere else.
  * @throws GatewayError `invalid_form`
  */
 export async function readForm(bytes: Buffer, contentType: string): Promise<Form> {
@@ -92,7 +91,7 @@ export async function readForm(bytes: Buffer, contentType: string): Promise<Form
     if (next === -1) refuse('must end in its boundary and --');
     const end = next - 4;
     if (end < headEnd + 4 || !standsAt(bytes, end, '\r\n--')) {
-      refuse('must have its boundary between its parts alone, in lines of their own; use another boundary');
+      refuse('must have its boundary only between its parts, in lines of their own; use another boundary');
     }
     parts.push(toPart(bytes, headStart, headEnd, end, parts.length + 1));
     at = next + boundary.length;

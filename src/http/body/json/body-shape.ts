@@ -1,27 +1,27 @@
 import { resolveSchema } from '../../../openapi/resolve-schema.ts';
 import type { Spec, SpecSchema } from '../../../openapi/spec.ts';
 
-/** What openapi.yaml describes of a value; of what it does not describe no more than the kind matters. */
+/** The part of a value that openapi.yaml describes. */
 export interface BodyShape {
-  /** Where the value stands, as in `stream_options.include_usage`; the body itself is ''. `undefined` for what is inside a list. */
+  /** The path of the value, such as `stream_options.include_usage`; '' for the body itself. `undefined` inside a list. */
   readonly path: string | undefined;
-  /** Of an object, by name. */
+  /** The properties of an object, by name. */
   readonly properties: ReadonlyMap<string, BodyShape>;
-  /** Their names, by how they are spelled where case does not count. */
+  /** The names of the properties, by their case-folded spelling. */
   readonly folded: ReadonlyMap<string, string>;
-  /** Of the items of an array. */
+  /** The items of an array. */
   readonly items: BodyShape | undefined;
 }
 
 /**
- * A key as a reader takes it to whom case does not matter, such as Go's encoding/json: in it `ſ` (U+017F) is an s, and the
- * Kelvin sign (U+212A) a k (Unicode's simple case folding).
+ * Folds a key as case-insensitive readers such as Go's encoding/json do (Unicode's simple case folding): `ſ` (U+017F) becomes
+ * s, and the Kelvin sign (U+212A) k.
  */
 export function foldCase(key: string): string {
   return key.toUpperCase().toLowerCase();
 }
 
-/** What the schema of a body describes, `$ref`s followed. */
+/** Makes the shape of a body from its schema. Follows `$ref`s. */
 export function bodyShape(spec: Spec, schema: SpecSchema): BodyShape {
   return shapeOf(spec, schema, '');
 }

@@ -1,15 +1,15 @@
 import { GatewayError } from '../../../errors.ts';
 import { largestTree, maxNumbers, maxParts, smallTree, weights } from './limits.ts';
 
-/** @returns what refuses a JSON body whose cost would be out of proportion */
+/** The error for a JSON body that would cost too much to read. */
 export function tooLarge(message: string): GatewayError {
   return new GatewayError('request_too_large', message);
 }
 
-/** Counts what a JSON text has and weighs what a tree of it takes, before that exists. */
+/** Counts the values of a JSON text, and the memory that its parsed tree would take, before the tree exists. */
 export class JsonBudget {
   #partsLeft = maxParts;
-  /** How many there were. */
+  /** Numbers counted so far. */
   numbers = 0;
   #weightLeft: number;
 
@@ -18,7 +18,7 @@ export class JsonBudget {
     this.#weightLeft = Math.min(largestTree, Math.max(smallTree, 2 * length));
   }
 
-  /** A key or a value that is no number. @throws GatewayError `request_too_large` */
+  /** Counts a key, or a value that is not a number. @throws GatewayError `request_too_large` */
   countPart(): void {
     this.#partsLeft -= 1;
     if (this.#partsLeft < 0) throw tooLarge(`The body has more than ${maxParts} keys and values`);
@@ -30,13 +30,13 @@ export class JsonBudget {
     if (this.numbers > maxNumbers) throw tooLarge(`The body has more than ${maxNumbers} numbers`);
   }
 
-  /** Something that the tree has. @param weight bytes @throws GatewayError `request_too_large` */
+  /** Counts memory that the tree takes. @param weight bytes @throws GatewayError `request_too_large` */
   spend(weight: number): void {
     this.#weightLeft -= weight;
     if (this.#weightLeft < 0) throw tooLarge('The body has too many small values for its length');
   }
 
-  /** A value that an array keeps. */
+  /** Counts the memory of an item of an array. */
   spendItem(value: unknown): void {
     this.spend(typeof value === 'number' && !Number.isInteger(value) ? weights.fraction : weights.scalar);
   }

@@ -8,20 +8,20 @@ import { keptIntegers, maxKeys, weights } from './limits.ts';
 export class Level {
   isArray = false;
   shape: BodyShape | undefined;
-  /** What of it is kept; `undefined` when nothing is. */
+  /** The part of it that is kept; `undefined` when nothing is. */
   kept: Record<string, unknown> | unknown[] | undefined;
   start = 0;
-  /** How many numbers of the text stand before it. */
+  /** How many numbers the text has before it. */
   numbersBefore = 0;
-  /** The key of an object whose value comes next. */
+  /** In an object: the key whose value comes next. */
   key = '';
-  /** The index of the item of an array that comes next. */
+  /** In an array: the index of the next item. */
   index = 0;
-  /** How many keys an object has that is acted on. */
+  /** How many keys an object with described properties has so far. */
   keys = 0;
-  /** The keys of an object so far, where none may be there twice. */
+  /** The keys of an object so far, where duplicates are looked for. */
   seen: Set<string> | undefined;
-  /** The items of an array as long as all are whole numbers; then -1. */
+  /** How many items an array has while all of them are whole numbers; -1 after any other item. */
   integers = 0;
 
   open(isArray: boolean, shape: BodyShape | undefined, start: number, numbersBefore: number): void {
@@ -38,8 +38,8 @@ export class Level {
 }
 
 /**
- * What is described of the value that a key of an open object has.
- * @param fields of the described keys that came before
+ * The shape of the value of a key in an open object.
+ * @param fields the described keys so far
  * @throws GatewayError `request_too_large`, `duplicate_parameter`, `unknown_parameter`
  */
 export function describedKey(level: Level, key: string, fields: ReadonlyMap<string, FieldSpan>): BodyShape | undefined {
@@ -55,13 +55,13 @@ export function describedKey(level: Level, key: string, fields: ReadonlyMap<stri
   }
   const meant = folded.get(foldCase(key));
   if (meant === undefined) return undefined;
-  // another reader might take it for the one that was checked
-  throw new GatewayError('unknown_parameter', `'${key}' differs from '${meant}' in case alone: write '${meant}'`, {
+  // a case-insensitive reader would take it for the key that was checked
+  throw new GatewayError('unknown_parameter', `'${key}' differs from '${meant}' only in case: write '${meant}'`, {
     param: key,
   });
 }
 
-/** Keeps a value of an open array, if it is not one of very many whole numbers. @throws GatewayError `request_too_large` */
+/** Keeps an item of an open array, unless it is one of very many whole numbers. @throws GatewayError `request_too_large` */
 export function keepItem(level: Level, value: unknown, budget: JsonBudget): void {
   const kept = level.kept as unknown[];
   if (level.integers >= 0) {
@@ -69,7 +69,7 @@ export function keepItem(level: Level, value: unknown, budget: JsonBudget): void
       level.integers += 1;
       if (level.integers > keptIntegers) return;
     } else {
-      // what is wrong must stand where it stands in the body
+      // an error must name the index that the item has in the body
       budget.spend((level.integers - kept.length) * weights.scalar);
       while (kept.length < level.integers) kept.push(0);
       level.integers = -1;
@@ -79,7 +79,7 @@ export function keepItem(level: Level, value: unknown, budget: JsonBudget): void
   kept.push(value);
 }
 
-/** Where a value stands that is within these levels: `data.items[0]`. */
+/** The path of the value inside these levels: `data.items[0]`. */
 export function pathOf(levels: readonly Level[]): string {
   return levels.reduce((path, { isArray, index, key }) => {
     if (isArray) return `${path}[${index}]`;

@@ -7,14 +7,14 @@ import { maxDepth, maxParts } from './limits.ts';
 import { JsonScan } from './scan.ts';
 import { NotJson } from './tokens.ts';
 
-/** So many bytes are looked at in one go, then others have their turn: some milliseconds. */
+/** Bytes that are scanned in one turn of the event loop, which takes some milliseconds. */
 const sliceLength = 256 * 1024;
 
-/** What a relay looks at of JSON. */
+/** The parts of a JSON body that a relay reads. */
 export interface Outline {
-  /** What it parses to, of that which a shape describes; strings of more than 64 bytes are `…`. */
+  /** The parsed values that the shape describes; strings of more than 64 bytes are `…`. */
   readonly value: unknown;
-  /** Where the values of described keys stand, by path, as in `stream_options.include_usage`. */
+  /** The positions of described values, by path, such as `stream_options.include_usage`. */
   readonly fields: ReadonlyMap<string, FieldSpan>;
 }
 
@@ -22,7 +22,7 @@ function checkUtf8(bytes: Buffer): void {
   if (!isUtf8(bytes)) throw new GatewayError('invalid_encoding', 'The body must be UTF-8');
 }
 
-/** Which character of a text, counted from 1, a byte belongs to. */
+/** The number of the character, counted from 1, that a byte belongs to. */
 function characterAt(bytes: Buffer, at: number): number {
   let count = 1;
   // all bytes of a character but the first start with 10 (RFC 3629, section 3)
@@ -30,13 +30,13 @@ function characterAt(bytes: Buffer, at: number): number {
   return count;
 }
 
-/** Where it breaks, and nothing of what is there, which may be a secret. */
+/** Says where the text stops being JSON. Quotes none of it, because it may hold a secret. */
 function whereItBreaks(bytes: Buffer, { at }: NotJson): string {
   if (at < bytes.length) return `look at character ${characterAt(bytes, at)}`;
   return bytes.length < sliceLength && bytes.toString('latin1').trim() === '' ? 'it is empty' : 'it breaks off';
 }
 
-/** @throws GatewayError where the scan does, with `invalid_json` for what is no JSON (RFC 8259) */
+/** Runs a scan to a position. @throws GatewayError what the scan throws, and `invalid_json` for text that is not JSON (RFC 8259) */
 function scanOn(scan: JsonScan, bytes: Buffer, until: number): boolean {
   try {
     return scan.run(until);
@@ -49,7 +49,7 @@ function scanOn(scan: JsonScan, bytes: Buffer, until: number): boolean {
 /**
  * Decodes and parses a JSON body.
  * @throws GatewayError `invalid_encoding` when the bytes are not UTF-8; `invalid_json` when they are not JSON (RFC 8259)
- * or nest deeper than 100 levels; `request_too_large` when what they parse to is out of proportion to them;
+ * or nest deeper than 100 levels; `request_too_large` when they would parse to too much;
  * `duplicate_parameter` when one object has a key twice
  */
 export function parseJson(bytes: Buffer): unknown {
@@ -66,14 +66,13 @@ export function parseJson(bytes: Buffer): unknown {
 }
 
 /**
- * Does for a body that is only looked at and goes on as it came what {@link parseJson} does for others. Long ones are
- * looked at in turns.
- * @throws GatewayError the same, but `duplicate_parameter` for a described key of an object alone that is there twice, and
- * `unknown_parameter` for one that differs from it in case, lists aside: another reader might take that value
+ * Reads the described parts of a body that is relayed as it came. Scans a long body in several turns of the event loop.
+ * @throws GatewayError as {@link parseJson} does, but `duplicate_parameter` only for described keys outside lists, and
+ * `unknown_parameter` for a key that differs from such a key only in case, which another reader might take for it
  */
 export async function outline(bytes: Buffer, shape: BodyShape): Promise<Outline> {
   const isLong = bytes.length > sliceLength;
-  // joining its chunks took its time
+  // joining its chunks has taken a turn already
   if (isLong) await nextTurn();
   checkUtf8(bytes);
   const scan = new JsonScan(bytes, shape);
@@ -86,7 +85,7 @@ export async function outline(bytes: Buffer, shape: BodyShape): Promise<Outline>
 }
 
 /**
- * Bounds what it costs to serialise again what the host has parsed.
+ * Refuses a parsed body that would cost too much to serialise again.
  * @throws GatewayError `invalid_json` when it nests deeper than 100 levels, `request_too_large` when it has too many values
  */
 export function checkTree(value: unknown): void {

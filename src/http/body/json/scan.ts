@@ -24,7 +24,7 @@ const closeBrace = 0x7d;
 const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
-/** What may come next, beside white space. */
+/** What the scan expects next. White space may come before it. */
 const next = {
   value: 0,
   valueOrEnd: 1,
@@ -38,29 +38,28 @@ const next = {
 } as const;
 
 /**
- * One pass over the bytes of a JSON text that checks all of it and makes a tree of what a shape describes alone: keys and
- * values that nobody looks at, long strings and long lists of whole numbers cost no memory. What the tree takes is
- * bounded before it exists.
+ * Checks a JSON text in one pass over its bytes, and builds a tree only of the parts that a shape describes. Other keys and
+ * values, long strings and long lists of whole numbers take no memory. The memory of the tree is bounded before it exists.
  */
 export class JsonScan {
-  /** Where the values of an object's described keys stand, by path, as in `stream_options.include_usage`. */
+  /** The positions of described values, by path, such as `stream_options.include_usage`. */
   readonly fields = new Map<string, FieldSpan>();
-  /** What the shape describes of the text. */
+  /** The tree of the parts that the shape describes. */
   value: unknown;
   /**
-   * Without a shape, the path of the first key that one object has twice, however it is escaped: `data.items[0]`.
+   * Without a shape: the path of the first key that an object has twice, escaped in any way: `data.items[0]`.
    * `JSON.parse` keeps the last of two and says nothing; another reader may keep the first.
    */
   duplicateKey: string | undefined;
   readonly #bytes: Buffer;
-  /** Without a shape all is weighed as what `JSON.parse` would make of it, keys are compared, and nothing is kept. */
+  /** Without a shape: counts the memory that `JSON.parse` would take, compares keys, and keeps nothing. */
   readonly #weighsAll: boolean;
   readonly #levels: Level[] = [];
   #depth = 0;
   #level: Level | undefined;
   #at = 0;
   #next: number = next.value;
-  /** Of the value that comes next. */
+  /** The shape of the next value. */
   #shape: BodyShape | undefined;
   #stringStart = 0;
   readonly #budget: JsonBudget;
@@ -74,15 +73,15 @@ export class JsonScan {
   }
 
   /**
-   * Goes on to about `until`.
-   * @returns whether the text is done
+   * Scans on to about `until`.
+   * @returns whether the text is complete
    * @throws NotJson; GatewayError `invalid_json`, `request_too_large`, `duplicate_parameter`, `unknown_parameter`
    */
   run(until: number): boolean {
     const bytes = this.#bytes;
     while (this.#at < until) {
       const byte = bytes[this.#at] as number;
-      // inside a string white space is text
+      // white space inside a string is text
       if (byte <= 0x20 && this.#next < next.restOfKey && isSpace(byte)) this.#at += 1;
       else this.#step(byte, until);
     }
@@ -205,7 +204,7 @@ export class JsonScan {
       throw new GatewayError('invalid_json', `The body nests deeper than ${maxDepth} levels`);
     }
     this.#count(weights.container, isKept);
-    // levels are used again: most bodies have few, a hostile one has a million
+    // levels are reused: most bodies have few, a hostile one has a million
     this.#levels[this.#depth] ??= new Level();
     const level = this.#levels[this.#depth] as Level;
     level.open(isArray, this.#shape, this.#at, this.#budget.numbers);
@@ -224,7 +223,7 @@ export class JsonScan {
     this.#finish(kept, this.#at + 1, start, this.#budget.numbers - numbersBefore);
   }
 
-  /** A value of the open level has ended, or the text with it. @param numbers how many it has */
+  /** Ends a value of the open level, or the whole text. @param numbers how many numbers the value has */
   #finish(value: unknown, end: number, start: number, numbers = 0): void {
     const level = this.#level;
     const shape = this.#shape;

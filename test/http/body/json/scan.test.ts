@@ -198,7 +198,7 @@ describe('looking at a body that is relayed', () => {
   });
 });
 
-describe('a key that differs in case alone from one that is acted on', () => {
+describe('a key that differs only in case from one that is acted on', () => {
   for (const key of [
     'Model',
     'MODEL',
