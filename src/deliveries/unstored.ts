@@ -111,7 +111,7 @@ export function createUnstored(
     return delivery ? shown(delivery) : null;
   }
 
-  /** The deliveries of these events that are on the page. With a filter in the query, the database would look at all events to find a few. */
+  /** The deliveries of these events that are on the page. If the query filtered, the database would read all events to find a few. */
   async function unstoredOf(found: readonly StoredEvent[], { type, webhookId }: DeliveryPage, { $gte, $lt }: IdRange) {
     const asked = found.filter(
       (event) =>

@@ -83,7 +83,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
     return null;
   }
 
-  /** The receiver of a first attempt. It may have been read before the event was stored, so it is read again before it ends a delivery. */
+  /** The receiver of a first attempt. If it was read before the event was stored, it is read again before it ends a delivery. */
   async function firstReceiver({ claim, receiver }: FirstAttempt): Promise<Receiver | null> {
     const read = await receiver;
     return read && reasonToCancel(claim.delivery, read) === null ? read : receiverOf(claim);

@@ -3,7 +3,7 @@ import type { Slot } from './slots.ts';
 import type { AccountQueues, WaitingAttempt, WebhookQueue } from './webhook-queue.ts';
 
 export interface WaitingAttemptsOptions {
-  /** Whether one more request may be made now, of whatever account. */
+  /** Whether one more request may be made now, of any account. */
   readonly hasPlace: () => boolean;
   /** Sends an attempt that had to wait. */
   readonly send: (slot: Slot, attempt: WaitingAttempt) => void;

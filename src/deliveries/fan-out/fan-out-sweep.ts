@@ -6,7 +6,7 @@ import type { Logger } from '../../options/options.ts';
 import type { FanOut } from './fan-out.ts';
 import type { HeldEvents } from './held-events.ts';
 
-/** After this time without room some events are taken all the same, because publications here might take all room for ever. Milliseconds. */
+/** After this time without room, some events are taken anyway: otherwise publications here might keep all room. Milliseconds. */
 const longestWait = 1_000;
 /** First attempts of the events that are taken then. They are stored, and workers share them among accounts when they claim them. */
 const maxWithoutRoom = 1_000;
@@ -35,7 +35,10 @@ export interface FanOutSweepDeps {
 export interface FanOutSweep {
   /** A part of a query that finds the next events; `null` while there is no room, except once a second. */
   page(): PartOfQuery | null;
-  /** Takes the events of that page that are still free, as far as there is room, and starts their fan-outs. Resolves with whether there may be more. */
+  /**
+   * Takes the events of that page that are still free, as far as there is room, and starts their fan-outs. Resolves with whether
+   * there may be more.
+   */
   take(found: readonly UnfinishedEvent[]): Promise<boolean>;
   /** Whether an event would be taken now. */
   readonly hasRoom: boolean;

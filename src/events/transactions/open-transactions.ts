@@ -16,7 +16,10 @@ export interface OpenTransactions {
   /** Resolves when the session is recorded; most often it is already. */
   enter(session: ClientSession): Promise<void>;
   leave(): void;
-  /** Makes the server roll back the session's transaction, by another connection. Do not end the session before, or its next user would be hit. Never rejects. */
+  /**
+   * Makes the server roll back the session's transaction, by another connection. Call it before the session ends: otherwise it would
+   * roll back the transaction of the session's next user. Never rejects.
+   */
   end(session: ClientSession): Promise<void>;
   /** Ends the sessions of processes whose lease has ended. If such a process lives after all, it runs its transaction again. */
   endAbandoned(): Promise<void>;
