@@ -31,9 +31,9 @@ describe('an account that eight clients spend at three processes, two of which a
       const diedAt = new Map<string, number>();
       for (const { url, died } of [victim, counting]) void died.then(() => diedAt.set(url, performance.now()));
       const { answered, refused } = await scene.spend(
-        { afterCalls: 900 + scene.random.below(1_000), happen: () => victim.child.kill('SIGKILL') },
+        { afterCalls: 450 + scene.random.below(500), happen: () => victim.child.kill('SIGKILL') },
         {
-          afterCalls: 900 + scene.random.below(1_000),
+          afterCalls: 450 + scene.random.below(500),
           happen: () => counting.child.send(scene.random.pick(deadlyCommands)),
         },
       );

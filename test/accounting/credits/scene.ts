@@ -8,14 +8,14 @@ import { startMeteredUpstream } from './metered-upstream.ts';
 import { startProcess } from './processes.ts';
 
 const userId = 'usr_crowd';
-/** A call costs some 0.11 credits on average: the account is depleted by about the 2,700th of 4,000. */
+/** A call costs some 0.11 credits on average: the account is depleted by about the 1,350th of 2,000. */
 const prices = {
   '*': { input: 1_000, cachedInput: 500, output: 4_000 },
   large: { input: 3_000, cachedInput: 300, output: 12_000 },
 };
-const topUps = { first: 250, second: 50 };
-const quota = { daily: 250, monthly: 280, thresholds: [20, 50, 80, 100] };
-const credits = { prices, lowThreshold: 120, slice: 10, expectedOutputTokens: 20 };
+const topUps = { first: 125, second: 25 };
+const quota = { daily: 125, monthly: 140, thresholds: [20, 50, 80, 100] };
+const credits = { prices, lowThreshold: 60, slice: 5, expectedOutputTokens: 20 };
 /** What the dearest call is taken for before it is answered: its 100 bytes by four, and the expected output. Credits. */
 const largestEstimate = (25 * prices.large.input + 20 * prices.large.output) / 1_000_000;
 /** How far a process may overdraw: by an estimate and a slice. Credits. */
@@ -44,7 +44,7 @@ export async function openScene(uri: string, seed: number, count: number) {
   const { key } = await till.keys.create({ userId });
   const processes = await Promise.all(Array.from({ length: count }, () => startProcess({ uri, options })));
   const books = openBooks(connection, { userId, prices, toppedUp: topUps.first + topUps.second, quota });
-  const paidAfter = 200 + random.below(600);
+  const paidAfter = 100 + random.below(300);
   const pay = () =>
     till.payments.completed({
       paymentId: 'pay_crowd',
@@ -60,14 +60,14 @@ export async function openScene(uri: string, seed: number, count: number) {
     connection,
     processes,
     books,
-    /** Has eight clients make 500 calls each, while this happens. */
+    /** Has eight clients make 250 calls each, while this happens. */
     async spend(...incidents: Incident[]): Promise<CrowdOutcome> {
       const upcoming = incidents.toSorted((a, b) => a.afterCalls - b.afterCalls);
       let paid: Promise<unknown> | undefined;
       const happening: unknown[] = [];
       const outcome = await callTogether({
         clients: 8,
-        calls: 500,
+        calls: 250,
         apiKey: key,
         urls: processes.map(({ url }) => url),
         modelOf: (call) => (call % 2 === 0 ? 'large' : 'small'),

@@ -19,7 +19,7 @@ describe('an account that eight clients spend at two processes while the primary
     const scene = await openScene(`${cluster.uri}&w=1`, seed, 2);
     try {
       const before = (await cluster.primary()).node.host;
-      const afterCalls = 900 + scene.random.below(1_000);
+      const afterCalls = 450 + scene.random.below(500);
       const { answered, refused } = await scene.spend({
         afterCalls,
         happen: () => cluster.admin.command({ replSetStepDown: 10, force: true }),
