@@ -230,6 +230,7 @@ describe('the command line', function () {
     const pid = Number(/pid (\d+)/.exec(printed)?.[1]);
     shell.kill('SIGTERM');
     await until(() => !isAlive(pid), 15_000);
+    expect(isAlive(pid)).to.equal(false);
   });
 
   it('says which variable is wrong before it starts anything', async () => {

@@ -159,7 +159,7 @@ describe('deliveries in the dashboard', function () {
     await page.getByLabel('Until').fill('');
     await page.getByRole('button', { name: 'Recover' }).click();
     await page.getByText('1 of 1 sent again · 1 delivered · 0 failed').waitFor();
-    await receiver.count(1);
+    expect(await receiver.count(1)).to.have.length(1);
   });
 
   it('of another account are not to be had, nor its events', async () => {
@@ -174,5 +174,6 @@ describe('deliveries in the dashboard', function () {
     await page.getByText(`No event ${event.id}`).waitFor();
     await page.goto(`${scene.dashboard}#/deliveries?webhook=${other.id}`);
     await page.getByText('Nothing matches').waitFor();
+    expect(await page.getByText(event.id).count()).to.equal(0);
   });
 });

@@ -56,6 +56,7 @@ describe('signing in at the dashboard', function () {
     // asking anew or going elsewhere, whichever the page does first
     await page.goto(`${scene.dashboard}#/events`);
     await page.getByText('You are not signed in any more').waitFor();
+    expect(await page.evaluate("sessionStorage.getItem('gateway-api-key')")).to.equal(null);
   });
 
   it("is not needed with the host's own session, which decides what is shown", async () => {

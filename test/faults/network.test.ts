@@ -133,6 +133,7 @@ describe('the network of the fault suite', () => {
     heal();
     const welcome = await open();
     await welcome.isReady();
+    expect(welcome.socket.destroyed).to.equal(false);
   });
 
   it('makes late what is sent', async () => {
@@ -160,6 +161,7 @@ describe('the network of the fault suite', () => {
     await until(() => client.socket.destroyed);
     bystander.socket.write(ping);
     await bystander.hasAnswer();
+    expect(bystander.socket.destroyed).to.equal(false);
     other.close();
   });
 

@@ -6,6 +6,14 @@ import { listen } from '../support/gateway.ts';
 import { createFakeEdge, goodKey } from './fake-edge.ts';
 import { connectRaw } from './raw-client.ts';
 
+let edge: ReturnType<typeof createFakeEdge> | undefined;
+
+/** One for all tests: compiling its schemas takes longer than a test. */
+function sharedEdge(): ReturnType<typeof createFakeEdge> {
+  edge ??= createFakeEdge();
+  return edge;
+}
+
 async function ask(port: number, target: string, ...lines: string[]): Promise<string> {
   const client = connectRaw(port);
   client.write(
@@ -21,7 +29,7 @@ describe('the target of a request', () => {
   ] as const) {
     for (const prefix of ['/', '/api/llm']) {
       it(`may be in absolute form, in ${name} at ${prefix}`, async () => {
-        const edge = await createFakeEdge();
+        const edge = await sharedEdge();
         const server = await listen(framework().use(prefix, edge));
         const path = `${prefix === '/' ? '' : prefix}/v1/webhooks?limit=7`;
         for (const origin of ['http://gateway.example', 'HTTPS://gateway.example:8443', '']) {
@@ -61,7 +69,7 @@ describe('the Host header', () => {
   ];
   for (const [name, lines, status] of cases) {
     it(`${name} is answered ${status}`, async () => {
-      const server = await listen(express().use(await createFakeEdge()));
+      const server = await listen(express().use(await sharedEdge()));
       for (const target of ['/v1/webhooks', 'http://gateway.example/v1/webhooks']) {
         expect(await ask(server.port, target, ...lines)).to.match(new RegExp(`^HTTP/1\\.1 ${status} `));
       }
@@ -72,7 +80,7 @@ describe('the Host header', () => {
 
 describe('what is below /v1', () => {
   it('is kept by no cache, whatever is answered', async () => {
-    const server = await listen(express().use(await createFakeEdge()));
+    const server = await listen(express().use(await sharedEdge()));
     const requests: [string, Record<string, string>, number][] = [
       ['/v1/webhooks', { authorization: `Bearer ${goodKey}` }, 200],
       ['/v1/models', { authorization: `Bearer ${goodKey}` }, 200],

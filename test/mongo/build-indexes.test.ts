@@ -25,11 +25,20 @@ describe('Indexes on a large collection', function () {
     await beside.close();
   }
 
+  /** The names of the indexes of a collection. */
+  async function indexesOf(collection: string): Promise<string[]> {
+    const beside = await mongoose.createConnection(database.uri).asPromise();
+    const indexes = await beside.collection(collection).indexes();
+    await beside.close();
+    return indexes.map(({ name }) => String(name));
+  }
+
   it('are built after an election that takes place meanwhile', async () => {
     await failCommand({ times: 3 });
     const options = { ...loopbackOptions, secretKeys: [newSecretKey()], collectionPrefix: 'election_' };
     const gateway = await createModelGateway({ ...options, mongo: database.uri });
     await gateway.close();
+    expect(await indexesOf('election_events')).to.include('unfinishedFanOut');
   });
 
   it('are built after an election that takes place when a connection has just been silent for too long', async () => {
@@ -76,6 +85,9 @@ describe('Indexes on a large collection', function () {
     const options = { ...loopbackOptions, secretKeys: [newSecretKey()], collectionPrefix: 'older_' };
     const gateway = await createModelGateway({ ...options, mongo: database.uri });
     await gateway.close();
+    expect(await indexesOf('older_events'))
+      .to.include('pendingFanOut')
+      .and.have.length.above(2);
   });
 
   it('are waited for longer than a connection may be silent', async () => {

@@ -19,8 +19,12 @@ describe('What the database answers', () => {
       refuse = reject;
     });
     await withTimeout(late, 1).catch(() => {});
-    // an unhandled rejection would fail the run
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown) => unhandled.push(reason);
+    process.prependListener('unhandledRejection', note);
     refuse(new Error('too late'));
     await new Promise((resolve) => setImmediate(resolve));
+    process.off('unhandledRejection', note);
+    expect(unhandled).to.deep.equal([]);
   });
 });

@@ -1,8 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -10,9 +9,9 @@ import { expect } from 'chai';
 import { type Document, MongoClient } from 'mongodb';
 import { findMongod, mongodSources } from '../../src/cli/mongo/download/binary.ts';
 import { defaultCacheFolder } from '../../src/cli/mongo/download/cache-folder.ts';
-import { type EmbeddedMongo, startEmbeddedMongo } from '../../src/cli/mongo/embedded-mongo.ts';
+import type { EmbeddedMongo } from '../../src/cli/mongo/embedded-mongo.ts';
 import { isListening } from '../../src/cli/mongo/port.ts';
-import { memoryFolder } from '../support/memory-folder.ts';
+import { useEmbeddedMongo, withClient } from '../cli/mongo/embedded-scene.ts';
 import { until } from '../support/until.ts';
 
 async function freePort(): Promise<number> {
@@ -21,15 +20,6 @@ async function freePort(): Promise<number> {
   const { port } = server.address() as { port: number };
   server.close();
   return port;
-}
-
-async function withClient<T>(uri: string, use: (client: MongoClient) => Promise<T>): Promise<T> {
-  const client = new MongoClient(uri, { serverSelectionTimeoutMS: 20_000 });
-  try {
-    return await use(client);
-  } finally {
-    await client.close();
-  }
 }
 
 /** A mongod without users, as a data folder had one before there were any. */
@@ -62,15 +52,10 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
 
 describe('Another user of the machine that the embedded MongoDB runs on', function () {
   this.timeout(180_000);
-  let dataDir: string;
-  const running: EmbeddedMongo[] = [];
-  const start = async (options: Partial<Parameters<typeof startEmbeddedMongo>[0]> = {}): Promise<EmbeddedMongo> => {
-    const mongo = await startEmbeddedMongo({ dataDir, ...options });
-    running.push(mongo);
-    return mongo;
-  };
+  const scene = useEmbeddedMongo();
+  const { start } = scene;
   const things = (uri: string) => withClient(uri, (client) => client.db().collection('things').countDocuments());
-  const modeOf = async (name: string) => (await stat(join(dataDir, name))).mode & 0o777;
+  const modeOf = async (name: string) => (await stat(join(scene.dataDir, name))).mode & 0o777;
   const without = ({ nodes }: EmbeddedMongo) => nodes.map(({ host }) => `mongodb://${host}/?directConnection=true`);
 
   const attempts: [what: string, try_: (client: MongoClient) => Promise<unknown>][] = [
@@ -96,14 +81,6 @@ describe('Another user of the machine that the embedded MongoDB runs on', functi
   }
   const allRefused = attempts.map(() => 'Unauthorized');
 
-  beforeEach(async () => {
-    dataDir = await mkdtemp(join((await memoryFolder()) ?? tmpdir(), 'embedded-mongo-security-'));
-  });
-  afterEach(async () => {
-    await Promise.all(running.splice(0).map((mongo) => mongo.stop()));
-    await rm(dataDir, { recursive: true, force: true });
-  });
-
   it('may do nothing in it without the password', async () => {
     const mongo = await start();
     for (const uri of without(mongo)) expect(await refusals(uri)).to.deep.equal(allRefused);
@@ -113,8 +90,7 @@ describe('Another user of the machine that the embedded MongoDB runs on', functi
   });
 
   it('may do nothing in a temporary one, nor in any member of several', async () => {
-    const mongo = await startEmbeddedMongo({ temporary: true, dataDir, testCommands: true, replicas: 3 });
-    running.push(mongo);
+    const mongo = await start({ temporary: true, testCommands: true, replicas: 3 });
     for (const uri of without(mongo)) expect(await refusals(uri)).to.deep.equal(allRefused);
     expect(await things(mongo.uri)).to.equal(0);
   });
@@ -124,7 +100,7 @@ describe('Another user of the machine that the embedded MongoDB runs on', functi
     const seen = new Set<string>();
     const probing = new AbortController();
     port = await freePort();
-    await writeFile(join(dataDir, 'mongo.json'), JSON.stringify({ uri: '', ports: [port], pid: null }));
+    await writeFile(join(scene.dataDir, 'mongo.json'), JSON.stringify({ uri: '', ports: [port], pid: null }));
     const uri = `mongodb://127.0.0.1:${port}/?directConnection=true&serverSelectionTimeoutMS=2000`;
     async function probe(): Promise<void> {
       while (!probing.signal.aborted) {
@@ -157,7 +133,7 @@ describe('Another user of the machine that the embedded MongoDB runs on', functi
   });
 
   it('cannot read what gives the password', async () => {
-    await chmod(dataDir, 0o755);
+    await chmod(scene.dataDir, 0o755);
     await start();
     expect(await modeOf('')).to.equal(0o700);
     for (const file of ['mongo.key', 'mongo.json', 'mongo-0.log']) expect(await modeOf(file), file).to.equal(0o600);
@@ -168,11 +144,11 @@ describe('Another user of the machine that the embedded MongoDB runs on', functi
     const lines: string[] = [];
     const mongo = await start({ log: (line) => lines.push(line) });
     const password = new URL(mongo.uri).password;
-    const key = (await readFile(join(dataDir, 'mongo.key'), 'utf8')).trim();
+    const key = (await readFile(join(scene.dataDir, 'mongo.key'), 'utf8')).trim();
     expect(password).to.have.length.above(40);
     const { stdout } = await promisify(execFile)('ps', ['-ww', '-eo', 'args'], { maxBuffer: 64 * 1024 * 1024 });
     expect(stdout).to.include('--keyFile');
-    for (const text of [stdout, lines.join('\n'), await readFile(join(dataDir, 'mongo-0.log'), 'utf8')]) {
+    for (const text of [stdout, lines.join('\n'), await readFile(join(scene.dataDir, 'mongo-0.log'), 'utf8')]) {
       expect(text.includes(password)).to.equal(false);
       expect(text.includes(key)).to.equal(false);
     }
@@ -180,7 +156,7 @@ describe('Another user of the machine that the embedded MongoDB runs on', functi
 
   describe('of a data folder from before there were users', () => {
     async function oldFolder(): Promise<void> {
-      const { child, uri } = await startOpenMongod(dataDir);
+      const { child, uri } = await startOpenMongod(scene.dataDir);
       await withClient(uri, (client) => client.db().collection<Document>('things').insertOne({ a: 1 }));
       await end(child, 'SIGTERM');
     }
@@ -194,14 +170,16 @@ describe('Another user of the machine that the embedded MongoDB runs on', functi
 
     it('may do nothing when an upgrade was cut off before it made the user', async () => {
       await oldFolder();
-      await writeFile(join(dataDir, 'mongo.key'), `${Buffer.alloc(756, 'k').toString('base64')}\n`, { mode: 0o600 });
+      await writeFile(join(scene.dataDir, 'mongo.key'), `${Buffer.alloc(756, 'k').toString('base64')}\n`, {
+        mode: 0o600,
+      });
       const mongo = await start();
       for (const uri of without(mongo)) expect(await refusals(uri)).to.deep.equal(allRefused);
       expect(await things(mongo.uri)).to.equal(1);
     });
 
     it('may do nothing when its mongod was left running', async () => {
-      const { child, uri } = await startOpenMongod(dataDir);
+      const { child, uri } = await startOpenMongod(scene.dataDir);
       try {
         await withClient(uri, (client) => client.db().collection<Document>('things').insertOne({ a: 1 }));
         const mongo = await start();
@@ -217,7 +195,7 @@ describe('Another user of the machine that the embedded MongoDB runs on', functi
     const first = await start();
     await withClient(first.uri, (client) => client.db().collection<Document>('things').insertOne({ a: 1 }));
     await first.stop();
-    await rm(join(dataDir, 'mongo.key'));
+    await rm(join(scene.dataDir, 'mongo.key'));
     const second = await start();
     expect(second.uri).not.to.equal(first.uri);
     expect(await things(second.uri)).to.equal(1);

@@ -118,7 +118,7 @@ describe('what Node refuses before the gateway sees it', () => {
     await Promise.all(clients);
     const client = connectRaw(port);
     client.write(get('/'));
-    await client.received(/well/);
+    expect(await client.received(/well/)).to.include('200 OK');
     client.socket.destroy();
   });
 

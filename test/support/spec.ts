@@ -1,4 +1,4 @@
-import { Ajv2020 } from 'ajv/dist/2020.js';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { loadSpec, type SpecMethod, type SpecOperation, type SpecSchema, specMethods } from '../../src/openapi/spec.ts';
 
@@ -38,7 +38,22 @@ const ajv = new Ajv2020({ strict: true, allowUnionTypes: true });
 addFormats.default(ajv);
 ajv.addVocabulary(['components', 'example', 'x-extension', 'x-enumDescriptions']);
 
+/** The schemas of openapi.yaml, which those that are checked refer to. */
+const document = 'openapi.yaml';
+ajv.addSchema({ $id: document, components: spec.components });
+
+const validators = new Map<string, ValidateFunction>();
+
+/** Each schema is compiled once, however many values are held against it. */
+function validatorOf(schema: SpecSchema): ValidateFunction {
+  const text = JSON.stringify(schema).replaceAll('"$ref":"#/', `"$ref":"${document}#/`);
+  const validator = validators.get(text) ?? ajv.compile(JSON.parse(text));
+  validators.set(text, validator);
+  return validator;
+}
+
 /** What a value has that its schema does not allow, as text; empty when it fits. */
 export function misfits(schema: SpecSchema, value: unknown): string {
-  return ajv.validate({ components: spec.components, ...schema }, value) ? '' : ajv.errorsText();
+  const validator = validatorOf(schema);
+  return validator(value) ? '' : ajv.errorsText(validator.errors);
 }

@@ -1,52 +1,32 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { MongoClient } from 'mongodb';
 import { loadAccess } from '../../../src/cli/mongo/access.ts';
 import { findMongod, mongodSources } from '../../../src/cli/mongo/download/binary.ts';
 import { defaultCacheFolder } from '../../../src/cli/mongo/download/cache-folder.ts';
-import { type EmbeddedMongo, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
+import { startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { startMongod } from '../../../src/cli/mongo/mongod.ts';
 import { isAlive } from '../../../src/cli/mongo/record.ts';
-import { memoryFolder } from '../../support/memory-folder.ts';
+import { forkCompiled } from '../../support/compiled-script.ts';
+import { until } from '../../support/until.ts';
+import { useEmbeddedMongo, withClient } from './embedded-scene.ts';
+
+const ownerScript = fileURLToPath(new URL('./owner-process.ts', import.meta.url));
 
 /** A process that runs an embedded database, so that it can be killed. */
-const owner = `
-import { startEmbeddedMongo } from './src/cli/mongo/embedded-mongo.ts';
-const mongo = await startEmbeddedMongo({ dataDir: process.argv[1] });
-console.log(JSON.stringify({ uri: mongo.uri, pid: mongo.nodes[0].pid }));
-setInterval(() => {}, 1000);
-`;
-
 async function startOwner(dataDir: string): Promise<{ child: ChildProcess; uri: string; pid: number }> {
-  const args = ['--import', 'tsx', '--input-type=module', '-e', owner, dataDir];
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [line] = (await once(createInterface(child.stdout as NodeJS.ReadableStream), 'line')) as [string];
-  return { child, ...JSON.parse(line) };
-}
-
-async function gone(pid: number): Promise<boolean> {
-  for (const deadline = Date.now() + 20_000; Date.now() < deadline; await sleep(50)) if (!isAlive(pid)) return true;
-  return false;
-}
-
-async function withClient<T>(uri: string, use: (client: MongoClient) => Promise<T>): Promise<T> {
-  const client = new MongoClient(uri);
-  try {
-    return await use(client);
-  } finally {
-    await client.close();
-  }
+  const child = await forkCompiled(ownerScript, { dataDir });
+  const [started] = (await once(child, 'message')) as [{ uri: string; pid: number }];
+  return { child, ...started };
 }
 
 /** A driver tries twice; an election takes longer. */
-async function eventually<T>(act: () => Promise<T>): Promise<T> {
+async function retried<T>(act: () => Promise<T>): Promise<T> {
   for (const deadline = Date.now() + 45_000; ; await sleep(100)) {
     try {
       return await act();
@@ -58,21 +38,8 @@ async function eventually<T>(act: () => Promise<T>): Promise<T> {
 
 describe('the embedded MongoDB', function () {
   this.timeout(180_000);
-  let dataDir: string;
-  const running: EmbeddedMongo[] = [];
-  const start = async (options: Partial<Parameters<typeof startEmbeddedMongo>[0]> = {}): Promise<EmbeddedMongo> => {
-    const mongo = await startEmbeddedMongo({ dataDir, ...options });
-    running.push(mongo);
-    return mongo;
-  };
-
-  beforeEach(async () => {
-    dataDir = await mkdtemp(join((await memoryFolder()) ?? tmpdir(), 'embedded-mongo-test-'));
-  });
-  afterEach(async () => {
-    await Promise.all(running.splice(0).map((mongo) => mongo.stop()));
-    await rm(dataDir, { recursive: true, force: true });
-  });
+  const scene = useEmbeddedMongo();
+  const { start } = scene;
 
   it('takes transactions', async () => {
     const mongo = await start();
@@ -109,7 +76,7 @@ describe('the embedded MongoDB', function () {
 
   it('tells where it is in mongo.json, for its owner alone, and there that it was stopped', async () => {
     const mongo = await start();
-    const path = join(dataDir, 'mongo.json');
+    const path = join(scene.dataDir, 'mongo.json');
     expect(JSON.parse(await readFile(path, 'utf8'))).to.include({ uri: mongo.uri, pid: process.pid });
     expect((await stat(path)).mode & 0o777).to.equal(0o600);
     await mongo.stop();
@@ -136,7 +103,7 @@ describe('the embedded MongoDB', function () {
       const things = client.db().collection('things');
       await things.insertOne({ a: 1 }, { writeConcern: { w: 'majority' } });
       process.kill(node?.pid as number, 'SIGKILL');
-      await eventually(() => things.updateOne({ a: 2 }, { $set: { b: 1 } }, { upsert: true }));
+      await retried(() => things.updateOne({ a: 2 }, { $set: { b: 1 } }, { upsert: true }));
       expect(await things.countDocuments()).to.equal(2);
     });
     expect(lines.join('\n')).to.include('ended unexpectedly').and.include('runs again');
@@ -151,13 +118,14 @@ describe('the embedded MongoDB', function () {
   });
 
   it('ends when its process is killed with SIGKILL', async () => {
-    const { child, pid } = await startOwner(dataDir);
+    const { child, pid } = await startOwner(scene.dataDir);
     child.kill('SIGKILL');
-    expect(await gone(pid)).to.equal(true);
+    await until(() => !isAlive(pid), 20_000);
+    expect(isAlive(pid)).to.equal(false);
   });
 
   it('starts again at once after its process was killed, with the data', async () => {
-    const { child, uri } = await startOwner(dataDir);
+    const { child, uri } = await startOwner(scene.dataDir);
     await withClient(uri, (client) => client.db().collection('things').insertOne({ a: 1 }));
     child.kill('SIGKILL');
     await once(child, 'exit');
@@ -167,9 +135,9 @@ describe('the embedded MongoDB', function () {
 
   it('ends a mongod that was left behind on its data without a guardian', async () => {
     const binary = await findMongod(mongodSources(defaultCacheFolder()), () => {});
-    const place = { dbPath: join(dataDir, 'mongo', '0'), logPath: join(dataDir, 'mongo-0.log') };
+    const place = { dbPath: join(scene.dataDir, 'mongo', '0'), logPath: join(scene.dataDir, 'mongo-0.log') };
     const guardian = { watch() {}, forget() {}, release() {} };
-    const access = await loadAccess(dataDir);
+    const access = await loadAccess(scene.dataDir);
     const left = await startMongod({ binary, ...place, replSet: 'gateway', access, testCommands: false, guardian });
     try {
       const mongo = await start();
@@ -181,12 +149,12 @@ describe('the embedded MongoDB', function () {
   });
 
   it('refuses data that another living process runs on, and names the process', async () => {
-    const { child } = await startOwner(dataDir);
+    const { child } = await startOwner(scene.dataDir);
     const error = await start().catch((thrown: Error) => thrown);
     child.kill('SIGKILL');
     expect(error).to.be.instanceOf(Error);
     expect((error as Error).message)
-      .to.include(dataDir)
+      .to.include(scene.dataDir)
       .and.include(`process ${child.pid}`);
   });
 
@@ -198,9 +166,9 @@ describe('the embedded MongoDB', function () {
       const { primary } = await client.db('admin').command({ hello: 1 });
       const node = mongo.nodes.find(({ host }) => host === primary);
       await node?.kill();
-      await eventually(() => things.updateOne({ a: 2 }, { $set: { b: 1 } }, { upsert: true }));
+      await retried(() => things.updateOne({ a: 2 }, { $set: { b: 1 } }, { upsert: true }));
       await node?.start();
-      expect(await eventually(() => things.countDocuments())).to.equal(2);
+      expect(await retried(() => things.countDocuments())).to.equal(2);
     });
   });
 });

@@ -62,8 +62,9 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
     [...listener.stdout.matchAll(new RegExp(`  ${type.replace('.', '\\.')}  evt_\\w+  signature valid`, 'g'))].length;
 
   it('says what is on, and how to give an account credits', async () => {
-    await gateway.until(/^With: rate limits, quotas, prepaid credits, event types \(order\.shipped\)$/m);
-    await gateway.until(/ credits top-up --user usr_1 --credits 500$/m);
+    const [on] = await gateway.until(/^With: rate limits, quotas, prepaid credits, event types \(order\.shipped\)$/m);
+    const [topUp] = await gateway.until(/ credits top-up --user usr_1 --credits 500$/m);
+    expect([on, topUp]).to.have.length(2);
   });
 
   it('lets a customer call until the credits are used up, and tells of it on the way, each once', async () => {

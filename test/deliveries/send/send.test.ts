@@ -345,6 +345,7 @@ describe('Sending a delivery', () => {
       const url = await receive([[answering('HTTP/1.1 200 OK\r\n\r\n', 'a'.repeat(100_000))]]);
       await path.post(url, body);
       await until(() => receiver.open === 0);
+      expect(receiver.open).to.equal(0);
     });
   });
 });

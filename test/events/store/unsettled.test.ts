@@ -58,7 +58,7 @@ describe('Who is subscribed to an event', () => {
     expect(await events().countDocuments({ fanOut: 'pending', lookupElection: { $exists: true } })).to.equal(1);
     await gateway.start();
 
-    await receiver.count(1);
+    expect(await receiver.count(1)).to.have.length(1);
     await until(async () => (await events().countDocuments({ lookupElection: { $exists: true } })) === 0);
     expect(confirmedLookUps()).to.have.length(0);
   });
@@ -103,7 +103,7 @@ describe('Who is subscribed to an event', () => {
     await register();
     await gateway.start();
 
-    await receiver.count(1);
+    expect(await receiver.count(1)).to.have.length(1);
     await until(
       async () =>
         (await events().countDocuments({ _id: id, fanOut: 'done', lookupElection: { $exists: false } })) !== 0,

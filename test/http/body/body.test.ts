@@ -128,14 +128,14 @@ describe('reading a body', () => {
   it('says that a chunked body without a byte is missing', async () => {
     const client = connectRaw(server.port);
     client.write(head('POST', '/v1/webhooks', { ...json, 'transfer-encoding': 'chunked' }), '0\r\n\r\n');
-    await client.received(/400 Bad Request[\s\S]*missing_required_parameter/);
+    expect(await client.received(/"code":"missing_required_parameter"/)).to.include('400 Bad Request');
     client.socket.destroy();
   });
 
   it('gives up on a body that does not arrive', async () => {
     const client = connectRaw(server.port);
     client.write(head('POST', '/v1/webhooks', { ...json, 'content-length': '500' }), '{"url":');
-    await client.received(/408 Request Timeout[\s\S]*request_timeout/);
+    expect(await client.received(/"code":"request_timeout"/)).to.include('408 Request Timeout');
     client.socket.destroy();
   });
 

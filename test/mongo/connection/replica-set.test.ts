@@ -66,7 +66,9 @@ describe('A standalone mongod', function () {
 
   it('is not what a replica set is taken for', async () => {
     const { connection, drop } = await freshDatabase();
-    await requireReplicaSet(connection, { allowStandalone: false, logger });
+    const saidBefore = said.length;
+    expect(await requireReplicaSet(connection, { allowStandalone: false, logger })).to.equal(true);
+    expect(said).to.have.length(saidBefore);
     await drop();
   });
 });
