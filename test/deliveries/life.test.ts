@@ -75,6 +75,7 @@ describe('The life of an event', () => {
 
     const { id } = await gateway.publish(payment);
     const delivery = await gateway.delivery(id, ended);
+    // shows that nothing more happens
     await new Promise((resolve) => setTimeout(resolve, 300));
 
     expect(delivery.state).to.equal('failed');

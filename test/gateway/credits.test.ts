@@ -78,6 +78,7 @@ describe('an account with prepaid credits', function () {
       await client.chat.completions.create(question).catch((error) => {
         refusal = error;
       });
+      // a call is charged some 50 ms after it has ended
       await sleep(60);
     }
     expect(refusal).to.be.instanceOf(OpenAI.APIError);
@@ -92,6 +93,7 @@ describe('an account with prepaid credits', function () {
       async () => received.length,
       (count) => count >= 3,
     );
+    // shows that nothing more happens
     await sleep(100);
     expect(received.map(({ type }) => type).toSorted()).to.deep.equal([
       'credits.depleted',

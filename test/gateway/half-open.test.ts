@@ -35,8 +35,10 @@ const closings = [
 async function runFault([, direction, kind, owner]: Fault, database: BreakableDatabase): Promise<LoadResult> {
   const host = await mongoose.createConnection(database.uri, connectionTimes).asPromise();
   const load = await startLoad('gateway_', owner === 'its own' ? database.uri : host);
+  // the time under load before the fault
   await sleep(1_500);
   expect(database.proxy.swallowOpen(direction, kind)).to.be.above(0);
+  // the time under load during the fault
   await sleep(10_000);
   const result = await load.finish();
   await load.close();

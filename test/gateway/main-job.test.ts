@@ -95,6 +95,7 @@ describe('the whole main job', () => {
       created,
       data: payment,
     });
+    // shows that nothing more happens
     await new Promise((resolve) => setTimeout(resolve, 300));
     expect(receiver.received).to.have.length(1);
     await live.call('DELETE', `/v1/webhooks/${id}`);
@@ -119,6 +120,7 @@ describe('the whole main job', () => {
     await publish();
     const attempts = await receiver.count(6);
     attempts.forEach(expectSigned);
+    // shows that nothing more happens
     await new Promise((resolve) => setTimeout(resolve, 500));
     expect(receiver.received).to.have.length(6);
     await live.call('DELETE', `/v1/webhooks/${id}`);

@@ -43,6 +43,7 @@ describe('a gateway whose host has limits, billing and metering of its own', () 
     await until(() => told.length > 0);
     expect(told).to.have.length(1);
     expect(told[0]).to.include({ userId: 'usr_1', inputTokens: 1, outputTokens: 1, ending: 'complete' });
+    // shows that nothing is stored
     await sleep(700);
     for (const name of ['usage', 'usage_counters', 'usage_periods', 'credit_ledger', 'credit_accounts', 'rates']) {
       expect(await connection.collection(`gateway_${name}`).countDocuments(), name).to.equal(0);

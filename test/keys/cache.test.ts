@@ -47,6 +47,7 @@ describe('recently used keys', () => {
     const answers = [new Promise<null>(() => {}), Promise.resolve(record)];
     const cache = createKeyCache({ read: () => answers.shift() ?? Promise.resolve(null), ttl: 20, capacity: 10 });
     void cache.find('a');
+    // longer than the ttl
     await sleep(30);
     expect((await cache.find('a'))?.record).to.equal(record);
   });

@@ -43,6 +43,7 @@ describe('the number of keys an account may have', () => {
     expect(await service.create({ userId: 'usr_room' }).catch(({ code }) => code)).to.equal('api_key_limit_reached');
     await service.revoke(first.id);
     await service.create({ userId: 'usr_room' });
+    // until it has expired
     await sleep(120);
     await service.create({ userId: 'usr_room' });
     expect(await service.create({ userId: 'usr_room' }).catch(({ code }) => code)).to.equal('api_key_limit_reached');

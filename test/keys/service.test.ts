@@ -153,6 +153,7 @@ describe('API keys', () => {
     const { id, key } = await there.create({ userId: 'usr_1' });
     await here.authenticate(key);
     await there.revoke(id);
+    // longer than the key is remembered
     await sleep(60);
     expect(await here.authenticate(key)).to.equal(null);
   });
@@ -211,6 +212,7 @@ describe('API keys', () => {
     const service = newService({ cacheTtl: 20 });
     const { key } = await service.create({ userId: 'usr_1', expiresAt: new Date(Date.now() + 150) });
     expect(await service.authenticate(key)).to.not.equal(null);
+    // until it has expired
     await sleep(250);
     expect(await service.authenticate(key)).to.equal(null);
   });

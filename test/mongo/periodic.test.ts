@@ -58,6 +58,7 @@ describe('What is done again and again', () => {
   it('begins at once, and again an interval after it has ended', async () => {
     create({ interval: 50 }).start();
     expect(script.runs).to.have.lengthOf(1);
+    // longer than the interval
     await sleep(60);
     const endedAt = performance.now();
     run(0).end();

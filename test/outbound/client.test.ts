@@ -136,6 +136,7 @@ describe('the HTTP client', () => {
     let before = -1;
     while (written !== before) {
       before = written;
+      // shows that nothing more is written
       await sleep(150);
     }
     const readable = response.data.toReadable();
@@ -205,6 +206,7 @@ describe('the HTTP client', () => {
 
     listener = (_req, res) => res.end('ok');
     await text((await client().request({ url })).data.toReadable());
+    // until the connection is idle again
     await sleep(20);
     listener = (req) => req.socket.resetAndDestroy();
     const reused = await failure(client().request({ url }));

@@ -86,6 +86,7 @@ describe('a gateway that closes', function () {
         },
       });
     }
+    // shows that closing waits
     await sleep(200);
     expect(closed).to.equal(false);
     finish();

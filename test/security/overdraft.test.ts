@@ -64,6 +64,7 @@ describe('an account that spends its credits at two gateways', function () {
     skipped += tenMinutes + 60_000;
     const accounts = kept.connection.collection('gateway_credit_accounts');
     await accounts.updateMany({}, { $set: { 'slices.$[].until': new Date(0) } });
+    // until each process has exchanged what it knows
     await new Promise((resolve) => setTimeout(resolve, 3 * interval));
   }
 

@@ -167,6 +167,7 @@ describe('the OWASP API Security Top 10 (2023)', () => {
     await create({ ...webhook, url: outside.url });
     await live.gateway.publish(event);
     await outside.count(1);
+    // shows that the redirect is not followed
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(inside.received).to.have.length(0);
     await Promise.all([inside.stop(), outside.stop()]);

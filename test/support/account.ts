@@ -60,6 +60,7 @@ export async function startAccount(usage: object, options: Partial<ModelGatewayO
       return {
         async exactly(count) {
           await receiver.count(count);
+          // shows that nothing more happens
           await sleep(200);
           const delivered = receiver.received.map(toEvent);
           expect(delivered).to.have.length(count);

@@ -122,6 +122,7 @@ describe('refused calls', () => {
     const all = [start(), start(), start()];
     await windowStarts();
     flood(all[0] as LimitService, 'key_1', 9);
+    // until the window has closed
     await sleep(2 * window + 50);
     await Promise.all(all.map((service) => service.closeWindows()));
     expect(published.length).to.be.at.least(1);
@@ -138,6 +139,7 @@ describe('refused calls', () => {
       },
     });
     flood(service, 'key_1', 4);
+    // until the window has closed
     await sleep(2 * window + 50);
     for (let i = 0; i < 2; i += 1) await service.closeWindows().catch(() => {});
     await service.closeWindows();
@@ -157,6 +159,7 @@ describe('refused calls', () => {
     flood(service, 'key_1', 5);
     await untilClosed(service, 5);
     expect(lost).to.be.below(0);
+    // until the window has closed
     await sleep(2 * window);
     await service.closeWindows();
     expect(rejected()).to.equal(5);

@@ -169,8 +169,10 @@ describe('usage counters', function () {
     const count = ledger.counter(undefined, 500, { maxWait: 30 });
     expect(await count()).to.equal(0);
     await ledger.add([{ id: 'use_2' }]);
+    // longer than maxWait
     await sleep(35);
     expect(await count()).to.equal(1);
+    // longer than maxWait
     await sleep(35);
     expect(await count()).to.equal(1);
     await expectEven();

@@ -58,6 +58,7 @@ describe('a stand-alone gateway with a stream under way that is told to end', fu
 
   it('lets the stream end, though that takes seconds, and then ends itself', async () => {
     await terminate(await startWithStream({}));
+    // the seconds that the stream takes
     await sleep(3_000);
     write(second);
     finish();

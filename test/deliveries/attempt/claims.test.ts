@@ -70,6 +70,7 @@ describe('Claims', () => {
     const abandoned = await dying.claim('dlv_1', 1);
     const renewed = await dying.claim('dlv_2', 1);
     await claimsOf('dying').renew(renewed ? [renewed] : []);
+    // longer than the lease
     await new Promise((resolve) => setTimeout(resolve, 150));
     const other = claimsOf('other');
     const taken = await other.claim('dlv_1', 1);
@@ -117,6 +118,7 @@ describe('Claims', () => {
     await deliveries.create([delivery('dlv_1'), delivery('dlv_2')]);
     const claims = claimsOf('worker', 50);
     const lost = await claims.claim('dlv_1', 1);
+    // longer than the lease
     await new Promise((resolve) => setTimeout(resolve, 100));
     const lasting = claimsOf('worker');
     const [again, other] = await Promise.all([lasting.claim('dlv_1', 1), lasting.claim('dlv_2', 1)]);

@@ -149,6 +149,7 @@ describe('The dispatcher', () => {
   it('gives back what finds no place in time, and claims nothing ahead for that webhook any more', async () => {
     const { offer, givenBack, sent, dispatcher, end } = start({ maxWait: 20 });
     await offer('a1', 'a2', 'a3');
+    // longer than maxWait
     await new Promise((resolve) => setTimeout(resolve, 60));
     expect(givenBack).to.deep.equal(['a3']);
     expect(dispatcher.room(webhook('a'))).to.equal(0);
@@ -213,6 +214,7 @@ describe('The dispatcher', () => {
     const { offer, sent, givenBack, end } = start({ concurrency: 100, perAccount: 8, perWebhook: 8, maxWait: 20 });
     await offer(...['Xa', 'Xb'].flatMap((id) => Array.from({ length: 8 }, (_, i) => `${id}${i}`)));
     expect(sent).to.have.length.below(8);
+    // longer than maxWait
     await new Promise((resolve) => setTimeout(resolve, 60));
     expect(givenBack.length + sent.length).to.equal(16);
     for (const id of ['Xc1', 'Xc2']) {

@@ -174,6 +174,7 @@ describe('A fan-out', () => {
   it('is left to workers by a process without any, which does one insert and nothing more', async () => {
     webhooks.add(receiver.url);
     const { id } = await gateway.publish(payment);
+    // shows that nothing more happens
     await new Promise((resolve) => setTimeout(resolve, 500));
 
     expect(commandsTo('gateway_events')).to.deep.equal(['insert']);

@@ -57,6 +57,7 @@ describe('Jobs', () => {
 
   it('leave the indexes alone that are there', async () => {
     const before = await names();
+    // shows that nothing changes
     await new Promise((resolve) => setTimeout(resolve, 100));
     expect(await names()).to.deep.equal(before);
   });

@@ -87,6 +87,7 @@ describe('A delivery that is resent', () => {
     const { id } = await scene.published(firstFailed);
     receiver.answers(200);
     expect((await resend(id)).body).to.deep.include({ state: 'delivered', schedule: [] });
+    // shows that the scheduled attempt is not made
     await sleep(1_200);
 
     expect(receiver.received).to.have.length(2);
@@ -148,6 +149,7 @@ describe('A delivery that is resent', () => {
       const answers = await Promise.all([...asked, sleep(20)]);
       manual += answers.filter((answer) => answer?.status === 200).length;
     }
+    // shows that nothing more happens
     await sleep(200);
 
     const { attempts } = await scene.delivery(id);

@@ -8,11 +8,13 @@ describe('A worker with nothing to do', () => {
     const connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
     const gateway = await startGateway(connection, fakeWebhooks());
     await gateway.start();
+    // what starting asks is over by then
     await new Promise((resolve) => setTimeout(resolve, 200));
     let asked = 0;
     connection.getClient().on('commandStarted', () => {
       asked += 1;
     });
+    // the time that is measured
     await new Promise((resolve) => setTimeout(resolve, 2_000));
     await gateway.close();
     const during = asked;

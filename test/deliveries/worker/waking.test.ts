@@ -78,6 +78,7 @@ describe('Change streams, where there are none', () => {
     streams[0]?.emit('error', Object.assign(new Error('broken'), { code: 1 }));
     await until(() => streams.length >= 2);
     streams[1]?.emit('error', Object.assign(new Error('standalone'), { code: 40_573 }));
+    // shows that no third stream is opened
     await new Promise((resolve) => setTimeout(resolve, 1_100));
     await watch.close();
 

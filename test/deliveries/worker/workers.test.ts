@@ -151,6 +151,7 @@ describe('Workers', () => {
     await worker.transaction((session) => worker.publish(payment, { session }));
     const committed = performance.now();
     const [request] = await receiver.count(1);
+    // shows that nothing more happens
     await new Promise((resolve) => setTimeout(resolve, 200));
 
     expect((request?.at ?? Number.POSITIVE_INFINITY) - committed, 'long before a sweep').to.be.below(4_000);
@@ -163,6 +164,7 @@ describe('Workers', () => {
     await worker.start();
     const events = await Promise.all(Array.from({ length: 60 }, () => worker.publish(payment)));
     await receiver.count(120);
+    // shows that nothing more happens
     await new Promise((resolve) => setTimeout(resolve, 100));
 
     const seen = receiver.received.map(({ headers }) => headers['webhook-id']).sort();
@@ -213,6 +215,7 @@ describe('Workers', () => {
     const theirs = await startGateway(connection, elsewhere, { collectionPrefix: 'other_' });
     await theirs.start();
     const { id } = await mine.publish(payment);
+    // shows that it is left alone
     await new Promise((resolve) => setTimeout(resolve, 400));
 
     expect(await mine.events.findById(id).lean()).to.include({ fanOut: 'pending', fanOutLeases: 0 });

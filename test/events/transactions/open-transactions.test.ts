@@ -64,6 +64,7 @@ describe('a transaction whose process is killed', () => {
 
   it('is left alone as long as its process lives, however long it takes', async () => {
     await startOther();
+    // shows that a lease alone ends no transaction
     await sleep(2 * lease);
     const spending = spend();
     await sleep(lease);

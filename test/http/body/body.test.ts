@@ -156,6 +156,7 @@ describe('reading a body', () => {
       head('POST', '/v1/webhooks', { ...json, 'content-encoding': 'gzip', 'content-length': '500' }),
       gzipSync('{').subarray(0, 8),
     );
+    // until the server has begun to read
     await new Promise((resolve) => setTimeout(resolve, 20));
     client.socket.destroy();
     expect((await request(server.url).get('/v1/models').set({ authorization })).status).to.equal(200);

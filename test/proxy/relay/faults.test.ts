@@ -333,6 +333,7 @@ describe('an upstream that', () => {
     expect(kept.length).to.be.at.least(18);
     expect(upstream.requests.length).to.be.at.most(5 + 20 - kept.length);
     upstream.script = json(200, Buffer.from(whole));
+    // until the breaker lets a call try
     await sleep(1_600);
     expect((await ask()).status).to.equal(200);
   });

@@ -218,6 +218,7 @@ describe('model calls over several upstreams', () => {
     await sleep(50);
     abort.abort();
     expect(await failed).to.equal(true);
+    // shows that no other try is made
     await sleep(1_600);
     expect(a.requests).to.have.lengthOf(1);
   });
@@ -264,6 +265,7 @@ describe('model calls over several upstreams', () => {
       await start({}, {}, { modelListLifetime: 500 });
       await Promise.all(Array.from({ length: 10 }, () => server?.client().models.list()));
       expect([a.requests.length, b.requests.length]).to.deep.equal([1, 1]);
+      // longer than modelListLifetime
       await sleep(520);
       await server?.client().models.list();
       await until(() => a.requests.length === 2);

@@ -61,6 +61,7 @@ describe('A recovery', () => {
     const done = await ended((await begin()).body.id);
 
     expect(done).to.include({ found: 3, resent: 3, delivered: 1, failed: 2 });
+    // shows that nothing more happens
     await sleep(200);
     expect(receiver.received).to.have.length(3);
     const states = (await scene.stored.find().toArray()).map(({ state }) => state);
