@@ -23,6 +23,7 @@ const timed = [
   'deliveries/worker/waking',
   'deliveries/lists',
   'proxy/timeouts',
+  'proxy/relay/faults',
   'proxy/relay/embedding-repair',
   'proxy/metering/value-reader',
   'proxy/request/model-body',

@@ -235,7 +235,7 @@ describe('API keys', () => {
     const { id, key } = await service.create({ userId: 'usr_1' });
     database.forget();
     for (let i = 0; i < 5; i += 1) await service.authenticate(key);
-    await sleep(20);
+    await until(async () => (await service.get(id))?.lastUsedAt);
     for (let i = 0; i < 5; i += 1) await service.authenticate(key);
     await service.close();
     expect(database.commandsTo('gateway_keys').filter(({ name }) => name === 'update')).to.have.length(1);
