@@ -1,21 +1,24 @@
 const { readdirSync } = require('node:fs');
 
-/** Tests that wait and do little else. They are begun first: those that come next have the machine nearly to themselves. */
+/**
+ * Tests that wait and do little else. They are begun first, the last of them is over first: what comes next has the machine
+ * nearly to itself.
+ */
 const waiting = [
   'mongo/connection/slow-database',
-  'deliveries/attempt/unawaited-reads',
+  'mongo/periodic',
   'deliveries/worker/quiet-watch',
   'deliveries/worker/stalled-sweep',
 ];
 
-/** Tests that hold a time against a narrow bound, or count what a busy machine does in more steps. */
+/** Tests that hold a time against a narrow bound, or count what a busy machine does in more steps; the most sensitive first. */
 const timed = [
-  'gateway/half-open',
   'deliveries/worker/drain',
+  'deliveries/attempt/unawaited-reads',
+  'gateway/half-open',
   'deliveries/fan-out/fan-out',
   'deliveries/fan-out/fan-out-sweep',
   'gateway/credits',
-  'mongo/periodic',
   'keys/revoked',
   'keys/service',
   'deliveries/send/send',
