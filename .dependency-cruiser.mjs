@@ -112,7 +112,7 @@ const packages = {
   commander: 'cli cli/client cli/commands/**',
   esbuild: 'bundle.mjs',
   express: 'http http/validation dashboard cli/server',
-  'express-openapi-validator': 'http/validation/openapi-validator.ts',
+  'express-openapi-validator': 'http/validation/express-openapi-validator.ts',
   helmet: 'dashboard cli/server',
   'ipaddr.js': 'outbound/addresses.ts',
   'js-yaml': 'openapi/read-document.ts bundle.mjs',

@@ -87,7 +87,7 @@ const bundles = await Promise.all([
   }),
   build({
     ...onNode,
-    entryPoints: ['src/http/validation/openapi-validator.ts'],
+    entryPoints: ['src/http/validation/express-openapi-validator.ts'],
     outdir: 'dist/http/validation',
     plugins: [unusedParts],
   }),

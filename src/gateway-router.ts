@@ -12,7 +12,7 @@ import { checkedAuthenticate } from './http/authentication/principal.ts';
 import type { OpenRequests } from './http/open-requests.ts';
 import type { OperationTable } from './http/operation.ts';
 import { createRouter, type GatewayRouter } from './http/router.ts';
-import type { Recognise } from './keys/authenticate.ts';
+import type { AuthenticateKey } from './keys/authenticate-key.ts';
 import { createDatabaseBudget, type DatabaseAccess } from './mongo/connection/availability.ts';
 import { operationTable } from './operation-table.ts';
 import type { ResolvedOptions } from './options/options.ts';
@@ -25,7 +25,7 @@ export interface RouterDeps {
   readonly options: ResolvedOptions;
   readonly access: DatabaseAccess;
   /** Says whose an API key of the gateway's own is. */
-  readonly recognise: Recognise;
+  readonly recognise: AuthenticateKey;
   readonly openRequests: OpenRequests;
 }
 

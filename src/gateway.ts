@@ -1,6 +1,6 @@
 import { createGatewayRouter } from './gateway-router.ts';
 import { OpenRequests } from './http/open-requests.ts';
-import { createRecognise } from './keys/authenticate.ts';
+import { createAuthenticateKey } from './keys/authenticate-key.ts';
 import type { ModelGateway } from './model-gateway.ts';
 import { buildIndexes } from './mongo/build-indexes.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
@@ -36,7 +36,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { logger } = options;
   const services = createServices(options, database);
   const { models, webhooks, events, deliveries, recoveries, health, keys, accounting, proxy } = services;
-  const recognise = createRecognise({ keys, database: access });
+  const recognise = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
   const router = await createGatewayRouter({ services, options, access, recognise, openRequests });
   const indexed = [webhooks, events, deliveries, recoveries, health, accounting];

@@ -2,8 +2,8 @@ import { createAccounting } from './accounting/accounting.ts';
 import { createModels } from './collections.ts';
 import { createRecoveryService } from './deliveries/redeliver/recoveries/service.ts';
 import { createDeliveryService } from './deliveries/service.ts';
-import { addEventTypes } from './events/catalogue/add-event-types.ts';
-import { type Catalogue, createCatalogue } from './events/catalogue/catalogue.ts';
+import { addCustomEventTypes } from './events/catalogue/custom-event-types.ts';
+import { type Catalogue, createCatalogue } from './events/catalogue/read-catalogue.ts';
 import { createEventService } from './events/service.ts';
 import { createOutbox } from './events/store/outbox.ts';
 import { createSettleSubscribers } from './events/store/settle-subscribers.ts';
@@ -128,7 +128,7 @@ function createEvents(
 export function createServices(options: ResolvedOptions, database: OpenDatabase) {
   const { logger } = options;
   const { access } = database;
-  const spec = addEventTypes(loadSpec(), options.eventTypes);
+  const spec = addCustomEventTypes(loadSpec(), options.eventTypes);
   const catalogue = createCatalogue(spec);
   const models = createModels(database.connection, options.collectionPrefix);
   const base = { options, database, models, catalogue };

@@ -1,6 +1,6 @@
 import type { components } from '../api.d.ts';
 import { adviceFor } from './attempt/failures.ts';
-import { delayAfter } from './attempt/schedule.ts';
+import { delayAfter } from './attempt/retry-delay.ts';
 import type { ListedDelivery, ShownDelivery } from './delivery-page.ts';
 import type { AttemptRecord } from './model.ts';
 import { shownHeaders } from './send/headers.ts';

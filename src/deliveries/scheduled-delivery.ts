@@ -1,15 +1,15 @@
 import type { EventModel } from '../events/model.ts';
+import { type ClaimEvents, createRenewEvents } from '../events/store/claim-events.ts';
 import type { Outbox } from '../events/store/outbox.ts';
 import type { SettleSubscribers } from '../events/store/settle-subscribers.ts';
-import { createRenewEvents, type TakeEvents } from '../events/store/take-events.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { type Attempts, createAttempts } from './attempt/attempt.ts';
 import { type OnAttempt, withAttemptListener } from './attempt/attempt-listener.ts';
 import { type Claims, createClaims } from './attempt/claims.ts';
+import { readTarget, type TargetLookUp } from './attempt/delivery-target.ts';
 import { createRecordLate, withLateSuccess } from './attempt/late-success.ts';
-import { createLeases, type Leases } from './attempt/leases.ts';
-import { type ReceiverLookUp, readReceiver } from './attempt/receiver.ts';
+import { createLeaseRenewal, type LeaseRenewal } from './attempt/lease-renewal.ts';
 import type { Background } from './background.ts';
 import { createFanOut, type FanOut } from './fan-out/fan-out.ts';
 import { createFirstWrites, type FirstWrites } from './fan-out/first-writes.ts';
@@ -18,7 +18,7 @@ import type { Jobs } from './jobs/jobs.ts';
 import type { DeliveryModel } from './model.ts';
 import { createRetention } from './retention.ts';
 import type { Send } from './send/send.ts';
-import { createDue } from './worker/due.ts';
+import { createClaimableAttempts } from './worker/claimable-attempts.ts';
 import { createWatches } from './worker/watch.ts';
 import { createWorker, type Worker } from './worker/worker.ts';
 
@@ -30,7 +30,7 @@ export interface ScheduledDeliveryDeps {
   readonly clock: DatabaseClock;
   readonly settleSubscribers: SettleSubscribers;
   /** Reads a webhook with its opened secrets. */
-  readonly forDelivery: ReceiverLookUp;
+  readonly forDelivery: TargetLookUp;
   readonly options: Pick<
     ResolvedOptions,
     | 'retryDelays'
@@ -50,7 +50,7 @@ export interface ScheduledDeliveryDeps {
   /** How long events and deliveries are kept. */
   readonly retention: number;
   readonly send: Send;
-  readonly take: TakeEvents;
+  readonly take: ClaimEvents;
   readonly jobs: Jobs;
   readonly background: Background;
   readonly onAttempt: OnAttempt;
@@ -70,7 +70,7 @@ export interface ScheduledDelivery {
 /** The claims of scheduled attempts. */
 interface AttemptClaims {
   readonly claims: Claims;
-  readonly leases: Leases;
+  readonly leases: LeaseRenewal;
   readonly firstWrites: FirstWrites;
 }
 
@@ -78,7 +78,7 @@ function createAttemptClaims(deps: ScheduledDeliveryDeps): AttemptClaims {
   const { lease, closed, onAttempt, onDelivered } = deps;
   const { logger } = deps.options;
   const stored = createClaims(deps);
-  const leases = createLeases({ renew: stored.renew, lease, interval: deps.renewInterval, logger });
+  const leases = createLeaseRenewal({ renew: stored.renew, lease, interval: deps.renewInterval, logger });
   const firstWrites = createFirstWrites({ ...deps, claims: stored, leases, logger, closed });
   const withLate = withLateSuccess(firstWrites.claims, createRecordLate(deps), onDelivered);
   return { claims: withAttemptListener(withLate, onAttempt), leases, firstWrites };
@@ -104,7 +104,7 @@ export function createScheduledDelivery(deps: ScheduledDeliveryDeps): ScheduledD
       has: (webhookId) => worker.waiting.has(webhookId),
       wait: (webhook, begin) => worker.waiting.wait(webhook, begin),
     },
-    receiver: (webhookId, event) => readReceiver(forDelivery, webhookId, event),
+    receiver: (webhookId, event) => readTarget(forDelivery, webhookId, event),
     enqueue: (refs) => worker.enqueue(refs),
     wake: () => worker.onEvent(),
     later: background.add,
@@ -133,7 +133,7 @@ export function createScheduledDelivery(deps: ScheduledDeliveryDeps): ScheduledD
   const worker = createWorker({
     ...options,
     attempts,
-    due: createDue(deliveries),
+    due: createClaimableAttempts(deliveries),
     watches: options.changeStreams ? watches : [],
     fanOuts: { outbox, take, lease, settleSubscribers, fanOut: fanOut.fanOut, heldEvents },
     expireEvents: createRetention(deliveries, outbox, retention),

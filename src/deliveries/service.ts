@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
 import type { EventStatuses } from '../events/history.ts';
 import type { FanOuts } from '../events/service.ts';
-import { createTakeEvents } from '../events/store/take-events.ts';
+import { createClaimEvents } from '../events/store/claim-events.ts';
 import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { OnAttempt } from './attempt/attempt-listener.ts';
@@ -87,7 +87,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     renewInterval,
     retention: options.retentionDays * 86_400_000,
     send,
-    take: createTakeEvents(events, deps.clock),
+    take: createClaimEvents(events, deps.clock),
     background,
     onAttempt,
     // the delivery needs no job any more

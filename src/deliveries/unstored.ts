@@ -4,7 +4,7 @@ import { isId, timeOf } from '../ids.ts';
 import { createBatcher } from '../mongo/batcher.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { findConfirmed } from '../mongo/confirmed-reads.ts';
-import { attemptsAllowed } from './attempt/schedule.ts';
+import { attemptsAllowed } from './attempt/retry-delay.ts';
 import type { DeliveryPage, ShownDelivery } from './delivery-page.ts';
 import { firstDelivery } from './fan-out/first-delivery.ts';
 import { type IdRange, lookBelow, maxSeen } from './look-below.ts';

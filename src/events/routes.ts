@@ -1,6 +1,6 @@
 import type { components } from '../api.d.ts';
 import type { OperationTable } from '../http/operation.ts';
-import type { Catalogue } from './catalogue/catalogue.ts';
+import type { Catalogue } from './catalogue/read-catalogue.ts';
 import type { EventHistory } from './history.ts';
 import type { EventService } from './service.ts';
 

@@ -5,7 +5,7 @@ import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { latestElection } from '../mongo/elections.ts';
 import type { Logger } from '../options/options.ts';
 import { beginToStore, boundPublication } from './bounded-publication.ts';
-import type { Catalogue } from './catalogue/catalogue.ts';
+import type { Catalogue } from './catalogue/read-catalogue.ts';
 import { createEnvelope } from './envelope.ts';
 import type { OwnerModel } from './model.ts';
 import { checkText, type EventInput, type PublishedEvent, type PublishOptions, toNewEvent } from './publication.ts';

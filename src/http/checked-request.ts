@@ -14,7 +14,7 @@ export interface Caller {
 }
 
 /** What was read from a request. */
-interface ReadRequest {
+interface RequestContents {
   readonly query: Readonly<Record<string, unknown>>;
   readonly headers: IncomingHttpHeaders;
   readonly body: RequestBody & { readonly form?: Form };
@@ -41,7 +41,7 @@ export class CheckedRequest implements ApiRequest {
 
   constructor(
     { requestId, principal, params, client }: Caller,
-    { query, headers, body: { value, raw, fields, form }, reservation }: ReadRequest,
+    { query, headers, body: { value, raw, fields, form }, reservation }: RequestContents,
   ) {
     this.requestId = requestId;
     this.principal = principal;

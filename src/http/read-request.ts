@@ -14,7 +14,7 @@ import { isRelayed, type Route } from './routes.ts';
 import { createCompiledCheck } from './validation/compiled-check.ts';
 import { checkKnown, parseQuery } from './validation/query.ts';
 import { checkStorable } from './validation/storable.ts';
-import { createValidator } from './validation/validate.ts';
+import { createValidator } from './validation/validate-request.ts';
 
 /** Reads, parses and validates the rest of a request. */
 export type ReadRequest = (req: IncomingMessage, res: ServerResponse, found: Found) => Promise<ApiRequest>;

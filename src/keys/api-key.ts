@@ -1,5 +1,5 @@
 import type { Principal, Scope } from '../http/operation.ts';
-import type { KeyRecord } from './cache.ts';
+import type { KeyRecord } from './key-cache.ts';
 import type { KeyDocument } from './model.ts';
 
 /** An API key, without its text. */

@@ -1,7 +1,7 @@
 import { createBatcher } from '../mongo/batcher.ts';
 import type { ReadConfirmed } from '../mongo/confirmed-reads.ts';
 import { toRecord } from './api-key.ts';
-import type { KeyRecord } from './cache.ts';
+import type { KeyRecord } from './key-cache.ts';
 import { type KeyDocument, type KeyModel, keysIn } from './model.ts';
 
 /** Keys in one query. */

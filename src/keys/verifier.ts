@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { Principal } from '../http/operation.ts';
-import { createKeyCache, type KeyCacheOptions, type KeyRecord, type Known } from './cache.ts';
+import { createKeyCache, type KeyCacheOptions, type KeyRecord, type Known } from './key-cache.ts';
 import { digestOf, keyIdIn } from './key-text.ts';
 
 export interface KeyVerifierDeps {

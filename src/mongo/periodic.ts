@@ -6,7 +6,7 @@ export interface Periodic {
   /** Does nothing if it has started already. */
   start(): void;
   /** Runs the task now; if it is running, once more after that. */
-  hurry(): void;
+  runNow(): void;
   /** Starts no more runs; resolves when the present run has ended. It may be started again. */
   stop(): Promise<void>;
 }
@@ -78,7 +78,7 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
       else if (initialDelay === 0) run();
       else schedule(initialDelay);
     },
-    hurry() {
+    runNow() {
       hurried = true;
       if (timer === undefined) return;
       clearTimeout(timer);

@@ -36,13 +36,13 @@ export class CallDeadline implements Abortable {
   }
 
   /** Whether it was the client who ended the call. */
-  get clientLeft(): boolean {
+  get clientDisconnected(): boolean {
     return this.#client.disconnected;
   }
 
   /** Whether the call must start nothing more. */
   get isOver(): boolean {
-    return this.aborted || this.clientLeft;
+    return this.aborted || this.clientDisconnected;
   }
 
   abort(reason: unknown): void {

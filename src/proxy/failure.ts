@@ -13,9 +13,9 @@ const messages = {
   internal_error: 'The request could not be sent to the model provider.',
 } as const satisfies Partial<Record<ErrorCode, string>>;
 
-type FailureCode = keyof typeof messages;
+type UpstreamErrorCode = keyof typeof messages;
 
-const codes: Readonly<Record<OutboundCode, FailureCode>> = {
+const codes: Readonly<Record<OutboundCode, UpstreamErrorCode>> = {
   dns_failed: 'upstream_unreachable',
   address_not_allowed: 'upstream_unreachable',
   http_not_allowed: 'upstream_unreachable',
@@ -33,13 +33,13 @@ const codes: Readonly<Record<OutboundCode, FailureCode>> = {
 };
 
 /** The error that a client gets for a failure. It does not name the upstream or its address. Pure. */
-export function failure(code: FailureCode, details?: GatewayErrorDetails): GatewayError {
+export function failure(code: UpstreamErrorCode, details?: GatewayErrorDetails): GatewayError {
   const headers = code === 'shutting_down' ? { 'retry-after': '1' } : {};
   return new GatewayError(code, messages[code], { headers, ...details });
 }
 
 /** The same for a call to an upstream that failed. Pure. */
-export function failureOf(error: OutboundError): GatewayError {
+export function failureFrom(error: OutboundError): GatewayError {
   return failure(codes[error.code], { cause: error });
 }
 

@@ -1,7 +1,7 @@
 import type { Logger } from '../options/options.ts';
 import { classify } from '../outbound/classify.ts';
 import { OutboundError } from '../outbound/outbound-error.ts';
-import { failureOf } from './failure.ts';
+import { failureFrom } from './failure.ts';
 import { upstreamRequestHeaders } from './headers.ts';
 import { collect } from './relay/collect.ts';
 import { type Upstream, upstreamModelName } from './routing/upstream.ts';
@@ -98,7 +98,7 @@ export function createModelList(
       return [];
     });
     freshUntil = Date.now() + (failures.length > 0 ? lifetime / 10 : lifetime);
-    if (failures[0] && failures.length === upstreams.length) throw failureOf(failures[0]);
+    if (failures[0] && failures.length === upstreams.length) throw failureFrom(failures[0]);
     return merged(lists);
   }
 

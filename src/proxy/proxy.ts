@@ -6,7 +6,7 @@ import type { UsageRecorder } from './metering/usage-record.ts';
 import { createModelList } from './model-list.ts';
 import { createRelay, type Relay } from './relay/relay.ts';
 import { modelOperations } from './routes.ts';
-import { RetryBudget, type RetryOptions } from './routing/retry.ts';
+import { RetryBudget, type RetryOptions } from './routing/retry-policy.ts';
 import { createUpstream } from './routing/upstream.ts';
 
 export interface ProxyDependencies {

@@ -4,7 +4,7 @@ import { durableCollection } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
 import { inAccountAfter, toIdPage } from '../mongo/id-page.ts';
 import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
-import { createDisabling, type Disabling, ownersChoice } from './disabling.ts';
+import { createDisabling, type Disabling, ownersChoice } from './disable-webhook.ts';
 import { checkEvents, chooseSecret, toChanges } from './fields.ts';
 import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';
 import { createReseal, type Resealed } from './secrets/resealing.ts';
@@ -15,11 +15,11 @@ import { checkWebhookUrl, type UrlRules } from './url.ts';
 import {
   type MadeSecret,
   type NewWebhook,
-  type Page,
   toDetails,
   toWebhook,
   type Webhook,
   type WebhookDetails,
+  type WebhookPage,
   type WebhookPatch,
   webhookNotFound,
 } from './webhook.ts';
@@ -79,7 +79,7 @@ export interface WebhookService extends Disabling, WebhooksForDeliveries {
    * Oldest first.
    * @throws GatewayError `invalid_value`
    */
-  list(userId: string, page?: Page): Promise<{ readonly webhooks: Webhook[]; readonly hasMore: boolean }>;
+  list(userId: string, page?: WebhookPage): Promise<{ readonly webhooks: Webhook[]; readonly hasMore: boolean }>;
   /** @throws GatewayError `webhook_not_found` */
   get(userId: string, id: string): Promise<WebhookDetails>;
   /**

@@ -55,7 +55,7 @@ export interface WebhookPatch {
 }
 
 /** Which page of a list. */
-export interface Page {
+export interface WebhookPage {
   /** 1 to 100. @default 100 */
   readonly limit?: number;
   /** The id that the page follows; its webhook may be gone. */

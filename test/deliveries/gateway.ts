@@ -1,10 +1,10 @@
 import type { ClientSession, Connection } from 'mongoose';
-import type { Receiver } from '../../src/deliveries/attempt/receiver.ts';
+import type { DeliveryTarget } from '../../src/deliveries/attempt/delivery-target.ts';
 import { eventState } from '../../src/deliveries/event-statuses.ts';
 import { firstDelivery } from '../../src/deliveries/fan-out/first-delivery.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
-import { createCatalogue } from '../../src/events/catalogue/catalogue.ts';
+import { createCatalogue } from '../../src/events/catalogue/read-catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
 import type { EventInput } from '../../src/events/publication.ts';
 import { createEventService } from '../../src/events/service.ts';
@@ -26,10 +26,10 @@ export const payment = {
 
 /** Webhooks as the two services ask for them, kept in memory. */
 export function fakeWebhooks() {
-  const webhooks = new Map<string, { userId: string } & { -readonly [K in keyof Receiver]: Receiver[K] }>();
+  const webhooks = new Map<string, { userId: string } & { -readonly [K in keyof DeliveryTarget]: DeliveryTarget[K] }>();
   return {
     webhooks,
-    add(url: string, more: Partial<Receiver> & { userId?: string } = {}): string {
+    add(url: string, more: Partial<DeliveryTarget> & { userId?: string } = {}): string {
       const id = `wh_${webhooks.size + 1}`;
       webhooks.set(id, { userId: 'usr_1', url, secret, active: true, events: ['payment.completed'], ...more });
       return id;

@@ -89,7 +89,7 @@ describe('What is done again and again', () => {
     const periodic = create({ interval: 1 });
     periodic.start();
     periodic.start();
-    periodic.hurry();
+    periodic.runNow();
     const stopped = periodic.stop();
     periodic.start();
     await sleep(30);
@@ -102,20 +102,20 @@ describe('What is done again and again', () => {
   it('is done at once when it is hurried, and once more where it was being done', async () => {
     const periodic = create({ interval: 60_000 });
     periodic.start();
-    periodic.hurry();
+    periodic.runNow();
     run(0).end();
     await script.begun(2);
     run(1).end();
     await sleep(5);
     expect(script.runs).to.have.lengthOf(2);
-    periodic.hurry();
+    periodic.runNow();
     expect(script.runs).to.have.lengthOf(3);
   });
 
   it('stops when the run under way has ended, and begins no other', async () => {
     const periodic = create({ interval: 1 });
     periodic.start();
-    periodic.hurry();
+    periodic.runNow();
     let stopped = false;
     const stopping = periodic.stop().then(() => {
       stopped = true;

@@ -1,69 +1,69 @@
 import { createPeriodic } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
-import { AgreedAllowance, type AgreementDeps, type AgreementLog } from './agreed-allowance.ts';
 import type { CreditAllowance } from './credit-allowance.ts';
+import { LeasedAllowance, type LeasedAllowanceDeps, type LeaseRenewalLog } from './leased-allowance.ts';
 
 /** The allowances of the accounts that make calls in this process. */
 export interface Allowances {
   of(userId: string): CreditAllowance;
   /**
-   * Resolves when the allowance agrees with the database; `undefined` if it does already, so that a call need not wait. A call
+   * Resolves when the account's lease is renewed; `undefined` if it is current, so that a call need not wait. A call
    * waits if its account is new here, if its reservation has expired, and once per interval while it has nothing left.
    * Rejects if the database is unavailable and this process knows of nothing that the account has left.
    */
-  agreed(userId: string): Promise<void> | undefined;
+  current(userId: string): Promise<void> | undefined;
   /** Whether the database is late in reserving more. */
   isOverdue(userId: string): boolean;
-  /** Starts an agreement soon; no call waits for it. */
+  /** Renews the lease soon; no call waits for it. */
   touch(userId: string): void;
   /**
    * Releases what is reserved for these ended calls: either this process has charged for them, so every balance read from
    * now on includes them, or no process will charge for them.
    */
   booked(calls: readonly { readonly _id: string; readonly userId: string }[]): void;
-  /** Starts an agreement now, if this process has the allowance. */
+  /** Renews the lease now, if this process has one. */
   refresh(userId: string): Promise<void>;
   close(): Promise<void>;
 }
 
-function createAgreementLog(logger: Logger): AgreementLog {
+function createLeaseRenewalLog(logger: Logger): LeaseRenewalLog {
   let isFailing = false;
   return {
     succeeded() {
       isFailing = false;
     },
     failed(error) {
-      if (!isFailing) logger.warn('the processes cannot agree on what accounts may spend', { reason: String(error) });
+      if (!isFailing) logger.warn('what is reserved of balances cannot be renewed', { reason: String(error) });
       isFailing = true;
     },
   };
 }
 
-export function createAllowances(deps: AgreementDeps): Allowances {
+export function createAllowances(deps: LeasedAllowanceDeps): Allowances {
   const { interval, logger } = deps;
-  const accounts = new Map<string, AgreedAllowance>();
-  const log = createAgreementLog(logger);
+  const accounts = new Map<string, LeasedAllowance>();
+  const log = createLeaseRenewalLog(logger);
   let isClosed = false;
 
   function tick(): void {
     for (const [userId, account] of accounts) {
-      if (account.isInUse) void account.tryAgree();
+      if (account.isInUse) void account.tryRenew();
       else if (account.isIdle) accounts.delete(userId);
     }
   }
 
   const ticks = createPeriodic({
-    name: 'agreeing on what accounts may spend',
+    name: 'renewing what is reserved of balances',
     task: tick,
     interval,
     initialDelay: interval,
     logger,
   });
 
-  function accountOf(userId: string): AgreedAllowance {
+  function accountOf(userId: string): LeasedAllowance {
     const present = accounts.get(userId);
     if (present) return present;
-    const account = new AgreedAllowance(userId, deps, log);
+    const account = new LeasedAllowance(userId, deps, log);
     accounts.set(userId, account);
     if (!isClosed) ticks.start();
     return account;
@@ -71,9 +71,9 @@ export function createAllowances(deps: AgreementDeps): Allowances {
 
   return {
     of: (userId) => accountOf(userId).allowance,
-    agreed(userId) {
+    current(userId) {
       const account = accountOf(userId);
-      return isClosed || account.isCurrent ? undefined : account.agree();
+      return isClosed || account.isCurrent ? undefined : account.renew();
     },
     isOverdue: (userId) => accounts.get(userId)?.isOverdue ?? false,
     touch(userId) {

@@ -1,4 +1,4 @@
-import type { ReservedCredits } from './reservations.ts';
+import type { AllowanceLease } from './allowance-lease.ts';
 
 interface EndedCall {
   readonly cost: number;
@@ -6,8 +6,8 @@ interface EndedCall {
 }
 
 /**
- * What one account may spend in this process, and how much of that is reserved for calls: nothing until the first agreement with
- * the database. Whole micro-credits.
+ * What one account may spend in this process, and how much of that is reserved for calls: nothing until a lease on
+ * the balance. Whole micro-credits.
  */
 export class CreditAllowance {
   /** The most that may be reserved at the same time. */
@@ -98,7 +98,7 @@ export class CreditAllowance {
    * @param booked ended calls that this balance includes
    * @param later ended calls that it may include, because they were booked at the same time
    */
-  allow({ amount: limit, balance }: ReservedCredits, booked: readonly string[], later: readonly string[] = []): void {
+  allow({ amount: limit, balance }: AllowanceLease, booked: readonly string[], later: readonly string[] = []): void {
     this.#unbookedSum -= this.costOf(booked);
     for (const id of booked) this.#unbooked.delete(id);
     this.#limit = limit;

@@ -22,10 +22,10 @@ export interface LedgerDeps {
 }
 
 /** An entry to be booked. */
-export type Entry = Omit<LedgerDocument, 'at'>;
+export type LedgerEntry = Omit<LedgerDocument, 'at'>;
 
 /** Entries to be booked, by their accounts; a new account is opened, even without any. */
-export type Entries = ReadonlyMap<string, readonly Entry[]>;
+export type Entries = ReadonlyMap<string, readonly LedgerEntry[]>;
 
 /** The append-only ledger, and the balances that are its sums. */
 export interface Ledger {
@@ -45,14 +45,14 @@ export interface Ledger {
    * Books what was bought or given, once for each id.
    * @throws GatewayError `idempotency_conflict` if the id was used for another amount; `invalid_value` for too much
    */
-  add(entry: Entry, session?: ClientSession): Promise<void>;
+  add(entry: LedgerEntry, session?: ClientSession): Promise<void>;
   /** Which of these entries are booked. */
   booked(ids: readonly string[]): Promise<string[]>;
   /** Micro-credits; the initial balance if the account certainly has no ledger. */
   balance(userId: string): Promise<number>;
 }
 
-function toDocument({ _id, userId, kind, amount }: Entry, at: Date): LedgerDocument {
+function toDocument({ _id, userId, kind, amount }: LedgerEntry, at: Date): LedgerDocument {
   return { _id, userId, kind, amount, at };
 }
 
@@ -70,11 +70,11 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
   }
 
   /** The first entry of every ledger; none if accounts begin with nothing. */
-  function opening(userId: string): Entry[] {
+  function opening(userId: string): LedgerEntry[] {
     return initial > 0 ? [{ _id: `initial:${userId}`, userId, kind: 'initial', amount: initial }] : [];
   }
 
-  async function move(userId: string, entries: readonly Entry[], session?: ClientSession): Promise<void> {
+  async function move(userId: string, entries: readonly LedgerEntry[], session?: ClientSession): Promise<void> {
     const by = entries.reduce((sum, { amount }) => sum + amount, 0);
     await balances.move(userId, by, entries.at(-1)?._id ?? '', session);
   }

@@ -6,12 +6,12 @@ import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import type { RunInTransaction } from '../../mongo/transaction.ts';
 import type { CreditOptions, Logger, UsageRecord } from '../../options/options.ts';
 import { createWriteAccount, type InTurn } from '../writer-turns.ts';
-import { type AdmitByCredits, createCreditAdmission } from './admission.ts';
+import { createLeaseOrOpen } from './allowance-lease.ts';
 import { createAllowances } from './allowances.ts';
-import { createLedger, type Entry } from './ledger.ts';
+import { type AdmitByCredits, createCreditAdmission } from './credit-admission.ts';
+import { createLedger, type LedgerEntry } from './ledger.ts';
 import type { AccountModel, LedgerModel } from './model.ts';
 import { type Charged, costOf, toCredits, toMicro } from './price.ts';
-import { createReserveOrOpen } from './reservations.ts';
 
 export interface CreditServiceDeps {
   readonly accounts: AccountModel;
@@ -89,8 +89,8 @@ function checkReference(reference: unknown): void {
 }
 
 /** What the records cost, as entries of the ledger, by account. Pure. */
-function toDebits(records: readonly ChargedRecord[], prices: CreditOptions['prices']): Map<string, Entry[]> {
-  const byUser = new Map<string, Entry[]>();
+function toDebits(records: readonly ChargedRecord[], prices: CreditOptions['prices']): Map<string, LedgerEntry[]> {
+  const byUser = new Map<string, LedgerEntry[]>();
   for (const record of records) {
     const { _id, userId } = record;
     const entries = byUser.get(userId) ?? [];
@@ -112,7 +112,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   // what a dead process has reserved is free when its lease has ended: by then what it spent has been charged, even if it
   // died while charging (the database ends transactions of dead processes after 5 s)
   const lease = Math.max(5 * interval, 10_000);
-  const reserve = createReserveOrOpen({ accounts, ledger, writeAccount, hasInitial: initial > 0, lease });
+  const reserve = createLeaseOrOpen({ accounts, ledger, writeAccount, hasInitial: initial > 0, lease });
   const allowances = createAllowances({ ledger, reserve, slice, interval, lease, logger });
 
   async function balance(userId: string): Promise<CreditBalance> {

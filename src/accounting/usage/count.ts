@@ -131,7 +131,7 @@ export interface CountingDeps {
 export function createCounting({ count, batchSize, interval, logger }: CountingDeps): Periodic {
   async function task(): Promise<void> {
     try {
-      if ((await count()) >= batchSize) counting.hurry();
+      if ((await count()) >= batchSize) counting.runNow();
     } catch (error) {
       // another process inserted the same counter at the same moment: the next run finds it
       if (!isDuplicateKey(error)) throw error;

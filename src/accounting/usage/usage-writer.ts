@@ -1,7 +1,7 @@
 import { isItemFailure } from '../../mongo/writes/item-failure.ts';
 import { writeIsolated } from '../../mongo/writes/write-isolated.ts';
 import type { OpenUsage, UsageRecord } from '../../options/options.ts';
-import type { ClosedDocument, Entry, WriteUsage } from './write-batch.ts';
+import type { ClosedDocument, UsageWrite, WriteUsage } from './write-batch.ts';
 
 export interface UsageWriterDeps {
   readonly write: WriteUsage;
@@ -17,7 +17,7 @@ export interface UsageWriterDeps {
   /** Called when the database has accepted a whole batch. */
   readonly onSuccess: () => void;
   /** Called with each entry that cannot be written and was left out. */
-  readonly onSetAside: (error: unknown, id: string, entry: Entry) => void;
+  readonly onSetAside: (error: unknown, id: string, entry: UsageWrite) => void;
 }
 
 /** The most records of one write, so that a long backlog does not become one write that takes too long. */
@@ -29,7 +29,7 @@ const batchSize = 2_000;
  */
 export class UsageWriter {
   readonly #deps: UsageWriterDeps;
-  #pending = new Map<string, Entry>();
+  #pending = new Map<string, UsageWrite>();
   /** Records that were sent, and may have been written although the database has not confirmed it. */
   #unsure = new Set<string>();
   /** The records of the write under way, and how many of them have no newer entry that waits. */
@@ -82,7 +82,7 @@ export class UsageWriter {
     if (this.#isClosed) this.#timer.unref();
   }
 
-  #add(id: string, entry: Entry): void {
+  #add(id: string, entry: UsageWrite): void {
     if (this.#sent.has(id) && !this.#pending.has(id)) this.#sentAlone -= 1;
     this.#pending.set(id, entry);
     this.#forgetOldest();
@@ -96,8 +96,8 @@ export class UsageWriter {
     }
   }
 
-  #takeBatch(): (readonly [string, Entry])[] {
-    const batch: (readonly [string, Entry])[] = [];
+  #takeBatch(): (readonly [string, UsageWrite])[] {
+    const batch: (readonly [string, UsageWrite])[] = [];
     for (const entry of this.#pending) {
       if (batch.length === batchSize) break;
       batch.push(entry);
@@ -107,7 +107,7 @@ export class UsageWriter {
   }
 
   /** @returns whether the database has accepted all of it */
-  async #write(entries: readonly (readonly [string, Entry])[]): Promise<boolean> {
+  async #write(entries: readonly (readonly [string, UsageWrite])[]): Promise<boolean> {
     this.#sent = new Set(entries.map(([id]) => id));
     this.#sentAlone = this.#sent.size;
     const unsure = this.#unsure;
@@ -119,7 +119,7 @@ export class UsageWriter {
         return [];
       },
     });
-    const failed = new Map<string, Entry>();
+    const failed = new Map<string, UsageWrite>();
     let failure: unknown;
     for (const [i, [id, entry]] of entries.entries()) {
       const outcome = outcomes[i];
@@ -145,7 +145,7 @@ export class UsageWriter {
   }
 
   /** Puts the entries that failed before those that have arrived since. */
-  #putBack(failed: Map<string, Entry>): void {
+  #putBack(failed: Map<string, UsageWrite>): void {
     if (failed.size === 0) return;
     for (const [id, entry] of this.#pending) failed.set(id, entry);
     this.#pending = failed;

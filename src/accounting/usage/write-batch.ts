@@ -7,13 +7,13 @@ type ClosedFields = Omit<UsageDocument, '_id'>;
 type Operation = Parameters<ReturnType<typeof durableCollection<UsageDocument>>['bulkWrite']>[0][number];
 
 /** What has to be written of one call. */
-export type Entry =
+export type UsageWrite =
   | { readonly kind: 'open'; readonly usage: OpenUsage }
   | { readonly kind: 'closed'; readonly record: UsageRecord; readonly unopened: boolean }
   | { readonly kind: 'dropped' };
 
 /** Entries of calls, by the ids of their records. */
-export type Batch = ReadonlyMap<string, Entry>;
+export type Batch = ReadonlyMap<string, UsageWrite>;
 
 /** The record of an ended call, as it is stored. */
 export type ClosedDocument = ReturnType<typeof toClosedDocument>;
@@ -80,7 +80,7 @@ function closing({ id: _, ...record }: UsageRecord): object[] {
   return [{ $replaceWith: { $cond: [ended, '$$ROOT', closed] } }];
 }
 
-function toRepeatable(id: string, entry: Entry): Operation {
+function toRepeatable(id: string, entry: UsageWrite): Operation {
   const filter = { _id: id };
   switch (entry.kind) {
     case 'open':

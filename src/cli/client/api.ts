@@ -27,7 +27,7 @@ function isJson(response: Response): boolean {
  * The API of a gateway somewhere. No redirect is followed: the key goes where the user said and nowhere else.
  * @returns a client whose calls either answer with data or throw a CommandFailure that says what to do
  */
-export function createApi({ baseUrl, apiKey }: Access): Api {
+export function createApiClient({ baseUrl, apiKey }: Access): Api {
   return createClient<paths, 'application/json'>({
     baseUrl,
     headers: { authorization: `Bearer ${apiKey}`, 'user-agent': `express-model-gateway/${readVersion()}` },

@@ -2,7 +2,7 @@ import { wrongUse } from '../terminal/command-failure.ts';
 import type { Paint } from '../terminal/paint.ts';
 import { toJson } from '../terminal/printable.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { type Access, type Api, createApi } from './api.ts';
+import { type Access, type Api, createApiClient } from './api.ts';
 
 /** What every command that uses the API works with. */
 export interface CommandContext {
@@ -64,5 +64,5 @@ function readAccess({ baseUrl, apiKey }: GatewayOptions, { env }: Terminal): Acc
 /** @throws CommandFailure where there is no key, or the base URL is none */
 export function createContext(terminal: Terminal, options: GatewayOptions): CommandContext {
   const json = options.json ?? false;
-  return { api: createApi(readAccess(options, terminal)), terminal, json, show: createShow(terminal, json) };
+  return { api: createApiClient(readAccess(options, terminal)), terminal, json, show: createShow(terminal, json) };
 }

@@ -1,7 +1,7 @@
 import type { Terminal } from '../terminal/terminal.ts';
 
 /** A page of a list, as every list of the API answers. */
-export interface Page<Row> {
+export interface ResultPage<Row> {
   data: Row[];
   has_more: boolean;
   /** What the next page follows, where that is not the last row of this one. */
@@ -14,9 +14,9 @@ const pageSize = 100;
 /** Puts pages together until there are `limit` rows or no more. */
 export async function gather<Row extends { id: string }>(
   limit: number,
-  page: (query: { limit: number; after?: string }) => Promise<Page<Row>>,
+  page: (query: { limit: number; after?: string }) => Promise<ResultPage<Row>>,
   start?: string,
-): Promise<Page<Row>> {
+): Promise<ResultPage<Row>> {
   const data: Row[] = [];
   let after = start;
   for (;;) {
@@ -30,7 +30,7 @@ export async function gather<Row extends { id: string }>(
 }
 
 /** Says on stderr that a list goes on, and how to read on. */
-export function tellOfMore({ tell }: Terminal, { data, has_more, next_after }: Page<{ id: string }>): void {
+export function tellOfMore({ tell }: Terminal, { data, has_more, next_after }: ResultPage<{ id: string }>): void {
   const after = next_after ?? data.at(-1)?.id;
   if (has_more && after) tell(`There are more: use --limit ${data.length * 5}, or --after ${after}`);
 }

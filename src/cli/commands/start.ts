@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { readConfiguration } from '../config/config.ts';
-import { variablesForHelp } from '../config/variables.ts';
+import { variablesForHelp } from '../config/environment.ts';
 import { consoleLogger } from '../server/console-logger.ts';
 import { describeStart } from '../server/next-steps.ts';
 import { untilSignal } from '../terminal/until-signal.ts';

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors.ts';
 import { type ModelGatewayOptions, resolveOptions } from '../../options/options.ts';
+import type { Settings, VariableName } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
-import type { Settings, VariableName } from './variables.ts';
 
 type AccountOptions = Pick<ModelGatewayOptions, 'maxApiKeys' | 'limits' | 'quotas' | 'credits' | 'eventTypes'>;
 

@@ -2,9 +2,9 @@ import { isIPv4 } from 'node:net';
 import { GatewayError } from '../../errors.ts';
 import type { ModelGatewayOptions, UpstreamOptions } from '../../options/options.ts';
 import { accountOptions, checkAccountSettings } from './account-options.ts';
+import { environmentSchema, type Settings, type VariableName, variables } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
 import { allowedBy } from './parsers.ts';
-import { environmentSchema, type Settings, type VariableName, variables } from './variables.ts';
 
 /** What the environment says about the stand-alone gateway. */
 export interface Configuration {
@@ -54,7 +54,7 @@ export interface Configuration {
 }
 
 /** All that a command needs which uses the database of a gateway, and not its API. */
-export type DatabaseAccess = Pick<Configuration, 'dataDir' | 'mongodbUri' | 'secretKeys' | 'options'>;
+export type DatabaseSettings = Pick<Configuration, 'dataDir' | 'mongodbUri' | 'secretKeys' | 'options'>;
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -120,7 +120,7 @@ function checkSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
   refuse('SECRET_KEYS', `is required with MONGODB_URI, the same in every process; ${howToMakeASecretKey}`);
 }
 
-function databaseAccess(settings: Settings): DatabaseAccess {
+function databaseAccess(settings: Settings): DatabaseSettings {
   return {
     dataDir: settings.DATA_DIR ?? '.data',
     ...omitUndefined({ mongodbUri: settings.MONGODB_URI, secretKeys: settings.SECRET_KEYS }),
@@ -153,7 +153,7 @@ function databaseAccess(settings: Settings): DatabaseAccess {
  * Reads how the database of a gateway is reached.
  * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
  */
-export function readDatabaseAccess(env: Environment): DatabaseAccess {
+export function readDatabaseAccess(env: Environment): DatabaseSettings {
   return databaseAccess(readSettings(env));
 }
 

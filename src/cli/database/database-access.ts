@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GatewayError } from '../../errors.ts';
 import { createModelGateway, type ModelGateway } from '../../index.ts';
-import type { Configuration, DatabaseAccess } from '../config/config.ts';
+import type { Configuration, DatabaseSettings } from '../config/config.ts';
 import { loadSecretKeys, newSecretKey } from '../config/secret-key.ts';
 import { runningRecord } from '../mongo/record.ts';
 
@@ -25,7 +25,7 @@ async function locate({
   dataDir,
   mongodbUri,
   options,
-}: DatabaseAccess): Promise<{ uri: string; options: Configuration['options'] }> {
+}: DatabaseSettings): Promise<{ uri: string; options: Configuration['options'] }> {
   if (mongodbUri) return { uri: mongodbUri, options };
   const running = await runningRecord(dataDir);
   if (!running) {
@@ -36,7 +36,7 @@ async function locate({
 }
 
 /** Without SECRET_KEYS a throw-away key is enough beside a MongoDB of your own that has no webhooks. */
-async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: DatabaseAccess): Promise<readonly string[]> {
+async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: DatabaseSettings): Promise<readonly string[]> {
   if (secretKeys) return secretKeys;
   return mongodbUri ? [newSecretKey()] : loadSecretKeys(dataDir);
 }
@@ -45,7 +45,10 @@ async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: DatabaseAcces
  * Does something with the database of a gateway that runs elsewhere, and lets go of it.
  * @throws GatewayError `invalid_options` when there is no such gateway, and whatever `use` throws
  */
-export async function besideGateway<T>(access: DatabaseAccess, use: (gateway: ModelGateway) => Promise<T>): Promise<T> {
+export async function besideGateway<T>(
+  access: DatabaseSettings,
+  use: (gateway: ModelGateway) => Promise<T>,
+): Promise<T> {
   const { uri, options } = await locate(access);
   const gateway = await createModelGateway({ mongo: uri, secretKeys: await findSecretKeys(access), ...options });
   try {

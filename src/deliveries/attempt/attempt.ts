@@ -1,16 +1,16 @@
 import type { AttemptRef } from './attempt-ref.ts';
 import type { Claim } from './claim.ts';
-import { type AttemptEndsDeps, createAttemptEnds } from './end-attempt.ts';
-import type { Leases } from './leases.ts';
+import { type DeliveryTarget, readTarget, reasonToCancel, type TargetLookUp } from './delivery-target.ts';
+import { type AttemptFinisherDeps, createAttemptFinisher } from './finish-attempt.ts';
+import type { LeaseRenewal } from './lease-renewal.ts';
 import { createReadyAttempt, type Prepare, type ReadyAttempt, type ReadyAttemptDeps } from './ready-attempt.ts';
-import { type Receiver, type ReceiverLookUp, readReceiver, reasonToCancel } from './receiver.ts';
 
 /** After so many starts without an end an attempt counts as failed: an event that crashes workers must not do so for ever. */
 export const startLimit = 4;
 
-export interface AttemptDeps extends AttemptEndsDeps, Omit<ReadyAttemptDeps, 'ends'> {
-  readonly leases: Leases;
-  readonly forDelivery: ReceiverLookUp;
+export interface AttemptDeps extends AttemptFinisherDeps, Omit<ReadyAttemptDeps, 'ends'> {
+  readonly leases: LeaseRenewal;
+  readonly forDelivery: TargetLookUp;
   /** The bytes of an event; `null` if it is confirmed to be gone. */
   readonly body: (eventId: string) => Promise<Buffer | null>;
 }
@@ -21,7 +21,7 @@ export interface FirstAttempt {
   /** The event's bytes. */
   readonly body: Buffer;
   /** The receiver, if it is being read already. @default it is read */
-  readonly receiver?: Promise<Receiver | null>;
+  readonly receiver?: Promise<DeliveryTarget | null>;
 }
 
 /** Makes attempts. Nothing here rejects: if something goes wrong, the attempt is left to a later claim. */
@@ -39,11 +39,11 @@ export interface Attempts {
 /** Claims, judges, signs, sends and records attempts. */
 export function createAttempts(deps: AttemptDeps): Attempts {
   const { claims, leases, logger, schedule } = deps;
-  const ends = createAttemptEnds(deps);
+  const ends = createAttemptFinisher(deps);
   const readyAttempt = createReadyAttempt({ ...deps, ends });
-  const receiverOf = ({ delivery }: Claim) => readReceiver(deps.forDelivery, delivery.webhookId, delivery);
+  const receiverOf = ({ delivery }: Claim) => readTarget(deps.forDelivery, delivery.webhookId, delivery);
 
-  async function judge(claim: Claim, reading: Promise<[Receiver | null, Buffer | null]>) {
+  async function judge(claim: Claim, reading: Promise<[DeliveryTarget | null, Buffer | null]>) {
     const { delivery } = claim;
     // awaited below, unless the attempt ends before
     reading.catch(() => {});
@@ -84,7 +84,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
   }
 
   /** The receiver of a first attempt. If it was read before the event was stored, it is read again before it ends a delivery. */
-  async function firstReceiver({ claim, receiver }: FirstAttempt): Promise<Receiver | null> {
+  async function firstReceiver({ claim, receiver }: FirstAttempt): Promise<DeliveryTarget | null> {
     const read = await receiver;
     return read && reasonToCancel(claim.delivery, read) === null ? read : receiverOf(claim);
   }

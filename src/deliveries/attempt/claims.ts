@@ -1,9 +1,9 @@
 import { fromNow } from '../../mongo/clock.ts';
 import type { CancelReason, DeliveryModel } from '../model.ts';
 import { type AttemptResult, type Claim, type Next, recordOf } from './claim.ts';
+import { createClaimAttempt, createDueIn } from './claim-attempts.ts';
 import { createChangeClaimed } from './claim-changes.ts';
 import { createRenewHeld } from './renew-claims.ts';
-import { createDueIn, createTakeAttempt } from './take-attempts.ts';
 
 /**
  * Everything that changes a stored delivery. Calls made at the same moment share one write, in which the database's clock
@@ -40,7 +40,7 @@ export interface ClaimsDeps {
 /** Claims, judged by the database's clock, many in one write. */
 export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps): Claims {
   const renewHeld = createRenewHeld(deliveries, 'lease');
-  const take = createTakeAttempt({ deliveries, owner, lease });
+  const claimAttempt = createClaimAttempt({ deliveries, owner, lease });
   const dueIn = createDueIn(deliveries);
   const change = createChangeClaimed(deliveries);
   const ended = { endedAt: '$$NOW', expiresAt: fromNow(retention), claimableAt: '$$REMOVE' };
@@ -52,7 +52,7 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
   }
 
   return {
-    claim: (deliveryId, attempt) => take({ deliveryId, attempt }),
+    claim: (deliveryId, attempt) => claimAttempt({ deliveryId, attempt }),
     dueIn: (deliveryId, attempt) => dueIn({ deliveryId, attempt }),
     renew: (claims) => renewHeld(claims, { claimableAt: fromNow(lease) }),
     finish(claim, result, next) {

@@ -2,16 +2,16 @@ import { shownHeaders, signatureHeaders } from '../send/headers.ts';
 import type { Outgoing } from '../send/send.ts';
 import { secretsInUse } from '../send/signing-secrets.ts';
 import type { Claim } from './claim.ts';
-import type { Leases } from './leases.ts';
-import type { Receiver } from './receiver.ts';
+import type { DeliveryTarget } from './delivery-target.ts';
+import type { LeaseRenewal } from './lease-renewal.ts';
 
 export interface OutgoingDeps {
-  readonly leases: Pick<Leases, 'isSure'>;
+  readonly leases: Pick<LeaseRenewal, 'isSure'>;
   readonly userAgent: string;
 }
 
 /** The POST of an attempt. It is signed when it is sent, and sent only while the claim's lease surely lasts. */
-export function toOutgoing(claim: Claim, receiver: Receiver, body: Buffer, deps: OutgoingDeps): Outgoing {
+export function toOutgoing(claim: Claim, receiver: DeliveryTarget, body: Buffer, deps: OutgoingDeps): Outgoing {
   const { startedAt } = claim;
   const { _id: deliveryId, eventId, test } = claim.delivery;
   const secrets = secretsInUse(receiver, startedAt);

@@ -1,10 +1,10 @@
 import type { Send } from '../send/send.ts';
 import { type AttemptRef, refOf } from './attempt-ref.ts';
 import type { Claim } from './claim.ts';
-import type { AttemptEnds } from './end-attempt.ts';
+import type { DeliveryTarget } from './delivery-target.ts';
+import type { AttemptFinisher } from './finish-attempt.ts';
 import { toAttemptResult } from './outcome.ts';
 import { type OutgoingDeps, toOutgoing } from './outgoing.ts';
-import type { Receiver } from './receiver.ts';
 
 /** A claimed attempt that is ready to be sent. */
 export interface ReadyAttempt {
@@ -19,7 +19,7 @@ export type Prepare = (ref: AttemptRef) => Promise<ReadyAttempt | null>;
 
 export interface ReadyAttemptDeps extends OutgoingDeps {
   readonly send: Send;
-  readonly ends: AttemptEnds;
+  readonly ends: AttemptFinisher;
   /** Keeps a job for an attempt that was given back and waits for a place again. */
   readonly scheduleWaiting: (ref: AttemptRef) => void;
 }
@@ -27,7 +27,7 @@ export interface ReadyAttemptDeps extends OutgoingDeps {
 /** Makes a claimed attempt ready: signs, sends and records it. */
 export function createReadyAttempt(
   deps: ReadyAttemptDeps,
-): (claim: Claim, receiver: Receiver, body: Buffer) => ReadyAttempt {
+): (claim: Claim, receiver: DeliveryTarget, body: Buffer) => ReadyAttempt {
   const { ends } = deps;
 
   return function readyAttempt(claim, receiver, body) {

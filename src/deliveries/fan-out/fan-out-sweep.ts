@@ -1,7 +1,7 @@
+import type { ClaimEvents } from '../../events/store/claim-events.ts';
 import type { Outbox, PartOfQuery } from '../../events/store/outbox.ts';
 import type { SettleSubscribers } from '../../events/store/settle-subscribers.ts';
 import type { HeldEvent, UnfinishedEvent } from '../../events/store/stored-event.ts';
-import type { TakeEvents } from '../../events/store/take-events.ts';
 import type { Logger } from '../../options/options.ts';
 import type { FanOut } from './fan-out.ts';
 import type { HeldEvents } from './held-events.ts';
@@ -19,7 +19,7 @@ const rememberedLimit = 1_000;
 
 export interface FanOutSweepDeps {
   readonly outbox: Pick<Outbox, 'unfinished'>;
-  readonly take: TakeEvents;
+  readonly take: ClaimEvents;
   /** How long the taken events are held. Milliseconds. */
   readonly lease: number;
   readonly settleSubscribers: SettleSubscribers;

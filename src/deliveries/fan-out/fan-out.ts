@@ -3,15 +3,15 @@ import type { Outbox } from '../../events/store/outbox.ts';
 import type { HeldEvent, StoredEvent } from '../../events/store/stored-event.ts';
 import type { Logger } from '../../options/options.ts';
 import type { FirstAttempt } from '../attempt/attempt.ts';
-import type { Receiver } from '../attempt/receiver.ts';
+import type { DeliveryTarget } from '../attempt/delivery-target.ts';
 import type { HeldEvents } from './held-events.ts';
 import {
   createStartDeliveries,
   type FirstAttemptMaker,
   noFirstAttempts,
   noReceivers,
-  type Receivers,
   type StartDeliveriesDeps,
+  type Targets,
 } from './start-deliveries.ts';
 
 /** How old a receiver may be, once read, when the event is stored: later changes to it are not seen. Milliseconds. */
@@ -27,7 +27,7 @@ export interface FanOutDeps extends StartDeliveriesDeps, FirstAttemptMaker {
   /** Whether attempts are made in this process. */
   readonly isWorking: () => boolean;
   /** Reads the webhook that the event goes to. */
-  readonly receiver: (webhookId: string, event: Pick<StoredEvent, 'type' | 'test'>) => Promise<Receiver | null>;
+  readonly receiver: (webhookId: string, event: Pick<StoredEvent, 'type' | 'test'>) => Promise<DeliveryTarget | null>;
   /** Makes a worker look for events. */
   readonly wake: () => void;
   /** Receives the work that is left when the first attempts have begun. */
@@ -74,7 +74,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     }
   }
 
-  async function start(held: HeldEvent, receivers: Receivers, firstAttempts: FirstAttemptMaker = deps): Promise<void> {
+  async function start(held: HeldEvent, receivers: Targets, firstAttempts: FirstAttemptMaker = deps): Promise<void> {
     const { event } = held;
     const maker = event.targetsAdded ? noFirstAttempts : firstAttempts;
     if (!hasValidTargets(event)) throw new TypeError('The stored event has targets that are not ids of webhooks');
@@ -102,7 +102,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     deps.logger.warn('an event was not fanned out; a sweep tries again', { eventId, reason: String(error) });
   }
 
-  function read(event: Parameters<FanOuts['prepare']>[0]): Receivers {
+  function read(event: Parameters<FanOuts['prepare']>[0]): Targets {
     const { userId, targets } = event;
     const near = targets.slice(0, maxPrepared).filter((webhookId) => deps.hasRoom({ webhookId, userId }));
     const receivers = new Map(near.map((webhookId) => [webhookId, deps.receiver(webhookId, event)]));

@@ -3,7 +3,7 @@ import type { FanOutLease } from '../../events/store/stored-event.ts';
 import { type DatabaseClock, timeSince } from '../../mongo/clock.ts';
 import { type AttemptResult, type Claim, type Next, recordOf } from '../attempt/claim.ts';
 import type { Claims, ClaimsDeps } from '../attempt/claims.ts';
-import type { Leases } from '../attempt/leases.ts';
+import type { LeaseRenewal } from '../attempt/lease-renewal.ts';
 import type { DeliveryDocument } from '../model.ts';
 import { createInsertDeliveries } from './insert-deliveries.ts';
 import { UnwrittenDeliveries, type UnwrittenDeliveriesOptions } from './unwritten-deliveries.ts';
@@ -11,7 +11,7 @@ import { UnwrittenDeliveries, type UnwrittenDeliveriesOptions } from './unwritte
 /** Durations are milliseconds. */
 export interface FirstWritesDeps extends ClaimsDeps, UnwrittenDeliveriesOptions {
   readonly claims: Claims;
-  readonly leases: Pick<Leases, 'hold'>;
+  readonly leases: Pick<LeaseRenewal, 'hold'>;
   readonly clock: DatabaseClock;
 }
 

@@ -1,5 +1,5 @@
+import type { RenewEvents } from '../../events/store/claim-events.ts';
 import type { HeldEvent, StoredEvent } from '../../events/store/stored-event.ts';
-import type { RenewEvents } from '../../events/store/take-events.ts';
 import { createPeriodic } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
 

@@ -1,9 +1,9 @@
 import type { HeldEvent } from '../../events/store/stored-event.ts';
 import type { FirstAttempt } from '../attempt/attempt.ts';
 import { type AttemptRef, refOf, type WebhookRef } from '../attempt/attempt-ref.ts';
-import { margin } from '../attempt/leases.ts';
-import type { Receiver } from '../attempt/receiver.ts';
-import { attemptsAllowed } from '../attempt/schedule.ts';
+import type { DeliveryTarget } from '../attempt/delivery-target.ts';
+import { margin } from '../attempt/lease-renewal.ts';
+import { attemptsAllowed } from '../attempt/retry-delay.ts';
 import type { DeliveryDocument } from '../model.ts';
 import { firstDelivery } from './first-delivery.ts';
 import type { FirstWrites } from './first-writes.ts';
@@ -30,13 +30,13 @@ export const noFirstAttempts: FirstAttemptMaker = {
 };
 
 /** Receivers that are being read, by webhook id. */
-export type Receivers = ReadonlyMap<string, Promise<Receiver | null>>;
-export const noReceivers: Receivers = new Map();
+export type Targets = ReadonlyMap<string, Promise<DeliveryTarget | null>>;
+export const noReceivers: Targets = new Map();
 
 /** What the deliveries of one event need. */
 export interface StartContext {
   readonly held: HeldEvent;
-  readonly receivers: Receivers;
+  readonly receivers: Targets;
   readonly maker: FirstAttemptMaker;
 }
 
@@ -56,7 +56,7 @@ export function createStartDeliveries({ firstWrites, retryDelays, enqueue }: Sta
   function handOver(
     delivery: DeliveryDocument,
     { held: { event, lease }, maker }: StartContext,
-    receivers: Receivers,
+    receivers: Targets,
   ): Promise<void> | null {
     const mayAttempt = lease.isFirst && performance.now() < lease.heldUntil - margin;
     if (!event.body || !mayAttempt || !maker.hasRoom(delivery)) return null;

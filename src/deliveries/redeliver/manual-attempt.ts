@@ -3,18 +3,18 @@ import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
 import { type OnAttempt, toRecordedAttempt } from '../attempt/attempt-listener.ts';
 import type { AttemptResult, Claim } from '../attempt/claim.ts';
-import type { Leases } from '../attempt/leases.ts';
+import type { TargetLookUp } from '../attempt/delivery-target.ts';
+import type { LeaseRenewal } from '../attempt/lease-renewal.ts';
 import { toAttemptResult } from '../attempt/outcome.ts';
 import { toOutgoing } from '../attempt/outgoing.ts';
-import type { ReceiverLookUp } from '../attempt/receiver.ts';
 import { NotSentError, type Outgoing, type Send } from '../send/send.ts';
 import type { ManualClaims } from './manual-claims.ts';
 
 export interface ManualAttemptDeps {
   readonly claims: ManualClaims;
-  readonly leases: Leases;
+  readonly leases: LeaseRenewal;
   readonly send: Send;
-  readonly forDelivery: ReceiverLookUp;
+  readonly forDelivery: TargetLookUp;
   /** The bytes of an event; `null` if it is confirmed to be gone. */
   readonly body: (eventId: string) => Promise<Buffer | null>;
   readonly onAttempt: OnAttempt;

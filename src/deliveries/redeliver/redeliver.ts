@@ -3,7 +3,7 @@ import type { EventModel } from '../../events/model.ts';
 import { durableCollection, insertOnly } from '../../mongo/collection.ts';
 import { findConfirmed, findOneConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { AttemptRef } from '../attempt/attempt-ref.ts';
-import { attemptsAllowed } from '../attempt/schedule.ts';
+import { attemptsAllowed } from '../attempt/retry-delay.ts';
 import { firstDelivery } from '../fan-out/first-delivery.ts';
 import type { DeliveryDocument, DeliveryModel } from '../model.ts';
 import type { MakeManualAttempt } from './manual-attempt.ts';

@@ -1,13 +1,13 @@
 import type { EventModel } from '../../events/model.ts';
+import type { ClaimEvents } from '../../events/store/claim-events.ts';
 import type { Outbox } from '../../events/store/outbox.ts';
 import type { SettleSubscribers } from '../../events/store/settle-subscribers.ts';
-import type { TakeEvents } from '../../events/store/take-events.ts';
 import { createInFlightLimit } from '../../fairness/in-flight-limit.ts';
 import type { Logger } from '../../options/options.ts';
 import type { Attempts } from '../attempt/attempt.ts';
 import type { OnAttempt } from '../attempt/attempt-listener.ts';
-import { createLeases } from '../attempt/leases.ts';
-import type { ReceiverLookUp } from '../attempt/receiver.ts';
+import type { TargetLookUp } from '../attempt/delivery-target.ts';
+import { createLeaseRenewal } from '../attempt/lease-renewal.ts';
 import type { Background } from '../background.ts';
 import type { FanOut } from '../fan-out/fan-out.ts';
 import type { DeliveryHistory } from '../history.ts';
@@ -32,13 +32,13 @@ export interface RedeliveryDeps {
   readonly retention: number;
   readonly send: Send;
   readonly hasEnded: AttemptWait['hasEnded'];
-  readonly forDelivery: ReceiverLookUp;
+  readonly forDelivery: TargetLookUp;
   readonly body: Outbox['body'];
   readonly attempts: Attempts;
   readonly fanOut: FanOut;
   readonly history: DeliveryHistory;
   readonly unstored: Unstored;
-  readonly take: TakeEvents;
+  readonly take: ClaimEvents;
   readonly settleSubscribers: SettleSubscribers;
   readonly background: Background;
   readonly onAttempt: OnAttempt;
@@ -66,7 +66,7 @@ export interface Redelivery {
 export function createRedelivery(deps: RedeliveryDeps): Redelivery {
   const { deliveries, events, lease, fanOut, attempts, history, background, logger } = deps;
   const claims = createManualClaims(deps);
-  const leases = createLeases({ renew: claims.renew, lease, interval: deps.renewInterval, logger });
+  const leases = createLeaseRenewal({ renew: claims.renew, lease, interval: deps.renewInterval, logger });
   const attempt = createMakeManualAttempt({ ...deps, claims, leases });
   return {
     resend: createResend({

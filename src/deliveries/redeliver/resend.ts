@@ -1,6 +1,6 @@
 import { GatewayError } from '../../errors.ts';
+import type { ClaimEvents } from '../../events/store/claim-events.ts';
 import type { SettleSubscribers } from '../../events/store/settle-subscribers.ts';
-import type { TakeEvents } from '../../events/store/take-events.ts';
 import type { InFlightLimit } from '../../fairness/in-flight-limit.ts';
 import { checkUserId, isId } from '../../ids.ts';
 import type { DatabaseBudget } from '../../mongo/connection/availability.ts';
@@ -24,7 +24,7 @@ export type StoreDelivery = (userId: string, deliveryId: string) => Promise<bool
 /** Stores all deliveries of the event for any worker to claim. Deliveries that are stored already stay as they are. */
 export function createStoreDelivery(deps: {
   readonly unstored: Pick<Unstored, 'eventOf'>;
-  readonly take: TakeEvents;
+  readonly take: ClaimEvents;
   readonly settleSubscribers: SettleSubscribers;
   readonly fanOut: Pick<FanOut, 'store'>;
   /** How long the event is held meanwhile. Milliseconds. */

@@ -4,7 +4,7 @@ import type { Prepare } from '../attempt/ready-attempt.ts';
 import { Dispatcher } from '../dispatcher/dispatcher.ts';
 import { createRoomQueue, type RoomQueue } from '../fan-out/room-queue.ts';
 import { type Backlog, createBacklog } from './backlog.ts';
-import type { Due } from './due.ts';
+import type { ClaimableAttempts } from './claimable-attempts.ts';
 
 /** How long a claimed attempt waits for a place, and a first attempt for room before that: together far less than a lease. Milliseconds. */
 const maxWait = 1_000;
@@ -15,7 +15,7 @@ export interface AttemptQueuesDeps {
   readonly concurrency: number;
   readonly concurrencyPerAccount: number;
   readonly concurrencyPerWebhook: number;
-  readonly due: Pick<Due, 'ofWebhooks'>;
+  readonly due: Pick<ClaimableAttempts, 'ofWebhooks'>;
   /** Claims an attempt that is due. */
   readonly prepare: Prepare;
   /** Called when a stored attempt was claimed. */

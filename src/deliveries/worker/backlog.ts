@@ -1,12 +1,12 @@
 import type { AttemptRef, WebhookRef } from '../attempt/attempt-ref.ts';
 import { BacklogTurns, type Demand } from './backlog-turns.ts';
-import type { Due } from './due.ts';
+import type { ClaimableAttempts } from './claimable-attempts.ts';
 
 /** After this many reads without a single claim, the next sweep goes on: other processes are claiming the same attempts. */
 const maxReadsWithoutClaim = 3;
 
 export interface BacklogDeps extends Demand {
-  readonly due: Pick<Due, 'ofWebhooks'>;
+  readonly due: Pick<ClaimableAttempts, 'ofWebhooks'>;
   /** How many more attempts this process wants in all. */
   readonly wantedInAll: () => number;
   /** Claims an attempt; resolves with whether it was claimed. */

@@ -1,4 +1,4 @@
-import type { DuePlace } from './due.ts';
+import type { DuePosition } from './claimable-attempts.ts';
 
 /** How often a sweep goes through everything that is due, however much it is. Milliseconds. */
 const fullSweepInterval = 10_000;
@@ -8,9 +8,9 @@ const overlap = 5_000;
 /** Where each page of a sweep begins. */
 export interface SweepCursor {
   /** The position after which the next page begins; `null` is the beginning. */
-  begin(): DuePlace | null;
+  begin(): DuePosition | null;
   /** Notes the position after which there is more, or with `null` that the end was reached. */
-  reached(next: DuePlace | null): void;
+  reached(next: DuePosition | null): void;
 }
 
 /**
@@ -21,8 +21,8 @@ export interface SweepCursor {
  * it goes through all pages again and again.
  */
 export function createSweepCursor(now: () => number = performance.now.bind(performance)): SweepCursor {
-  let next: DuePlace | null = null;
-  let known: DuePlace | null = null;
+  let next: DuePosition | null = null;
+  let known: DuePosition | null = null;
   let fullSweepAt = Number.NEGATIVE_INFINITY;
 
   return {

@@ -2,14 +2,14 @@ import { createPeriodic, type Periodic } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
 import type { FanOutSweep } from '../fan-out/fan-out-sweep.ts';
 import type { Backlog } from './backlog.ts';
-import type { Due } from './due.ts';
+import type { ClaimableAttempts } from './claimable-attempts.ts';
 import { createSweepCursor } from './sweep-cursor.ts';
 
 /** Deliveries in one page. */
 const pageSize = 1_000;
 
 export interface SweepDeps {
-  readonly due: Pick<Due, 'look'>;
+  readonly due: Pick<ClaimableAttempts, 'look'>;
   readonly backlog: Pick<Backlog, 'add' | 'resume'>;
   readonly fanOuts: Pick<FanOutSweep, 'page' | 'take'>;
   /** Milliseconds. */
@@ -28,7 +28,7 @@ export function createSweep({ due, backlog, fanOuts, interval, logger }: SweepDe
     for (const webhookId of webhookIds) backlog.add(webhookId);
     backlog.resume();
     const hasMoreEvents = await fanOuts.take(events);
-    if (next || hasMoreEvents) sweep.hurry();
+    if (next || hasMoreEvents) sweep.runNow();
   }
 
   const sweep = createPeriodic({ name: 'the sweep', task: sweepPage, interval, logger });

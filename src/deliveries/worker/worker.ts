@@ -7,7 +7,7 @@ import { createFanOutSweep, type FanOutSweepDeps } from '../fan-out/fan-out-swee
 import type { FirstAttemptMaker } from '../fan-out/start-deliveries.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { createAttemptQueues } from './attempt-queues.ts';
-import type { Due } from './due.ts';
+import type { ClaimableAttempts } from './claimable-attempts.ts';
 import { createFirstAttempts } from './first-attempts.ts';
 import { createSweep } from './sweep.ts';
 import type { Watch } from './watch.ts';
@@ -26,7 +26,7 @@ export interface WorkerDeps {
   readonly concurrencyPerWebhook: number;
   readonly sweepInterval: number;
   readonly attempts: Attempts;
-  readonly due: Due;
+  readonly due: ClaimableAttempts;
   /** Find deliveries and events sooner than a sweep does. */
   readonly watches: readonly Watch[];
   readonly fanOuts: Omit<FanOutSweepDeps, 'wanted' | 'logger'>;
@@ -74,7 +74,7 @@ export function createWorker(deps: WorkerDeps): Worker {
     // an attempt that is claimed needs no job any more
     onClaimed: (ref) => void jobs.remove(ref),
     onRoomInAll() {
-      if (fanOuts.mayGoOn) sweep.hurry();
+      if (fanOuts.mayGoOn) sweep.runNow();
     },
     isWorking,
   });
@@ -110,7 +110,7 @@ export function createWorker(deps: WorkerDeps): Worker {
       if (started) backlog.add(webhookId, userId);
     },
     onEvent() {
-      if (started && fanOuts.hasRoom) sweep.hurry();
+      if (started && fanOuts.hasRoom) sweep.runNow();
     },
     get isWorking() {
       return started;

@@ -42,7 +42,7 @@ export interface Outbox {
 }
 
 /** Matches events that any process may take: not every target has its delivery, and no lease is left. */
-export const mayBeTaken = { fanOut: 'pending', $expr: { $lte: ['$fanOutAt', '$$NOW'] } } as const;
+export const mayBeClaimed = { fanOut: 'pending', $expr: { $lte: ['$fanOutAt', '$$NOW'] } } as const;
 
 const withoutBody = { body: 0 } as const;
 /** Events read or marked at once. */
@@ -103,7 +103,7 @@ function createSameKeys(collection: Events): Batcher<NewEvent, StoredEvent | nul
 
 function unfinishedPipeline(limit: number) {
   return [
-    { $match: mayBeTaken },
+    { $match: mayBeClaimed },
     { $sort: { fanOutAt: 1, _id: 1 } },
     { $limit: limit },
     // also for a broken event: only its fan-out reports that it is broken

@@ -12,7 +12,7 @@ export function freeSlot(taken: ReadonlySet<number>, count: number): number | nu
 }
 
 /** A limited number of things of one kind in an account. */
-export interface Slots {
+export interface LimitedSlots {
   readonly count: number;
   taken(): Promise<ReadonlySet<number>>;
   /** Rejects, by a unique index over `slot`, if another caller was quicker. */
@@ -25,7 +25,7 @@ export interface Slots {
  * Stores something in a free slot, or in another one if another caller is quicker. The unique index enforces the limit, however
  * many callers there are at once.
  */
-export async function storeInFreeSlot({ count, taken, store, full }: Slots): Promise<void> {
+export async function storeInFreeSlot({ count, taken, store, full }: LimitedSlots): Promise<void> {
   for (;;) {
     const present = await taken();
     const slot = freeSlot(present, count);

@@ -2,7 +2,7 @@ import { searchedKey } from '../../http/body/json/search.ts';
 import type { Endpoint } from '../endpoint.ts';
 import type { ChunkObserver } from '../relay/transfer.ts';
 import type { ModelBody } from '../request/model-body.ts';
-import { type ReportedUsage, UsageReader } from './reported-usage.ts';
+import { type ReportedUsage, UsageReader } from './usage-reader.ts';
 import { ValueReader } from './value-reader.ts';
 
 /** Counts how often some bytes occur, however the stream is split into chunks. */

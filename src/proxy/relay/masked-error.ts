@@ -4,7 +4,7 @@ import type { CallEnding, Logger } from '../../options/options.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import { failure } from '../failure.ts';
 import { type HeaderPlan, isEncoded } from '../headers.ts';
-import type { UpstreamResponse } from '../routing/attempts.ts';
+import type { UpstreamResponse } from '../routing/retry.ts';
 import type { Upstream } from '../routing/upstream.ts';
 import { collect } from './collect.ts';
 
@@ -88,7 +88,7 @@ export async function sendMasked(masked: MaskedResponse, logger: Logger): Promis
     requestId: call.requestId,
     body,
   });
-  if (deadline.clientLeft) return 'client_left';
+  if (deadline.clientDisconnected) return 'client_left';
   const error = failure(status === 429 ? 'upstream_rate_limited' : 'upstream_error');
   for (const name of keptHeaders) {
     const value = headers[name];

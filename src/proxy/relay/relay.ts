@@ -5,10 +5,10 @@ import { type AdmissionCheck, requestAdmission } from '../admission.ts';
 import { requireAllowedModel } from '../allowed-models.ts';
 import { CallDeadline } from '../call-deadline.ts';
 import type { Endpoint } from '../endpoint.ts';
-import { failureOf } from '../failure.ts';
+import { failureFrom } from '../failure.ts';
 import { estimateInput } from '../metering/estimate-input.ts';
 import { checkModelName } from '../request/model-name.ts';
-import { route } from '../routing/choice.ts';
+import { selectUpstreams } from '../routing/select-upstreams.ts';
 import type { Upstream } from '../routing/upstream.ts';
 import { type ModelRequest, RelayedCall, type RelayedCallDependencies } from './relayed-call.ts';
 
@@ -40,7 +40,7 @@ export function createRelay(deps: RelayDependencies): Relay {
     let order: readonly [Upstream, ...Upstream[]];
     try {
       if (deps.hooks) model = (await deps.hooks.onRequest(request.info))?.model ?? model;
-      order = route(deps.upstreams, model);
+      order = selectUpstreams(deps.upstreams, model);
     } catch (error) {
       for (const admission of admissions) admission.dropped();
       throw error;
@@ -52,8 +52,8 @@ export function createRelay(deps: RelayDependencies): Relay {
       await new RelayedCall(deps, request, { model, order, deadline, admissions }).run(res);
     } catch (error) {
       // the client has left: nobody reads an answer
-      if (deadline.clientLeft) return;
-      throw error instanceof OutboundError ? failureOf(error) : error;
+      if (deadline.clientDisconnected) return;
+      throw error instanceof OutboundError ? failureFrom(error) : error;
     } finally {
       deadline.release();
     }

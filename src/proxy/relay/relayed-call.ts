@@ -12,9 +12,11 @@ import { finalUsage } from '../metering/final-usage.ts';
 import { createUsageMeter, type UsageMeter } from '../metering/usage-meter.ts';
 import { closedRecord, openRecord, type UsageRecorder } from '../metering/usage-record.ts';
 import { bodyFor, type ModelBody } from '../request/model-body.ts';
-import { type RetryPolicy, type RoutedCall, tryUpstreams, type UpstreamResponse } from '../routing/attempts.ts';
+import { type RoutedCall, tryUpstreams, type UpstreamResponse } from '../routing/retry.ts';
+import type { RetryPolicy } from '../routing/retry-policy.ts';
 import { type Upstream, upstreamModelName } from '../routing/upstream.ts';
 import { CallPlace } from '../routing/upstream-calls.ts';
+import { disconnectGrace } from './disconnect-grace.ts';
 import { isMasked, sendMasked } from './masked-error.ts';
 import { sendResponse } from './send-response.ts';
 
@@ -47,9 +49,6 @@ export interface CallRoute {
   readonly deadline: CallDeadline;
   readonly admissions: readonly Admission[];
 }
-
-/** How long the gateway waits for the usage of an answer that was complete without it when the client left. Milliseconds. */
-const usageGrace = 1_000;
 
 /** Refuses answers that concern the gateway's own account at the upstream, or that the client cannot decode. */
 function requireRelayable({ response }: UpstreamResponse, call: ApiRequest): void {
@@ -93,7 +92,7 @@ export class RelayedCall implements RoutedCall {
     this.#route = route;
     this.#headers = withAccountsIdempotencyKey(headers, principal.userId, deps.idempotencySecret);
     this.#meter = createUsageMeter(request.endpoint, request.body);
-    route.deadline.graceOnDisconnect = this.#graceOnDisconnect;
+    route.deadline.graceOnDisconnect = () => (this.#working ? disconnectGrace(deps.abortOnDisconnect, this.#meter) : 0);
   }
 
   async run(res: ServerResponse): Promise<void> {
@@ -117,7 +116,7 @@ export class RelayedCall implements RoutedCall {
       else this.#dropUsage(usage);
     } catch (error) {
       // the upstream has worked for a client that did not wait for the answer
-      if (this.deadline.clientLeft && this.#working) this.#closeUsage(usage, this.#working, 'client_left');
+      if (this.deadline.clientDisconnected && this.#working) this.#closeUsage(usage, this.#working, 'client_left');
       else this.#dropUsage(usage);
       throw error;
     } finally {
@@ -172,13 +171,6 @@ export class RelayedCall implements RoutedCall {
       repairsVectors: endpoint.answersVectors && body.wantsBase64 && response.status < 300,
     });
   }
-
-  /** A call on which no upstream works ends at once when its client leaves. */
-  #graceOnDisconnect = (): number => {
-    if (!this.#working) return 0;
-    if (!this.#deps.abortOnDisconnect) return Number.POSITIVE_INFINITY;
-    return this.#meter.isEnded && !this.#meter.reported ? usageGrace : 0;
-  };
 
   #openUsage(): OpenUsage {
     const { call, info, estimatedTokens: inputTokens } = this.#request;

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { CallEnding } from '../../options/options.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
 import type { CallDeadline } from '../call-deadline.ts';
-import { errorEvent, failure, failureOf } from '../failure.ts';
+import { errorEvent, failure, failureFrom } from '../failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from '../headers.ts';
 import { holdsUsage, isUsageChunk } from '../metering/usage-chunk.ts';
 import type { UsageMeter } from '../metering/usage-meter.ts';
@@ -67,7 +67,7 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
         res.end();
         return;
       }
-      const event = errorEvent(failureOf(error));
+      const event = errorEvent(failureFrom(error));
       res.end(framer.insideEvent ? `\n\n${event}` : event);
     },
   };
@@ -76,7 +76,7 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   const noteEnd = (): void => {
     hadAll = framer.done;
   };
-  if (deadline.clientLeft) noteEnd();
+  if (deadline.clientDisconnected) noteEnd();
   res.once('close', noteEnd);
   const ended = transfer(response.data, plan, handlers);
   res.flushHeaders();
@@ -95,7 +95,7 @@ function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
   meter.read(first);
   const handlers: StreamHandlers = { ...(transform && { transform }), observer: meter, breakOff: cut };
   writeHead(plan, transform || typeof length !== 'string' ? undefined : length);
-  if (!deadline.clientLeft) for (const part of parts) res.write(part);
+  if (!deadline.clientDisconnected) for (const part of parts) res.write(part);
   return transfer(response.data, plan, handlers);
 }
 
@@ -103,7 +103,7 @@ function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
 function sendWhole(plan: ResponsePlan, bytes: Buffer, text: string): CallEnding {
   const { res, deadline, meter, repairsVectors } = plan;
   meter.read(bytes);
-  if (deadline.clientLeft) return 'client_left';
+  if (deadline.clientDisconnected) return 'client_left';
   if (repairsVectors) {
     const repair = new EmbeddingRepair();
     const repaired = Buffer.concat([...repair.push(bytes), ...repair.end()]);

@@ -75,7 +75,7 @@ class Transfer implements BodySink {
       return;
     }
     const rest = this.#handlers.transform?.end() ?? [];
-    if (this.#deadline.clientLeft) {
+    if (this.#deadline.clientDisconnected) {
       this.#finish('client_left');
       return;
     }
@@ -86,7 +86,7 @@ class Transfer implements BodySink {
 
   onError(error: OutboundError): void {
     if (!this.#res.destroyed) this.#handlers.breakOff(this.#res, error);
-    this.#finish(this.#deadline.clientLeft ? 'client_left' : 'upstream_failed');
+    this.#finish(this.#deadline.clientDisconnected ? 'client_left' : 'upstream_failed');
   }
 
   #pass(transform: Transform, chunk: Buffer): boolean {

@@ -1,78 +1,95 @@
-import type { OutboundCode } from '../../outbound/outbound-error.ts';
-import type { HeaderValues } from '../headers.ts';
+import type { GatewayError } from '../../errors.ts';
+import type { OutboundResponse } from '../../outbound/exchange.ts';
+import { OutboundError } from '../../outbound/outbound-error.ts';
+import { type CallDeadline, pause } from '../call-deadline.ts';
+import { failure, failureFrom } from '../failure.ts';
+import { isBreakerOpen } from './breaker.ts';
+import { isRetryable, type RetryPolicy, type UpstreamResult, waitBefore } from './retry-policy.ts';
+import type { Upstream } from './upstream.ts';
+import type { CallPlace } from './upstream-calls.ts';
 
-/** How often and for how long a failed call is retried. */
-export interface RetryOptions {
-  /** Attempts in all, including the first. @default 3 */
-  readonly attempts?: number;
-  /** The longest that a call waits between attempts, all waits together. Milliseconds. @default 2_000 */
-  readonly maxWait?: number;
+/** An upstream's response, whatever its status, with its body still to come. */
+export interface UpstreamResponse {
+  readonly upstream: Upstream;
+  readonly response: OutboundResponse;
 }
 
-/** The result of one attempt: a response's status and headers, or the code of a failure. */
-export type AttemptResult =
-  | { readonly status: number; readonly headers: HeaderValues }
-  | { readonly code: OutboundCode; readonly reusedSocket: boolean };
-
-const retriedStatuses = new Set([408, 409, 429]);
-const retriedCodes: ReadonlySet<OutboundCode> = new Set([
-  'dns_failed',
-  'connect_refused',
-  'connect_failed',
-  'connect_timeout',
-  'tls_failed',
-  'reset',
-]);
-
-/** Whether another attempt may succeed. An upstream's `x-should-retry` decides, where it is sent. Pure. */
-export function isRetryable(result: AttemptResult): boolean {
-  if ('code' in result) return retriedCodes.has(result.code);
-  const { status, headers } = result;
-  if (status < 400) return false;
-  if (headers['x-should-retry'] === 'false') return false;
-  return headers['x-should-retry'] === 'true' || retriedStatuses.has(status) || status >= 500;
+/** One call, as the upstreams are tried for it. */
+export interface RoutedCall {
+  /** The account. */
+  readonly userId: string;
+  /** The upstreams, in the order in which they are tried. */
+  readonly order: readonly Upstream[];
+  readonly deadline: CallDeadline;
+  /** Afterwards it is a place at the upstream that answered. */
+  readonly place: CallPlace;
+  /** Sends the request to one upstream. Rejects with an OutboundError. */
+  send(upstream: Upstream): Promise<OutboundResponse>;
 }
 
-function toMilliseconds(text: unknown, unit: number): number | undefined {
-  if (typeof text !== 'string' || !/^\s*\d+(\.\d+)?\s*$/.test(text)) return undefined;
-  return Number(text) * unit;
+type Attempt = { readonly upstream: Upstream; readonly response?: OutboundResponse; readonly error?: OutboundError };
+
+function resultOf({ response, error }: Attempt): UpstreamResult {
+  return response ?? (error as OutboundError);
 }
 
-/** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). Pure. */
-export function requestedWait(headers: HeaderValues, now: number): number | undefined {
-  const asked = toMilliseconds(headers['retry-after-ms'], 1) ?? toMilliseconds(headers['retry-after'], 1_000);
-  if (asked !== undefined) return asked;
-  const date = Date.parse(String(headers['retry-after'] ?? ''));
-  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+function conclude({ upstream, response, error }: Attempt): UpstreamResponse {
+  if (response) return { upstream, response };
+  throw failureFrom(error as OutboundError);
+}
+
+/** Tries one upstream through its breaker; `undefined` when the breaker is open. */
+async function tryUpstream(upstream: Upstream, call: RoutedCall): Promise<Attempt | undefined> {
+  try {
+    return { upstream, response: await upstream.breaker.run(call.userId, () => call.send(upstream)) };
+  } catch (error) {
+    if (isBreakerOpen(error)) return undefined;
+    if (error instanceof OutboundError) return { upstream, error };
+    throw error;
+  }
 }
 
 /**
- * How long to wait before the same upstream is tried again: what it asks for, else 100 ms, doubling, with up to half of it
- * at random; not at all when only a kept connection had died. Pure.
- * @param tries how many there have been
+ * Tries the upstreams in turn, and again from the first, until one gives a response for the client, or the attempts, the waits or
+ * the budget are used up: then the last result stands. Nothing has been sent to the client before it returns.
+ * @throws GatewayError when the last result is a failure, or every upstream has an open breaker or no place for the call
  */
-export function waitBefore(result: AttemptResult, tries: number, now: number, random: () => number): number {
-  if ('code' in result && result.reusedSocket) return 0;
-  const asked = 'headers' in result ? requestedWait(result.headers, now) : undefined;
-  return asked ?? 100 * 2 ** (tries - 1) * (0.5 + random() / 2);
-}
-
-/**
- * Keeps retries a small part of all calls, so that they cannot double the load on providers that are failing already:
- * every call earns a tenth of a retry, and the budget starts with ten.
- */
-export class RetryBudget {
-  readonly #limit = 10;
-  #left = this.#limit;
-
-  earn(): void {
-    this.#left = Math.min(this.#limit, this.#left + 0.1);
+export async function tryUpstreams(call: RoutedCall, policy: RetryPolicy): Promise<UpstreamResponse> {
+  const { deadline } = call;
+  const candidates = [...call.order];
+  // another upstream is tried at once, the same one again only after a wait; by `performance.now()`
+  const readyAt = candidates.map(() => 0);
+  let tries = 0;
+  let paid = true;
+  let waited = 0;
+  let last: Attempt | undefined;
+  let placeError: GatewayError | undefined;
+  while (candidates.length > 0) {
+    const ready = Math.min(...readyAt);
+    const next = readyAt.indexOf(ready);
+    const wait = Math.max(0, ready - performance.now());
+    if (waited + wait > policy.maxWait || !(paid || policy.budget.spend())) break;
+    paid = true;
+    if (wait > 0) await pause(wait, deadline);
+    if (last && deadline.isOver) throw failure('upstream_timeout');
+    waited += wait;
+    const upstream = candidates[next] as Upstream;
+    const noPlaceError = call.place.moveTo(upstream.calls);
+    placeError ??= noPlaceError;
+    const tried = noPlaceError ? undefined : await tryUpstream(upstream, call);
+    if (!tried) {
+      candidates.splice(next, 1);
+      readyAt.splice(next, 1);
+      continue;
+    }
+    tries += 1;
+    paid = false;
+    last?.response?.data.destroy();
+    last = tried;
+    const result = resultOf(tried);
+    if (deadline.isOver || !isRetryable(result) || tries >= policy.attempts) break;
+    readyAt[next] = performance.now() + waitBefore(result, tries, Date.now(), Math.random);
   }
-
-  /** @returns whether there was one left */
-  spend(): boolean {
-    if (this.#left < 1) return false;
-    this.#left -= 1;
-    return true;
-  }
+  if (last) return conclude(last);
+  throw placeError ?? failure('upstream_unreachable');
 }

@@ -8,7 +8,7 @@ import {
   createUsageModel,
   type UsageSums,
 } from '../../../src/accounting/usage/model.ts';
-import { createCatalogue } from '../../../src/events/catalogue/catalogue.ts';
+import { createCatalogue } from '../../../src/events/catalogue/read-catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
 import { createEventService } from '../../../src/events/service.ts';
 import { createOutbox } from '../../../src/events/store/outbox.ts';

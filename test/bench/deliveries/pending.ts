@@ -1,6 +1,10 @@
 import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
-import { createDue, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/worker/due.ts';
+import {
+  createClaimableAttempts,
+  dueOfWebhookPipeline,
+  dueWebhooksPipeline,
+} from '../../../src/deliveries/worker/claimable-attempts.ts';
 import { median } from '../report.ts';
 import { type Bed, now } from './bed.ts';
 
@@ -83,7 +87,7 @@ function sumOf(node: unknown, field: string): number {
 
 /** Looks and claims as a worker does, and what the database had to read for it. */
 function createClaimant(deliveries: DeliveryModel) {
-  const due = createDue(deliveries);
+  const due = createClaimableAttempts(deliveries);
   const claims = createClaims({ deliveries, owner: 'wrk_1', lease: 60_000, retention: 60_000 });
   let turns = 0;
 

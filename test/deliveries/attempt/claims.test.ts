@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
-import { createDue } from '../../../src/deliveries/worker/due.ts';
+import { createClaimableAttempts } from '../../../src/deliveries/worker/claimable-attempts.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 const maxAttempts = 3;
@@ -224,7 +224,7 @@ describe('Claims', () => {
       }
       await compare(id, model);
     }
-    const claimable = await createDue(deliveries).ofWebhooks(new Map([['wh_1', 10]]));
+    const claimable = await createClaimableAttempts(deliveries).ofWebhooks(new Map([['wh_1', 10]]));
     expect(claimable.map(({ deliveryId }) => deliveryId).sort()).to.deep.equal(
       ids.filter((_, i) => models[i]?.state === 'pending' && models[i]?.claimable),
     );

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { createAttempts } from '../../../src/deliveries/attempt/attempt.ts';
 import type { Claim } from '../../../src/deliveries/attempt/claim.ts';
 import type { Claims } from '../../../src/deliveries/attempt/claims.ts';
-import { createLeases } from '../../../src/deliveries/attempt/leases.ts';
+import { createLeaseRenewal } from '../../../src/deliveries/attempt/lease-renewal.ts';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { NotSentError } from '../../../src/deliveries/send/send.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -39,7 +39,7 @@ describe('An attempt whose claim was answered late', () => {
     } as Partial<Claims> as Claims;
     const { make } = createAttempts({
       claims,
-      leases: createLeases({ renew: async () => [], lease, interval: 10_000, logger: silentLogger }),
+      leases: createLeaseRenewal({ renew: async () => [], lease, interval: 10_000, logger: silentLogger }),
       async send({ maySend = () => true }) {
         if (!maySend()) throw new NotSentError();
         done.push('sent');

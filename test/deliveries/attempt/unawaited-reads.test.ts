@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createAttempts, startLimit } from '../../../src/deliveries/attempt/attempt.ts';
 import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
-import { createLeases } from '../../../src/deliveries/attempt/leases.ts';
+import { createLeaseRenewal } from '../../../src/deliveries/attempt/lease-renewal.ts';
 import { createDeliveryModel } from '../../../src/deliveries/model.ts';
 import { createFindRecoverable } from '../../../src/deliveries/redeliver/recoverable.ts';
 import { createEventModel } from '../../../src/events/model.ts';
@@ -58,7 +58,7 @@ describe('A read that fails while nobody waits for it', () => {
     const unreadable = () => Promise.reject(new Error('it cannot be read'));
     const { make } = createAttempts({
       claims,
-      leases: createLeases({ renew: claims.renew, lease: 5_000, interval: 1_000, logger: silentLogger }),
+      leases: createLeaseRenewal({ renew: claims.renew, lease: 5_000, interval: 1_000, logger: silentLogger }),
       send: () => expect.fail('it was sent'),
       forDelivery: unreadable,
       body: unreadable,

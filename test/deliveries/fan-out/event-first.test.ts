@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createEventModel, type EventDocument } from '../../../src/events/model.ts';
-import { createTakeEvents } from '../../../src/events/store/take-events.ts';
+import { createClaimEvents } from '../../../src/events/store/claim-events.ts';
 import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
 import type { CrashPoint } from '../../faults/crash-points.ts';
 import { createAuthority } from '../../support/certificates.ts';
@@ -184,7 +184,7 @@ describe('An event whose first attempts are made before its deliveries are store
     await Promise.all(Array.from({ length: 50 }, () => other.publish(low)));
     const ids = (await events().find().toArray()).map(({ _id }) => _id);
     const model = createEventModel(database.connection, 'gateway_');
-    const [one, two] = [createTakeEvents(model), createTakeEvents(model)];
+    const [one, two] = [createClaimEvents(model), createClaimEvents(model)];
     const [first, second] = await Promise.all([one(ids, 1_000), two(ids, 1_000)]);
     const taken = [...first, ...second].map(({ event }) => event._id);
 

@@ -3,8 +3,8 @@ import { expect } from 'chai';
 import { createFanOutSweep } from '../../../src/deliveries/fan-out/fan-out-sweep.ts';
 import { firstDelivery } from '../../../src/deliveries/fan-out/first-delivery.ts';
 import { createHeldEvents } from '../../../src/deliveries/fan-out/held-events.ts';
+import { createClaimEvents, createRenewEvents } from '../../../src/events/store/claim-events.ts';
 import { createOutbox } from '../../../src/events/store/outbox.ts';
-import { createRenewEvents, createTakeEvents } from '../../../src/events/store/take-events.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -153,7 +153,7 @@ describe('The sweep of unfinished fan-outs', () => {
     const held: string[] = [];
     const sweep = createFanOutSweep({
       outbox,
-      take: createTakeEvents(events),
+      take: createClaimEvents(events),
       lease,
       settleSubscribers: settled,
       async fanOut(event) {
@@ -196,7 +196,7 @@ describe('The sweep of unfinished fan-outs', () => {
     let begun = 0;
     const sweep = createFanOutSweep({
       outbox: createOutbox(events),
-      take: createTakeEvents(events),
+      take: createClaimEvents(events),
       lease: 60_000,
       settleSubscribers: settled,
       async fanOut() {
@@ -219,7 +219,7 @@ describe('The sweep of unfinished fan-outs', () => {
   it('reads a page as a range of an index, however many events are pending and wherever the page begins', async () => {
     const { events } = gateway;
     const outbox = createOutbox(events);
-    const take = createTakeEvents(events);
+    const take = createClaimEvents(events);
     const pending = Array.from({ length: 2_000 }, (_, i) => ({
       _id: `evt_${String(i).padStart(4, '0')}`,
       userId: 'usr_1',

@@ -4,22 +4,22 @@ import { createAttempts, type FirstAttempt } from '../../../src/deliveries/attem
 import type { AttemptRef } from '../../../src/deliveries/attempt/attempt-ref.ts';
 import type { Claim } from '../../../src/deliveries/attempt/claim.ts';
 import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
+import { readTarget } from '../../../src/deliveries/attempt/delivery-target.ts';
 import { createRecordLate, withLateSuccess } from '../../../src/deliveries/attempt/late-success.ts';
-import { createLeases } from '../../../src/deliveries/attempt/leases.ts';
+import { createLeaseRenewal } from '../../../src/deliveries/attempt/lease-renewal.ts';
 import type { ReadyAttempt } from '../../../src/deliveries/attempt/ready-attempt.ts';
-import { readReceiver } from '../../../src/deliveries/attempt/receiver.ts';
 import { createFanOut } from '../../../src/deliveries/fan-out/fan-out.ts';
 import { createFirstWrites } from '../../../src/deliveries/fan-out/first-writes.ts';
 import { createHeldEvents } from '../../../src/deliveries/fan-out/held-events.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createDeliveryClients } from '../../../src/deliveries/send/clients.ts';
 import { createSend } from '../../../src/deliveries/send/send.ts';
-import { createCatalogue } from '../../../src/events/catalogue/catalogue.ts';
+import { createCatalogue } from '../../../src/events/catalogue/read-catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
 import { createEventService } from '../../../src/events/service.ts';
+import { createClaimEvents, createRenewEvents } from '../../../src/events/store/claim-events.ts';
 import { createOutbox } from '../../../src/events/store/outbox.ts';
 import type { StoredEvent } from '../../../src/events/store/stored-event.ts';
-import { createRenewEvents, createTakeEvents } from '../../../src/events/store/take-events.ts';
 import { createDatabaseClock } from '../../../src/mongo/clock.ts';
 import { durableCollection } from '../../../src/mongo/collection.ts';
 import { withTimeout } from '../../../src/mongo/with-timeout.ts';
@@ -141,7 +141,7 @@ export function createProcesses(
     const claiming = { deliveries: deliveryModel, owner: `process ${number}`, lease: long, retention: long };
     const fenced = createClaims(claiming);
     const claimRenewals = onDemand(fenced.renew);
-    const leases = createLeases({
+    const leases = createLeaseRenewal({
       renew: claimRenewals.renew,
       lease: long,
       interval: renewInterval,
@@ -236,7 +236,7 @@ export function createProcesses(
         return true;
       },
       waiting: { has: () => false, wait: () => null },
-      receiver: (webhookId, event) => readReceiver(webhooks.forDelivery, webhookId, event),
+      receiver: (webhookId, event) => readTarget(webhooks.forDelivery, webhookId, event),
       enqueue: (refs) => refs.forEach(schedule),
       wake() {},
       later,
@@ -252,7 +252,7 @@ export function createProcesses(
       fanOut,
       logger: silentLogger,
     });
-    const take = createTakeEvents(eventModel, clock);
+    const take = createClaimEvents(eventModel, clock);
 
     return {
       /** Resolves with the event. */

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Attempts } from '../../../src/deliveries/attempt/attempt.ts';
 import type { AttemptRef } from '../../../src/deliveries/attempt/attempt-ref.ts';
 import type { Jobs } from '../../../src/deliveries/jobs/jobs.ts';
-import type { Due } from '../../../src/deliveries/worker/due.ts';
+import type { ClaimableAttempts } from '../../../src/deliveries/worker/claimable-attempts.ts';
 import { createWorker } from '../../../src/deliveries/worker/worker.ts';
 import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -42,7 +42,7 @@ describe('What is due longest', () => {
           await new Promise<void>((resolve) => looks.push(resolve));
           return waiting.slice(0, shares.get(webhook.webhookId) ?? 0).map(ref);
         },
-      } as unknown as Due,
+      } as unknown as ClaimableAttempts,
       watches: [],
       fanOuts: {
         outbox: { unfinished: () => ({ coll: 'events', pipeline: [] }) },

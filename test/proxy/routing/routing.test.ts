@@ -3,8 +3,8 @@ import { expect } from 'chai';
 import { GatewayError } from '../../../src/errors.ts';
 import type { UpstreamOptions, UsageRecord } from '../../../src/options/options.ts';
 import type { ProxyDependencies } from '../../../src/proxy/proxy.ts';
-import { type Candidate, choose } from '../../../src/proxy/routing/choice.ts';
-import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/routing/retry.ts';
+import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/routing/retry-policy.ts';
+import { type Candidate, orderUpstreams } from '../../../src/proxy/routing/select-upstreams.ts';
 import { modelMatcher } from '../../../src/proxy/routing/upstream.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
@@ -23,25 +23,28 @@ describe('the choice of an upstream', () => {
 
   it('takes those that serve the model, by id or by pattern', () => {
     const upstreams = [one('a', 1, 0, ['gpt-*']), one('b', 1, 1, ['gpt-5', 'x']), one('c', 1, 2, ['vendor/*:free'])];
-    expect(names(choose(upstreams, 'gpt-5', () => 0))).to.equal('a b');
-    expect(names(choose(upstreams, 'gpt-5-mini', () => 0))).to.equal('a');
-    expect(names(choose(upstreams, 'vendor/m.1:free', () => 0))).to.equal('c');
-    expect(names(choose(upstreams, 'vendor/m.1:paid', () => 0))).to.equal('');
-    expect(names(choose(upstreams, undefined, () => 0))).to.equal('a b c');
+    expect(names(orderUpstreams(upstreams, 'gpt-5', () => 0))).to.equal('a b');
+    expect(names(orderUpstreams(upstreams, 'gpt-5-mini', () => 0))).to.equal('a');
+    expect(names(orderUpstreams(upstreams, 'vendor/m.1:free', () => 0))).to.equal('c');
+    expect(names(orderUpstreams(upstreams, 'vendor/m.1:paid', () => 0))).to.equal('');
+    expect(names(orderUpstreams(upstreams, undefined, () => 0))).to.equal('a b c');
   });
 
   it('goes by priority first, then by weight', () => {
     const upstreams = [one('late', 9, 1), one('small', 1), one('large', 3)];
-    expect(names(choose(upstreams, 'm', () => 0))).to.equal('small large late');
-    expect(names(choose(upstreams, 'm', () => 0.26))).to.equal('large small late');
+    expect(names(orderUpstreams(upstreams, 'm', () => 0))).to.equal('small large late');
+    expect(names(orderUpstreams(upstreams, 'm', () => 0.26))).to.equal('large small late');
     let small = 0;
-    for (let i = 0; i < 1_000; i += 1) if (choose(upstreams, 'm', () => i / 1_000)[0]?.name === 'small') small += 1;
+    for (let i = 0; i < 1_000; i += 1)
+      if (orderUpstreams(upstreams, 'm', () => i / 1_000)[0]?.name === 'small') small += 1;
     expect(small).to.equal(250);
   });
 
   it('asks an upstream of no weight last among its equals', () => {
     for (const point of [0, 0.5, 0.999]) {
-      expect(names(choose([one('spare', 0), one('a'), one('b')], 'm', () => point)).endsWith('spare')).to.equal(true);
+      expect(names(orderUpstreams([one('spare', 0), one('a'), one('b')], 'm', () => point)).endsWith('spare')).to.equal(
+        true,
+      );
     }
   });
 });

@@ -1,11 +1,11 @@
 import type { Schemas } from '../../client/api.ts';
-import { gather, type Page } from '../../client/pages.ts';
+import { gather, type ResultPage } from '../../client/pages.ts';
 
 type Summary = Schemas['DeliverySummary'];
 
 export interface FollowDeps {
   /** Deliveries, newest first. */
-  readonly list: (query: { limit: number; after?: string; since?: string }) => Promise<Page<Summary>>;
+  readonly list: (query: { limit: number; after?: string; since?: string }) => Promise<ResultPage<Summary>>;
   readonly get: (id: string) => Promise<Schemas['DeliveryDetails']>;
   readonly now: () => number;
   /** How many of the past to begin with. */

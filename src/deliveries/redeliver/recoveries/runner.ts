@@ -9,7 +9,7 @@ import { RecoveryTurns } from './turns.ts';
 export interface RecoveryRunner {
   start(): void;
   /** A recovery waits. */
-  hurry(): void;
+  runNow(): void;
   /** Waits for attempts in flight and leaves the rest to other processes. */
   close(): Promise<void>;
 }
@@ -37,7 +37,7 @@ export function createRecoveryRunner({ store, runRecovery, interval, logger }: R
       .finally(() => {
         active.delete(ended);
         turns.end(running);
-        if (!stop.signal.aborted) look.hurry();
+        if (!stop.signal.aborted) look.runNow();
       });
     active.add(ended);
   }
@@ -54,7 +54,7 @@ export function createRecoveryRunner({ store, runRecovery, interval, logger }: R
 
   return {
     start: look.start,
-    hurry: look.hurry,
+    runNow: look.runNow,
     async close() {
       stop.abort();
       await look.stop();

@@ -126,7 +126,7 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
         lease: null,
         startedAt,
       });
-      runner.hurry();
+      runner.runNow();
       return recovery;
     },
 

@@ -5,15 +5,15 @@ import { NotSentError } from '../send/send.ts';
 import { type AttemptRef, refOf } from './attempt-ref.ts';
 import type { AttemptResult, Claim, Next } from './claim.ts';
 import type { Claims } from './claims.ts';
-import type { Leases } from './leases.ts';
-import { delayAfter } from './schedule.ts';
+import type { LeaseRenewal } from './lease-renewal.ts';
+import { delayAfter } from './retry-delay.ts';
 
 /** How long an attempt waits after the gateway could not make it, because it could not read the database or a secret. Milliseconds. */
 const retryOwnFailureIn = 1_000;
 
-export interface AttemptEndsDeps {
+export interface AttemptFinisherDeps {
   readonly claims: Claims;
-  readonly leases: Pick<Leases, 'drop'>;
+  readonly leases: Pick<LeaseRenewal, 'drop'>;
   readonly retryDelays: readonly number[];
   /** Schedules an attempt in so many milliseconds. */
   readonly schedule: (ref: AttemptRef, wait: number) => void;
@@ -23,7 +23,7 @@ export interface AttemptEndsDeps {
 }
 
 /** How a claimed attempt ends. Nothing here rejects: if the write fails, the lease lapses and a sweep finds the attempt. */
-export interface AttemptEnds {
+export interface AttemptFinisher {
   /** Records the result and schedules the next attempt if there is one. */
   record(claim: Claim, result: AttemptResult): Promise<null>;
   /** The gateway could not make the attempt: it does not count, and is made later. */
@@ -33,7 +33,7 @@ export interface AttemptEnds {
   giveBack(claim: Claim): Promise<null>;
 }
 
-export function createAttemptEnds(deps: AttemptEndsDeps): AttemptEnds {
+export function createAttemptFinisher(deps: AttemptFinisherDeps): AttemptFinisher {
   const { claims, leases, retryDelays, schedule, logger } = deps;
 
   function nextAfter({ attempt, maxAttempts }: DeliveryDocument, failed: boolean): Next {

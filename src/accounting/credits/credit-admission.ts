@@ -6,7 +6,7 @@ import type { Allowances } from './allowances.ts';
 import { type Charged, costOf } from './price.ts';
 
 export interface CreditAdmissionDeps {
-  readonly allowances: Pick<Allowances, 'of' | 'agreed' | 'isOverdue' | 'touch'>;
+  readonly allowances: Pick<Allowances, 'of' | 'current' | 'isOverdue' | 'touch'>;
   /** While it is unavailable, no more credits can be reserved. @default it is always available */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly options: Pick<CreditOptions, 'prices' | 'expectedOutputTokens'>;
@@ -32,7 +32,7 @@ export type AdmitByCredits = (
   output?: RequestedOutput,
 ) => Promise<CallReservation>;
 
-/** Longer than two agreements on an account take. Milliseconds. */
+/** Longer than two renewals of a lease take. Milliseconds. */
 const retryAfter = 150;
 
 function insufficient(): GatewayError {
@@ -93,7 +93,7 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
     const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
     try {
       // a free call needs no credits; while the database is unavailable, calls can only spend what is reserved already
-      if (amount > 0 && !database?.isUnavailable) await allowances.agreed(userId);
+      if (amount > 0 && !database?.isUnavailable) await allowances.current(userId);
     } catch (error) {
       throw asUnavailable(error);
     }

@@ -29,15 +29,15 @@ function whichOf(wanted: readonly Wanted[]) {
 type Deliveries = ReturnType<typeof durableCollection<DeliveryDocument>>;
 
 /**
- * Frees the attempts at once, whether they were taken or not, and takes back their start. Another process may have claimed
+ * Frees the attempts at once, whether they were claimed or not, and takes back their start. Another process may have claimed
  * them since: its lease stays. Best effort, and acknowledged by one member, because no majority may be reachable.
  */
 async function giveBack(collection: Deliveries, wanted: readonly Wanted[], token: string): Promise<void> {
-  const isTaken = { $eq: ['$lease.token', token] };
-  const isOthers = { $and: [{ $ne: ['$lease', null] }, { $not: isTaken }] };
+  const isClaimed = { $eq: ['$lease.token', token] };
+  const isOthers = { $and: [{ $ne: ['$lease', null] }, { $not: isClaimed }] };
   const starts = { $max: [{ $cond: [isOthers, 1, 0] }, { $subtract: ['$starts', 1] }] };
-  const lease = { $cond: [isTaken, null, '$lease'] };
-  const claimableAt = { $cond: [isTaken, '$$NOW', '$claimableAt'] };
+  const lease = { $cond: [isClaimed, null, '$lease'] };
+  const claimableAt = { $cond: [isClaimed, '$$NOW', '$claimableAt'] };
   await collection
     .updateMany(
       { state: 'pending', starts: { $gt: 0 }, ...whichOf(wanted) },
@@ -48,19 +48,19 @@ async function giveBack(collection: Deliveries, wanted: readonly Wanted[], token
 }
 
 /** The deliveries claimed with this token. A claim that is overlooked would lapse and count as a crashed attempt. */
-async function takenBy(
+async function claimedUnder(
   collection: Deliveries,
   token: string,
   wanted: readonly Wanted[],
   atLeast: number,
 ): Promise<DeliveryDocument[]> {
   const filter = { _id: { $in: wanted.map(({ deliveryId }) => deliveryId) }, 'lease.token': token };
-  const taken = await collection.find(filter, inOneBatch).toArray();
-  return taken.length >= atLeast ? taken : findConfirmed(collection, filter);
+  const claimed = await collection.find(filter, inOneBatch).toArray();
+  return claimed.length >= atLeast ? claimed : findConfirmed(collection, filter);
 }
 
 /** Claims attempts that are due, many in one write. Durations are milliseconds. */
-export function createTakeAttempt({
+export function createClaimAttempt({
   deliveries,
   owner,
   lease,
@@ -74,7 +74,7 @@ export function createTakeAttempt({
   const collection = durableCollection(deliveries);
 
   /** Resolves to the number of claimed attempts. */
-  async function take(wanted: readonly Wanted[], token: string): Promise<number> {
+  async function claim(wanted: readonly Wanted[], token: string): Promise<number> {
     const { matchedCount } = await collection.updateMany(
       {
         state: 'pending',
@@ -96,25 +96,25 @@ export function createTakeAttempt({
   }
 
   /** @throws if it is not known in time what was claimed, or the leases have ended meanwhile */
-  async function takeUnder(token: string, wanted: readonly Wanted[], until: number): Promise<DeliveryDocument[]> {
+  async function claimUnder(token: string, wanted: readonly Wanted[], until: number): Promise<DeliveryDocument[]> {
     // the driver does not retry an update of many documents; what has this token already is not claimed twice
-    const count = await take(wanted, token).catch(() => take(wanted, token));
-    const taken = await takenBy(collection, token, wanted, count);
-    if (performance.now() < until) return taken;
+    const count = await claim(wanted, token).catch(() => claim(wanted, token));
+    const claimed = await claimedUnder(collection, token, wanted, count);
+    if (performance.now() < until) return claimed;
     throw new TimeoutError('the database confirmed claims only after their leases had ended');
   }
 
-  const taking = createBatcher<Wanted, Claim | null>({
+  const claiming = createBatcher<Wanted, Claim | null>({
     maxSize,
     concurrency,
     async write(wanted) {
       const token = randomUUID();
       const heldUntil = performance.now() + lease;
-      const taken = await takeUnder(token, wanted, heldUntil).catch(async (error: unknown) => {
+      const claimed = await claimUnder(token, wanted, heldUntil).catch(async (error: unknown) => {
         await giveBack(collection, wanted, token);
         throw error;
       });
-      const byId = new Map(taken.map((delivery) => [delivery._id, delivery]));
+      const byId = new Map(claimed.map((delivery) => [delivery._id, delivery]));
       return wanted.map(({ deliveryId }) => {
         const delivery = byId.get(deliveryId);
         // two callers want it, but only one gets it
@@ -124,7 +124,7 @@ export function createTakeAttempt({
     },
   });
 
-  return taking.add;
+  return claiming.add;
 }
 
 /** Milliseconds until an attempt is due; `null` when somebody has it or it was made. Many in one read. */

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
-import { createLeases } from '../../../src/deliveries/attempt/leases.ts';
+import { createLeaseRenewal } from '../../../src/deliveries/attempt/lease-renewal.ts';
 import { createDeliveryModel, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { createManualClaims } from '../../../src/deliveries/redeliver/manual-claims.ts';
 import { silentLogger } from '../../support/logger.ts';
@@ -38,7 +38,7 @@ describe('A lease', () => {
     it(`on a ${kind} attempt is sure for as long as it is renewed, and no longer when somebody else has it`, async () => {
       const { claims, claim, lose } = open();
       const renewals: string[][] = [];
-      const leases = createLeases({
+      const leases = createLeaseRenewal({
         async renew(held) {
           const renewed = await claims.renew(held);
           renewals.push(renewed.map(({ delivery }) => delivery._id).sort());

@@ -1,14 +1,14 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
+import { createRenewAllowanceLease } from '../../../src/accounting/credits/allowance-lease.ts';
 import { createAccountModel } from '../../../src/accounting/credits/model.ts';
-import { createReserveCredits } from '../../../src/accounting/credits/reservations.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 describe('What is set aside of a balance', () => {
   let connection: Connection;
   let drop: () => Promise<void>;
   const setAsideBy = (holder: string) =>
-    createReserveCredits(createAccountModel(connection, 'gateway_'), holder, 10_000);
+    createRenewAllowanceLease(createAccountModel(connection, 'gateway_'), holder, 10_000);
 
   beforeEach(async () => {
     ({ connection, drop } = await freshDatabase());

@@ -8,19 +8,19 @@ const longestCheck = 1_000;
 /** How long any other request waits; it needs the rest of its time for its own work. Milliseconds. */
 const longestLookUp = 1_500;
 
-export interface RecogniseDeps {
+export interface AuthenticateKeyDeps {
   readonly keys: Pick<KeyService, 'authenticate' | 'recogniseCached' | 'recall'>;
   readonly database: Pick<DatabaseAccess, 'isUnavailable' | 'run'>;
 }
 
 /** Says whose key a token is; `null` if it is unknown, expired or revoked. */
-export type Recognise = (token: string, isModelCall: boolean) => Promise<Principal | null>;
+export type AuthenticateKey = (token: string, isModelCall: boolean) => Promise<Principal | null>;
 
 /**
  * Recognises keys. While the database is unavailable, model calls continue with keys that were checked within the grace period.
  * Everything else needs the database anyway.
  */
-export function createRecognise({ keys, database }: RecogniseDeps): Recognise {
+export function createAuthenticateKey({ keys, database }: AuthenticateKeyDeps): AuthenticateKey {
   async function checkAgain(token: string, known: Principal): Promise<Principal | null> {
     try {
       return await database.run(() => keys.authenticate(token), longestCheck);

@@ -6,7 +6,7 @@ import type { Ledger } from './ledger.ts';
 import type { AccountDocument, AccountModel } from './model.ts';
 
 /** What a holder has reserved of a balance. Micro-credits. */
-export interface ReservedCredits {
+export interface AllowanceLease {
   readonly amount: number;
   /** The whole balance, including what other holders have reserved. */
   readonly balance: number;
@@ -17,10 +17,10 @@ export interface ReservedCredits {
  * @param turn higher each time, so that a request that reaches the database after a newer one changes nothing
  * @returns what is reserved now; `null` if there is certainly no such account
  */
-export type ReserveCredits = (userId: string, wanted: number, turn: number) => Promise<ReservedCredits | null>;
+export type RenewAllowanceLease = (userId: string, wanted: number, turn: number) => Promise<AllowanceLease | null>;
 
 /** @param lease how long a reservation lasts unless it is renewed, in milliseconds by the database's clock */
-export function createReserveCredits(accounts: AccountModel, holder: string, lease: number): ReserveCredits {
+export function createRenewAllowanceLease(accounts: AccountModel, holder: string, lease: number): RenewAllowanceLease {
   const collection = durableCollection(accounts);
   const readConfirmed = createReadConfirmed<AccountDocument>(collection);
   const isHolders = { $eq: ['$$this.holder', holder] };
@@ -44,7 +44,7 @@ export function createReserveCredits(accounts: AccountModel, holder: string, lea
   };
 }
 
-export interface ReserveOrOpenDeps {
+export interface LeaseOrOpenDeps {
   readonly accounts: AccountModel;
   readonly ledger: Pick<Ledger, 'book'>;
   readonly writeAccount: WriteAccount;
@@ -54,14 +54,14 @@ export interface ReserveOrOpenDeps {
   readonly lease: number;
 }
 
-const nothing: ReservedCredits = { amount: 0, balance: 0 };
+const nothing: AllowanceLease = { amount: 0, balance: 0 };
 
 /** Makes the function that reserves credits for this process. It opens a new account first, if accounts begin with credits. */
-export function createReserveOrOpen({ accounts, ledger, writeAccount, hasInitial, lease }: ReserveOrOpenDeps) {
-  const reserveCredits = createReserveCredits(accounts, newId('wrk', Date.now()), lease);
+export function createLeaseOrOpen({ accounts, ledger, writeAccount, hasInitial, lease }: LeaseOrOpenDeps) {
+  const reserveCredits = createRenewAllowanceLease(accounts, newId('wrk', Date.now()), lease);
   let turns = 0;
 
-  return async function reserveOrOpen(userId: string, wanted: number): Promise<ReservedCredits> {
+  return async function reserveOrOpen(userId: string, wanted: number): Promise<AllowanceLease> {
     turns += 1;
     const turn = turns;
     const known = await reserveCredits(userId, wanted, turn);

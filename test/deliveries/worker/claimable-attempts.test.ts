@@ -1,6 +1,10 @@
 import { expect } from 'chai';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
-import { createDue, dueOfWebhookPipeline, dueWebhooksPipeline } from '../../../src/deliveries/worker/due.ts';
+import {
+  createClaimableAttempts,
+  dueOfWebhookPipeline,
+  dueWebhooksPipeline,
+} from '../../../src/deliveries/worker/claimable-attempts.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 const past = new Date(Date.now() - 60_000);
@@ -69,7 +73,7 @@ describe('What is due', () => {
       ['wh_a', 2],
       ['wh_b', 5],
     ]);
-    const found = await createDue(deliveries).ofWebhooks(shares);
+    const found = await createClaimableAttempts(deliveries).ofWebhooks(shares);
 
     expect(found.map(({ deliveryId }) => deliveryId)).to.deep.equal(['dlv_a1', 'dlv_a2', 'dlv_b1']);
   });
@@ -80,7 +84,7 @@ describe('What is due', () => {
       ...webhookIds.map((webhookId, i) => delivery(`dlv_${i}`, webhookId, past)),
       delivery('dlv_later', 'wh_later', later),
     );
-    const due = createDue(deliveries);
+    const due = createClaimableAttempts(deliveries);
     const named: string[] = [];
     let pages = 0;
     for (let next: Parameters<typeof due.look>[0] = null, more = true; more; more = next !== null) {
@@ -120,7 +124,7 @@ describe('What is due', () => {
         expect(names).not.to.include('COLLSCAN');
       }
       const shares = new Map([['wh_7', 20]]);
-      expect(await createDue(deliveries).ofWebhooks(shares)).to.have.length(1);
+      expect(await createClaimableAttempts(deliveries).ofWebhooks(shares)).to.have.length(1);
       const { cost } = await keysExamined(pipelines);
       costs.push(cost);
     }

@@ -27,7 +27,7 @@ function shuffled<U extends Candidate>(upstreams: readonly U[], random: () => nu
  * @param model `undefined` when the call names none: then all upstreams qualify
  * @param random like `Math.random`
  */
-export function choose<U extends Candidate>(
+export function orderUpstreams<U extends Candidate>(
   upstreams: readonly U[],
   model: string | undefined,
   random: () => number,
@@ -47,8 +47,11 @@ export function choose<U extends Candidate>(
  * The upstreams that a call of a model goes to, in turn; at least one.
  * @throws GatewayError `model_not_found`
  */
-export function route<U extends Candidate>(upstreams: readonly U[], model: string | undefined): readonly [U, ...U[]] {
-  const [first, ...others] = choose(upstreams, model, Math.random);
+export function selectUpstreams<U extends Candidate>(
+  upstreams: readonly U[],
+  model: string | undefined,
+): readonly [U, ...U[]] {
+  const [first, ...others] = orderUpstreams(upstreams, model, Math.random);
   if (first) return [first, ...others];
   const message = model === undefined ? 'No model provider is configured.' : `The model '${model}' does not exist.`;
   throw new GatewayError('model_not_found', message, { param: 'model' });

@@ -3,7 +3,7 @@ import type { Logger } from '../../options/options.ts';
 import type { Claim } from './claim.ts';
 
 /** Keeps this worker's claims alive while it makes their attempts. */
-export interface Leases {
+export interface LeaseRenewal {
   /** Renews the lease from now on. @param until when it ends otherwise, by `performance.now()`. @default `claim.heldUntil` */
   hold(claim: Claim, until?: number): void;
   /** A claim whose delivery is not stored: it ends with the lease of its event, unless `hold` follows. */
@@ -13,7 +13,7 @@ export interface Leases {
   drop(claim: Claim): void;
 }
 
-export interface LeasesDeps {
+export interface LeaseRenewalDeps {
   /** Extends the leases that are still held, and returns those claims. */
   readonly renew: (claims: readonly Claim[]) => Promise<readonly Claim[]>;
   /** How long a lease lasts after a renewal. Milliseconds. */
@@ -27,7 +27,7 @@ export interface LeasesDeps {
 export const margin = 500;
 
 /** Renews all held leases in one write. */
-export function createLeases({ renew, lease, interval, logger }: LeasesDeps): Leases {
+export function createLeaseRenewal({ renew, lease, interval, logger }: LeaseRenewalDeps): LeaseRenewal {
   /** When each lease ends at the earliest, by `performance.now()`. */
   const known = new Map<Claim, number>();
   /** The claims whose leases are renewed. */

@@ -1,31 +1,31 @@
 import { isUnavailable } from '../../mongo/unavailable.ts';
 import { withTimeout } from '../../mongo/with-timeout.ts';
 import type { Logger } from '../../options/options.ts';
+import type { AllowanceLease } from './allowance-lease.ts';
 import { CreditAllowance } from './credit-allowance.ts';
 import type { Ledger } from './ledger.ts';
-import type { ReservedCredits } from './reservations.ts';
 
-export interface AgreementDeps {
+export interface LeasedAllowanceDeps {
   readonly ledger: Pick<Ledger, 'booked'>;
   /** Reserves this many micro-credits of a balance, or as many as there are. */
-  readonly reserve: (userId: string, wanted: number) => Promise<ReservedCredits>;
+  readonly reserve: (userId: string, wanted: number) => Promise<AllowanceLease>;
   /** Micro-credits. */
   readonly slice: number;
-  /** How often the processes agree on what each may spend. Milliseconds. */
+  /** How often each process renews its leases. Milliseconds. */
   readonly interval: number;
   /** How long a reservation lasts. Milliseconds. */
   readonly lease: number;
   readonly logger: Logger;
 }
 
-/** Logs that agreements fail: once until one succeeds again, whichever account it is of. */
-export interface AgreementLog {
+/** Logs that renewals fail: once until one succeeds again, whichever account it is of. */
+export interface LeaseRenewalLog {
   succeeded(): void;
   failed(error: unknown): void;
 }
 
 /**
- * The least time between two agreements on one account. Each writes its balance, and transactions that charge it succeed only
+ * The least time between two renewals of one account's lease. Each writes its balance, and transactions that charge it succeed only
  * between two such writes. Milliseconds.
  */
 const shortestGap = 50;
@@ -33,39 +33,39 @@ const shortestGap = 50;
 const lateAfter = 2_000;
 /** How long an unused allowance stays in memory. Milliseconds. */
 const idleTime = 600_000;
-/** The longest that a call waits for an agreement. Milliseconds. */
+/** The longest that a call waits for a renewal. Milliseconds. */
 const longestWait = 2_000;
-/** The longest that each step of an agreement waits for the database. Milliseconds. */
+/** The longest that each step of a renewal waits for the database. Milliseconds. */
 const longestStep = 2_000;
-/** An agreement that takes longer means that the database is in trouble. Milliseconds. */
+/** A renewal that takes longer means that the database is in trouble. Milliseconds. */
 const overdueAfter = 1_000;
 
 const inTime = <T>(answer: Promise<T>) => withTimeout(answer, longestStep);
 
-/** One account's allowance in this process, and the agreements with the database on what the account may spend here. */
-export class AgreedAllowance {
+/** One account's allowance in this process, and the lease in the database that it comes from. */
+export class LeasedAllowance {
   readonly allowance = new CreditAllowance();
   readonly #userId: string;
-  readonly #deps: AgreementDeps;
-  readonly #log: AgreementLog;
+  readonly #deps: LeasedAllowanceDeps;
+  readonly #log: LeaseRenewalLog;
   /** Ended calls that are charged, and are still part of what is reserved. */
   readonly #booked = new Set<string>();
-  /** Whether the last agreement reserved less than was wanted. */
+  /** Whether the last renewal reserved less than was wanted. */
   #isScarce = false;
   #touchedAt = performance.now();
-  /** When the last agreement started. */
+  /** When the last renewal started. */
   #startedAt = Number.NEGATIVE_INFINITY;
-  /** When the last agreement that succeeded started. */
-  #agreedAt = Number.NEGATIVE_INFINITY;
+  /** When the last renewal that succeeded started. */
+  #renewedAt = Number.NEGATIVE_INFINITY;
   /** Until when the reservation may be spent. */
   #expiresAt = Number.NEGATIVE_INFINITY;
-  #agreeing: Promise<void> | undefined;
-  /** Whether the database did not answer the last agreement. */
+  #renewal: Promise<void> | undefined;
+  /** Whether the database did not answer the last renewal. */
   #hasFailed = false;
-  /** Starts the next agreement. */
+  /** Starts the next renewal. */
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(userId: string, deps: AgreementDeps, log: AgreementLog) {
+  constructor(userId: string, deps: LeasedAllowanceDeps, log: LeaseRenewalLog) {
     this.#userId = userId;
     this.#deps = deps;
     this.#log = log;
@@ -74,12 +74,12 @@ export class AgreedAllowance {
   /** Whether the reservation may still be spent, and its account may have something left. */
   get isCurrent(): boolean {
     const now = performance.now();
-    return now < this.#expiresAt && !(this.allowance.isEmpty && now - this.#agreedAt >= this.#deps.interval);
+    return now < this.#expiresAt && !(this.allowance.isEmpty && now - this.#renewedAt >= this.#deps.interval);
   }
 
   /** Whether the database is late in reserving more. */
   get isOverdue(): boolean {
-    return this.#hasFailed || (this.#agreeing !== undefined && performance.now() - this.#startedAt > overdueAfter);
+    return this.#hasFailed || (this.#renewal !== undefined && performance.now() - this.#startedAt > overdueAfter);
   }
 
   /** Whether calls are under way, or are likely to come. */
@@ -91,32 +91,32 @@ export class AgreedAllowance {
     return performance.now() - Math.max(this.#touchedAt, this.#startedAt) > idleTime;
   }
 
-  /** Releases what is reserved for an ended call at the next agreement. */
+  /** Releases what is reserved for an ended call at the next renewal. */
   book(id: string): void {
     if (this.allowance.owes(id)) this.#booked.add(id);
   }
 
-  /** Starts an agreement as soon as the gap since the last one allows. */
+  /** Starts a renewal as soon as the gap since the last one allows. */
   touch(): void {
     this.#touchedAt = performance.now();
     const wait = this.#startedAt + Math.min(shortestGap, this.#deps.interval) - this.#touchedAt;
-    if (wait <= 0) void this.tryAgree();
-    else this.#timer ??= setTimeout(tryAgreeOn, wait, this).unref();
+    if (wait <= 0) void this.tryRenew();
+    else this.#timer ??= setTimeout(tryRenewOf, wait, this).unref();
   }
 
-  /** Does not start the agreement that waits for its time. */
+  /** Does not start the renewal that waits for its time. */
   cancel(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
   }
 
-  /** Agrees with the database, or waits for the agreement under way. Never rejects: a failure is logged. */
-  async tryAgree(): Promise<void> {
+  /** Renews the lease, or waits for the renewal under way. Never rejects: a failure is logged. */
+  async tryRenew(): Promise<void> {
     await this.#start().catch(() => {});
   }
 
-  /** The same, but rejects if there is no agreement in time and this process knows of nothing that the account has left. */
-  async agree(): Promise<void> {
+  /** The same, but rejects if there is no renewal in time and this process knows of nothing that the account has left. */
+  async renew(): Promise<void> {
     try {
       await withTimeout(this.#start(), longestWait);
     } catch (error) {
@@ -126,16 +126,16 @@ export class AgreedAllowance {
     }
   }
 
-  /** Agrees anew, after the agreement under way. */
+  /** Renews the lease once more, after the renewal under way. */
   async refresh(): Promise<void> {
-    await this.#agreeing?.catch(() => {});
-    await this.tryAgree();
+    await this.#renewal?.catch(() => {});
+    await this.tryRenew();
   }
 
   /** Releases what this process will not spend, so that the other processes can have it at once. */
   async giveBack(): Promise<void> {
     this.cancel();
-    await this.#agreeing?.catch(() => {});
+    await this.#renewal?.catch(() => {});
     const { reserve, logger } = this.#deps;
     await inTime(reserve(this.#userId, this.allowance.reserved)).catch((error) =>
       logger.warn('what was reserved of a balance stays reserved until its lease ends', { reason: String(error) }),
@@ -144,13 +144,13 @@ export class AgreedAllowance {
 
   #start(): Promise<void> {
     this.cancel();
-    if (this.#agreeing) return this.#agreeing;
+    if (this.#renewal) return this.#renewal;
     this.#startedAt = performance.now();
-    const agreeing = this.#agreeNow().finally(() => {
-      this.#agreeing = undefined;
+    const renewal = this.#renewNow().finally(() => {
+      this.#renewal = undefined;
     });
-    this.#agreeing = agreeing;
-    agreeing.then(
+    this.#renewal = renewal;
+    renewal.then(
       () => {
         this.#hasFailed = false;
         this.#log.succeeded();
@@ -160,10 +160,10 @@ export class AgreedAllowance {
         this.#log.failed(error);
       },
     );
-    return agreeing;
+    return renewal;
   }
 
-  async #agreeNow(): Promise<void> {
+  async #renewNow(): Promise<void> {
     const { allowance } = this;
     const { ledger, reserve, slice, lease } = this.#deps;
     const startedAt = this.#startedAt;
@@ -183,11 +183,11 @@ export class AgreedAllowance {
     allowance.allow(reservation, booked, later);
     for (const id of known) this.#booked.delete(id);
     this.#isScarce = isScarce;
-    this.#agreedAt = startedAt;
+    this.#renewedAt = startedAt;
     this.#expiresAt = startedAt + lease;
   }
 }
 
-function tryAgreeOn(account: AgreedAllowance): void {
-  void account.tryAgree();
+function tryRenewOf(account: LeasedAllowance): void {
+  void account.tryRenew();
 }

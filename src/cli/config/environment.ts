@@ -1,8 +1,8 @@
 import * as z from 'zod';
-import { accountVariables } from './account-variables.ts';
 import { allowedBy, type Parser } from './parsers.ts';
-import { serverVariables } from './server-variables.ts';
-import { webhookVariables } from './webhook-variables.ts';
+import { accountVariables } from './variables/accounts.ts';
+import { serverVariables } from './variables/server.ts';
+import { webhookVariables } from './variables/webhooks.ts';
 
 /** One environment variable. Its errors, `--help` and docs/configuration.md come from this. */
 interface Variable {

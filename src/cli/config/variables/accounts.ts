@@ -1,4 +1,4 @@
-import { amount, duration, jsonObject, listOf, oneOf, wholeNumber, yesOrNo } from './parsers.ts';
+import { amount, duration, jsonObject, listOf, oneOf, wholeNumber, yesOrNo } from '../parsers.ts';
 
 const day = 24 * 60 * 60_000;
 const billion = 1_000_000_000;

@@ -5,8 +5,8 @@ import { GatewayError } from '../../errors.ts';
 import { referencedSchemas } from '../../openapi/resolve-schema.ts';
 import type { Spec, SpecOperation } from '../../openapi/spec.ts';
 import type { Route } from '../routes.ts';
+import { openApiValidator } from './express-openapi-validator.ts';
 import { type Finding, invalidRequest } from './invalid-request.ts';
-import { openApiValidator } from './openapi-validator.ts';
 
 /** What has been parsed of a request before it is checked against openapi.yaml. */
 export interface Parsed {

@@ -1,4 +1,4 @@
-import { duration, jsonObject, listOf, network, wholeNumber, yesOrNo } from './parsers.ts';
+import { duration, jsonObject, listOf, network, wholeNumber, yesOrNo } from '../parsers.ts';
 
 const year = 365 * 24 * 60 * 60_000;
 

@@ -1,4 +1,4 @@
-import { duration, httpUrl, listOf, textOf, wholeNumber, yesOrNo } from './parsers.ts';
+import { duration, httpUrl, listOf, textOf, wholeNumber, yesOrNo } from '../parsers.ts';
 
 const hour = 60 * 60_000;
 

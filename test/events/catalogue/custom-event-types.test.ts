@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { addEventTypes } from '../../../src/events/catalogue/add-event-types.ts';
+import { addCustomEventTypes } from '../../../src/events/catalogue/custom-event-types.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import { type EventTypeOptions, resolveOptions } from '../../../src/options/options.ts';
 import { type LiveGateway, listen, newSecretKey, startGateway } from '../../support/gateway.ts';
@@ -85,7 +85,7 @@ describe("a host's own event types", () => {
   ];
   for (const [param, types, says] of unsound) {
     it(`are refused when the gateway is made: ${param}, ${says.source}`, () => {
-      expect(() => addEventTypes(loadSpec(), types))
+      expect(() => addCustomEventTypes(loadSpec(), types))
         .to.throw(says)
         .with.property('param', param);
     });
@@ -94,7 +94,7 @@ describe("a host's own event types", () => {
   it('leave the document that they are added to as it was', () => {
     const spec = loadSpec();
     const before = JSON.stringify(spec);
-    addEventTypes(spec, { 'order.shipped': shipped });
+    addCustomEventTypes(spec, { 'order.shipped': shipped });
     expect(JSON.stringify(spec)).to.equal(before);
   });
 });

@@ -4,7 +4,7 @@ import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import type { EventModel } from '../model.ts';
 import { proven } from './insert-events.ts';
-import { mayBeTaken } from './outbox.ts';
+import { mayBeClaimed } from './outbox.ts';
 import type { HeldEvent, StoredEvent } from './stored-event.ts';
 
 /**
@@ -12,7 +12,7 @@ import type { HeldEvent, StoredEvent } from './stored-event.ts';
  * first attempts are sent under them alone.
  * @param lease milliseconds
  */
-export type TakeEvents = (ids: readonly string[], lease: number) => Promise<HeldEvent[]>;
+export type ClaimEvents = (ids: readonly string[], lease: number) => Promise<HeldEvent[]>;
 
 /**
  * Extends the leases of events whose fan-out is not done and that no other process has taken since.
@@ -34,14 +34,14 @@ export function createRenewEvents(events: EventModel): RenewEvents {
   };
 }
 
-export function createTakeEvents(
+export function createClaimEvents(
   events: EventModel,
   clock: DatabaseClock = createDatabaseClock(events.db),
-): TakeEvents {
+): ClaimEvents {
   const collection = durableCollection(events);
   const { updateEach } = bareWrites(events);
 
-  return async function takeEvents(ids, lease) {
+  return async function claimEvents(ids, lease) {
     const asked = performance.now();
     const fanOutToken = randomUUID();
     // an event with a broken number counts as held before

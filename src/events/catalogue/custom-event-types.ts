@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors.ts';
 import type { Spec, SpecPathItem } from '../../openapi/spec.ts';
 import type { EventTypeOptions } from '../../options/options.ts';
-import { createCatalogue } from './catalogue.ts';
+import { createCatalogue } from './read-catalogue.ts';
 
 function toWebhook(type: string, { schema, example, description = '' }: EventTypeOptions): SpecPathItem {
   const envelope = { type: 'object', properties: { data: schema } };
@@ -45,7 +45,7 @@ function check(spec: Spec, type: string, options: EventTypeOptions): void {
  * Adds the host's event types to openapi.yaml, so that every part that reads the types from it knows them.
  * @throws GatewayError `invalid_options` for an existing type, an invalid schema, or an example that does not fit
  */
-export function addEventTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>): Spec {
+export function addCustomEventTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>): Spec {
   for (const [type, options] of Object.entries(types)) check(spec, type, options);
   return withTypes(spec, types);
 }

@@ -5,7 +5,7 @@ import { type AttemptRef, refOf } from '../attempt/attempt-ref.ts';
 import type { DeliveryDocument, DeliveryModel } from '../model.ts';
 
 /** A position in the order in which attempts become due. */
-export interface DuePlace {
+export interface DuePosition {
   readonly claimableAt: Date;
   readonly webhookId: string;
 }
@@ -14,7 +14,7 @@ export interface DuePlace {
 export interface DuePage {
   readonly webhookIds: readonly string[];
   /** The position after which there may be more; `null` at the end. */
-  readonly next: DuePlace | null;
+  readonly next: DuePosition | null;
   readonly events: readonly UnfinishedEvent[];
 }
 
@@ -23,14 +23,14 @@ export interface DuePage {
  * index by the database's clock, however much is due later. Attempts are read by webhook, which keeps claims fair: however
  * much is due for one webhook, the attempts of another are found just as easily.
  */
-export interface Due {
+export interface ClaimableAttempts {
   /**
    * Finds the webhooks that have something due, longest due first, and in the same round trip the events that wait for their
    * fan-out.
    * @param limit deliveries that one page reads
    * @param events the query for events; `null` for none
    */
-  look(after: DuePlace | null, limit: number, events: PartOfQuery | null): Promise<DuePage>;
+  look(after: DuePosition | null, limit: number, events: PartOfQuery | null): Promise<DuePage>;
   /** As many attempts of each webhook as its share says, longest due first. */
   ofWebhooks(shares: ReadonlyMap<string, number>): Promise<AttemptRef[]>;
 }
@@ -44,10 +44,10 @@ interface Group {
 type Found = Pick<DeliveryDocument, '_id' | 'webhookId' | 'userId' | 'attempt'>;
 
 const isDue = { $lte: ['$claimableAt', '$$NOW'] } as const;
-const beginning: DuePlace = { claimableAt: new Date(0), webhookId: '' };
+const beginning: DuePosition = { claimableAt: new Date(0), webhookId: '' };
 
 /** Uses the index `due`: only pending deliveries have the field, so no other condition is needed. */
-export function dueWebhooksPipeline({ claimableAt, webhookId }: DuePlace, limit: number) {
+export function dueWebhooksPipeline({ claimableAt, webhookId }: DuePosition, limit: number) {
   return [
     {
       $match: {
@@ -72,12 +72,12 @@ export function dueOfWebhookPipeline(webhookId: string, limit: number) {
   ];
 }
 
-function isLater(a: DuePlace, b: DuePlace): boolean {
+function isLater(a: DuePosition, b: DuePosition): boolean {
   const difference = a.claimableAt.getTime() - b.claimableAt.getTime();
   return difference > 0 || (difference === 0 && a.webhookId > b.webhookId);
 }
 
-export function createDue(deliveries: DeliveryModel): Due {
+export function createClaimableAttempts(deliveries: DeliveryModel): ClaimableAttempts {
   const collection = durableCollection(deliveries);
   const coll = collection.collectionName;
 

@@ -1,0 +1,86 @@
+import type { OutboundCode } from '../../outbound/outbound-error.ts';
+import type { HeaderValues } from '../headers.ts';
+
+/** How often and for how long a failed call is retried. */
+export interface RetryOptions {
+  /** Attempts in all, including the first. @default 3 */
+  readonly attempts?: number;
+  /** The longest that a call waits between attempts, all waits together. Milliseconds. @default 2_000 */
+  readonly maxWait?: number;
+}
+
+/** The result of one attempt: a response's status and headers, or the code of a failure. */
+export type UpstreamResult =
+  | { readonly status: number; readonly headers: HeaderValues }
+  | { readonly code: OutboundCode; readonly reusedSocket: boolean };
+
+const retriedStatuses = new Set([408, 409, 429]);
+const retriedCodes: ReadonlySet<OutboundCode> = new Set([
+  'dns_failed',
+  'connect_refused',
+  'connect_failed',
+  'connect_timeout',
+  'tls_failed',
+  'reset',
+]);
+
+/** Whether another attempt may succeed. An upstream's `x-should-retry` decides, where it is sent. Pure. */
+export function isRetryable(result: UpstreamResult): boolean {
+  if ('code' in result) return retriedCodes.has(result.code);
+  const { status, headers } = result;
+  if (status < 400) return false;
+  if (headers['x-should-retry'] === 'false') return false;
+  return headers['x-should-retry'] === 'true' || retriedStatuses.has(status) || status >= 500;
+}
+
+function toMilliseconds(text: unknown, unit: number): number | undefined {
+  if (typeof text !== 'string' || !/^\s*\d+(\.\d+)?\s*$/.test(text)) return undefined;
+  return Number(text) * unit;
+}
+
+/** The wait an upstream asks for (RFC 9110, section 10.2.3; `retry-after-ms` is OpenAI's). Pure. */
+export function requestedWait(headers: HeaderValues, now: number): number | undefined {
+  const asked = toMilliseconds(headers['retry-after-ms'], 1) ?? toMilliseconds(headers['retry-after'], 1_000);
+  if (asked !== undefined) return asked;
+  const date = Date.parse(String(headers['retry-after'] ?? ''));
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now);
+}
+
+/**
+ * How long to wait before the same upstream is tried again: what it asks for, else 100 ms, doubling, with up to half of it
+ * at random; not at all when only a kept connection had died. Pure.
+ * @param tries how many there have been
+ */
+export function waitBefore(result: UpstreamResult, tries: number, now: number, random: () => number): number {
+  if ('code' in result && result.reusedSocket) return 0;
+  const asked = 'headers' in result ? requestedWait(result.headers, now) : undefined;
+  return asked ?? 100 * 2 ** (tries - 1) * (0.5 + random() / 2);
+}
+
+/**
+ * Keeps retries a small part of all calls, so that they cannot double the load on providers that are failing already:
+ * every call earns a tenth of a retry, and the budget starts with ten.
+ */
+export class RetryBudget {
+  readonly #limit = 10;
+  #left = this.#limit;
+
+  earn(): void {
+    this.#left = Math.min(this.#limit, this.#left + 0.1);
+  }
+
+  /** @returns whether there was one left */
+  spend(): boolean {
+    if (this.#left < 1) return false;
+    this.#left -= 1;
+    return true;
+  }
+}
+
+/** What limits the attempts of a call. */
+export interface RetryPolicy {
+  readonly attempts: number;
+  /** Milliseconds, all waits of one call together. */
+  readonly maxWait: number;
+  readonly budget: RetryBudget;
+}
