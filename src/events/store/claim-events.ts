@@ -51,7 +51,7 @@ export function createClaimEvents(
       fanOutAt: fromNow(lease),
       fanOutLeases: { $add: [leases, 1] },
     };
-    const q = { _id: { $in: [...ids] }, ...mayBeTaken };
+    const q = { _id: { $in: [...ids] }, ...mayBeClaimed };
     const { matched, electionId = 'standalone' } = await updateEach([{ q, u: [{ $set: set }], multi: true }]);
     if (matched === 0) return [];
     const [since, taken] = await Promise.all([

@@ -36,7 +36,7 @@ describe('what processes agree on of an account', () => {
   });
   afterEach(() => allowances.close());
 
-  it('is agreed on at once, and then no more often than twenty times a second, however much is asked for', async () => {
+  it('is renewed at once, and then no more often than twenty times a second, however much is asked for', async () => {
     const started = performance.now();
     while (performance.now() - started < 260) {
       allowances.touch('usr_1');
@@ -46,8 +46,8 @@ describe('what processes agree on of an account', () => {
     expect(wanted.length).to.be.within(2, most);
   });
 
-  it('is agreed on once more for what was asked for in between', async () => {
-    await allowances.agreed('usr_1');
+  it('is renewed once more for what was asked for in between', async () => {
+    await allowances.current('usr_1');
     allowances.of('usr_1').reserve(7);
     allowances.touch('usr_1');
     expect(wanted).to.deep.equal([10]);
@@ -76,8 +76,8 @@ describe('what processes agree on of an account', () => {
     expect(asked).to.deep.equal([['use_1'], ['use_1'], ['use_1']]);
   });
 
-  it('is agreed on anew within 2 s when the database leaves it unanswered, whatever comes of it later', async () => {
-    await allowances.agreed('usr_1');
+  it('is renewed within 2 s when the database leaves it unanswered, whatever comes of it later', async () => {
+    await allowances.current('usr_1');
     const allowance = allowances.of('usr_1');
     allowance.reserve(10);
     let answerLate = (_own: { amount: number; balance: number }) => {};
@@ -105,7 +105,7 @@ describe('what processes agree on of an account', () => {
   });
 
   it('is no more than was asked for last, though the answer is lost', async () => {
-    await allowances.agreed('usr_1');
+    await allowances.current('usr_1');
     const allowance = allowances.of('usr_1');
     allowance.reserve(30);
     await allowances.refresh('usr_1');
@@ -122,7 +122,7 @@ describe('what processes agree on of an account', () => {
   });
 
   it('is given back when a process closes, but for what it has spent and nobody has charged yet', async () => {
-    await allowances.agreed('usr_1');
+    await allowances.current('usr_1');
     const allowance = allowances.of('usr_1');
     allowance.reserve(4);
     allowance.spend(4, 'use_1', 3);

@@ -1,27 +1,27 @@
 import { expect } from 'chai';
 import { CreditAllowance } from '../../../src/accounting/credits/credit-allowance.ts';
 
-/** One that was agreed on with a balance of so much, all of it set aside here. */
-function agreedOn(balance: number): CreditAllowance {
+/** One that was leased with a balance of so much, all of it set aside here. */
+function leasedFrom(balance: number): CreditAllowance {
   const allowance = new CreditAllowance();
   allowance.allow({ amount: balance, balance }, []);
   return allowance;
 }
 
 describe('what a process may let an account spend', () => {
-  it('is nothing before it was agreed on', () => {
+  it('is nothing before it was leased', () => {
     const allowance = new CreditAllowance();
     expect([allowance.reserve(1), allowance.isEmpty, allowance.reserved]).to.deep.equal([false, true, 0]);
   });
 
   it('ends where as much is reserved as there is, overdrawn by the last reservation alone', () => {
-    const allowance = agreedOn(10);
+    const allowance = leasedFrom(10);
     expect([allowance.reserve(6), allowance.reserve(6), allowance.reserve(6)]).to.deep.equal([true, true, false]);
     expect(allowance.reserved).to.equal(12);
   });
 
   it('is free again when a call ends without cost', () => {
-    const allowance = agreedOn(5);
+    const allowance = leasedFrom(5);
     expect(allowance.reserve(5)).to.equal(true);
     expect(allowance.reserve(5)).to.equal(false);
     allowance.release(5);
@@ -29,7 +29,7 @@ describe('what a process may let an account spend', () => {
   });
 
   it('stays reserved after a call until its cost is booked', () => {
-    const allowance = agreedOn(10);
+    const allowance = leasedFrom(10);
     allowance.reserve(4);
     allowance.spend(4, 'use_1', 10);
     expect(allowance.reserve(1)).to.equal(false);
@@ -41,13 +41,13 @@ describe('what a process may let an account spend', () => {
   });
 
   it('is nothing when nothing is set aside', () => {
-    const allowance = agreedOn(10);
+    const allowance = leasedFrom(10);
     allowance.allow({ amount: 0, balance: 0 }, []);
     expect(allowance.reserve(0)).to.equal(false);
   });
 
   it('is empty when the account has nothing left, and not when only less is set aside here than calls may cost', () => {
-    const allowance = agreedOn(10);
+    const allowance = leasedFrom(10);
     allowance.reserve(30);
     expect([allowance.reserve(1), allowance.isEmpty]).to.deep.equal([false, false]);
     allowance.allow({ amount: 0, balance: 50 }, []);

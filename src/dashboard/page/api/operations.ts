@@ -30,7 +30,7 @@ async function readSession(key: string | null): Promise<Session> {
  * What the page asks of the API, by the names that openapi.yaml has for it. Everything rejects with an ApiError.
  * @param key without one the host's own session says who asks
  */
-export function createApiClient(key: string | null) {
+export function createApi(key: string | null) {
   const client = createApiClient(key);
   const at = (id: string) => ({ path: { id } });
   type Signal = { signal?: AbortSignal };
@@ -80,4 +80,4 @@ export function createApiClient(key: string | null) {
   };
 }
 
-export type Api = ReturnType<typeof createApiClient>;
+export type Api = ReturnType<typeof createApi>;

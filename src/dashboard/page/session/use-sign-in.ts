@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useState } from 'preact/hooks';
 import { ApiError } from '../api/error.ts';
-import { createApiClient } from '../api/operations.ts';
+import { createApi } from '../api/operations.ts';
 import { keyStore } from './key-store.ts';
 import type { SessionValue } from './session.ts';
 
@@ -26,7 +26,7 @@ export function useSignIn(hostSessions: boolean): SignIn {
   const [state, setState] = useState<SignInState>({ kind: 'asking' });
 
   const enter = useCallback(async (key: string | null) => {
-    const api = createApiClient(key);
+    const api = createApi(key);
     const session = await api.session();
     const leave = (message?: string) => {
       keyStore.clear();
