@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { chmod, link, open, readFile, rm, stat } from 'node:fs/promises';
 
-/** Written whole under another name first: a secret cut short, or two made at once, would lock its owner out. */
+/** Writes under another name first: half a secret, or two created at the same time, would lock the owner out. */
 async function create(path: string, content: string): Promise<void> {
   const unfinished = `${path}.${randomBytes(4).toString('hex')}`;
   const file = await open(unfinished, 'wx', 0o600);
@@ -18,7 +18,7 @@ async function create(path: string, content: string): Promise<void> {
 }
 
 /**
- * Takes from everybody but its owner what they may do with a file or folder.
+ * Removes the permissions of everybody but the owner from a file or folder.
  * @throws Error when it belongs to another user
  */
 export async function keepToOwner(path: string): Promise<void> {
@@ -31,7 +31,7 @@ export async function keepToOwner(path: string): Promise<void> {
   });
 }
 
-/** What a file holds that only its owner may read; where there is none, it is made with what `make` returns. */
+/** The content of a file that only its owner may read. Where there is none, it is created with what `make` returns. */
 export async function loadPrivateFile(path: string, make: () => string): Promise<string> {
   const exists = await stat(path).catch(() => undefined);
   if (!exists) await create(path, make());
@@ -41,7 +41,7 @@ export async function loadPrivateFile(path: string, make: () => string): Promise
 
 /**
  * Makes sure that no other user can change a file or folder from which a program is run.
- * @throws Error when it belongs to somebody else, or the right to write cannot be taken from others
+ * @throws Error when it belongs to another user, or others cannot be kept from writing to it
  */
 export async function keepFromOthers(path: string): Promise<void> {
   const me = process.getuid?.();

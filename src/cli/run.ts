@@ -5,7 +5,7 @@ import { CommandFailure } from './terminal/command-failure.ts';
 import { printableLines } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-/** An error for somebody at a terminal: what is wrong and what to do. A stack only where it is our mistake. */
+/** An error for somebody at a terminal: what is wrong and what to do. It has a stack only where the mistake is ours. */
 function explainError(error: unknown): string {
   if (error instanceof GatewayError && error.status < 500) return `${error.code}: ${error.message}`;
   if (error instanceof GatewayError) return error.message;
@@ -16,14 +16,14 @@ function explainError(error: unknown): string {
 /**
  * Runs a command to its end.
  * @param args what was typed after the program's name
- * @returns what the process shall end with: 0, 1 where something failed, 2 where the command was typed wrongly
+ * @returns the exit code: 0, 1 where something failed, 2 where the command was typed wrongly
  */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<0 | 1 | 2> {
   try {
     await createProgram(terminal).parseAsync(args, { from: 'user' });
     return 0;
   } catch (error) {
-    // commander has said what was wrong, or shown the help that was asked for
+    // commander has printed what was wrong, or the help
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     for (const line of printableLines(explainError(error))) terminal.tell(line);
     return error instanceof CommandFailure ? error.exitCode : 1;

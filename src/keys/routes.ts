@@ -123,7 +123,7 @@ export function keyOperations(service: KeyService) {
     },
     createUserApiKey: {
       async handle({ principal, params: { user_id }, body }) {
-        // whoever acts for an account may grant what its owner has
+        // a caller that acts for an account may grant what its owner has
         checkGrant(principal, [...accountScopes, ...(principal.scopes ?? [])], body);
         return create(user_id, body);
       },

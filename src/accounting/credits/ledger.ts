@@ -21,10 +21,10 @@ export interface LedgerDeps {
   readonly logger: Logger;
 }
 
-/** An entry to be booked. */
+/** An entry, before it is booked. */
 export type LedgerEntry = Omit<LedgerDocument, 'at'>;
 
-/** Entries to be booked, by their accounts; a new account is opened, even without any. */
+/** Entries by their accounts. Booking opens a new account even if it has no entries. */
 export type Entries = ReadonlyMap<string, readonly LedgerEntry[]>;
 
 /** The append-only ledger, and the balances that are its sums. */

@@ -9,7 +9,7 @@ export function examples(...lines: readonly string[]): string {
   return ['', 'Examples:', ...lines.map((line) => `  $ express-model-gateway ${line}`)].join('\n');
 }
 
-/** Gives a command that speaks to the API the options that all of them have, below its own. */
+/** Gives a command that uses the API the options that all of them have, below its own. */
 export function throughApi(command: Command): Command {
   return command
     .addOption(
@@ -27,13 +27,13 @@ export function throughApi(command: Command): Command {
     .addOption(new Option('--json', "print the API's JSON and nothing else").helpGroup(group));
 }
 
-/** For commands that need no key where the database is at hand. */
+/** For commands that need no key where they can reach the database. */
 export function databaseOption(): Option {
   const where = 'MONGODB_URI, or the embedded one that DATA_DIR leads to';
   return new Option('--database', `without a key, straight in the database: ${where}`).conflicts(['baseUrl', 'apiKey']);
 }
 
-/** Commands of one subject, all of which speak to the API. */
+/** Commands of one subject, all of which use the API. */
 export function apiCommands(name: string, description: string, commands: readonly Command[]): Command {
   const subject = new Command(name).description(description);
   for (const command of commands) subject.addCommand(throughApi(command));

@@ -9,7 +9,7 @@ import { unreachable } from './unreachable.ts';
 export type Schemas = components['schemas'];
 export type Api = Client<paths, 'application/json'>;
 
-/** Where the gateway is, and who asks. */
+/** Where the gateway is, and the key to use it with. */
 export interface Access {
   /** Without `/v1`, without a slash at its end. */
   readonly baseUrl: string;

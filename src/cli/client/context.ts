@@ -8,7 +8,7 @@ import { type Access, type Api, createApiClient } from './api.ts';
 export interface CommandContext {
   readonly api: Api;
   readonly terminal: Terminal;
-  /** Whether a program reads. */
+  /** Whether the output is JSON, for programs. */
   readonly json: boolean;
   readonly show: Show;
 }
@@ -16,7 +16,7 @@ export interface CommandContext {
 /** Prints an answer: as the API gave it for programs, in lines for people. */
 export type Show = <Body>(body: Body, lines: (body: Body, paint: Paint, now: number) => readonly string[]) => void;
 
-/** @param json whether a program reads */
+/** @param json whether the output is JSON, for programs */
 export function createShow(terminal: Terminal, json: boolean): Show {
   if (json) return (body) => terminal.print(toJson(body, 2));
   return (body, lines) => {
@@ -24,7 +24,7 @@ export function createShow(terminal: Terminal, json: boolean): Show {
   };
 }
 
-/** The options that say which gateway, and for whom the output is. */
+/** The options for the gateway's address, the key and the form of the output. */
 export interface GatewayOptions {
   readonly baseUrl?: string;
   readonly apiKey?: string;
@@ -33,7 +33,7 @@ export interface GatewayOptions {
 
 const defaultBaseUrl = 'http://127.0.0.1:3000';
 
-/** Takes a base URL as the start prints it, with `/v1`, too. */
+/** Also takes a base URL with `/v1`, as the start prints it. */
 function readBaseUrl(text: string): string {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) {
     throw wrongUse(`The base URL must be an http or https URL such as ${defaultBaseUrl}, not '${text}'.`);
@@ -61,7 +61,7 @@ function readAccess({ baseUrl, apiKey }: GatewayOptions, { env }: Terminal): Acc
   };
 }
 
-/** @throws CommandFailure where there is no key, or the base URL is none */
+/** @throws CommandFailure where there is no key, or the base URL is not valid */
 export function createContext(terminal: Terminal, options: GatewayOptions): CommandContext {
   const json = options.json ?? false;
   return { api: createApiClient(readAccess(options, terminal)), terminal, json, show: createShow(terminal, json) };

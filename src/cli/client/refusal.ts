@@ -8,7 +8,7 @@ type ErrorFields = Schemas['Error']['error'];
 const program = 'express-model-gateway';
 const giveAKey = 'with --api-key or EXPRESS_MODEL_GATEWAY_API_KEY';
 
-/** What to do about an error, where its message alone would leave a reader at a loss. */
+/** What to do about an error, where its message alone does not say it. */
 const advice: { readonly [Code in Schemas['ErrorCode']]?: string } = {
   missing_api_key: `Give a key ${giveAKey}.`,
   invalid_api_key: `Give a key of this gateway ${giveAKey}; it may have been revoked, or belong to another gateway.`,
@@ -43,7 +43,7 @@ function noGateway(response: Response, baseUrl: string): CommandFailure {
   );
 }
 
-/** When to come back, where the answer says so. RFC 9110, section 10.2.3, in seconds. */
+/** When to try again, where the answer says so. RFC 9110, section 10.2.3, in seconds. */
 function comeBack(headers: Headers): string[] {
   const seconds = Number(headers.get('retry-after') ?? Number.NaN);
   return Number.isFinite(seconds) ? [`Try again in ${spanOf(seconds * 1_000)}.`] : [];
@@ -55,7 +55,7 @@ function trace({ status, headers }: Response): string[] {
   return status >= 500 && id ? [`The operator finds it in the logs as ${id}.`] : [];
 }
 
-/** What an answer other than success means to whoever asked. */
+/** Explains an answer other than success to the user. */
 export async function refusalOf(response: Response, baseUrl: string): Promise<CommandFailure> {
   const error = response.ok ? undefined : await errorIn(response);
   if (!error) return noGateway(response, baseUrl);

@@ -26,7 +26,7 @@ function explain(code: string, baseUrl: string): string {
   }
 }
 
-/** What a request that got no answer at all means to whoever sent it. */
+/** Explains to the user why a request got no answer. */
 export function unreachable(error: unknown, baseUrl: string): CommandFailure {
   const code = codeOf(error);
   if (/CERT|SELF_SIGNED|UNABLE_TO|ERR_TLS/.test(code)) {

@@ -16,7 +16,7 @@ async function start(): Promise<void> {
   const parent = process.ppid;
   const config = readConfiguration(process.env);
   const log = (line: string) => console.log(line);
-  // the gateway itself is loaded only where one runs: other commands answer sooner
+  // only this command loads the gateway itself, so that the others start faster
   const { startStandalone } = await import('../server/start.ts');
   const running = await startStandalone(config, log, consoleLogger);
   for (const line of describeStart(running, config, 'npx express-model-gateway')) log(line);

@@ -63,14 +63,14 @@ const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
   ],
 ];
 
-/** Which variable an option of the package comes from, where the package may find more to say of it. */
+/** Which variable an option of the package comes from, for errors that the package finds in it. */
 const variableOf: readonly (readonly [option: string, VariableName])[] = [
   ['credits.prices', 'CREDIT_PRICES'],
   ['credits.slice', 'CREDIT_SLICE'],
   ['eventTypes', 'EVENT_TYPES'],
 ];
 
-/** The same error in the words of the environment: `CREDIT_PRICES['gpt-5'].inputs: is not an option …`. */
+/** The same error with the names of the environment variables: `CREDIT_PRICES['gpt-5'].inputs: is not an option …`. */
 export function namingVariable(error: unknown): unknown {
   if (!(error instanceof GatewayError)) return error;
   const named = variableOf.find(([option]) => error.message.startsWith(option));
@@ -84,7 +84,7 @@ function refuse(param: VariableName, message: string): never {
 }
 
 /**
- * Makes sure that the settings about accounts belong together, and that what stands in JSON is what it has to be.
+ * Makes sure that the settings about accounts belong together, and that the JSON in them has the right form.
  * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
  */
 export function checkAccountSettings(settings: Settings): void {

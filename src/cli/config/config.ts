@@ -21,7 +21,7 @@ export interface Configuration {
   readonly hstsMaxAge?: number;
   readonly allowHttp: boolean;
   readonly allowPrivateNetworks: readonly string[];
-  /** Why the two are so, for the operator. */
+  /** Why the two have these values, for the operator. */
   readonly allowedBecause: string;
   /** The options that the environment sets; the others keep the package's defaults. */
   readonly options: Pick<
@@ -53,7 +53,7 @@ export interface Configuration {
   >;
 }
 
-/** All that a command needs which uses the database of a gateway, and not its API. */
+/** What a command needs that uses the database of a gateway instead of its API. */
 export type DatabaseSettings = Pick<Configuration, 'dataDir' | 'mongodbUri' | 'secretKeys' | 'options'>;
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -65,14 +65,14 @@ function refuse(param: VariableName, message: string): never {
   throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
 }
 
-/** Whether only this machine can reach what listens there; in doubt, not. */
+/** Whether only this machine can reach what listens there; `false` if that is not certain. */
 function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 }
 
 type WebhookRules = Pick<Configuration, 'allowHttp' | 'allowPrivateNetworks' | 'allowedBecause'>;
 
-/** Trials on one machine need receivers on loopback; a gateway that others can reach must not be their way to it. */
+/** Trials on one machine need receivers on loopback; a gateway that others can reach must not give them access to it. */
 function webhookRules(
   { ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS }: Settings,
   host: string,

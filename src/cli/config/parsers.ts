@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { BlockList, isIP } from 'node:net';
-// zod says once what a text must be: the parser, its type and its errors come from it. It is maintained, typed throughout,
+// with zod, one definition gives the parser, its type and its errors. It is maintained, typed throughout,
 // has no dependency, and is bundled, so no host installs it.
 import * as z from 'zod';
 import { parseDuration } from './duration.ts';

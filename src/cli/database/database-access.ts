@@ -10,7 +10,7 @@ function settingsPath(dataDir: string): string {
   return join(dataDir, 'settings.json');
 }
 
-/** Tells the commands beside a running gateway what it runs with; theirs would otherwise decide, say, how often it retries. */
+/** Keeps the options of the running gateway; those of a command would otherwise decide, for example, how often it retries. */
 export async function writeSettings(dataDir: string, options: Configuration['options']): Promise<void> {
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   await writeFile(settingsPath(dataDir), `${JSON.stringify(options)}\n`, { mode: 0o600 });
@@ -35,14 +35,14 @@ async function locate({
   return { uri: running.uri, options: { ...(await readSettings(dataDir)), ...options } };
 }
 
-/** Without SECRET_KEYS a throw-away key is enough beside a MongoDB of your own that has no webhooks. */
+/** Without SECRET_KEYS, a temporary key is enough for a MongoDB of your own that has no webhooks. */
 async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: DatabaseSettings): Promise<readonly string[]> {
   if (secretKeys) return secretKeys;
   return mongodbUri ? [newSecretKey()] : loadSecretKeys(dataDir);
 }
 
 /**
- * Does something with the database of a gateway that runs elsewhere, and lets go of it.
+ * Uses the database of a gateway that runs in another process, and closes it afterwards.
  * @throws GatewayError `invalid_options` when there is no such gateway, and whatever `use` throws
  */
 export async function besideGateway<T>(

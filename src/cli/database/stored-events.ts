@@ -1,7 +1,7 @@
 import type { PublishStored } from '../commands/events/publish.ts';
 import { type Environment, readDatabaseAccess } from '../config/config.ts';
 
-/** Publishes beside a gateway, in its database, which tells its workers. */
+/** Publishes directly in the database of a gateway, whose workers find the event there. */
 export function createPublishStored(env: Environment): PublishStored {
   return async ({ user_id, type, data }, idempotencyKey) => {
     // the whole gateway is loaded where it is needed, and not for commands that speak to one

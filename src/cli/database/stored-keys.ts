@@ -23,7 +23,7 @@ function toJson({ id, name, scopes, models, ...times }: ApiKey): Schemas['ApiKey
   };
 }
 
-/** Makes a key of any account, straight in the database. */
+/** Creates a key for any account, directly in the database. */
 export async function createStoredKey(env: Environment, input: ApiKeyInput): Promise<Schemas['NewApiKey']> {
   const { key, ...created } = await beside(env, ({ keys }) => keys.create(input));
   const { last_used_at: _, revoked_at: __, ...fields } = toJson({ ...created, lastUsedAt: null, revokedAt: null });

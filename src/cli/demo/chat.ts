@@ -16,7 +16,7 @@ interface Usage {
   readonly total_tokens: number;
 }
 
-/** What the demo says to one request, in the pieces that a stream sends. */
+/** The demo's answer to one request, in the pieces that a stream sends. */
 interface Echo {
   readonly id: string;
   readonly created: number;
@@ -33,7 +33,7 @@ function textOf(message: unknown): string {
   return content.map((part: { text?: unknown }) => (typeof part?.text === 'string' ? part.text : '')).join(' ');
 }
 
-/** A token here is a word with the space before it: rough, and the same for prompt and answer. */
+/** A token here is a word with the space before it: a rough measure, the same for prompt and answer. */
 function wordsOf(text: string): string[] {
   return text.match(/\s*\S+/g) ?? [];
 }

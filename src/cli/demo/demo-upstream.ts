@@ -8,7 +8,7 @@ import { embeddings } from './embeddings.ts';
 import { images } from './images.ts';
 import { checkModel, DemoError, demoModel } from './model.ts';
 
-/** An upstream to try the gateway with, honest about being one. */
+/** An upstream to try the gateway with, which says that it is one. */
 export interface DemoUpstream {
   /** `http://127.0.0.1:<port>/v1` */
   readonly baseUrl: string;
@@ -22,7 +22,7 @@ function answerJson(res: ServerResponse, status: number, body: object): void {
   res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-/** Words come one at a time, so that a newcomer sees a stream and not a lump. */
+/** Words are sent one at a time, so that a newcomer sees the stream. */
 async function answerStream(res: ServerResponse, chunks: readonly object[], wordDelay: number): Promise<void> {
   res.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
   for (const chunk of chunks) {

@@ -11,7 +11,7 @@ interface EmbeddingRequest {
 const defaultDimensions = 64;
 const maxDimensions = 4_096;
 
-/** A unit vector drawn from the text's SHA-256: the same text gives the same vector, and that is all it means. */
+/** A unit vector from the text's SHA-256: the same text gives the same vector. It has no other meaning. */
 function vectorOf(text: string, dimensions: number): Float32Array {
   const values: number[] = [];
   for (let block = 0; values.length < dimensions; block += 1) {

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { MongoClient, type MongoClientOptions, MongoError } from 'mongodb';
 import { loadPrivateFile } from '../private-file.ts';
 
-/** Who may use the embedded database: whoever can read the key file in its data folder. */
+/** Access to the embedded database: whoever can read the key file in its data folder has it. */
 export interface MongoAccess {
   /** By which the members know each other; mongod takes it from here, so that no command line shows it. */
   readonly keyFile: string;
@@ -18,7 +18,7 @@ const userExists = 51003;
 
 /**
  * The access to the database of a data folder. There is one secret, the random key: the password follows from it, so
- * that the two cannot be out of step, whatever a crash left behind.
+ * that the two always match, whatever a crash left behind.
  */
 export async function loadAccess(dataDir: string): Promise<MongoAccess> {
   const keyFile = resolve(join(dataDir, 'mongo.key'));

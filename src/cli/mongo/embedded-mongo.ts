@@ -24,7 +24,7 @@ export interface EmbeddedMongoOptions {
   readonly cacheDir?: string;
   /** Whether failpoints may be set, for tests. @default false */
   readonly testCommands?: boolean;
-  /** By which address a member is known to clients and to the others, for tests that put a network before it. @default its own */
+  /** The address of a member for clients and other members, for tests that put a network in front of it. @default its own */
   readonly addressOf?: (member: number, port: number) => Promise<string>;
 }
 
@@ -48,7 +48,7 @@ async function dataFolder({ dataDir, temporary }: EmbeddedMongoOptions): Promise
 
 /**
  * Runs a MongoDB replica set on 127.0.0.1 for this process, downloading mongod where the machine has none.
- * @throws Error when there is no mongod to be had, with what the user can do; when another process uses `dataDir`
+ * @throws Error when no mongod is available, with what the user can do; when another process uses `dataDir`
  */
 export async function startEmbeddedMongo(options: EmbeddedMongoOptions): Promise<EmbeddedMongo> {
   const { temporary = false, log = () => {}, replicas = 1, testCommands = false } = options;

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 
 /**
- * A process of its own that outlives this one by a moment. Each line on its stdin is the pid of a mongod;
- * when stdin ends, which the kernel sees to however this process dies (SIGKILL too), it ends those and leaves.
+ * A separate process that ends shortly after this one. Each line on its stdin is the pid of a mongod;
+ * when stdin ends, which it does however this process ends (SIGKILL too), it ends those and exits.
  */
 const program = `
 const pids = new Set();
@@ -33,7 +33,7 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => {});
 export interface Guardian {
   watch(pid: number): void;
   forget(pid: number): void;
-  /** Lets the guardian go; it ends what it still watches. */
+  /** Stops the guardian, which ends what it still watches. */
   release(): void;
 }
 

@@ -29,7 +29,7 @@ export interface Mongod {
   kill(signal: NodeJS.Signals): void;
 }
 
-/** Why a mongod ended before it listened. */
+/** Why a mongod ended before it accepted connections. */
 export class MongodStartError extends Error {
   readonly kind: 'data_in_use' | 'port_in_use' | 'other';
 
@@ -43,10 +43,10 @@ const largestLog = 5 * 1024 * 1024;
 
 function commandLine(options: MongodOptions, port: number): string[] {
   const parameters = [
-    // a shutdown by SIGTERM need not wait for clients: there is nobody but us
+    // a shutdown by SIGTERM need not wait for clients: there are no others
     'shutdownTimeoutMillisForSignaledShutdown=100',
     'diagnosticDataCollectionEnabled=false',
-    // nobody gets in without the key, not even before there is a user
+    // nobody has access without the key, not even before there is a user
     'enableLocalhostAuthBypass=false',
     ...(options.testCommands ? ['enableTestCommands=1'] : []),
   ];

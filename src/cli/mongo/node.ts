@@ -21,7 +21,7 @@ export type NodeOptions = MongodOptions & { readonly log: (line: string) => void
 
 /** Milliseconds. */
 const stopTimeout = 15_000;
-/** Unexpected ends that are made good; more would be a fault that starting again does not mend. */
+/** How often it is started again; more would be a fault that a restart does not repair. */
 const maxRestarts = 5;
 
 async function endInOrder(mongod: Mongod): Promise<void> {
@@ -36,11 +36,11 @@ async function endInOrder(mongod: Mongod): Promise<void> {
   await forced;
 }
 
-/** Starts a member on its data, and starts it again when it ends without having been asked to: killed for want of memory, say. */
+/** Starts a member on its data, and starts it again when it ends without having been asked to: for example because memory ran out. */
 export async function startNode(options: NodeOptions, dataDir: string): Promise<MongoNode> {
   let mongod = await startOnData(options, dataDir);
   const { port } = mongod;
-  /** Whether its end would be nobody's wish. */
+  /** Whether its end would be unexpected. */
   let wanted = true;
   let restarts = 0;
   let restarting: Promise<void> | undefined;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** What a data folder tells about its database: `mongo.json`. */
+/** The record of a data folder's database: `mongo.json`. */
 export interface MongoRecord {
   readonly uri: string;
   /** The process that runs the database; `null` once it has been stopped. */

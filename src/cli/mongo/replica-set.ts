@@ -11,7 +11,7 @@ interface ReplicaSet {
 
 type AdminCommand = (command: Document) => Promise<Document>;
 
-/** Short, so that the loss of a primary is over in a few seconds. */
+/** Short, so that a new primary is elected within a few seconds. */
 const timings = { electionTimeoutMillis: 2_000, heartbeatIntervalMillis: 500 };
 const startTimeout = 60_000;
 
@@ -19,7 +19,7 @@ const notYetInitialized = 94;
 const alreadyInitialized = 23;
 const notPrimary = [10107, 11602, 13435, 13436, 91];
 
-/** While a node reads its configuration, or changes state, it contradicts itself and drops connections. */
+/** While a node reads its configuration, or changes state, its answers contradict each other and it drops connections. */
 function isTransient(error: unknown): boolean {
   if (!(error instanceof MongoError)) return false;
   const code = Number(error.code);
@@ -35,7 +35,7 @@ async function currentConfig(admin: AdminCommand): Promise<Document | undefined>
   }
 }
 
-/** Makes the members one set, whatever ports they listened on the last time. */
+/** Joins the members in one set, whatever ports they listened on the last time. */
 async function configure(admin: AdminCommand, { name, hosts }: ReplicaSet): Promise<void> {
   const members = hosts.map((host, _id) => ({ _id, host }));
   const config = await currentConfig(admin);
@@ -45,7 +45,7 @@ async function configure(admin: AdminCommand, { name, hosts }: ReplicaSet): Prom
   }
   const known: string[] = config.members.map((member: { host: string }) => member.host);
   if (known.join() === hosts.join()) return;
-  // forced: on its new port the node is not a member of its own set, so nobody could be asked
+  // forced: on its new port the node is not a member of its own set, so no majority could agree
   await admin({ replSetReconfig: { ...config, members, version: config.version + 1 }, force: true });
 }
 
@@ -73,7 +73,7 @@ async function until(step: () => Promise<void>, again: (error: unknown) => boole
 
 /**
  * Brings the nodes up as one replica set and resolves when every member is up, one takes writes and the user is there.
- * @throws MongoError when that has not come about after 60 s
+ * @throws MongoError when that takes longer than 60 s
  */
 export async function bringUpReplicaSet(set: ReplicaSet): Promise<void> {
   const deadline = Date.now() + startTimeout;

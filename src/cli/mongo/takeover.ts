@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Mongod, type MongodOptions, MongodStartError, startMongod } from './mongod.ts';
 import { runningRecord } from './record.ts';
 
-/** How long a left-over mongod may take to go by itself: its guardian needs about a second. */
+/** How long a left-over mongod may take to end by itself: its guardian needs about a second. */
 const gracePeriod = 5_000;
 const maxWait = 30_000;
 
@@ -18,13 +18,13 @@ function endProcess(pid: number): void {
   try {
     process.kill(pid, 'SIGTERM');
   } catch {
-    // gone in the meantime, which is what was wanted
+    // it has ended in the meantime
   }
 }
 
 /**
- * Starts a mongod on data that a mongod of a killed gateway may still hold: waits for that one to go,
- * ends it if it stays. Never two on the same data: mongod's own lock decides.
+ * Starts a mongod on data that a mongod of a killed gateway may still hold: waits for that one to end,
+ * and ends it if it does not. Two never run on the same data: mongod's own lock decides.
  * @throws Error when another living gateway runs on this data
  */
 export async function startOnData(options: MongodOptions, dataDir: string): Promise<Mongod> {

@@ -11,7 +11,7 @@ function demoChat(baseUrl: string, key: string): string[] {
   ];
 }
 
-/** What the commands that speak to the API have to be told. */
+/** What the commands that use the API have to know. */
 function access(baseUrl: string, key: string): string {
   const settings = [`EXPRESS_MODEL_GATEWAY_BASE_URL=${baseUrl}`, `EXPRESS_MODEL_GATEWAY_API_KEY=${key}`];
   return `  export ${settings.join(' ')}`;
@@ -30,7 +30,7 @@ function webhook(baseUrl: string, key: string, command: string): string[] {
   ];
 }
 
-/** Whether the receiver that is suggested may be called. */
+/** Whether webhooks may call the suggested receiver. */
 function canReachThisMachine({ allowHttp, allowPrivateNetworks }: Configuration): boolean {
   const allowed = new BlockList();
   for (const [address = '', bits] of allowPrivateNetworks.map((network) => network.split('/'))) {
@@ -39,12 +39,12 @@ function canReachThisMachine({ allowHttp, allowPrivateNetworks }: Configuration)
   return allowHttp && allowed.check('127.0.0.1');
 }
 
-/** Goes on where the commands before it were told where the gateway is. */
+/** Comes after commands that have set where the gateway is. */
 function topUp(command: string): string[] {
   return ['Give an account credits:', `  ${command} credits top-up --user usr_1 --credits 500`];
 }
 
-/** Which of the parts are on that are off unless they are asked for. */
+/** Which of the parts that are off by default are on. */
 function parts({ options: { limits, quotas, credits, eventTypes } }: Configuration): string[] {
   const names = [
     ...(limits ? ['rate limits'] : []),
@@ -55,7 +55,7 @@ function parts({ options: { limits, quotas, credits, eventTypes } }: Configurati
   return names.length > 0 ? [`With: ${names.join(', ')}`] : [];
 }
 
-/** What webhooks may use and why, so that nobody takes a trial set-up for a safe one, or wonders what is refused. */
+/** What webhooks may use and why, so that nobody mistakes a trial setup for a safe one, or wonders what is refused. */
 function webhookRules({ allowHttp, allowPrivateNetworks, allowedBecause }: Configuration): string {
   const allowed = [allowHttp ? 'plain http' : 'https only', ...allowPrivateNetworks];
   const networks = allowPrivateNetworks.length > 0 ? allowed : [...allowed, 'public addresses only'];

@@ -14,8 +14,8 @@ const notFound: RequestHandler = (req, res) => {
 /**
  * What serves a gateway by itself: the router in front, and behind it an Express app that answers 404 in the error shape. All
  * of it has the usual safe headers.
- * @param hstsMaxAge for how long browsers shall use this host by TLS alone, in milliseconds (RFC 6797). @default nothing is
- * said of it, for whether there is TLS in front is for the operator to say
+ * @param hstsMaxAge how long browsers use this host over TLS only, in milliseconds (RFC 6797). @default the header is
+ * not sent, because only the operator knows whether there is TLS in front
  */
 export function createRequestListener(router: ModelGateway['router'], hstsMaxAge?: number): RequestListener {
   const strictTransportSecurity = hstsMaxAge !== undefined && {

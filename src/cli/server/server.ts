@@ -7,7 +7,7 @@ import { hardenServer } from '../../index.ts';
 /** A server that listens. */
 export interface RunningServer {
   readonly port: number;
-  /** Takes no more connections and cuts those there are. */
+  /** Accepts no more connections and closes those that are open. */
   close(): Promise<void>;
 }
 
@@ -45,7 +45,7 @@ export async function startServer(listener: RequestListener, host: string, port:
   };
 }
 
-/** Finds out before anything slow is started whether {@link startServer} could listen there. */
+/** Checks, before anything slow is started, whether {@link startServer} could listen there. */
 export async function checkAddress(host: string, port: number): Promise<void> {
   const server = await startServer(() => {}, host, port);
   await server.close();

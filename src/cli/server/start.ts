@@ -13,18 +13,18 @@ export interface Standalone {
   /** Where the page is. */
   readonly dashboardUrl: string;
   readonly data: string;
-  /** The account and key made at the first start; the key is never shown again. */
+  /** The account and key that the first start creates; the key is never shown again. */
   readonly firstKey?: { readonly userId: string; readonly key: string };
   /** Whether model calls go to the demo upstream. */
   readonly demo: boolean;
-  /** Ends everything in order: deliveries in flight get their record, streams their end, mongod its shutdown. */
+  /** Stops everything in order: attempts in flight are recorded, streams end, mongod shuts down. */
   close(): Promise<void>;
 }
 
-/** The account that the first start makes a key for. */
+/** The account that the first start creates a key for. */
 const firstUserId = 'usr_1';
 
-/** A list of what to undo, run backwards: whatever was started is ended, also when a later step fails. */
+/** What to undo, last step first: whatever was started is stopped, also when a later step fails. */
 type Undo = (() => Promise<unknown>)[];
 
 async function unwind(undo: Undo): Promise<void> {
@@ -52,7 +52,7 @@ async function firstKeyOf({ keys }: ModelGateway) {
 
 /**
  * Starts the stand-alone gateway: database, upstream, deliveries, server.
- * @throws GatewayError `invalid_options` naming the variable; whatever was started by then has been ended
+ * @throws GatewayError `invalid_options` naming the variable; whatever was started by then has been stopped
  */
 export async function startStandalone(
   config: Configuration,
@@ -78,7 +78,7 @@ export async function startStandalone(
     const firstKey = await firstKeyOf(gateway);
     const listener = createRequestListener(gateway.router, config.hstsMaxAge);
     const server = await startServer(listener, config.host, config.port);
-    // until the gateway has closed the server answers: what runs may end, and what comes is told to go elsewhere
+    // the server keeps answering until the gateway has closed: open calls may end, and new ones get a 503
     undo.push(server.close, gateway.close);
     const origin = `http://${hostInUrl(config.host)}:${server.port}`;
     return {

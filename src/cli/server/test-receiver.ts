@@ -41,7 +41,7 @@ function parse(body: Buffer): { id?: unknown; type?: unknown } | undefined {
   }
 }
 
-/** A delivery in lines: when, what, whether to be believed, and what it was answered with; then the event. */
+/** A delivery in lines: time, type, whether its signature is valid, and the response; then the event. */
 function describe({ body, valid }: Delivery, status: number, times: number): string {
   const event = parse(body);
   const again = times > 1 ? `  (time ${times})` : '';
@@ -53,7 +53,7 @@ function describe({ body, valid }: Delivery, status: number, times: number): str
 }
 
 /**
- * A receiver to try webhooks with: checks each delivery's signature over the raw body, answers as told, prints it.
+ * A receiver to try webhooks with: checks each delivery's signature over the raw body, answers as its options say, prints it.
  * @param print given a delivery in a few lines
  */
 export async function listen(options: ListenOptions, print: (text: string) => void): Promise<RunningServer> {
@@ -74,7 +74,7 @@ export async function listen(options: ListenOptions, print: (text: string) => vo
 
   return startServer(
     (req, res) => {
-      // a sender that leaves half-way has delivered nothing
+      // a sender that disconnects half-way has delivered nothing
       receive(req, res).catch(() => res.destroy());
     },
     options.host,

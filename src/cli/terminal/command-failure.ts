@@ -1,4 +1,4 @@
-/** What the process ends with: 1 where it was refused or failed, 2 where the command was given wrongly. */
+/** The exit code: 1 where it was refused or failed, 2 where the command was typed wrongly. */
 export type FailureCode = 1 | 2;
 
 /** Ends a command with a message for whoever typed it, and an exit code. */
@@ -13,7 +13,7 @@ export class CommandFailure extends Error {
   }
 }
 
-/** The gateway could not be asked, or not now: the same may do a moment later. */
+/** The gateway could not be reached, or is busy: the same command may succeed a moment later. */
 export class PassingFailure extends CommandFailure {}
 
 /** The command was typed wrongly: exit code 2. */

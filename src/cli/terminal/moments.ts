@@ -11,7 +11,7 @@ export function spanOf(ms: number): string {
   return ms < 2 * day ? `${Math.floor(ms / hour)}h` : `${Math.floor(ms / day)}d`;
 }
 
-/** How far a moment is from now: `3m ago`, `in 12s`, `now`. */
+/** How far a time is from now: `3m ago`, `in 12s`, `now`. */
 export function relative(moment: string, now: number): string {
   const distance = now - Date.parse(moment);
   if (Math.abs(distance) < second) return 'now';
@@ -22,7 +22,7 @@ function two(number: number): string {
   return String(number).padStart(2, '0');
 }
 
-/** A moment on the clock of whoever reads: `2026-01-31 18:05:09`. */
+/** A time in the reader's time zone: `2026-01-31 18:05:09`. */
 export function localTime(moment: string): string {
   const at = new Date(moment);
   const date = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join('-');

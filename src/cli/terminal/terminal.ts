@@ -1,17 +1,17 @@
 import type { Paint } from './paint.ts';
 
-/** Where a command prints, and what it may ask of whoever sits there. Tests give one of their own. */
+/** Where a command prints, and what it may ask the user. Tests pass their own. */
 export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Prints a line of the result: stdout, all that a program reads. */
   print(line: string): void;
-  /** Prints a line for people beside the result: stderr. */
+  /** Prints a line for people, on stderr. */
   tell(line: string): void;
-  /** Writes over the last line of its own on stderr; absent where nobody would see it move. */
+  /** Replaces its last line on stderr; absent where stderr is no terminal. */
   readonly redraw?: (line: string) => void;
   /** Colours for stdout. */
   readonly paint: Paint;
-  /** Asks for one line; absent where nobody sits. */
+  /** Asks for one line; absent where stdin is no terminal. */
   readonly ask?: (question: string) => Promise<string>;
   /** Everything on stdin. */
   readInput(): Promise<string>;

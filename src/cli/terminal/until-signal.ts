@@ -1,8 +1,8 @@
-/** npm passes Ctrl-C on to a process that the terminal has already told: the same wish, said twice. Milliseconds. */
+/** npm passes Ctrl-C on to a process that already has it from the terminal: two signals this close are one. Milliseconds. */
 const echoOfNpm = 1_000;
 const parentInterval = 250;
 
-/** The shell that npm runs a script in dies of SIGTERM without passing it on; all that shows is another parent. */
+/** The shell in which npm runs a script ends at SIGTERM without passing it on. The only sign is another parent process. */
 function whenNpmLeaves(parent: number, tell: () => void): void {
   if (process.env.npm_lifecycle_event === undefined) return;
   const looking = setInterval(() => {
@@ -27,7 +27,7 @@ export function untilSignal(parent: number): Promise<void> {
       first ??= Date.now();
       resolve();
     };
-    // kept for good: without a handler the next signal would end the process before mongod is down
+    // never removed: without a handler the next signal would end the process before mongod has stopped
     process.on('SIGINT', onSignal).on('SIGTERM', onSignal);
     whenNpmLeaves(parent, resolve);
   });

@@ -42,7 +42,7 @@ export async function writeIsolated<Item, Result>(
 
 /**
  * The items that cannot be written, each with its error.
- * @throws the failure of the database, when it comes to the first item that this kept from being written
+ * @throws the failure of the database, at the first item that it has kept from being written
  */
 export function* itemFailures<Item>(
   items: readonly Item[],

@@ -9,7 +9,7 @@ import { succeeded } from './view.ts';
 
 type Details = Schemas['DeliveryDetails'];
 
-/** Milliseconds between two looks at an attempt that outlasted the request, and how long to look. */
+/** Milliseconds between two reads of an attempt that took longer than the request, and for how long to read. */
 const interval = 1_000;
 const maxWait = 60_000;
 
@@ -48,7 +48,7 @@ function lines({ id, attempts }: Details, paint: Paint): string[] {
 }
 
 /**
- * Shows what the attempt that was asked for came to.
+ * Shows the outcome of the requested attempt.
  * @throws CommandFailure where it failed, or has not ended yet
  */
 export async function showOutcome(context: CommandContext, delivery: Details): Promise<void> {

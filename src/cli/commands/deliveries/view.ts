@@ -12,7 +12,7 @@ export function succeeded({ code }: Attempt): boolean {
   return code === null;
 }
 
-/** A delivery's state, with what it says at a glance: under way, and why it was canceled. */
+/** A delivery's state, with whether it is being sent, or why it was canceled. */
 export function stateCell({ state, in_flight: inFlight, reason }: Summary): Cell {
   if (state === 'delivered') return { text: state, style: 'green' };
   if (state === 'failed') return { text: state, style: 'red' };
@@ -70,7 +70,7 @@ function whyLines({ attempts }: Details, paint: Paint): string[] {
   return reasons.size === 0 ? [] : ['', ...fieldLines([...reasons], paint)];
 }
 
-/** A block of text of any origin below a title; it is indented, so that it cannot pass for what we say. */
+/** A block of text of any origin below a title, indented so that nobody mistakes it for our own words. */
 function block(title: string, text: string, paint: Paint): string[] {
   return text === '' ? [] : ['', paint('dim', title), ...fieldLines([['', text]], paint)];
 }

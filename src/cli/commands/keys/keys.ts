@@ -31,12 +31,12 @@ export function keyLines({ data }: { data: readonly Key[] }, paint: Paint, now: 
   return data.length > 0 ? tableLines(columns(now), data, paint) : ['No keys.'];
 }
 
-/** A key just made; `API key:` stands on a line of its own, as the start prints it. */
+/** A new key; `API key:` stands on a line of its own, as the start prints it. */
 export function newKeyLines({ id, key }: { id: string; key: string }): string[] {
   return [`Key id: ${id}`, `API key: ${key}`];
 }
 
-/** @param user whose key; the account that asks when it is left out. Another's needs the scope `admin`. */
+/** @param user whose key; the caller's account by default. Another's needs the scope `admin`. */
 export async function createKey(
   { api, show }: CommandContext,
   body: Schemas['ApiKeyCreate'],
@@ -49,7 +49,7 @@ export async function createKey(
   show(await dataOf<Schemas['NewApiKey']>(created), newKeyLines);
 }
 
-/** @param user whose keys; those of the account that asks when it is left out */
+/** @param user whose keys; those of the caller's account by default */
 export async function listKeys({ api, show }: CommandContext, user?: string): Promise<void> {
   const all = await gather<Key>(Number.POSITIVE_INFINITY, (query) =>
     dataOf<Schemas['ApiKeyList']>(
@@ -61,7 +61,7 @@ export async function listKeys({ api, show }: CommandContext, user?: string): Pr
   show(all, keyLines);
 }
 
-/** @param user whose key; that of the account that asks when it is left out */
+/** @param user whose key; that of the caller's account by default */
 export async function revokeKey({ api, show }: CommandContext, id: string, user?: string): Promise<void> {
   const revoked =
     user === undefined

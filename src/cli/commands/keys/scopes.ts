@@ -4,7 +4,7 @@ import { several } from '../../client/flags.ts';
 
 type Scope = Schemas['Scope'];
 
-/** Every scope there is, and whether a key has it when nothing is said. */
+/** Every scope, and whether a key has it by default. */
 const scopes: Readonly<Record<Scope, boolean>> = {
   models: true,
   webhooks: true,
@@ -15,10 +15,10 @@ const scopes: Readonly<Record<Scope, boolean>> = {
 
 export const scopeNames = Object.keys(scopes) as Scope[];
 
-/** What a key may be used for when nothing is said. */
+/** The scopes of a key by default. */
 export const usualScopes = scopeNames.filter((name) => scopes[name]);
 
-/** Reads scopes, several with commas or one after another; the first given takes the place of the usual ones. */
+/** Reads scopes, several with commas or one after another; the first one replaces the defaults. */
 export function readScopes(text: string, before: readonly string[]): readonly string[] {
   const names = several(text, before === usualScopes ? [] : before);
   if (names.every((name) => name in scopes)) return names;

@@ -5,7 +5,7 @@ import { type WebhookView, webhookLines } from './view.ts';
 export const secretHelp =
   '8 to 256 characters, hard to guess; - reads it from stdin; one is made and shown once when it is left out';
 
-/** The field that a request has for the secret: none where the gateway is to make it. */
+/** The request's field for the secret: none where the gateway creates it. */
 export async function secretField(
   { terminal }: CommandContext,
   option: string | undefined,
@@ -14,7 +14,7 @@ export async function secretField(
   return { secret: option === '-' ? (await terminal.readInput()).trim() : option };
 }
 
-/** Shows a webhook, and the secret where the gateway has made it. */
+/** Shows a webhook, and its secret where the gateway has created it. */
 export function showWithSecret({ show, terminal }: CommandContext, webhook: WebhookView): void {
   show(webhook, webhookLines);
   if (webhook.secret !== undefined) terminal.tell('Give the secret to the receiver; it is shown this once.');

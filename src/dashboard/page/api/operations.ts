@@ -28,7 +28,7 @@ async function readSession(key: string | null): Promise<Session> {
 
 /**
  * What the page asks of the API, by the names that openapi.yaml has for it. Everything rejects with an ApiError.
- * @param key without one the host's own session says who asks
+ * @param key without one, the host's own session says who the caller is
  */
 export function createApi(key: string | null) {
   const client = createApiClient(key);

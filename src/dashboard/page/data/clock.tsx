@@ -3,7 +3,7 @@ import { useContext, useEffect, useState } from 'preact/hooks';
 
 const Now = createContext(Date.now());
 
-/** Ticks once a second, as long as the page is seen, for everything that counts down or up. */
+/** Ticks once a second, as long as the page is visible, for everything that counts down or up. */
 export function Clock({ children }: { children: ComponentChildren }) {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {

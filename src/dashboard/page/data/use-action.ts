@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { ApiError } from '../api/error.ts';
 
-/** Something the user sets off, and what becomes of it. */
+/** Something that the user starts, and its state. */
 export interface Action<A extends unknown[]> {
   run(...args: A): Promise<void>;
   readonly running: boolean;

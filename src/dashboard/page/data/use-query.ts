@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError } from '../api/error.ts';
 import { useSession } from '../session/session.ts';
 
-/** What was asked for, as far as it has come. An error beside data means that the data could not be refreshed. */
+/** What was asked for, as far as it has been received. An error beside data means that the data could not be refreshed. */
 export interface Query<T> {
   readonly data: T | undefined;
   readonly error: ApiError | undefined;
@@ -12,13 +12,13 @@ export interface Query<T> {
 }
 
 export interface QueryOptions<T> {
-  /** What the question depends on: another one starts from nothing. */
+  /** What the query depends on: when it changes, the query starts again without data. */
   readonly key: string;
-  /** Milliseconds until it is asked again, as long as the page is seen; `null` is never. */
+  /** Milliseconds until it is fetched again, as long as the page is visible; `null` is never. */
   readonly every?: (data: T) => number | null;
 }
 
-/** After an error, so many milliseconds pass before it is asked again by itself. */
+/** Milliseconds from an error to the next automatic try. */
 const patience = 5_000;
 
 function toError(thrown: unknown): ApiError {
@@ -32,7 +32,7 @@ interface Held<T> {
   readonly error?: ApiError;
 }
 
-/** Asks the API, and again while there is something to wait for and somebody sees the page. */
+/** Fetches from the API, and again while there is something to wait for and the page is visible. */
 export function useQuery<T>(ask: (signal: AbortSignal) => Promise<T>, { key, every }: QueryOptions<T>): Query<T> {
   const { onUnauthorized } = useSession();
   const [held, setHeld] = useState<Held<T>>({ key });

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks';
 
-/** Asks again as soon as something else has changed. */
+/** Fetches again as soon as something else has changed. */
 export function useReloadOn(change: string, reload: () => void): void {
   const before = useRef(change);
   useEffect(() => {

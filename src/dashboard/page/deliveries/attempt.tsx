@@ -11,7 +11,7 @@ interface SummaryProps {
   readonly after?: Attempt | undefined;
 }
 
-/** What one attempt came to, in a line and, where it failed, why. */
+/** The result of one attempt in a line and, where it failed, why. */
 export function AttemptSummary({ attempt, after }: SummaryProps) {
   const good = succeeded(attempt);
   return (
@@ -33,7 +33,7 @@ function headerLines(headers: Attempt['request_headers']): string {
     .join('\n');
 }
 
-/** What went out and what came back; both are text to the page, whatever they hold. */
+/** The request and the response; the page shows both as text, whatever they contain. */
 export function AttemptExchange({ attempt }: { attempt: Attempt }) {
   return (
     <div class="exchange">

@@ -11,7 +11,7 @@ import { isOpen } from './words.ts';
 
 /** While something is pending, what is shown is this old at most, in milliseconds. */
 export const liveEvery = 2_000;
-/** While nothing is, it is asked now and then whether something new has come. */
+/** While nothing is pending, how often the page looks for something new. */
 const quietEvery = 5_000;
 const pageSize = 50;
 const failedShown = 5;
@@ -20,7 +20,7 @@ interface Props {
   readonly route: Route;
   readonly filter: DeliveryFilter;
   readonly hosts?: ReadonlyMap<string, string> | undefined;
-  /** Whether anything is filtered by, for what is said when nothing is found. */
+  /** Whether there is a filter, for the text that is shown when nothing is found. */
   readonly narrowed: boolean;
 }
 

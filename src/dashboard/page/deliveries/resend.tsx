@@ -12,7 +12,7 @@ interface Props {
   readonly onSent: (delivery: DeliveryDetails) => void;
 }
 
-/** Makes one more attempt now and shows what it came to. */
+/** Makes one more attempt now and shows its result. */
 export function useResend({ delivery, onSent }: Props) {
   const api = useApi();
   const announce = useAnnounce();

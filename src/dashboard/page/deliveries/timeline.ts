@@ -1,6 +1,6 @@
 import type { Attempt, DeliveryDetails } from '../api/types.ts';
 
-/** One line of a delivery's story. */
+/** One line of a delivery's timeline. */
 export type Moment =
   | { readonly kind: 'made'; readonly attempt: Attempt }
   | { readonly kind: 'sending' }

@@ -35,7 +35,7 @@ const codeWords: Readonly<Record<string, string>> = {
   worker_crashed: 'Sender crashed',
 };
 
-/** What an attempt came to: `HTTP 500`, `Connection refused`. */
+/** The result of an attempt: `HTTP 500`, `Connection refused`. */
 export function outcomeWords({ status, code }: Pick<Attempt, 'status' | 'code'>): string {
   if (status !== null) return `HTTP ${status}`;
   if (code === null) return 'No answer';
@@ -57,7 +57,7 @@ export function reasonOf({ reason }: Delivery): string {
   return reason === null ? 'It was canceled.' : reasonWords[reason];
 }
 
-/** Whether anything is still going to happen to it by itself. */
+/** Whether its state can still change by itself. */
 export function isOpen({ state, in_flight }: Delivery): boolean {
   return state === 'pending' || in_flight;
 }

@@ -8,7 +8,7 @@ interface Props {
   readonly children: ComponentChildren;
 }
 
-/** The latest that failed, before everything else. */
+/** The latest that failed, above everything else. */
 export function FailedCard({ what, more, children }: Props) {
   return (
     <section class="card card-bad" aria-label={`Failed ${what}`}>

@@ -9,7 +9,7 @@ interface Props {
   readonly id: string;
 }
 
-/** The name and id of what a row is about, and the way there from anywhere in the row. */
+/** The name and id of what a row is about; a click anywhere in the row opens it. */
 export function RowName({ to, name, test, id }: Props) {
   return (
     <>

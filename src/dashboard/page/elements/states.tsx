@@ -4,7 +4,7 @@ import type { Query } from '../data/use-query.ts';
 import { Button } from './button.tsx';
 import { WarnIcon } from './icons.tsx';
 
-/** Nothing there, and what to do about it. */
+/** Says that there is nothing, and what to do about it. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
@@ -25,7 +25,7 @@ export function Skeleton({ lines = 4 }: { lines?: number }) {
   );
 }
 
-/** What went wrong, for whom to ask about it, and a way to try again. */
+/** What went wrong, the request id for the operator, and a button to try again. */
 export function Failure({ error, again }: { error: ApiError; again?: () => void }) {
   return (
     <div class="failure" role="alert">
@@ -47,7 +47,7 @@ export function Failure({ error, again }: { error: ApiError; again?: () => void 
   );
 }
 
-/** What a query has brought: a skeleton, the failure, or what is made of the data. */
+/** The state of a query: a skeleton, the failure, or the data. */
 export function Loaded<T>({
   query,
   lines,

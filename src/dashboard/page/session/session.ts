@@ -3,11 +3,11 @@ import { useContext } from 'preact/hooks';
 import type { Api } from '../api/operations.ts';
 import type { Session } from '../api/types.ts';
 
-/** Who is signed in, and what they can ask. */
+/** Who is signed in, and the API on their behalf. */
 export interface SessionValue extends Session {
   readonly api: Api;
   signOut(): void;
-  /** For an answer that says the key or the session is good no more. */
+  /** For an answer that says that the key or the session is no longer valid. */
   onUnauthorized(): void;
 }
 

@@ -4,7 +4,7 @@ import { createApi } from '../api/operations.ts';
 import { keyStore } from './key-store.ts';
 import type { SessionValue } from './session.ts';
 
-/** How far signing in has come. */
+/** The state of signing in. */
 export type SignInState =
   | { readonly kind: 'asking' }
   | { readonly kind: 'signed_out'; readonly message?: string }

@@ -3,7 +3,7 @@ import { useCallback, useContext, useRef, useState } from 'preact/hooks';
 
 const Announce = createContext<(text: string) => void>(() => {});
 
-/** Says what has been done, to eyes and to screen readers, and is gone after a while. */
+/** Says what has been done, on the page and to screen readers, and disappears after a while. */
 export function Announcements({ children }: { children: ComponentChildren }) {
   const [text, setText] = useState('');
   const timer = useRef<number>(undefined);

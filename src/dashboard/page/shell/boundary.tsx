@@ -5,7 +5,7 @@ interface Props {
   readonly children: ComponentChildren;
 }
 
-/** Keeps a view that fails from taking the rest of the page with it. */
+/** Keeps the rest of the page when a view fails. */
 export class Boundary extends Component<Props, { failed: boolean }> {
   override state = { failed: false };
 

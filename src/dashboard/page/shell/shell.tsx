@@ -55,7 +55,7 @@ function Account() {
   );
 }
 
-/** What is around every view. */
+/** The frame around every view. */
 export function Shell({ place, children }: { place: string; children: ComponentChildren }) {
   const { scopes } = useSession();
   return (

@@ -39,7 +39,7 @@ function Readout({ bin }: { bin: Bin | undefined }) {
   );
 }
 
-/** Attempts over time, those that failed on top of those that succeeded. A table says the same to who cannot see it. */
+/** Attempts over time, those that failed on top of those that succeeded. A table says the same to readers who cannot see it. */
 export function Bars({ bins, label }: { bins: readonly Bin[]; label: string }) {
   const [shown, setShown] = useState<number>();
   const [frame, width] = useWidth<HTMLDivElement>(720);

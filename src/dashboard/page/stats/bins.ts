@@ -31,7 +31,7 @@ export function binsOf(hours: readonly StatsHour[], take: number, size: number):
   });
 }
 
-/** A round number at or above the highest bar, so that the axis reads well. */
+/** A round number at or above the highest bar, so that the axis is easy to read. */
 export function niceTop(highest: number): number {
   if (highest <= 4) return 4;
   const power = 10 ** Math.floor(Math.log10(highest));

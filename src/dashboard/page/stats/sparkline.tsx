@@ -5,7 +5,7 @@ const height = 24;
 const step = 7;
 const width = 5;
 
-/** Seven days in little, a bar for six hours: what failed is at the top of a bar. The words beside it say the same. */
+/** Seven days as a sparkline, a bar for six hours: failures are at the top of a bar. The text beside it says the same. */
 export function Sparkline({ hours }: { hours: readonly StatsHour[] }) {
   const bins = binsOf(hours, 168, 12);
   const top = Math.max(1, ...bins.map(({ succeeded, failed }) => succeeded + failed));

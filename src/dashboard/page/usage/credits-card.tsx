@@ -7,7 +7,7 @@ import { useApi } from '../session/session.ts';
 /** Milliseconds. */
 const refreshEvery = 10_000;
 
-/** What is left; nothing at all where the gateway keeps no credits. */
+/** What is left; nothing where the gateway has no credits. */
 export function CreditsCard() {
   const api = useApi();
   const query = useQuery((signal) => api.retrieveCredits({ signal }), { key: 'credits', every: () => refreshEvery });

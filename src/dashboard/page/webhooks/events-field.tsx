@@ -8,7 +8,7 @@ interface Props {
   readonly onChosen: (types: string[]) => void;
 }
 
-/** Which types of event to be told of. */
+/** The types of event to receive. */
 export function EventsField({ chosen, error, onChosen }: Props) {
   const id = useId();
   const query = useEventTypes();

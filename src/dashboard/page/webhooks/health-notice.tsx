@@ -21,7 +21,7 @@ function Rotation({ webhook: { secret_rotation } }: { webhook: Webhook }) {
   );
 }
 
-/** What its owner should know before anything else. */
+/** What its owner should know first. */
 export function HealthNotice({ webhook }: { webhook: Webhook }) {
   const { active, disabled, health } = webhook;
   const { failing_since, last_failure } = health;

@@ -2,7 +2,7 @@ import type { Recovery } from '../api/types.ts';
 import { Ago, Time } from '../elements/time.tsx';
 import { count } from '../format/number.ts';
 
-/** How far a recovery has come. */
+/** The progress of a recovery. */
 export function RecoveryProgress({ recovery }: { recovery: Recovery }) {
   const { id, state, found, resent, delivered, failed, since, until, started_at } = recovery;
   return (

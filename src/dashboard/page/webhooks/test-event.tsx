@@ -13,7 +13,7 @@ import { Failure } from '../elements/states.tsx';
 import { href } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 
-/** What the receiver made of it; a slow one is waited for here. */
+/** The receiver's response; waits for a slow one. */
 function Result({ sent }: { sent: DeliveryDetails }) {
   const api = useApi();
   const query = useQuery((signal) => api.retrieveDelivery(sent.id, { signal }), {
@@ -42,7 +42,7 @@ interface Props {
   readonly onClose: () => void;
 }
 
-/** Sends a sample event through the real path and shows at once what came back. */
+/** Sends a sample event as a real delivery and shows the response at once. */
 export function TestEvent({ webhook, onClose }: Props) {
   const api = useApi();
   const [type, setType] = useState(webhook.events[0]);

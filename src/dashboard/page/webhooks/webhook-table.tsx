@@ -54,7 +54,7 @@ function Standing({ webhook: { id, active } }: { webhook: WebhookSummary }) {
   );
 }
 
-/** A row asks for its health once it comes into sight. */
+/** A row fetches its health once it becomes visible. */
 function Row({ webhook }: { webhook: WebhookSummary }) {
   const [row, seen] = useSeen<HTMLTableRowElement>();
   const { host, rest } = splitUrl(webhook.url);

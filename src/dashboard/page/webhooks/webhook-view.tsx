@@ -77,7 +77,7 @@ function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route;
   );
 }
 
-/** One webhook: how it does, what was sent to it, and what can be done. */
+/** One webhook: its health, what was sent to it, and its actions. */
 export function WebhookView({ id, route }: { id: string; route: Route }) {
   const api = useApi();
   const query = useQuery((signal) => api.retrieveWebhook(id, { signal }), { key: id, every: () => refreshEvery });
