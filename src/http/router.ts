@@ -20,7 +20,7 @@ function answerNotFound(req: IncomingMessage, res: ServerResponse): void {
   sendReply(req, res, { status: error.status, body: error.toBody() });
 }
 
-/** Makes an Express router that answers 404 where there is no `next` that takes what the router does not. */
+/** Makes an Express router. Without `next`, it answers requests for unknown paths with 404. */
 export function createRouter(logger: Logger): express.Router & GatewayRouter {
   const router = express.Router({ caseSensitive: true }) as express.Router & GatewayRouter & { handle: GatewayRouter };
   const handle = router.handle.bind(router);

@@ -75,7 +75,7 @@ export function isRelayed({ operation }: Route): boolean {
   return 'relay' in operation;
 }
 
-/** Whether a route changes what an account has set up. What the operator's own services report does not count. */
+/** Whether a route changes something that is stored. Model calls, and what the operator's services publish, do not count. */
 export function isWrite(route: Route): boolean {
   return route.method !== 'GET' && !isRelayed(route) && route.scope !== 'events:publish';
 }

@@ -79,7 +79,10 @@ export interface ModelGatewayOptions extends ModelHooks, BodyOptions, DatabaseOp
   readonly maxWebhooks?: number;
   /** The most API keys that one account may have. Revoked and expired ones do not count. @default 100 */
   readonly maxApiKeys?: number;
-  /** How often one account may change its webhooks (create, update, rotate, delete) in a minute, in each process. Beyond it: 429. @default 300 */
+  /**
+   * Requests that change something (webhooks, API keys, resends, recoveries, test events, top-ups) that one account may make per minute,
+   * in each process. Beyond it: 429. @default 300
+   */
   readonly managementRateLimit?: number;
   /** How often one account may read (every GET: lists, single objects, statistics) in a minute, in each process. Beyond it: 429. @default 6_000 */
   readonly readRateLimit?: number;

@@ -2,7 +2,7 @@ import { durableCollection } from '../mongo/collection.ts';
 import type { StoredDisabling, WebhookModel } from './model.ts';
 import { toWebhook, type Webhook } from './webhook.ts';
 
-/** Sets webhooks inactive on the gateway's own account. */
+/** Disables webhooks by the gateway's own decision. */
 export interface Disabling {
   /** The webhook if it has been active ever since `since`; otherwise `null`. */
   activeSince(id: string, since: Date): Promise<Webhook | null>;

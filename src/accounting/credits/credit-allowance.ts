@@ -88,17 +88,19 @@ export class CreditAllowance {
    * @param amount what is requested
    * @param booked ended calls that it does not include
    */
-  lower(amount: number, booked: readonly string[]): void {
+  lowerLimit(amount: number, booked: readonly string[]): void {
     this.#limit = Math.min(this.#limit, amount + this.costOf(booked));
     this.#lowMark = Math.min(this.#lowMark, (this.reserved + this.#limit) / 2);
   }
 
   /**
-   * @param reserved what this process has reserved, and of what balance
+   * Replaces the limit and the balance by those of a renewed lease.
+   * @param lease what this process holds, and of what balance
    * @param booked ended calls that this balance includes
    * @param later ended calls that it may include, because they were booked at the same time
    */
-  allow({ amount: limit, balance }: AllowanceLease, booked: readonly string[], later: readonly string[] = []): void {
+  applyLease(lease: AllowanceLease, booked: readonly string[], later: readonly string[] = []): void {
+    const { amount: limit, balance } = lease;
     this.#unbookedSum -= this.costOf(booked);
     for (const id of booked) this.#unbooked.delete(id);
     this.#limit = limit;

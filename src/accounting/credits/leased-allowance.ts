@@ -175,12 +175,12 @@ export class LeasedAllowance {
     const booked = [...known, ...(asked.length > 0 ? await inTime(ledger.booked(asked)) : [])];
     const reserved = allowance.reserved - allowance.costOf(booked);
     const wanted = reserved + Math.max(slice, reserved);
-    allowance.lower(wanted, booked);
+    allowance.lowerLimit(wanted, booked);
     const reservation = await inTime(reserve(this.#userId, wanted));
     const isScarce = reservation.amount < wanted;
     // when credits are scarce, do not count a charge both in the balance and as unbooked
     const later = isScarce ? await inTime(ledger.booked(allowance.unbooked)) : [];
-    allowance.allow(reservation, booked, later);
+    allowance.applyLease(reservation, booked, later);
     for (const id of known) this.#booked.delete(id);
     this.#isScarce = isScarce;
     this.#renewedAt = startedAt;

@@ -6,7 +6,7 @@ import { createChangeClaimed } from './claim-changes.ts';
 import { createRenewHeld } from './renew-claims.ts';
 
 /**
- * Everything that changes a stored delivery. Calls made at the same moment share one write, in which the database's clock
+ * How scheduled attempts are claimed, and how they change their stored deliveries. Calls made at the same moment share one write, in which the database's clock
  * decides for each delivery by itself.
  */
 export interface Claims {

@@ -96,7 +96,7 @@ function createCircuit(
 
 /**
  * Failed connections open the breaker for every account. A failure after the request was sent may be caused by that request, so it
- * counts for its own account alone: no account can close an upstream for the others.
+ * counts for its own account alone: no account can block an upstream for the others.
  */
 export function createBreaker(): Breaker {
   const connections = createCircuit(isConnectionFailure, () => false);

@@ -4,7 +4,7 @@ import { CreditAllowance } from '../../../src/accounting/credits/credit-allowanc
 /** One that was leased with a balance of so much, all of it set aside here. */
 function leasedFrom(balance: number): CreditAllowance {
   const allowance = new CreditAllowance();
-  allowance.allow({ amount: balance, balance }, []);
+  allowance.applyLease({ amount: balance, balance }, []);
   return allowance;
 }
 
@@ -35,14 +35,14 @@ describe('what a process may let an account spend', () => {
     expect(allowance.reserve(1)).to.equal(false);
     expect(allowance.unbooked).to.deep.equal(['use_1']);
     expect(allowance.costOf(['use_1', 'use_unknown'])).to.equal(10);
-    allowance.allow({ amount: 10, balance: 10 }, ['use_1', 'use_unknown']);
+    allowance.applyLease({ amount: 10, balance: 10 }, ['use_1', 'use_unknown']);
     expect([allowance.reserved, allowance.unbooked]).to.deep.equal([0, []]);
     expect(allowance.reserve(1)).to.equal(true);
   });
 
   it('is nothing when nothing is set aside', () => {
     const allowance = leasedFrom(10);
-    allowance.allow({ amount: 0, balance: 0 }, []);
+    allowance.applyLease({ amount: 0, balance: 0 }, []);
     expect(allowance.reserve(0)).to.equal(false);
   });
 
@@ -50,25 +50,25 @@ describe('what a process may let an account spend', () => {
     const allowance = leasedFrom(10);
     allowance.reserve(30);
     expect([allowance.reserve(1), allowance.isEmpty]).to.deep.equal([false, false]);
-    allowance.allow({ amount: 0, balance: 50 }, []);
+    allowance.applyLease({ amount: 0, balance: 50 }, []);
     expect([allowance.reserve(1), allowance.isEmpty]).to.deep.equal([false, false]);
     allowance.spend(30, 'use_1', 50);
     expect(allowance.isEmpty).to.equal(true);
-    allowance.allow({ amount: 5, balance: 5 }, ['use_1']);
+    allowance.applyLease({ amount: 5, balance: 5 }, ['use_1']);
     expect(allowance.isEmpty).to.equal(false);
     allowance.spend(0, 'use_2', 5);
     expect(allowance.isEmpty).to.equal(true);
     // it was booked just now, and the balance may show it or not
-    allowance.allow({ amount: 0, balance: 5 }, [], ['use_2']);
+    allowance.applyLease({ amount: 0, balance: 5 }, [], ['use_2']);
     expect(allowance.isEmpty).to.equal(false);
   });
 
   it('runs low when half of what was left is reserved, and at once where nobody knows what there is', () => {
     const allowance = new CreditAllowance();
     expect(allowance.isRunningLow).to.equal(true);
-    allowance.allow({ amount: 10, balance: 10 }, []);
+    allowance.applyLease({ amount: 10, balance: 10 }, []);
     allowance.reserve(20);
-    allowance.allow({ amount: 60, balance: 60 }, []);
+    allowance.applyLease({ amount: 60, balance: 60 }, []);
     expect(allowance.isRunningLow).to.equal(false);
     allowance.reserve(19);
     expect(allowance.isRunningLow).to.equal(false);

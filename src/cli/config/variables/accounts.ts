@@ -11,6 +11,19 @@ export const accountVariables = {
     default: '100',
     example: '10',
   },
+  MANAGEMENT_RATE_LIMIT: {
+    meaning:
+      'Requests that change something (webhooks, API keys, resends, recoveries, test events, top-ups) that one account may make per minute, in each process',
+    type: wholeNumber(1, 1_000_000),
+    default: '300',
+    example: '60',
+  },
+  READ_RATE_LIMIT: {
+    meaning: 'Read requests (GET) that one account may make per minute, in each process',
+    type: wholeNumber(1, 1_000_000),
+    default: '6000',
+    example: '600',
+  },
   KEY_REQUESTS_PER_MINUTE: {
     meaning: 'Model calls that one API key may make per minute',
     type: wholeNumber(0, billion),

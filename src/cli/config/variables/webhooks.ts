@@ -76,18 +76,6 @@ export const webhookVariables = {
     default: '50',
     example: '10',
   },
-  MANAGEMENT_RATE_LIMIT: {
-    meaning: 'Changes to webhooks that one account may make per minute',
-    type: wholeNumber(1, 1_000_000),
-    default: '300',
-    example: '60',
-  },
-  READ_RATE_LIMIT: {
-    meaning: 'Read requests (GET) that one account may make per minute',
-    type: wholeNumber(1, 1_000_000),
-    default: '6000',
-    example: '600',
-  },
   EVENT_TYPES: {
     meaning: 'Your own event types by name, each with the JSON schema of its data and an example',
     type: jsonObject,
