@@ -207,7 +207,7 @@ export interface paths {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -242,7 +242,7 @@ export interface paths {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -279,7 +279,7 @@ export interface paths {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -306,7 +306,7 @@ export interface paths {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -335,7 +335,7 @@ export interface paths {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -362,12 +362,12 @@ export interface paths {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
                 /**
                  * @description The id of the recovery.
                  * @example rec_01kaj3m5y0f7q9w4n8r1t6b0zd
                  */
-                recovery_id: string;
+                recovery_id: components["parameters"]["PathRecoveryId"];
             };
             cookie?: never;
         };
@@ -393,7 +393,7 @@ export interface paths {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -443,7 +443,7 @@ export interface paths {
                  * @description The id of the delivery.
                  * @example dlv_01kaj3m5x5q2w4n8r1t6b0zc9d
                  */
-                id: string;
+                id: components["parameters"]["PathDeliveryId"];
             };
             cookie?: never;
         };
@@ -469,7 +469,7 @@ export interface paths {
                  * @description The id of the delivery.
                  * @example dlv_01kaj3m5x5q2w4n8r1t6b0zc9d
                  */
-                id: string;
+                id: components["parameters"]["PathDeliveryId"];
             };
             cookie?: never;
         };
@@ -544,7 +544,7 @@ export interface paths {
                  * @description The id of the key.
                  * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
                  */
-                id: string;
+                id: components["parameters"]["PathApiKeyId"];
             };
             cookie?: never;
         };
@@ -572,7 +572,7 @@ export interface paths {
                  * @description The account.
                  * @example usr_1
                  */
-                user_id: string;
+                user_id: components["parameters"]["PathUserId"];
             };
             cookie?: never;
         };
@@ -607,12 +607,12 @@ export interface paths {
                  * @description The account.
                  * @example usr_1
                  */
-                user_id: string;
+                user_id: components["parameters"]["PathUserId"];
                 /**
                  * @description The id of the key.
                  * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
                  */
-                id: string;
+                id: components["parameters"]["PathApiKeyId"];
             };
             cookie?: never;
         };
@@ -667,7 +667,7 @@ export interface paths {
                  * @description The id of the event.
                  * @example evt_01kaj3m5x5a1b2c3d4e5f6g7h8
                  */
-                id: string;
+                id: components["parameters"]["PathEventId"];
             };
             cookie?: never;
         };
@@ -962,20 +962,31 @@ export interface components {
          * @example timeout
          * @example http_500
          */
-        DeliveryErrorCode: ("dns_failed" | "address_not_allowed" | "http_not_allowed" | "connect_refused" | "connect_failed" | "connect_timeout" | "tls_failed" | "reset" | "timeout" | "redirect" | "invalid_response" | "worker_crashed" | "invalid_request" | "aborted" | "closed" | "unknown") | string;
+        DeliveryErrorCode: components["schemas"]["KnownDeliveryErrorCode"] | components["schemas"]["DeliveryStatusCode"];
+        /**
+         * @description Why an attempt failed, where it was not for the status of an answer.
+         * @enum {string}
+         */
+        KnownDeliveryErrorCode: "dns_failed" | "address_not_allowed" | "http_not_allowed" | "connect_refused" | "connect_failed" | "connect_timeout" | "tls_failed" | "reset" | "timeout" | "redirect" | "invalid_response" | "worker_crashed" | "invalid_request" | "aborted" | "closed" | "unknown";
+        /** @description The receiver answered with this status, which is not 2xx. Answer 2xx once the event is taken over; the recorded answer and your logs say why not. */
+        DeliveryStatusCode: string;
+        /** @description An error of a model call, the gateway's own or the provider's. */
+        ModelError: components["schemas"]["Error"] | components["schemas"]["ProviderError"];
         /** @description An error of the provider, relayed as it came. Its fields are the provider's; most send these. */
         ProviderError: {
             error?: {
                 message?: string;
                 type?: string | null;
                 param?: string | null;
-                code?: string | number | null;
+                code?: components["schemas"]["ProviderErrorCode"] | null;
             } & {
                 [key: string]: unknown;
             };
         } & {
             [key: string]: unknown;
         };
+        /** @description What is wrong, as the provider says it. */
+        ProviderErrorCode: string | number;
         /**
          * @description Server-sent events. Each `data` is one JSON object; chat ends with `data: [DONE]`. When the provider fails
          *     in the middle, the last `data` is an `Error` object and no `[DONE]` follows.
@@ -989,12 +1000,7 @@ export interface components {
             /** @description Whether the answer comes as server-sent events while it is written. */
             stream?: boolean | null;
             /** @description Options of a streamed answer. */
-            stream_options?: ({
-                /** @description Whether a last chunk tells the tokens used. */
-                include_usage?: boolean | null;
-            } & {
-                [key: string]: unknown;
-            }) | null;
+            stream_options?: components["schemas"]["StreamOptions"] | null;
             /** @description The most tokens the answer may have. */
             max_completion_tokens?: number | null;
             /** @description The older name of `max_completion_tokens`. */
@@ -1008,15 +1014,13 @@ export interface components {
             /** @description How many answers some providers write of which the best are answered. */
             best_of?: number | null;
             /** @description Up to four texts at which the answer ends. */
-            stop?: string | string[] | null;
+            stop?: components["schemas"]["StopSequences"] | null;
             /** @description The tools the model may call. */
             tools?: {
                 [key: string]: unknown;
             }[] | null;
             /** @description Which tool the model should call, if any. */
-            tool_choice?: string | {
-                [key: string]: unknown;
-            } | null;
+            tool_choice?: components["schemas"]["ToolChoice"] | null;
             /** @description The form the answer must have, such as a JSON schema. */
             response_format?: {
                 [key: string]: unknown;
@@ -1024,15 +1028,30 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description Options of a streamed answer. */
+        StreamOptions: {
+            /** @description Whether a last chunk tells the tokens used. */
+            include_usage?: boolean | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description The text or texts at which an answer ends. */
+        StopSequences: string | string[];
+        /** @description `none`, `auto` or `required`, or the tool that the model must call. */
+        ToolChoice: string | {
+            [key: string]: unknown;
+        };
         /** @description One message of a conversation. */
         ChatMessage: {
             /** @description Whose message it is, such as `developer`, `system`, `user`, `assistant`, `tool` or `function`. */
             role: string;
             /** @description The text, or a list of parts. Null or absent in an assistant's message that only calls tools. */
-            content?: string | components["schemas"]["ContentPart"][] | null;
+            content?: components["schemas"]["MessageContent"] | null;
         } & {
             [key: string]: unknown;
         };
+        /** @description A text, or a list of parts. */
+        MessageContent: string | components["schemas"]["ContentPart"][];
         /** @description A part of a message, such as text, an image, audio or a file. */
         ContentPart: {
             /** @description The kind of part, such as `text`, `image_url`, `input_audio` or `file`. */
@@ -1086,16 +1105,11 @@ export interface components {
             /** @description The id of the model. */
             model: string;
             /** @description The text or texts to continue, or their tokens. */
-            prompt: string | (string | number | unknown[])[];
+            prompt: components["schemas"]["Prompt"];
             /** @description Whether the answer comes as server-sent events while it is written. */
             stream?: boolean | null;
             /** @description Options of a streamed answer. */
-            stream_options?: ({
-                /** @description Whether a last chunk tells the tokens used. */
-                include_usage?: boolean | null;
-            } & {
-                [key: string]: unknown;
-            }) | null;
+            stream_options?: components["schemas"]["StreamOptions"] | null;
             /** @description How many answers to write. */
             n?: number | null;
             /** @description How many answers to write of which the best are answered. */
@@ -1107,6 +1121,10 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description A text, several texts, or the same as lists of token numbers. */
+        Prompt: string | components["schemas"]["PromptItem"][];
+        /** @description A text, a token number, or a list of token numbers. */
+        PromptItem: string | number | unknown[];
         Completion: {
             id: string;
             /** @constant */
@@ -1126,9 +1144,11 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description One image file, or several. */
+        ImageFiles: string | string[];
         ImageEditRequest: {
             /** @description The image, as a PNG, WebP or JPEG file; several of them as parts of this name or of the name `image[]`. */
-            image: string | string[];
+            image: components["schemas"]["ImageFiles"];
             /** @description What to draw. */
             prompt: string;
             /**
@@ -1198,7 +1218,7 @@ export interface components {
             /** @description The id of the model. */
             model: string;
             /** @description A text, several texts, or the same as lists of token numbers. */
-            input: string | (string | number | number[])[];
+            input: components["schemas"]["EmbeddingInput"];
             /** @description `float` for lists of numbers, `base64` for little-endian 32-bit floats in base64. */
             encoding_format?: string | null;
             /** @description How many numbers a vector should have, where the model can choose. */
@@ -1206,6 +1226,12 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description A text, several texts, or the same as lists of token numbers. */
+        EmbeddingInput: string | components["schemas"]["EmbeddingInputItem"][];
+        /** @description A text, a token number, or a list of token numbers. */
+        EmbeddingInputItem: string | number | number[];
+        /** @description A vector, as numbers or as base64. */
+        EmbeddingVector: number[] | string;
         EmbeddingList: {
             /** @constant */
             object: "list";
@@ -1215,7 +1241,7 @@ export interface components {
                 /** @description The input that it belongs to, counted from 0. */
                 index: number;
                 /** @description The vector, as numbers or as base64. */
-                embedding: number[] | string;
+                embedding: components["schemas"]["EmbeddingVector"];
             } & {
                 [key: string]: unknown;
             })[];
@@ -1244,10 +1270,15 @@ export interface components {
             [key: string]: unknown;
         };
         /**
-         * @description A type of event. More may be added while webhooks are in beta.
+         * @description A type of event: one of those that every gateway has, or one that the operator has added.
+         *     More may be added while webhooks are in beta.
+         */
+        EventType: components["schemas"]["KnownEventType"] | string;
+        /**
+         * @description A type of event that every gateway has.
          * @enum {string}
          */
-        EventType: "usage.threshold" | "credits.low" | "credits.depleted" | "payment.completed" | "payment.failed" | "api_key.created" | "api_key.revoked" | "rate_limit.exceeded";
+        KnownEventType: "usage.threshold" | "credits.low" | "credits.depleted" | "payment.completed" | "payment.failed" | "api_key.created" | "api_key.revoked" | "rate_limit.exceeded";
         /** @description The types of event that are delivered to the webhook. */
         EventTypes: components["schemas"]["EventType"][];
         /**
@@ -1274,13 +1305,9 @@ export interface components {
             scopes: components["schemas"]["Scopes"];
             /** @description The only models the key may call; null for any. */
             models: components["schemas"]["ApiKeyModels"] | null;
-            /** Format: date-time */
-            created_at: string;
-            /**
-             * Format: date-time
-             * @description When the key expires; null for never.
-             */
-            expires_at: string | null;
+            created_at: components["schemas"]["Timestamp"];
+            /** @description When the key expires; null for never. */
+            expires_at: components["schemas"]["Timestamp"] | null;
         };
         /** @description An API key just made. */
         NewApiKey: components["schemas"]["ApiKeyFields"] & {
@@ -1289,16 +1316,10 @@ export interface components {
         };
         /** @description An API key, without the key itself. */
         ApiKey: components["schemas"]["ApiKeyFields"] & {
-            /**
-             * Format: date-time
-             * @description When the key was last used, up to a minute late; null until then.
-             */
-            last_used_at: string | null;
-            /**
-             * Format: date-time
-             * @description When the key was revoked; null if it was not.
-             */
-            revoked_at: string | null;
+            /** @description When the key was last used, up to a minute late; null until then. */
+            last_used_at: components["schemas"]["Timestamp"] | null;
+            /** @description When the key was revoked; null if it was not. */
+            revoked_at: components["schemas"]["Timestamp"] | null;
         };
         ApiKeyList: {
             data: components["schemas"]["ApiKey"][];
@@ -1407,6 +1428,7 @@ export interface components {
         } & components["schemas"]["Credits"];
         WebhookCreate: {
             /**
+             * Format: uri
              * @description Where deliveries are sent: an https URL without a user name or password in it,
              *     2,048 characters at most. It must lead to a public address.
              */
@@ -1459,11 +1481,8 @@ export interface components {
         };
         /** @description A webhook, without its secret. */
         Webhook: components["schemas"]["WebhookSummary"] & {
-            /**
-             * Format: date-time
-             * @description When the webhook was created.
-             */
-            created_at: string;
+            /** @description When the webhook was created. */
+            created_at: components["schemas"]["Timestamp"];
         };
         MadeSecret: {
             /**
@@ -1486,24 +1505,21 @@ export interface components {
         };
         /** @description A rotation of a webhook's secret while both secrets are valid. */
         WebhookSecretRotation: {
-            /**
-             * Format: date-time
-             * @description When the previous secret stops signing.
-             */
-            ends_at: string;
+            /** @description When the previous secret stops signing. */
+            ends_at: components["schemas"]["Timestamp"];
             service_signature: components["schemas"]["ServiceSignatureSecret"];
         };
-        /**
-         * Format: date-time
-         * @description A time in ISO 8601, with its offset from UTC or Z.
-         */
-        Moment: string;
         /**
          * @description Where a delivery stands. `pending`: an attempt is due or being made. `delivered`: the receiver answered 2xx.
          *     `failed`: the last attempt failed. `canceled`: ended without it; `reason` says why.
          * @enum {string}
          */
         DeliveryState: "pending" | "delivered" | "failed" | "canceled";
+        /**
+         * @description Why a delivery was canceled.
+         * @enum {string}
+         */
+        CancelReason: "webhook_deleted" | "webhook_inactive" | "unsubscribed" | "event_deleted";
         /** @description One event on its way to one webhook. */
         DeliverySummary: {
             /** @description The id of the delivery. */
@@ -1517,22 +1533,22 @@ export interface components {
             test: boolean;
             state: components["schemas"]["DeliveryState"];
             /** @description Why it was canceled; null when it was not. */
-            reason: ("webhook_deleted" | "webhook_inactive" | "unsubscribed" | "event_deleted") | null;
+            reason: components["schemas"]["CancelReason"] | null;
             /** @description Scheduled attempts made so far; manual ones are not counted. */
             attempts_made: number;
             /** @description Scheduled attempts in all, if each fails. */
             max_attempts: number;
             /** @description When the next scheduled attempt is due, or was if it is late; null when there is none. */
-            next_attempt_at: components["schemas"]["Moment"] | null;
+            next_attempt_at: components["schemas"]["Timestamp"] | null;
             /** @description Whether an attempt is being made right now. */
             in_flight: boolean;
             /** @description The status of the last answer; null when the last attempt had none. */
             last_status: number | null;
             /** @description Why the last attempt failed; null when it did not, or there was none. */
             last_code: components["schemas"]["DeliveryErrorCode"] | null;
-            created_at: components["schemas"]["Moment"];
+            created_at: components["schemas"]["Timestamp"];
             /** @description When it was delivered, failed or was canceled; null while it is pending. */
-            ended_at: components["schemas"]["Moment"] | null;
+            ended_at: components["schemas"]["Timestamp"] | null;
         };
         /** @description A delivery with what is sent, the attempts made and those to come. */
         DeliveryDetails: components["schemas"]["DeliverySummary"] & {
@@ -1551,7 +1567,7 @@ export interface components {
             number: number | null;
             /** @description Whether somebody asked for it. */
             manual: boolean;
-            started_at: components["schemas"]["Moment"];
+            started_at: components["schemas"]["Timestamp"];
             /** @description How long it took, in milliseconds. */
             duration_ms: number;
             /** @description What the receiver answered; null when it did not. */
@@ -1571,7 +1587,7 @@ export interface components {
         ScheduledAttempt: {
             /** @description Its number; the first attempt has 1. */
             number: number;
-            due_at: components["schemas"]["Moment"];
+            due_at: components["schemas"]["Timestamp"];
         };
         DeliveryList: {
             data: components["schemas"]["DeliverySummary"][];
@@ -1585,19 +1601,24 @@ export interface components {
              */
             next_after?: string;
         };
-        WebhookTest: {
+        WebhookTestRequest: {
             /** @description A type that the webhook is subscribed to. */
             type: string;
         };
         /** @description What is recovered. */
-        RecoveryStates: ("failed" | "canceled" | "skipped")[];
+        RecoveryStates: components["schemas"]["RecoverableState"][];
+        /**
+         * @description `failed` and `canceled` deliveries, and `skipped` events, which the webhook missed while it was not active.
+         * @enum {string}
+         */
+        RecoverableState: "failed" | "canceled" | "skipped";
         RecoveryCreate: {
             /** @description Events published at this time or later, and still kept. */
             since: string;
             /** @description Events published before this time; the present when you leave it out. */
             until?: string;
             /** @description What is recovered; all three when you leave it out. */
-            states?: ("failed" | "canceled" | "skipped")[];
+            states?: components["schemas"]["RecoveryStates"];
         };
         /** @description The progress of a recovery. */
         Recovery: {
@@ -1610,8 +1631,8 @@ export interface components {
              * @enum {string}
              */
             state: "running" | "done";
-            since: components["schemas"]["Moment"];
-            until: components["schemas"]["Moment"];
+            since: components["schemas"]["Timestamp"];
+            until: components["schemas"]["Timestamp"];
             states: components["schemas"]["RecoveryStates"];
             /** @description How much there was to send again when it started. */
             found: number;
@@ -1621,9 +1642,9 @@ export interface components {
             delivered: number;
             /** @description How much of that it did not; missed events are then tried again on the usual schedule. */
             failed: number;
-            started_at: components["schemas"]["Moment"];
+            started_at: components["schemas"]["Timestamp"];
             /** @description When it ended; null while it is running. */
-            ended_at: components["schemas"]["Moment"] | null;
+            ended_at: components["schemas"]["Timestamp"] | null;
         };
         RecoveryList: {
             data: components["schemas"]["Recovery"][];
@@ -1632,7 +1653,7 @@ export interface components {
         };
         /** @description That the gateway has disabled a webhook. */
         WebhookDisabled: {
-            at: components["schemas"]["Moment"];
+            at: components["schemas"]["Timestamp"];
             /**
              * @description `gone`: the receiver answered 410. `failing`: it failed everything for longer than the operator allows.
              * @enum {string}
@@ -1641,7 +1662,7 @@ export interface components {
         };
         /** @description An attempt that failed. */
         WebhookFailure: {
-            at: components["schemas"]["Moment"];
+            at: components["schemas"]["Timestamp"];
             /** @description The delivery it belongs to. */
             delivery_id: string;
             /** @description What the receiver answered; null when it did not. */
@@ -1658,9 +1679,9 @@ export interface components {
              */
             state: "healthy" | "failing" | "idle";
             /** @description When the first of the failures since the last success was; null when the last attempt succeeded. */
-            failing_since: components["schemas"]["Moment"] | null;
+            failing_since: components["schemas"]["Timestamp"] | null;
             /** @description When an attempt last succeeded. */
-            last_success_at: components["schemas"]["Moment"] | null;
+            last_success_at: components["schemas"]["Timestamp"] | null;
             /** @description The last attempt that failed. */
             last_failure: components["schemas"]["WebhookFailure"] | null;
         };
@@ -1668,8 +1689,8 @@ export interface components {
         WebhookStats: {
             /** @description The webhook. */
             webhook_id: string;
-            since: components["schemas"]["Moment"];
-            until: components["schemas"]["Moment"];
+            since: components["schemas"]["Timestamp"];
+            until: components["schemas"]["Timestamp"];
             /** @description All attempts. */
             attempts: number;
             /** @description Those answered 2xx. */
@@ -1689,7 +1710,7 @@ export interface components {
         };
         /** @description One hour. */
         WebhookStatsHour: {
-            start: components["schemas"]["Moment"];
+            start: components["schemas"]["Timestamp"];
             /** @description Attempts answered 2xx. */
             succeeded: number;
             /** @description The others. */
@@ -1860,11 +1881,8 @@ export interface components {
         };
         CreditsDepletedData: {
             user_id: components["schemas"]["UserId"];
-            /**
-             * @description The credits that are left, which is 0.
-             * @constant
-             */
-            credits_remaining: 0;
+            /** @description The credits that are left, which is 0. */
+            credits_remaining: number;
         };
         PaymentCompletedData: {
             payment_id: components["schemas"]["PaymentId"];
@@ -2070,7 +2088,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /**
@@ -2083,7 +2101,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /** @description A query parameter is unknown or wrong. */
@@ -2116,7 +2134,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /** @description No provider has this model. The provider's own 404 comes through as it answered it. */
@@ -2126,7 +2144,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /** @description The gateway has no provider to ask. The provider's own 404 comes through as it answered it. */
@@ -2136,7 +2154,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /** @description You have no webhook with this id. */
@@ -2169,7 +2187,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /** @description The body is larger than the gateway takes. */
@@ -2193,7 +2211,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /** @description The body is not JSON. */
@@ -2216,7 +2234,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /**
@@ -2246,7 +2264,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /** @description Too many requests that read in a minute. `retry-after` says in how many seconds to try again. */
@@ -2302,7 +2320,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /**
@@ -2315,7 +2333,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /**
@@ -2345,7 +2363,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /** @description The provider did not answer in time. The provider's own 504 comes through as it answered it. */
@@ -2355,7 +2373,7 @@ export interface components {
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"] | components["schemas"]["ProviderError"];
+                "application/json": components["schemas"]["ModelError"];
             };
         };
         /** @description Any other error of the provider, with its own status and body, such as 429 when it is overloaded. */
@@ -2433,6 +2451,66 @@ export interface components {
          * @example true
          */
         ServiceTest: "true";
+        /**
+         * @description The id of the webhook.
+         * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+         */
+        PathWebhookId: string;
+        /**
+         * @description The id of the delivery.
+         * @example dlv_01kaj3m5x5q2w4n8r1t6b0zc9d
+         */
+        PathDeliveryId: string;
+        /**
+         * @description The id of the event.
+         * @example evt_01kaj3m5x5a1b2c3d4e5f6g7h8
+         */
+        PathEventId: string;
+        /**
+         * @description The id of the recovery.
+         * @example rec_01kaj3m5y0f7q9w4n8r1t6b0zd
+         */
+        PathRecoveryId: string;
+        /**
+         * @description The id of the key.
+         * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
+         */
+        PathApiKeyId: string;
+        /**
+         * @description The account.
+         * @example usr_1
+         */
+        PathUserId: string;
+        /**
+         * @description The most items to return; 100 when you leave it out.
+         * @example 20
+         */
+        PageLimit: number;
+        /**
+         * @description The id of a webhook; the page starts with the one that follows it.
+         * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+         */
+        AfterWebhook: string;
+        /**
+         * @description The id of a recovery; the page starts with the one before it in time.
+         * @example rec_01kaj3m5y0f7q9w4n8r1t6b0zd
+         */
+        AfterRecovery: string;
+        /**
+         * @description The id of a delivery; the page starts with the one before it in time.
+         * @example dlv_01kaj3m5x5q2w4n8r1t6b0zc9d
+         */
+        AfterDelivery: string;
+        /**
+         * @description The id of a key; the page starts with the one that follows it.
+         * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
+         */
+        AfterApiKey: string;
+        /**
+         * @description The id of an event; the page starts with the one before it in time.
+         * @example evt_01kaj3m5x5a1b2c3d4e5f6g7h8
+         */
+        AfterEvent: string;
     };
     requestBodies: never;
     headers: {
@@ -2833,15 +2911,15 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The most webhooks to return; 100 when you leave it out.
+                 * @description The most items to return; 100 when you leave it out.
                  * @example 20
                  */
-                limit?: number;
+                limit?: components["parameters"]["PageLimit"];
                 /**
                  * @description The id of a webhook; the page starts with the one that follows it.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                after?: string;
+                after?: components["parameters"]["AfterWebhook"];
             };
             header?: never;
             path?: never;
@@ -2931,7 +3009,7 @@ export interface operations {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -2965,7 +3043,7 @@ export interface operations {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -2999,7 +3077,7 @@ export interface operations {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -3049,7 +3127,7 @@ export interface operations {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -3102,13 +3180,13 @@ export interface operations {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["WebhookTest"];
+                "application/json": components["schemas"]["WebhookTestRequest"];
             };
         };
         responses: {
@@ -3172,7 +3250,7 @@ export interface operations {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -3227,15 +3305,15 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The most recoveries to return; 100 when you leave it out.
+                 * @description The most items to return; 100 when you leave it out.
                  * @example 20
                  */
-                limit?: number;
+                limit?: components["parameters"]["PageLimit"];
                 /**
                  * @description The id of a recovery; the page starts with the one before it in time.
                  * @example rec_01kaj3m5y0f7q9w4n8r1t6b0zd
                  */
-                after?: string;
+                after?: components["parameters"]["AfterRecovery"];
             };
             header?: never;
             path: {
@@ -3243,7 +3321,7 @@ export interface operations {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -3277,12 +3355,12 @@ export interface operations {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
                 /**
                  * @description The id of the recovery.
                  * @example rec_01kaj3m5y0f7q9w4n8r1t6b0zd
                  */
-                recovery_id: string;
+                recovery_id: components["parameters"]["PathRecoveryId"];
             };
             cookie?: never;
         };
@@ -3325,7 +3403,7 @@ export interface operations {
                  * @description The id of the webhook.
                  * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
                  */
-                id: string;
+                id: components["parameters"]["PathWebhookId"];
             };
             cookie?: never;
         };
@@ -3377,22 +3455,22 @@ export interface operations {
                  * @description Only deliveries of events published at this time or later.
                  * @example 2026-01-01T00:00:00Z
                  */
-                since?: components["schemas"]["Moment"];
+                since?: string;
                 /**
                  * @description Only deliveries of events published before this time.
                  * @example 2026-01-02T00:00:00Z
                  */
-                until?: components["schemas"]["Moment"];
+                until?: string;
                 /**
-                 * @description The most deliveries to return; 100 when you leave it out.
+                 * @description The most items to return; 100 when you leave it out.
                  * @example 20
                  */
-                limit?: number;
+                limit?: components["parameters"]["PageLimit"];
                 /**
                  * @description The id of a delivery; the page starts with the one before it in time.
                  * @example dlv_01kaj3m5x5q2w4n8r1t6b0zc9d
                  */
-                after?: string;
+                after?: components["parameters"]["AfterDelivery"];
             };
             header?: never;
             path?: never;
@@ -3427,7 +3505,7 @@ export interface operations {
                  * @description The id of the delivery.
                  * @example dlv_01kaj3m5x5q2w4n8r1t6b0zc9d
                  */
-                id: string;
+                id: components["parameters"]["PathDeliveryId"];
             };
             cookie?: never;
         };
@@ -3461,7 +3539,7 @@ export interface operations {
                  * @description The id of the delivery.
                  * @example dlv_01kaj3m5x5q2w4n8r1t6b0zc9d
                  */
-                id: string;
+                id: components["parameters"]["PathDeliveryId"];
             };
             cookie?: never;
         };
@@ -3554,15 +3632,15 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The most keys to return; 100 when you leave it out.
+                 * @description The most items to return; 100 when you leave it out.
                  * @example 20
                  */
-                limit?: number;
+                limit?: components["parameters"]["PageLimit"];
                 /**
                  * @description The id of a key; the page starts with the one that follows it.
                  * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
                  */
-                after?: string;
+                after?: components["parameters"]["AfterApiKey"];
             };
             header?: never;
             path?: never;
@@ -3631,7 +3709,7 @@ export interface operations {
                  * @description The id of the key.
                  * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
                  */
-                id: string;
+                id: components["parameters"]["PathApiKeyId"];
             };
             cookie?: never;
         };
@@ -3660,15 +3738,15 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The most keys to return; 100 when you leave it out.
+                 * @description The most items to return; 100 when you leave it out.
                  * @example 20
                  */
-                limit?: number;
+                limit?: components["parameters"]["PageLimit"];
                 /**
                  * @description The id of a key; the page starts with the one that follows it.
                  * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
                  */
-                after?: string;
+                after?: components["parameters"]["AfterApiKey"];
             };
             header?: never;
             path: {
@@ -3676,7 +3754,7 @@ export interface operations {
                  * @description The account.
                  * @example usr_1
                  */
-                user_id: string;
+                user_id: components["parameters"]["PathUserId"];
             };
             cookie?: never;
         };
@@ -3709,7 +3787,7 @@ export interface operations {
                  * @description The account.
                  * @example usr_1
                  */
-                user_id: string;
+                user_id: components["parameters"]["PathUserId"];
             };
             cookie?: never;
         };
@@ -3749,12 +3827,12 @@ export interface operations {
                  * @description The account.
                  * @example usr_1
                  */
-                user_id: string;
+                user_id: components["parameters"]["PathUserId"];
                 /**
                  * @description The id of the key.
                  * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
                  */
-                id: string;
+                id: components["parameters"]["PathApiKeyId"];
             };
             cookie?: never;
         };
@@ -3793,15 +3871,15 @@ export interface operations {
                  */
                 state?: components["schemas"]["EventState"];
                 /**
-                 * @description The most events to return; 100 when you leave it out.
+                 * @description The most items to return; 100 when you leave it out.
                  * @example 20
                  */
-                limit?: number;
+                limit?: components["parameters"]["PageLimit"];
                 /**
                  * @description The id of an event; the page starts with the one before it in time.
                  * @example evt_01kaj3m5x5a1b2c3d4e5f6g7h8
                  */
-                after?: string;
+                after?: components["parameters"]["AfterEvent"];
             };
             header?: never;
             path?: never;
@@ -3878,7 +3956,7 @@ export interface operations {
                  * @description The id of the event.
                  * @example evt_01kaj3m5x5a1b2c3d4e5f6g7h8
                  */
-                id: string;
+                id: components["parameters"]["PathEventId"];
             };
             cookie?: never;
         };

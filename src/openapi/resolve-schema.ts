@@ -1,5 +1,7 @@
 import type { Spec, SpecSchema } from './spec.ts';
 
+type Named = Readonly<Record<string, SpecSchema>>;
+
 /** Follows a `$ref` such as `#/components/schemas/Error`; returns any other schema as it is. */
 export function resolveSchema(spec: Spec, schema: SpecSchema | undefined): SpecSchema {
   const pointer = schema?.$ref;
@@ -28,12 +30,21 @@ export function referencedSchemas<Schema>(
   return found;
 }
 
+/** Lists the schema, with the alternatives that it and they offer; `$ref`s are followed. */
+export function alternativesOf(spec: Spec, given: SpecSchema | undefined): SpecSchema[] {
+  const schema = resolveSchema(spec, given);
+  const branches = (schema.oneOf ?? schema.anyOf ?? []) as readonly SpecSchema[];
+  return [schema, ...branches.flatMap((branch) => alternativesOf(spec, branch))];
+}
+
 /** Finds the schema of the value at a path inside what `root` describes; empty where the document says nothing about it. */
 export function schemaAt(spec: Spec, root: SpecSchema | undefined, path: readonly string[]): SpecSchema {
   return path.reduce<SpecSchema>(
     (schema, key) => {
-      const properties = schema.properties as Record<string, SpecSchema> | undefined;
-      return resolveSchema(spec, properties?.[key] ?? (schema.items as SpecSchema | undefined));
+      const alternatives = alternativesOf(spec, schema);
+      const property = alternatives.map(({ properties }) => (properties as Named | undefined)?.[key]).find(Boolean);
+      const items = alternatives.map((alternative) => alternative.items as SpecSchema | undefined).find(Boolean);
+      return resolveSchema(spec, property ?? items);
     },
     resolveSchema(spec, root),
   );

@@ -1,3 +1,4 @@
+import { addCustomEventTypes } from '../../src/events/catalogue/custom-event-types.ts';
 import { type ApiDependencies, createApi } from '../../src/http/api.ts';
 import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
 import { bearerToken } from '../../src/http/authentication/bearer.ts';
@@ -57,7 +58,7 @@ export async function createFakeEdge({
   ...own
 }: Partial<FakeEdgeDependencies> = {}): Promise<GatewayRouter> {
   const addApi = await createApi({
-    spec: loadSpec(),
+    spec: addCustomEventTypes(loadSpec(), {}),
     operations: fakeOperations(),
     modelBodyLimit: 32 * 1024 * 1024,
     webhookBodyLimit: 256 * 1024,

@@ -1,12 +1,12 @@
 import { expect } from 'chai';
 import { adviceFor, type FailureAdvice, failures, statusFailure } from '../../src/deliveries/attempt/failures.ts';
 import { documentText } from '../documentation/documents.ts';
-import { misfits, spec } from '../support/spec.ts';
+import { misfits, resolved, spec } from '../support/spec.ts';
 
 const schema = spec.components.schemas.DeliveryErrorCode as {
   anyOf: [{ enum: string[]; 'x-enumDescriptions': Record<string, string> }, { description: string; pattern: string }];
 };
-const [named, byStatus] = schema.anyOf;
+const [named, byStatus] = schema.anyOf.map(resolved) as typeof schema.anyOf;
 const webhooks = documentText('docs/webhooks.md');
 const inWords = ({ meaning, remedy }: FailureAdvice) => `${meaning} ${remedy}`;
 

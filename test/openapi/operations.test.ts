@@ -53,7 +53,7 @@ describe('openapi.yaml', () => {
   });
 
   it('sends the events that a webhook can subscribe to', () => {
-    const subscribable = spec.components.schemas.EventType as { enum: string[] };
+    const subscribable = spec.components.schemas.KnownEventType as { enum: string[] };
     expect(Object.keys(spec.webhooks)).to.deep.equal(subscribable.enum);
   });
 

@@ -21,7 +21,7 @@ export function testCommand(terminal: Terminal): Command {
       examples('test wh_01kaj3m5x2f7q9w4n8r1t6b0zc', 'test wh_01kaj3m5x2f7q9w4n8r1t6b0zc --type payment.completed'),
     )
     .action(
-      apiAction(terminal, async (context, id: string, options: Partial<Schemas['WebhookTest']>) => {
+      apiAction(terminal, async (context, id: string, options: Partial<Schemas['WebhookTestRequest']>) => {
         const params = { path: { id } };
         const type = options.type ?? (await firstType(context, id));
         const test = context.api.POST('/v1/webhooks/{id}/test', { params, body: { type } });

@@ -23,13 +23,16 @@ function withArticle(type: string): string {
   return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`;
 }
 
+type Values = Record<string, unknown>;
+
 /** What a keyword requires; completes "must …". Other keywords keep Ajv's message. */
-const expectations: Readonly<Record<string, (params: Record<string, unknown>) => string>> = {
+const expectations: Readonly<Record<string, (params: Values, schema: Values) => string | undefined>> = {
   type: ({ type }) => `be ${withArticle(String(type))}`,
   const: ({ allowedValue }) => `be ${shown(allowedValue)}`,
   enum: ({ allowedValues }) => `be one of ${(allowedValues as unknown[]).map(shown).join(', ')}`,
   minLength: ({ limit }) => (limit === 1 ? 'not be empty' : `have at least ${String(limit)} characters`),
-  minimum: ({ limit }) => `be ${String(limit)} or more`,
+  minimum: ({ limit }, { maximum }) => `be ${String(limit)}${limit === maximum ? '' : ' or more'}`,
+  maximum: ({ limit }, { minimum }) => (limit === minimum ? `be ${String(limit)}` : undefined),
   pattern: ({ pattern }) => `match ${String(pattern)}`,
   format: ({ format }) => `be a ${String(format)}${format === 'date-time' ? ' such as 2026-01-01T00:00:00.000Z' : ''}`,
 };
@@ -54,7 +57,7 @@ export function schemaProblem(error: ErrorObject, root: string): SchemaProblem {
     const extra = propertyPath(path, String(params.additionalProperty));
     return { path: extra, problem: `is not a field; ${path} has ${fields}` };
   }
-  const expectation = expectations[error.keyword]?.(params);
+  const expectation = expectations[error.keyword]?.(params, (error.parentSchema ?? {}) as Values);
   const must = expectation === undefined ? error.message : `must ${expectation}`;
   return { path, problem: `${must}, not ${shown(error.data)}` };
 }

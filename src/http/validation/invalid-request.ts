@@ -21,12 +21,31 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   type: 'invalid_type',
 };
 
-/** Of several findings about one value, the last one says most: that no alternative fits. */
-const alternatives: ReadonlySet<string> = new Set(['anyOf', 'oneOf']);
-
 /** The validator gives no keyword for an empty query parameter. */
 function keywordOf({ errorCode = 'minLength' }: Finding): string {
   return errorCode.split('.')[0] as string;
+}
+
+function isWithin({ path }: Finding, outer: string): boolean {
+  return path === outer || path.startsWith(`${outer}/`);
+}
+
+/**
+ * A `oneOf` tells what is wrong by each alternative, then that none fits. Its alternatives differ in type: if the type of the value
+ * is that of one, what is wrong by that one remains; if not, that the type is wrong.
+ */
+function withoutAlternatives(findings: readonly Finding[]): Finding[] {
+  const kept: Finding[] = [];
+  for (const finding of findings) {
+    if (keywordOf(finding) !== 'oneOf') {
+      kept.push(finding);
+      continue;
+    }
+    const start = kept.findLastIndex((other) => !isWithin(other, finding.path)) + 1;
+    const ofType = kept.splice(start).filter((other) => other.path !== finding.path || keywordOf(other) !== 'type');
+    kept.push(...(ofType.length > 0 ? ofType : [{ ...finding, errorCode: 'type' }]));
+  }
+  return kept;
 }
 
 /** `events/0/name` → `events[0].name` */
@@ -72,7 +91,9 @@ function sentence(spec: Spec, root: SpecSchema | undefined, path: readonly strin
 
 /** Turns what the validator found into one error with our own code and message. */
 export function invalidRequest(spec: Spec, route: Route, findings: readonly Finding[]): GatewayError {
-  const finding = findings.findLast((found) => alternatives.has(keywordOf(found))) ?? (findings[0] as Finding);
+  // of several findings about one value, the last one says most: that nothing of `anyOf` fits
+  const noneFits = findings.findLast((found) => keywordOf(found) === 'anyOf');
+  const finding = noneFits ?? (withoutAlternatives(findings)[0] as Finding);
   const keyword = keywordOf(finding);
   const [, location = '', ...path] = pathOf(finding, keyword);
   const code = codes[keyword] ?? 'invalid_value';

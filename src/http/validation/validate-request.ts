@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import express from 'express';
 import { GatewayError } from '../../errors.ts';
 import { referencedSchemas } from '../../openapi/resolve-schema.ts';
-import type { Spec, SpecOperation } from '../../openapi/spec.ts';
+import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
 import type { Route } from '../routes.ts';
 import { openApiValidator } from './express-openapi-validator.ts';
 import { type Finding, invalidRequest } from './invalid-request.ts';
@@ -38,13 +38,21 @@ function pathFor({ path }: Route, params: Readonly<Record<string, string>>): str
   return path.replace(parameter, (_, name: string) => encodeURIComponent(params[name] ?? ''));
 }
 
+const idPattern = /^\^[a-z]+_/;
+
+/** A handler answers for an id that cannot exist as for one that does not, or in words of its own. */
+function withoutIdPattern({ schema, ...parameter }: SpecSchema): SpecSchema {
+  const { pattern, ...rest } = schema as SpecSchema;
+  return { ...parameter, schema: idPattern.test(String(pattern)) ? rest : schema };
+}
+
 /** The validator would refuse HEAD, and characters in a query that URLs may have. */
 function toChecked({ method, description, parameters }: Route): Record<string, SpecOperation> {
   const operation = {
     ...description,
-    parameters: parameters.map((parameter) =>
-      parameter.in === 'query' ? { ...parameter, allowReserved: true } : parameter,
-    ),
+    parameters: parameters
+      .map(withoutIdPattern)
+      .map((parameter) => (parameter.in === 'query' ? { ...parameter, allowReserved: true } : parameter)),
     responses: {},
   } as SpecOperation;
   return method === 'GET' ? { get: operation, head: operation } : { [method.toLowerCase()]: operation };

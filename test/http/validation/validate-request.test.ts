@@ -134,6 +134,92 @@ describe('an operation that openapi.yaml describes', () => {
   });
 });
 
+describe('a value of one type or another', () => {
+  let server: Listening;
+  before(async () => {
+    const edge = await createFakeEdge();
+    server = await listen((req, res) => edge(req, res, () => res.end()));
+  });
+  after(() => server.close());
+
+  const user = (content: unknown) => ({ model: 'm', messages: [{ role: 'user', content }] });
+  const chat = (field: object) => ({ ...user('Hi'), ...field });
+  const refused: [path: string, body: object, code: string, param: string, wanted: string][] = [
+    ['chat/completions', user(5), 'invalid_type', 'messages[0].content', 'a string or an array or null'],
+    ['chat/completions', user(['Hi']), 'invalid_type', 'messages[0].content[0]', 'an object'],
+    [
+      'chat/completions',
+      user([{ type: 5 }]),
+      'invalid_type',
+      'messages[0].content[0].type',
+      'a string of 1 or more characters',
+    ],
+    [
+      'chat/completions',
+      user([{ type: '' }]),
+      'invalid_value',
+      'messages[0].content[0].type',
+      'a string of 1 or more characters',
+    ],
+    ['chat/completions', chat({ stop: 5 }), 'invalid_type', 'stop', 'a string or an array or null'],
+    ['chat/completions', chat({ stop: ['a', 5] }), 'invalid_type', 'stop[1]', 'a string'],
+    ['chat/completions', chat({ tool_choice: [] }), 'invalid_type', 'tool_choice', 'a string or an object or null'],
+    ['chat/completions', chat({ stream_options: 'all' }), 'invalid_type', 'stream_options', 'an object or null'],
+    [
+      'chat/completions',
+      chat({ stream_options: { include_usage: 1 } }),
+      'invalid_type',
+      'stream_options.include_usage',
+      'true or false or null',
+    ],
+    ['completions', { model: 'm', prompt: 5 }, 'invalid_type', 'prompt', 'a string or an array'],
+    [
+      'completions',
+      { model: 'm', prompt: [{}] },
+      'invalid_type',
+      'prompt[0]',
+      'a string or a whole number or an array',
+    ],
+    ['embeddings', { model: 'm', input: [] }, 'invalid_value', 'input', 'a string or an array of 1 or more items'],
+    ['embeddings', { model: 'm', input: [['a']] }, 'invalid_type', 'input[0][0]', 'a whole number'],
+  ];
+  for (const [path, body, code, param, wanted] of refused) {
+    it(`is refused by what is wrong in it: ${JSON.stringify(body)}`, async () => {
+      const answer = await request(server.url).post(`/v1/${path}`).set(headers).send(body);
+      expect(answer.status).to.equal(400);
+      expect(answer.body.error).to.include({ code, param, message: `${param}: must be ${wanted}` });
+    });
+  }
+
+  const taken: [path: string, body: object][] = [
+    ['chat/completions', user(null)],
+    ['chat/completions', user([])],
+    ['chat/completions', chat({ stop: null, tool_choice: {}, stream_options: null })],
+    ['chat/completions', chat({ stop: [], tool_choice: 'auto', stream_options: { include_usage: null } })],
+    ['completions', { model: 'm', prompt: ['a', 1, [2, 'b']] }],
+    ['embeddings', { model: 'm', input: ['a', 1, [2]] }],
+  ];
+  for (const [path, body] of taken) {
+    it(`is taken: ${JSON.stringify(body)}`, async () => {
+      const { status } = await request(server.url).post(`/v1/${path}`).set(headers).send(body);
+      expect(status).to.equal(200);
+    });
+  }
+});
+
+describe('an id', () => {
+  it('of a form that no id has is for the operation to answer', async () => {
+    const edge = await createFakeEdge();
+    const server = await listen((req, res) => edge(req, res, () => res.end()));
+    const paths = ['webhooks/nobody', 'deliveries/nobody', 'webhooks?after=nobody', 'deliveries?webhook_id=nobody'];
+    for (const path of paths) {
+      const { status } = await request(server.url).get(`/v1/${path}`).set(headers);
+      expect(status, path).to.equal(200);
+    }
+    await server.close();
+  });
+});
+
 describe('a relayed call', () => {
   it('may have any query, which is neither checked nor changed', async () => {
     const edge = await createFakeEdge();

@@ -1,4 +1,4 @@
-import { resolveSchema } from '../../../openapi/resolve-schema.ts';
+import { alternativesOf } from '../../../openapi/resolve-schema.ts';
 import type { Spec, SpecSchema } from '../../../openapi/spec.ts';
 
 /** The part of a value that openapi.yaml describes. */
@@ -21,18 +21,19 @@ export function foldCase(key: string): string {
   return key.toUpperCase().toLowerCase();
 }
 
-/** Makes the shape of a body from its schema. Follows `$ref`s. */
+/** Makes the shape of a body from its schema. Follows `$ref`s, and joins alternatives. */
 export function bodyShape(spec: Spec, schema: SpecSchema): BodyShape {
   return shapeOf(spec, schema, '');
 }
 
 function shapeOf(spec: Spec, schema: SpecSchema, path: string | undefined): BodyShape {
-  const { properties, items } = resolveSchema(spec, schema) as {
+  const alternatives = alternativesOf(spec, schema) as {
     readonly properties?: Readonly<Record<string, SpecSchema>>;
     readonly items?: SpecSchema;
-  };
+  }[];
+  const items = alternatives.map((alternative) => alternative.items).find(Boolean);
   const pathOf = (name: string) => (path ? `${path}.${name}` : path === '' ? name : undefined);
-  const names = Object.entries(properties ?? {});
+  const names = alternatives.flatMap(({ properties }) => Object.entries(properties ?? {}));
   return {
     path,
     properties: new Map(names.map(([name, property]) => [name, shapeOf(spec, property, pathOf(name))])),
