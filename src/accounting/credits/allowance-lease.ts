@@ -5,22 +5,26 @@ import type { WriteAccount } from '../writer-turns.ts';
 import type { Ledger } from './ledger.ts';
 import type { AccountDocument, AccountModel } from './model.ts';
 
-/** What a holder has reserved of a balance. Micro-credits. */
+/** What a holder has leased of a balance. Micro-credits. */
 export interface AllowanceLease {
   readonly amount: number;
-  /** The whole balance, including what other holders have reserved. */
+  /** The whole balance, including what other holders have leased. */
   readonly balance: number;
 }
 
 /**
- * Reserves for one holder as much of a balance as it wants and no other holder has, until the lease ends.
+ * Leases to one holder as much of a balance as it wants and no other holder has, until the lease ends.
  * @param turn higher each time, so that a request that reaches the database after a newer one changes nothing
- * @returns what is reserved now; `null` if there is certainly no such account
+ * @returns what it has leased now; `null` if there is certainly no such account
  */
 export type RenewAllowanceLease = (userId: string, wanted: number, turn: number) => Promise<AllowanceLease | null>;
 
-/** @param lease how long a reservation lasts unless it is renewed, in milliseconds by the database's clock */
-export function createRenewAllowanceLease(accounts: AccountModel, holder: string, lease: number): RenewAllowanceLease {
+/** @param duration how long a lease lasts unless it is renewed, in milliseconds by the database's clock */
+export function createRenewAllowanceLease(
+  accounts: AccountModel,
+  holder: string,
+  duration: number,
+): RenewAllowanceLease {
   const collection = durableCollection(accounts);
   const readConfirmed = createReadConfirmed<AccountDocument>(collection);
   const isHolders = { $eq: ['$$this.holder', holder] };
@@ -30,17 +34,17 @@ export function createRenewAllowanceLease(accounts: AccountModel, holder: string
     present: { $arrayElemAt: [{ $filter: { input: '$slices', cond: isHolders } }, 0] },
   };
 
-  return async function reserveCredits(userId, wanted, turn) {
+  return async function renewAllowanceLease(userId, wanted, turn) {
     const free = { $subtract: ['$balance', { $sum: '$$others.amount' }] };
     const amount = { $max: [0, { $min: [wanted, free] }] };
-    const renewed = { holder: { $literal: holder }, amount, until: { $add: ['$$NOW', lease] }, turn };
+    const renewed = { holder: { $literal: holder }, amount, until: { $add: ['$$NOW', duration] }, turn };
     const latest = { $cond: [{ $gt: ['$$present.turn', turn] }, '$$present', renewed] };
     const update = [{ $set: { slices: { $let: { vars, in: { $concatArrays: ['$$others', [latest]] } } } } }];
     const options = { returnDocument: 'after', projection: { slices: 1, balance: 1 } } as const;
     const after = await readConfirmed(userId, () => collection.findOneAndUpdate({ _id: userId }, update, options));
     if (!after) return null;
     const { slices, balance } = after;
-    return { amount: slices.find((reservation) => reservation.holder === holder)?.amount ?? 0, balance };
+    return { amount: slices.find((lease) => lease.holder === holder)?.amount ?? 0, balance };
   };
 }
 
@@ -50,23 +54,23 @@ export interface LeaseOrOpenDeps {
   readonly writeAccount: WriteAccount;
   /** Whether accounts begin with credits. */
   readonly hasInitial: boolean;
-  /** How long a reservation lasts. Milliseconds. */
-  readonly lease: number;
+  /** Milliseconds. */
+  readonly leaseDuration: number;
 }
 
 const nothing: AllowanceLease = { amount: 0, balance: 0 };
 
-/** Makes the function that reserves credits for this process. It opens a new account first, if accounts begin with credits. */
-export function createLeaseOrOpen({ accounts, ledger, writeAccount, hasInitial, lease }: LeaseOrOpenDeps) {
-  const reserveCredits = createRenewAllowanceLease(accounts, newId('wrk', Date.now()), lease);
+/** Makes the function that renews this process's lease. It opens a new account first, if accounts begin with credits. */
+export function createLeaseOrOpen({ accounts, ledger, writeAccount, hasInitial, leaseDuration }: LeaseOrOpenDeps) {
+  const renewLease = createRenewAllowanceLease(accounts, newId('wrk', Date.now()), leaseDuration);
   let turns = 0;
 
-  return async function reserveOrOpen(userId: string, wanted: number): Promise<AllowanceLease> {
+  return async function leaseOrOpen(userId: string, wanted: number): Promise<AllowanceLease> {
     turns += 1;
     const turn = turns;
-    const known = await reserveCredits(userId, wanted, turn);
+    const known = await renewLease(userId, wanted, turn);
     if (known !== null || !hasInitial) return known ?? nothing;
     await writeAccount(userId, (session) => ledger.book(new Map([[userId, []]]), session));
-    return (await reserveCredits(userId, wanted, turn)) ?? nothing;
+    return (await renewLease(userId, wanted, turn)) ?? nothing;
   };
 }

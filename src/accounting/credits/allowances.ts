@@ -8,19 +8,19 @@ export interface Allowances {
   of(userId: string): CreditAllowance;
   /**
    * Resolves when the account's lease is renewed; `undefined` if it is current, so that a call need not wait. A call
-   * waits if its account is new here, if its reservation has expired, and once per interval while it has nothing left.
+   * waits if its account is new here, if its lease has expired, and once per interval while it has nothing left.
    * Rejects if the database is unavailable and this process knows of nothing that the account has left.
    */
-  current(userId: string): Promise<void> | undefined;
-  /** Whether the database is late in reserving more. */
+  ensureCurrent(userId: string): Promise<void> | undefined;
+  /** Whether the database is late in leasing more. */
   isOverdue(userId: string): boolean;
   /** Renews the lease soon; no call waits for it. */
-  touch(userId: string): void;
+  renewSoon(userId: string): void;
   /**
    * Releases what is reserved for these ended calls: either this process has charged for them, so every balance read from
    * now on includes them, or no process will charge for them.
    */
-  booked(calls: readonly { readonly _id: string; readonly userId: string }[]): void;
+  settle(calls: readonly { readonly _id: string; readonly userId: string }[]): void;
   /** Renews the lease now, if this process has one. */
   refresh(userId: string): Promise<void>;
   close(): Promise<void>;
@@ -71,16 +71,16 @@ export function createAllowances(deps: LeasedAllowanceDeps): Allowances {
 
   return {
     of: (userId) => accountOf(userId).allowance,
-    current(userId) {
+    ensureCurrent(userId) {
       const account = accountOf(userId);
       return isClosed || account.isCurrent ? undefined : account.renew();
     },
     isOverdue: (userId) => accounts.get(userId)?.isOverdue ?? false,
-    touch(userId) {
-      if (!isClosed) accountOf(userId).touch();
+    renewSoon(userId) {
+      if (!isClosed) accountOf(userId).renewSoon();
     },
-    booked(calls) {
-      for (const { _id, userId } of calls) accounts.get(userId)?.book(_id);
+    settle(calls) {
+      for (const { _id, userId } of calls) accounts.get(userId)?.settle(_id);
     },
     async refresh(userId) {
       await accounts.get(userId)?.refresh();

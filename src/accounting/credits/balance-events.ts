@@ -14,16 +14,16 @@ export interface MovedBalance {
 }
 
 /** Publishes `credits.low` and `credits.depleted` if a balance has fallen that far, in the transaction that moved it. */
-export type PublishFall = (moved: MovedBalance, session?: ClientSession) => Promise<void>;
+export type PublishLowBalance = (moved: MovedBalance, session?: ClientSession) => Promise<void>;
 
 /** @param lowThreshold micro-credits; 0 for no `credits.low` */
-export function createPublishFall(publishOrLog: PublishOrLog, lowThreshold: number): PublishFall {
+export function createPublishLowBalance(publishOrLog: PublishOrLog, lowThreshold: number): PublishLowBalance {
   async function publishOne(type: string, { userId, cause }: MovedBalance, data: object, session?: ClientSession) {
     const event = { type, userId, data: { user_id: userId, ...data } };
     await publishOrLog(event, { idempotencyKey: `${type}:${cause}`, ...(session && { session }) });
   }
 
-  return async function publishFall(moved, session) {
+  return async function publishLowBalance(moved, session) {
     const { before, balance } = moved;
     if (!before.low && balance < lowThreshold && lowThreshold > 0) {
       const data = { credits_remaining: toCredits(balance), threshold: toCredits(lowThreshold) };

@@ -2,12 +2,12 @@ import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import { createReadConfirmed } from '../../mongo/confirmed-reads.ts';
-import type { PublishFall } from './balance-events.ts';
+import type { PublishLowBalance } from './balance-events.ts';
 import type { AccountDocument, AccountModel } from './model.ts';
 
 export interface BalancesDeps {
   readonly accounts: AccountModel;
-  readonly publishFall: PublishFall;
+  readonly publishLowBalance: PublishLowBalance;
   /** Micro-credits; 0 for never. */
   readonly lowThreshold: number;
   /** What an account begins with. Micro-credits. */
@@ -38,7 +38,7 @@ function movedBy(amount: number, lowThreshold: number) {
   ];
 }
 
-export function createBalances({ accounts, publishFall, lowThreshold, initial }: BalancesDeps): Balances {
+export function createBalances({ accounts, publishLowBalance, lowThreshold, initial }: BalancesDeps): Balances {
   const collection = durableCollection(accounts);
   const readConfirmed = createReadConfirmed<AccountDocument>(collection);
 
@@ -57,7 +57,7 @@ export function createBalances({ accounts, publishFall, lowThreshold, initial }:
         ...(session && { session }),
       });
       const before = stored ?? newAccount;
-      await publishFall({ userId, before, balance: before.balance + by, cause }, session);
+      await publishLowBalance({ userId, before, balance: before.balance + by, cause }, session);
     },
     async requireRoom(userId, amount, session) {
       const found = await collection.findOne({ _id: userId }, session ? { session } : {});

@@ -6,8 +6,8 @@ import type { Allowances } from './allowances.ts';
 import { type Charged, costOf } from './price.ts';
 
 export interface CreditAdmissionDeps {
-  readonly allowances: Pick<Allowances, 'of' | 'current' | 'isOverdue' | 'touch'>;
-  /** While it is unavailable, no more credits can be reserved. @default it is always available */
+  readonly allowances: Pick<Allowances, 'of' | 'ensureCurrent' | 'isOverdue' | 'renewSoon'>;
+  /** While it is unavailable, no more credits can be leased. @default it is always available */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly options: Pick<CreditOptions, 'prices' | 'expectedOutputTokens'>;
 }
@@ -22,7 +22,7 @@ interface CallReservation {
 
 /**
  * Reserves what a call is likely to cost. Waits for the database only if this process does not know what the account has
- * left: if the account is new here, was idle for longer than its reservation lasts, or had nothing left.
+ * left: if the account is new here, was idle for longer than its lease lasts, or had nothing left.
  * @throws GatewayError `insufficient_credits`; `rate_limit_exceeded` if the account has credits that this process cannot
  *   spend yet; `database_unavailable` if the database does not say what the account has
  */
@@ -41,7 +41,7 @@ function insufficient(): GatewayError {
   });
 }
 
-/** The account has credits that this process has not reserved yet: OpenAI's clients retry by themselves. */
+/** The account has credits that this process has not leased yet: OpenAI's clients retry by themselves. */
 function tooFast(): GatewayError {
   const message = 'This account spends credits faster than the gateway can reserve them; try again in a moment';
   return new GatewayError('rate_limit_exceeded', message, {
@@ -78,12 +78,12 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
     const isReserved = amount === 0 || allowance.reserve(amount);
     const { isEmpty } = allowance;
     // a later call looks up an account with nothing left again
-    if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.touch(userId);
+    if ((!isReserved && !isEmpty) || (isReserved && amount > 0 && allowance.isRunningLow)) allowances.renewSoon(userId);
     if (!isReserved) throw reservationError(userId, isEmpty);
     return {
       closed(record) {
         allowance.spend(amount, record.id, costOf(prices, record));
-        if (allowance.isRunningLow) allowances.touch(userId);
+        if (allowance.isRunningLow) allowances.renewSoon(userId);
       },
       dropped: () => allowance.release(amount),
     };
@@ -92,8 +92,8 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
   return async function admit({ principal: { userId }, model, endpoint }, inputTokens, output = oneAnswer) {
     const amount = likelyCost(endpoint, { model, inputTokens, cachedInputTokens: 0 }, output);
     try {
-      // a free call needs no credits; while the database is unavailable, calls can only spend what is reserved already
-      if (amount > 0 && !database?.isUnavailable) await allowances.current(userId);
+      // a free call needs no credits; while the database is unavailable, calls can only spend what is leased already
+      if (amount > 0 && !database?.isUnavailable) await allowances.ensureCurrent(userId);
     } catch (error) {
       throw asUnavailable(error);
     }

@@ -12,7 +12,7 @@ interface EndedCall {
 export class CreditAllowance {
   /** The most that may be reserved at the same time. */
   #limit = 0;
-  /** When calls have reserved this much, half of what was left of the limit, the process should reserve more of the balance. */
+  /** When calls have reserved this much, half of what was left of the limit, the process should lease more of the balance. */
   #lowMark = 0;
   /** Reservations of the calls under way. */
   #underWay = 0;
@@ -32,7 +32,7 @@ export class CreditAllowance {
   }
 
   /** Whether this call ended here and the balance may not include its cost yet. */
-  owes(id: string): boolean {
+  isUnbooked(id: string): boolean {
     return this.#unbooked.has(id);
   }
 
@@ -46,7 +46,7 @@ export class CreditAllowance {
     return ids;
   }
 
-  /** Whether this process should reserve more of the balance. */
+  /** Whether this process should lease more of the balance. */
   get isRunningLow(): boolean {
     return this.reserved >= this.#lowMark;
   }
@@ -78,18 +78,18 @@ export class CreditAllowance {
   }
 
   /** What these ended calls cost together. */
-  costOf(ids: readonly string[]): number {
+  unbookedCost(ids: readonly string[]): number {
     return ids.reduce((sum, id) => sum + (this.#unbooked.get(id)?.cost ?? 0), 0);
   }
 
   /**
-   * Call it before you request a smaller reservation: from then on another process may have the rest, whether or not this
+   * Call it before you request a smaller lease: from then on another process may have the rest, whether or not this
    * one gets the answer.
    * @param amount what is requested
    * @param booked ended calls that it does not include
    */
   lowerLimit(amount: number, booked: readonly string[]): void {
-    this.#limit = Math.min(this.#limit, amount + this.costOf(booked));
+    this.#limit = Math.min(this.#limit, amount + this.unbookedCost(booked));
     this.#lowMark = Math.min(this.#lowMark, (this.reserved + this.#limit) / 2);
   }
 
@@ -101,10 +101,10 @@ export class CreditAllowance {
    */
   applyLease(lease: AllowanceLease, booked: readonly string[], later: readonly string[] = []): void {
     const { amount: limit, balance } = lease;
-    this.#unbookedSum -= this.costOf(booked);
+    this.#unbookedSum -= this.unbookedCost(booked);
     for (const id of booked) this.#unbooked.delete(id);
     this.#limit = limit;
-    this.#left = balance - (this.#unbookedSum - this.costOf(later));
+    this.#left = balance - (this.#unbookedSum - this.unbookedCost(later));
     this.#lowMark = (this.reserved + limit) / 2;
   }
 }

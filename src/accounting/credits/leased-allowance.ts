@@ -7,14 +7,14 @@ import type { Ledger } from './ledger.ts';
 
 export interface LeasedAllowanceDeps {
   readonly ledger: Pick<Ledger, 'booked'>;
-  /** Reserves this many micro-credits of a balance, or as many as there are. */
-  readonly reserve: (userId: string, wanted: number) => Promise<AllowanceLease>;
+  /** Leases this many micro-credits of a balance, or as many as there are. */
+  readonly renewLease: (userId: string, wanted: number) => Promise<AllowanceLease>;
   /** Micro-credits. */
   readonly slice: number;
   /** How often each process renews its leases. Milliseconds. */
   readonly interval: number;
-  /** How long a reservation lasts. Milliseconds. */
-  readonly lease: number;
+  /** Milliseconds. */
+  readonly leaseDuration: number;
   readonly logger: Logger;
 }
 
@@ -48,16 +48,16 @@ export class LeasedAllowance {
   readonly #userId: string;
   readonly #deps: LeasedAllowanceDeps;
   readonly #log: LeaseRenewalLog;
-  /** Ended calls that are charged, and are still part of what is reserved. */
-  readonly #booked = new Set<string>();
-  /** Whether the last renewal reserved less than was wanted. */
+  /** Ended calls that will not be charged again, and are still part of what is reserved. */
+  readonly #settled = new Set<string>();
+  /** Whether the last renewal leased less than was wanted. */
   #isScarce = false;
   #touchedAt = performance.now();
   /** When the last renewal started. */
   #startedAt = Number.NEGATIVE_INFINITY;
   /** When the last renewal that succeeded started. */
   #renewedAt = Number.NEGATIVE_INFINITY;
-  /** Until when the reservation may be spent. */
+  /** Until when the leased amount may be spent. */
   #expiresAt = Number.NEGATIVE_INFINITY;
   #renewal: Promise<void> | undefined;
   /** Whether the database did not answer the last renewal. */
@@ -71,13 +71,13 @@ export class LeasedAllowance {
     this.#log = log;
   }
 
-  /** Whether the reservation may still be spent, and its account may have something left. */
+  /** Whether the leased amount may still be spent, and its account may have something left. */
   get isCurrent(): boolean {
     const now = performance.now();
     return now < this.#expiresAt && !(this.allowance.isEmpty && now - this.#renewedAt >= this.#deps.interval);
   }
 
-  /** Whether the database is late in reserving more. */
+  /** Whether the database is late in leasing more. */
   get isOverdue(): boolean {
     return this.#hasFailed || (this.#renewal !== undefined && performance.now() - this.#startedAt > overdueAfter);
   }
@@ -92,19 +92,19 @@ export class LeasedAllowance {
   }
 
   /** Releases what is reserved for an ended call at the next renewal. */
-  book(id: string): void {
-    if (this.allowance.owes(id)) this.#booked.add(id);
+  settle(id: string): void {
+    if (this.allowance.isUnbooked(id)) this.#settled.add(id);
   }
 
   /** Starts a renewal as soon as the gap since the last one allows. */
-  touch(): void {
+  renewSoon(): void {
     this.#touchedAt = performance.now();
     const wait = this.#startedAt + Math.min(shortestGap, this.#deps.interval) - this.#touchedAt;
     if (wait <= 0) void this.tryRenew();
     else this.#timer ??= setTimeout(tryRenewOf, wait, this).unref();
   }
 
-  /** Does not start the renewal that waits for its time. */
+  /** Cancels the scheduled renewal. */
   cancel(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -120,9 +120,9 @@ export class LeasedAllowance {
     try {
       await withTimeout(this.#start(), longestWait);
     } catch (error) {
-      // while the database is away, this process keeps what is left of its reservation
+      // while the database is unavailable, this process keeps what is left of its lease
       if (this.allowance.isEmpty) throw error;
-      this.#expiresAt = performance.now() + this.#deps.lease;
+      this.#expiresAt = performance.now() + this.#deps.leaseDuration;
     }
   }
 
@@ -136,8 +136,8 @@ export class LeasedAllowance {
   async giveBack(): Promise<void> {
     this.cancel();
     await this.#renewal?.catch(() => {});
-    const { reserve, logger } = this.#deps;
-    await inTime(reserve(this.#userId, this.allowance.reserved)).catch((error) =>
+    const { renewLease, logger } = this.#deps;
+    await inTime(renewLease(this.#userId, this.allowance.reserved)).catch((error) =>
       logger.warn('what was reserved of a balance stays reserved until its lease ends', { reason: String(error) }),
     );
   }
@@ -165,26 +165,26 @@ export class LeasedAllowance {
 
   async #renewNow(): Promise<void> {
     const { allowance } = this;
-    const { ledger, reserve, slice, lease } = this.#deps;
+    const { ledger, renewLease, slice, leaseDuration } = this.#deps;
     const startedAt = this.#startedAt;
-    const known = new Set(this.#booked);
+    const known = new Set(this.#settled);
     // the process that made a call mostly charges for it soon: read the ledger only for late calls, or when credits are scarce
     const ended = this.#isScarce ? allowance.unbooked : allowance.unbookedBefore(performance.now() - lateAfter);
     const asked = ended.filter((id) => !known.has(id));
     // read the booked calls before the balance: so no call is missing from both
     const booked = [...known, ...(asked.length > 0 ? await inTime(ledger.booked(asked)) : [])];
-    const reserved = allowance.reserved - allowance.costOf(booked);
+    const reserved = allowance.reserved - allowance.unbookedCost(booked);
     const wanted = reserved + Math.max(slice, reserved);
     allowance.lowerLimit(wanted, booked);
-    const reservation = await inTime(reserve(this.#userId, wanted));
-    const isScarce = reservation.amount < wanted;
+    const lease = await inTime(renewLease(this.#userId, wanted));
+    const isScarce = lease.amount < wanted;
     // when credits are scarce, do not count a charge both in the balance and as unbooked
     const later = isScarce ? await inTime(ledger.booked(allowance.unbooked)) : [];
-    allowance.applyLease(reservation, booked, later);
-    for (const id of known) this.#booked.delete(id);
+    allowance.applyLease(lease, booked, later);
+    for (const id of known) this.#settled.delete(id);
     this.#isScarce = isScarce;
     this.#renewedAt = startedAt;
-    this.#expiresAt = startedAt + lease;
+    this.#expiresAt = startedAt + leaseDuration;
   }
 }
 

@@ -5,7 +5,7 @@ import { durableCollection } from '../../mongo/collection.ts';
 import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import type { Logger } from '../../options/options.ts';
 import { createPublishOrLog } from '../publish-or-log.ts';
-import { createPublishFall } from './balance-events.ts';
+import { createPublishLowBalance } from './balance-events.ts';
 import { createBalances } from './balances.ts';
 import type { AccountModel, LedgerDocument, LedgerModel } from './model.ts';
 import { toCredits } from './price.ts';
@@ -30,8 +30,8 @@ export type Entries = ReadonlyMap<string, readonly LedgerEntry[]>;
 /** The append-only ledger, and the balances that are its sums. */
 export interface Ledger {
   /**
-   * Makes a transaction the only writer of these accounts until it ends. Must be its first step: processes write their
-   * reservations all the time, and a write between the begin of the transaction and its own would abort it.
+   * Makes a transaction the only writer of these accounts until it ends. Must be its first step: processes renew their
+   * leases all the time, and a write between the begin of the transaction and its own would abort it.
    */
   lock(userIds: readonly string[], session: ClientSession | undefined): Promise<void>;
   /**
@@ -59,8 +59,8 @@ function toDocument({ _id, userId, kind, amount }: LedgerEntry, at: Date): Ledge
 export function createLedger({ accounts, ledger, publish, lowThreshold, initial, logger }: LedgerDeps): Ledger {
   const collection = durableCollection(ledger);
   const bare = bareWrites(ledger);
-  const publishFall = createPublishFall(createPublishOrLog(publish, logger), lowThreshold);
-  const balances = createBalances({ accounts, publishFall, lowThreshold, initial });
+  const publishLowBalance = createPublishLowBalance(createPublishOrLog(publish, logger), lowThreshold);
+  const balances = createBalances({ accounts, publishLowBalance, lowThreshold, initial });
 
   async function booked(ids: readonly string[], session?: ClientSession): Promise<string[]> {
     const found = await collection

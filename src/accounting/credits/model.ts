@@ -1,8 +1,8 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../../mongo/collection.ts';
 
-/** What one process has reserved of a balance. */
-export interface StoredReservation {
+/** What one process has leased of a balance. */
+export interface StoredLease {
   readonly holder: string;
   /** Micro-credits. */
   readonly amount: number;
@@ -22,7 +22,7 @@ export interface AccountDocument {
   low: boolean;
   /** Whether it is zero or less. Then `credits.depleted` was published. */
   depleted: boolean;
-  slices: StoredReservation[];
+  slices: StoredLease[];
   /** Counts the transactions that have locked it. */
   turn?: number;
 }
@@ -41,7 +41,7 @@ export interface LedgerDocument {
 export type AccountModel = Model<AccountDocument>;
 export type LedgerModel = Model<LedgerDocument>;
 
-const storedReservation = new Schema<StoredReservation>(
+const storedLease = new Schema<StoredLease>(
   { holder: { type: String, required: true }, amount: { type: Number, required: true }, until: Date, turn: Number },
   { _id: false },
 );
@@ -52,7 +52,7 @@ const accountSchema = new Schema<AccountDocument>(
     balance: { type: Number, required: true },
     low: { type: Boolean, required: true },
     depleted: { type: Boolean, required: true },
-    slices: [storedReservation],
+    slices: [storedLease],
     turn: Number,
   },
   durableSchema,

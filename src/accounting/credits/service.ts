@@ -20,7 +20,7 @@ export interface CreditServiceDeps {
   readonly transaction: RunInTransaction;
   /** @default all transactions run at once */
   readonly inTurn?: InTurn;
-  /** While it is unavailable, nothing can be reserved. @default it is always available */
+  /** While it is unavailable, nothing can be leased. @default it is always available */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly options: CreditOptions;
   readonly logger: Logger;
@@ -109,11 +109,11 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   const slice = toMicro('slice', options.slice ?? 10);
   const writeAccount = createWriteAccount(deps.transaction, deps.inTurn);
   const ledger = createLedger({ accounts, ledger: deps.ledger, publish, lowThreshold, initial, logger });
-  // what a dead process has reserved is free when its lease has ended: by then what it spent has been charged, even if it
+  // what a dead process has leased is free when its lease has ended: by then what it spent has been charged, even if it
   // died while charging (the database ends transactions of dead processes after 5 s)
-  const lease = Math.max(5 * interval, 10_000);
-  const reserve = createLeaseOrOpen({ accounts, ledger, writeAccount, hasInitial: initial > 0, lease });
-  const allowances = createAllowances({ ledger, reserve, slice, interval, lease, logger });
+  const leaseDuration = Math.max(5 * interval, 10_000);
+  const renewLease = createLeaseOrOpen({ accounts, ledger, writeAccount, hasInitial: initial > 0, leaseDuration });
+  const allowances = createAllowances({ ledger, renewLease, slice, interval, leaseDuration, logger });
 
   async function balance(userId: string): Promise<CreditBalance> {
     checkUserId(userId);
@@ -140,8 +140,8 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
       await ledger.bookNew(debits, session);
     },
 
-    charged: allowances.booked,
-    lost: ({ id, userId }) => allowances.booked([{ _id: id, userId }]),
+    charged: allowances.settle,
+    lost: ({ id, userId }) => allowances.settle([{ _id: id, userId }]),
 
     async lock(userId, session) {
       checkUserId(userId);

@@ -23,14 +23,14 @@ describe('what processes agree on of an account', () => {
           return [];
         },
       },
-      reserve: async (_userId, amount) => {
+      renewLease: async (_userId, amount) => {
         wanted.push(amount);
         if (silence) return silence;
         return { amount: Math.min(amount, free), balance: 1_000 };
       },
       slice: 10,
       interval: 5_000,
-      lease: 25_000,
+      leaseDuration: 25_000,
       logger: silentLogger,
     });
   });
@@ -39,7 +39,7 @@ describe('what processes agree on of an account', () => {
   it('is renewed at once, and then no more often than twenty times a second, however much is asked for', async () => {
     const started = performance.now();
     while (performance.now() - started < 260) {
-      allowances.touch('usr_1');
+      allowances.renewSoon('usr_1');
       await sleep(1);
     }
     const most = 2 + Math.floor((performance.now() - started) / 50);
@@ -47,9 +47,9 @@ describe('what processes agree on of an account', () => {
   });
 
   it('is renewed once more for what was asked for in between', async () => {
-    await allowances.current('usr_1');
+    await allowances.ensureCurrent('usr_1');
     allowances.of('usr_1').reserve(7);
-    allowances.touch('usr_1');
+    allowances.renewSoon('usr_1');
     expect(wanted).to.deep.equal([10]);
     await until(() => wanted.length >= 2);
     expect(wanted).to.deep.equal([10, 17]);
@@ -59,7 +59,7 @@ describe('what processes agree on of an account', () => {
     const allowance = allowances.of('usr_1');
     allowance.spend(0, 'use_1', 3);
     allowance.spend(0, 'use_2', 4);
-    allowances.booked([
+    allowances.settle([
       { _id: 'use_1', userId: 'usr_1' },
       { _id: 'use_3', userId: 'usr_1' },
       { _id: 'use_4', userId: 'usr_2' },
@@ -77,7 +77,7 @@ describe('what processes agree on of an account', () => {
   });
 
   it('is renewed within 2 s when the database leaves it unanswered, whatever comes of it later', async () => {
-    await allowances.current('usr_1');
+    await allowances.ensureCurrent('usr_1');
     const allowance = allowances.of('usr_1');
     allowance.reserve(10);
     let answerLate = (_own: { amount: number; balance: number }) => {};
@@ -85,14 +85,14 @@ describe('what processes agree on of an account', () => {
       answerLate = resolve;
     });
     const started = performance.now();
-    allowances.touch('usr_1');
+    allowances.renewSoon('usr_1');
     await until(() => wanted.length >= 2);
     expect(allowances.isOverdue('usr_1'), 'at once').to.equal(false);
     await until(() => allowances.isOverdue('usr_1'));
     expect(allowance.reserve(1), 'without an answer').to.equal(false);
     silence = undefined;
     while (wanted.length < 3) {
-      allowances.touch('usr_1');
+      allowances.renewSoon('usr_1');
       await sleep(1);
     }
     expect(performance.now() - started).to.be.at.least(1_900);
@@ -105,12 +105,12 @@ describe('what processes agree on of an account', () => {
   });
 
   it('is no more than was asked for last, though the answer is lost', async () => {
-    await allowances.current('usr_1');
+    await allowances.ensureCurrent('usr_1');
     const allowance = allowances.of('usr_1');
     allowance.reserve(30);
     await allowances.refresh('usr_1');
     allowance.spend(30, 'use_1', 2);
-    allowances.booked([{ _id: 'use_1', userId: 'usr_1' }]);
+    allowances.settle([{ _id: 'use_1', userId: 'usr_1' }]);
     silence = Promise.reject(new Error('the connection is gone'));
     await allowances.refresh('usr_1');
 
@@ -122,7 +122,7 @@ describe('what processes agree on of an account', () => {
   });
 
   it('is given back when a process closes, but for what it has spent and nobody has charged yet', async () => {
-    await allowances.current('usr_1');
+    await allowances.ensureCurrent('usr_1');
     const allowance = allowances.of('usr_1');
     allowance.reserve(4);
     allowance.spend(4, 'use_1', 3);

@@ -34,7 +34,7 @@ describe('what a process may let an account spend', () => {
     allowance.spend(4, 'use_1', 10);
     expect(allowance.reserve(1)).to.equal(false);
     expect(allowance.unbooked).to.deep.equal(['use_1']);
-    expect(allowance.costOf(['use_1', 'use_unknown'])).to.equal(10);
+    expect(allowance.unbookedCost(['use_1', 'use_unknown'])).to.equal(10);
     allowance.applyLease({ amount: 10, balance: 10 }, ['use_1', 'use_unknown']);
     expect([allowance.reserved, allowance.unbooked]).to.deep.equal([0, []]);
     expect(allowance.reserve(1)).to.equal(true);
