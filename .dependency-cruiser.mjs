@@ -38,7 +38,7 @@ const arrows = {
   'proxy/routing': `${base} fairness outbound
     proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
   'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
-    proxy/endpoint.ts proxy/held-bytes.ts proxy/relay/transfer.ts`,
+    proxy/endpoint.ts proxy/held-bytes.ts`,
   'proxy/relay': `${base} http/operation.ts http/body/json/search.ts outbound
     proxy/request proxy/routing proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
@@ -56,11 +56,12 @@ const arrows = {
   events: `${domain} events/catalogue events/store events/transactions`,
 
   keys: `${domain} events`,
-  'accounting/usage': `${domain} events accounting/publish-or-log.ts`,
-  'accounting/credits': `${domain} events accounting/publish-or-log.ts accounting/writer-turns.ts`,
+  'accounting/usage': `${domain} events accounting/micro-credits.ts accounting/publish-or-log.ts`,
+  'accounting/credits': `${domain} events
+    accounting/micro-credits.ts accounting/publish-or-log.ts accounting/writer-turns.ts`,
   'accounting/limits': `${domain} events accounting/publish-or-log.ts`,
   'accounting/payments': `${domain} events accounting/writer-turns.ts`,
-  accounting: `${domain} events proxy proxy/routing accounting/** collections.ts`,
+  accounting: `${domain} events proxy/admission.ts proxy/routing/upstream.ts accounting/**`,
 
   'deliveries/send': `${base} outbound webhooks/webhook.ts`,
   'deliveries/attempt': `${base} mongo outbound/outbound-error.ts deliveries/send deliveries/model.ts`,

@@ -1,21 +1,33 @@
-import type { createModels } from '../collections.ts';
 import type { EventService } from '../events/service.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { type RunInTransaction, whileAwaited } from '../mongo/transaction.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/routing/upstream.ts';
+import type { AccountModel, LedgerModel } from './credits/model.ts';
 import { costOf } from './credits/price.ts';
 import { type CreditService, createCreditService } from './credits/service.ts';
+import type { ExceededModel, RateModel } from './limits/model.ts';
 import { createLimitService, type LimitService } from './limits/service.ts';
+import type { PaymentModel } from './payments/model.ts';
 import { createPaymentService, type PaymentService } from './payments/service.ts';
 import { createCount, createCounting, RecentUsage } from './usage/count.ts';
+import type { CounterModel, PeriodModel, UsageModel } from './usage/model.ts';
 import { createReport, type ReportUsage } from './usage/report.ts';
 import { createUsageService, type UsageService } from './usage/service.ts';
 import { createInTurn } from './writer-turns.ts';
 
 export interface AccountingDeps {
-  readonly models: ReturnType<typeof createModels>;
+  readonly models: {
+    readonly usage: UsageModel;
+    readonly counters: CounterModel;
+    readonly periods: PeriodModel;
+    readonly payments: PaymentModel;
+    readonly accounts: AccountModel;
+    readonly ledger: LedgerModel;
+    readonly rates: RateModel;
+    readonly exceeded: ExceededModel;
+  };
   readonly publish: EventService['publish'];
   readonly transaction: RunInTransaction;
   readonly database: Pick<DatabaseAccess, 'isUnavailable'>;

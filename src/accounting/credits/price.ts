@@ -1,12 +1,10 @@
 import { GatewayError } from '../../errors.ts';
 import type { CreditOptions, UsageRecord } from '../../options/options.ts';
-
-/** Micro-credits in a credit. Balances are whole numbers of them, so that no sum is ever rounded. */
-const micro = 1_000_000;
+import { microCreditsPerCredit } from '../micro-credits.ts';
 
 /** @throws GatewayError `invalid_value` unless it is an amount, and small enough to be exact */
 export function toMicro(param: string, credits: number): number {
-  const amount = Math.round(credits * micro);
+  const amount = Math.round(credits * microCreditsPerCredit);
   if (typeof credits !== 'number' || !Number.isSafeInteger(amount) || amount < 0) {
     throw new GatewayError('invalid_value', `${param}: must be an amount of credits, 0 to 9,000,000,000`, { param });
   }
@@ -14,7 +12,7 @@ export function toMicro(param: string, credits: number): number {
 }
 
 export function toCredits(amount: number): number {
-  return amount / micro;
+  return amount / microCreditsPerCredit;
 }
 
 /** What a call is charged for. */
@@ -23,7 +21,7 @@ export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'o
 };
 
 /** The most that one call can cost, so that sums of many stay exact. Micro-credits. */
-const maxCostPerCall = 1_000_000_000 * micro;
+const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
 
 /**
  * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. It is rounded once, and
@@ -34,6 +32,6 @@ export function costOf(prices: CreditOptions['prices'], charged: Charged): numbe
   const price = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
   const { input = 0, cachedInput = input, output = 0, image = 0 } = price ?? {};
   const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
-  const cost = ofInput + outputTokens * output + images * image * micro;
+  const cost = ofInput + outputTokens * output + images * image * microCreditsPerCredit;
   return cost > 0 ? Math.min(maxCostPerCall, Math.max(1, Math.round(cost))) : 0;
 }

@@ -3,6 +3,7 @@ import { describeThrown } from '../../errors.ts';
 import type { EventInput, PublishOptions } from '../../events/publication.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import { checkQuota, type Logger, type Quota, type QuotaOptions } from '../../options/options.ts';
+import { microCreditsPerCredit } from '../micro-credits.ts';
 import { createPublishOrLog } from '../publish-or-log.ts';
 import type { PeriodDocument, PeriodModel } from './model.ts';
 import type { CountedRecord, PeriodAddition } from './sums.ts';
@@ -21,11 +22,9 @@ export interface ThresholdDeps {
 /** Publishes the thresholds that days and months have reached, in the transaction that adds to them. */
 export type PublishThresholds = (additions: readonly PeriodAddition[], session?: ClientSession) => Promise<void>;
 
-const microCredits = 1_000_000;
-
 /** A quota in the unit that is counted: micro-credits for credits. Pure. */
 function countedLimit(limit: number, unit: Quota['unit']): number {
-  return unit === 'credits' ? limit * microCredits : limit;
+  return unit === 'credits' ? limit * microCreditsPerCredit : limit;
 }
 
 function usedOf(period: PeriodDocument, unit: Quota['unit']): number {

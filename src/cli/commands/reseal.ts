@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { GatewayError } from '../../errors.ts';
-import { readDatabaseAccess } from '../config/config.ts';
+import { readDatabaseSettings } from '../config/config.ts';
 
 const help = `
 Works on the database of the gateway: MONGODB_URI with SECRET_KEYS, or the embedded one found through DATA_DIR while
@@ -17,13 +17,13 @@ Example:
 `;
 
 async function reseal(): Promise<void> {
-  const access = readDatabaseAccess(process.env);
-  if (access.mongodbUri && !access.secretKeys) {
+  const settings = readDatabaseSettings(process.env);
+  if (settings.mongodbUri && !settings.secretKeys) {
     const message = 'SECRET_KEYS: is required with MONGODB_URI, the new key first and then those in use';
     throw new GatewayError('invalid_options', message, { param: 'SECRET_KEYS' });
   }
   const { besideGateway } = await import('../database/database-access.ts');
-  const { resealed, unreadable } = await besideGateway(access, ({ webhooks }) => webhooks.reseal());
+  const { resealed, unreadable } = await besideGateway(settings, ({ webhooks }) => webhooks.reseal());
   console.log(`Resealed: ${resealed}`);
   if (unreadable.length === 0) return;
   throw new GatewayError(

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../errors.ts';
+import { refuse } from '../../options/checks.ts';
 import { type ModelGatewayOptions, resolveOptions } from '../../options/options.ts';
 import type { Settings, VariableName } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
@@ -77,10 +78,6 @@ export function namingVariable(error: unknown): unknown {
   if (!named) return error;
   const [option, variable] = named;
   return new GatewayError(error.code, variable + error.message.slice(option.length), { param: variable, cause: error });
-}
-
-function refuse(param: VariableName, message: string): never {
-  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
 }
 
 /**

@@ -1,6 +1,6 @@
 import { isIPv4 } from 'node:net';
-import { GatewayError } from '../../errors.ts';
-import type { ModelGatewayOptions, UpstreamOptions } from '../../options/options.ts';
+import { refuse } from '../../options/checks.ts';
+import type { UpstreamOptions } from '../../options/options.ts';
 import { accountOptions, checkAccountSettings } from './account-options.ts';
 import { environmentSchema, type Settings, type VariableName, variables } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
@@ -24,33 +24,7 @@ export interface Configuration {
   /** Why the two have these values, for the operator. */
   readonly allowedBecause: string;
   /** The options that the environment sets; the others keep the package's defaults. */
-  readonly options: Pick<
-    ModelGatewayOptions,
-    | 'abortOnDisconnect'
-    | 'retryDelays'
-    | 'attemptTimeout'
-    | 'concurrency'
-    | 'concurrencyPerAccount'
-    | 'concurrencyPerWebhook'
-    | 'changeStreams'
-    | 'drainTimeout'
-    | 'recoverRate'
-    | 'disableAfterDays'
-    | 'disableOnGone'
-    | 'maxWebhooks'
-    | 'managementRateLimit'
-    | 'readRateLimit'
-    | 'retentionDays'
-    | 'collectionPrefix'
-    | 'keyGracePeriod'
-    | 'usageBacklog'
-    | 'bodyMemory'
-    | 'maxApiKeys'
-    | 'limits'
-    | 'quotas'
-    | 'credits'
-    | 'eventTypes'
-  >;
+  readonly options: ReturnType<typeof gatewayOptions>;
 }
 
 /** What a command needs that uses the database of a gateway instead of its API. */
@@ -60,10 +34,6 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** How to make what SECRET_KEYS takes. */
 const howToMakeASecretKey = 'make one with: echo "k1:$(openssl rand -base64 32)"';
-
-function refuse(param: VariableName, message: string): never {
-  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
-}
 
 /** Whether only this machine can reach what listens there; `false` if that is not certain. */
 function isLoopback(host: string): boolean {
@@ -120,32 +90,37 @@ function checkSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
   refuse('SECRET_KEYS', `is required with MONGODB_URI, the same in every process; ${howToMakeASecretKey}`);
 }
 
-function databaseAccess(settings: Settings): DatabaseSettings {
+/** The options that the environment sets, by the names that the package gives them. */
+function gatewayOptions(settings: Settings) {
+  return omitUndefined({
+    abortOnDisconnect: settings.ABORT_ON_DISCONNECT,
+    retryDelays: settings.RETRY_DELAYS,
+    attemptTimeout: settings.ATTEMPT_TIMEOUT,
+    concurrency: settings.CONCURRENCY,
+    concurrencyPerAccount: settings.CONCURRENCY_PER_ACCOUNT,
+    concurrencyPerWebhook: settings.CONCURRENCY_PER_WEBHOOK,
+    changeStreams: settings.CHANGE_STREAMS,
+    drainTimeout: settings.DRAIN_TIMEOUT,
+    recoverRate: settings.RECOVER_RATE,
+    disableAfterDays: settings.DISABLE_AFTER_DAYS,
+    disableOnGone: settings.DISABLE_ON_GONE,
+    maxWebhooks: settings.MAX_WEBHOOKS,
+    managementRateLimit: settings.MANAGEMENT_RATE_LIMIT,
+    readRateLimit: settings.READ_RATE_LIMIT,
+    retentionDays: settings.RETENTION_DAYS,
+    collectionPrefix: settings.COLLECTION_PREFIX,
+    keyGracePeriod: settings.KEY_GRACE_PERIOD,
+    usageBacklog: settings.USAGE_BACKLOG,
+    bodyMemory: settings.BODY_MEMORY,
+    ...accountOptions(settings),
+  });
+}
+
+function databaseSettings(settings: Settings): DatabaseSettings {
   return {
     dataDir: settings.DATA_DIR ?? '.data',
     ...omitUndefined({ mongodbUri: settings.MONGODB_URI, secretKeys: settings.SECRET_KEYS }),
-    options: omitUndefined({
-      abortOnDisconnect: settings.ABORT_ON_DISCONNECT,
-      retryDelays: settings.RETRY_DELAYS,
-      attemptTimeout: settings.ATTEMPT_TIMEOUT,
-      concurrency: settings.CONCURRENCY,
-      concurrencyPerAccount: settings.CONCURRENCY_PER_ACCOUNT,
-      concurrencyPerWebhook: settings.CONCURRENCY_PER_WEBHOOK,
-      changeStreams: settings.CHANGE_STREAMS,
-      drainTimeout: settings.DRAIN_TIMEOUT,
-      recoverRate: settings.RECOVER_RATE,
-      disableAfterDays: settings.DISABLE_AFTER_DAYS,
-      disableOnGone: settings.DISABLE_ON_GONE,
-      maxWebhooks: settings.MAX_WEBHOOKS,
-      managementRateLimit: settings.MANAGEMENT_RATE_LIMIT,
-      readRateLimit: settings.READ_RATE_LIMIT,
-      retentionDays: settings.RETENTION_DAYS,
-      collectionPrefix: settings.COLLECTION_PREFIX,
-      keyGracePeriod: settings.KEY_GRACE_PERIOD,
-      usageBacklog: settings.USAGE_BACKLOG,
-      bodyMemory: settings.BODY_MEMORY,
-      ...accountOptions(settings),
-    }),
+    options: gatewayOptions(settings),
   };
 }
 
@@ -153,8 +128,8 @@ function databaseAccess(settings: Settings): DatabaseSettings {
  * Reads how the database of a gateway is reached.
  * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
  */
-export function readDatabaseAccess(env: Environment): DatabaseSettings {
-  return databaseAccess(readSettings(env));
+export function readDatabaseSettings(env: Environment): DatabaseSettings {
+  return databaseSettings(readSettings(env));
 }
 
 /**
@@ -167,7 +142,7 @@ export function readConfiguration(env: Environment): Configuration {
   checkAccountSettings(settings);
   const host = settings.HOST ?? '127.0.0.1';
   return {
-    ...databaseAccess(settings),
+    ...databaseSettings(settings),
     host,
     port: settings.PORT ?? 3000,
     ...omitUndefined({ upstream: upstreamOf(settings), hstsMaxAge: settings.HSTS_MAX_AGE }),

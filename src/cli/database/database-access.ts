@@ -46,11 +46,11 @@ async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: DatabaseSetti
  * @throws GatewayError `invalid_options` when there is no such gateway, and whatever `use` throws
  */
 export async function besideGateway<T>(
-  access: DatabaseSettings,
+  settings: DatabaseSettings,
   use: (gateway: ModelGateway) => Promise<T>,
 ): Promise<T> {
-  const { uri, options } = await locate(access);
-  const gateway = await createModelGateway({ mongo: uri, secretKeys: await findSecretKeys(access), ...options });
+  const { uri, options } = await locate(settings);
+  const gateway = await createModelGateway({ mongo: uri, secretKeys: await findSecretKeys(settings), ...options });
   try {
     return await use(gateway);
   } finally {

@@ -1,5 +1,5 @@
 import type { PublishStored } from '../commands/events/publish.ts';
-import { type Environment, readDatabaseAccess } from '../config/config.ts';
+import { type Environment, readDatabaseSettings } from '../config/config.ts';
 
 /** Publishes directly in the database of a gateway, whose workers find the event there. */
 export function createPublishStored(env: Environment): PublishStored {
@@ -7,7 +7,7 @@ export function createPublishStored(env: Environment): PublishStored {
     // the whole gateway is loaded where it is needed, and not for commands that speak to one
     const { besideGateway } = await import('./database-access.ts');
     const choices = idempotencyKey === undefined ? {} : { idempotencyKey };
-    const { idempotencyKey: storedKey, ...published } = await besideGateway(readDatabaseAccess(env), (gateway) =>
+    const { idempotencyKey: storedKey, ...published } = await besideGateway(readDatabaseSettings(env), (gateway) =>
       gateway.publish({ userId: user_id, type, data }, choices),
     );
     return { ...published, user_id, data, idempotency_key: storedKey };

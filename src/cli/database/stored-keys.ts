@@ -1,12 +1,12 @@
 import { GatewayError } from '../../errors.ts';
 import type { ApiKey, ApiKeyInput, ModelGateway } from '../../index.ts';
 import type { Schemas } from '../client/api.ts';
-import { type Environment, readDatabaseAccess } from '../config/config.ts';
+import { type Environment, readDatabaseSettings } from '../config/config.ts';
 
 async function beside<T>(env: Environment, use: (gateway: ModelGateway) => Promise<T>): Promise<T> {
   // the whole gateway is loaded where it is needed, and not for commands that speak to one
   const { besideGateway } = await import('./database-access.ts');
-  return besideGateway(readDatabaseAccess(env), use);
+  return besideGateway(readDatabaseSettings(env), use);
 }
 
 /** A key of the database as the API answers it. */

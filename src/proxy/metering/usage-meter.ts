@@ -1,6 +1,5 @@
 import { searchedKey } from '../../http/body/json/search.ts';
 import type { Endpoint } from '../endpoint.ts';
-import type { ChunkObserver } from '../relay/transfer.ts';
 import type { ModelBody } from '../request/model-body.ts';
 import { type ReportedUsage, UsageReader } from './usage-reader.ts';
 import { ValueReader } from './value-reader.ts';
@@ -52,7 +51,7 @@ function textBytes(value: unknown): number {
 }
 
 /** Measures the usage of an answer while it is sent. */
-export class UsageMeter implements ChunkObserver {
+export class UsageMeter {
   readonly #usage = new UsageReader();
   readonly #finished: ValueReader;
   readonly #text: ValueReader | undefined;
