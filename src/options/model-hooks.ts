@@ -58,15 +58,17 @@ export type OpenUsage = Pick<
   'id' | 'requestId' | 'userId' | 'keyId' | 'endpoint' | 'model' | 'upstream' | 'inputTokens' | 'startedAt'
 >;
 
+/** What `onRequest` may return: the name of another model to call, or nothing. */
+// biome-ignore lint/suspicious/noConfusingVoidType: what a function returns that ends without `return`
+type RequestChange = { readonly model?: string } | undefined | void;
+
 /** Where a host looks into model calls. */
 export interface ModelHooks {
   /**
    * Called before a call is routed. It may refuse the call by throwing a `GatewayError`, or return the name of another model
    * to call. Any other error is answered `internal_error` and logged.
    */
-  onRequest?(
-    call: ModelCall,
-  ): { readonly model?: string } | undefined | Promise<{ readonly model?: string } | undefined>;
+  onRequest?(call: ModelCall): RequestChange | Promise<RequestChange>;
   /** Called when an upstream has answered. The gateway does not wait for it; an error is logged and changes nothing. */
   onResponse?(answer: ModelAnswer): void | Promise<void>;
   /** Called when an answered call has ended. The gateway does not wait for it; an error is logged and changes nothing. */
