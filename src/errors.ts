@@ -24,6 +24,7 @@ export const errorStatus = {
   duplicate_parameter: 400,
   url_not_allowed: 400,
   not_found: 404,
+  endpoint_not_served: 404,
   method_not_allowed: 405,
   request_timeout: 408,
   request_too_large: 413,

@@ -12,6 +12,7 @@ import { checkedAuthenticate } from './http/authentication/principal.ts';
 import type { OpenRequests } from './http/open-requests.ts';
 import type { OperationTable } from './http/operation.ts';
 import { createRouter, type GatewayRouter } from './http/router.ts';
+import { modelPaths } from './http/routes.ts';
 import type { AuthenticateKey } from './keys/authenticate-key.ts';
 import { createDatabaseBudget, type DatabaseAccess } from './mongo/connection/availability.ts';
 import { operationTable } from './operation-table.ts';
@@ -84,9 +85,11 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
   const { services, options, access, openRequests } = deps;
   const { dashboard, logger } = options;
   const authenticator = authenticatorOf(deps);
+  const { spec } = services;
+  const operations = operationsOf(deps);
   const addApi = await createApi({
-    spec: services.spec,
-    operations: operationsOf(deps),
+    spec,
+    operations,
     withDatabase: access.run,
     modelBodyLimit: options.modelBodyLimit,
     webhookBodyLimit: options.webhookBodyLimit,
@@ -96,7 +99,7 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
     openRequests,
     logger,
   });
-  const router = createRouter(logger);
+  const router = createRouter(logger, modelPaths(spec, operations));
   if (dashboard) addDashboard(router, { dashboard, authenticator, addApi, openRequests, logger });
   else addApi(router, authenticator.byKey);
   return router;

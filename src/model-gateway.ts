@@ -13,7 +13,7 @@ export interface ModelGateway {
    * Everything under `/v1`, and the dashboard: an `express.Router()`. Mount it at the root or under any prefix:
    * `app.use(gateway.router)`. Or put it in front of your app, at the root, where a call costs less:
    * `http.createServer((req, res) => gateway.router(req, res, () => app(req, res)))`. It gives `next` what is not its own;
-   * without `next` that is answered 404 `not_found`.
+   * without `next` that is answered 404: `endpoint_not_served` below `/v1`, `not_found` elsewhere.
    */
   readonly router: GatewayRouter;
   /** API keys: create, revoke, list; and `authenticate`, for a host that takes them beside its own. */

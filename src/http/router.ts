@@ -9,22 +9,34 @@ import { pathOf } from './target.ts';
 
 /**
  * What a host mounts: an Express router, which also works as a listener of `node:http`.
- * @param next gets every request that is not the gateway's. @default such a request is answered 404 `not_found`
+ * @param next gets every request that is not the gateway's. @default such a request is answered 404:
+ * `endpoint_not_served` below `/v1`, `not_found` elsewhere
  */
 export type GatewayRouter = (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void;
 
-function answerNotFound(req: IncomingMessage, res: ServerResponse): void {
-  const error = new GatewayError('not_found', `There is no ${req.method} ${pathOf(req)} here; everything is under /v1`);
+function notFound({ method }: IncomingMessage, path: string, modelPaths: readonly string[]): GatewayError {
+  if (!/^\/v1(?:\/|$)/.test(path)) {
+    return new GatewayError('not_found', `There is no ${method} ${path} here; the API is under /v1`);
+  }
+  const served = `the model endpoints are ${modelPaths.join(', ')}`;
+  return new GatewayError('endpoint_not_served', `This gateway does not serve ${method} ${path}; ${served}`);
+}
+
+function answerNotFound(req: IncomingMessage, res: ServerResponse, modelPaths: readonly string[]): void {
+  const error = notFound(req, pathOf(req), modelPaths);
   res.setHeader('x-request-id', requestId(req, res));
   res.setHeader('cache-control', 'no-store');
   sendReply(req, res, { status: error.status, body: error.toBody() });
 }
 
-/** Makes an Express router. Without `next`, it answers requests for unknown paths with 404. */
-export function createRouter(logger: Logger): express.Router & GatewayRouter {
+/**
+ * Makes an Express router. Without `next`, it answers requests for unknown paths with 404.
+ * @param modelPaths the paths of the model endpoints, which the answer names
+ */
+export function createRouter(logger: Logger, modelPaths: readonly string[] = []): express.Router & GatewayRouter {
   const router = express.Router({ caseSensitive: true }) as express.Router & GatewayRouter & { handle: GatewayRouter };
   const handle = router.handle.bind(router);
   router.handle = (req, res, next) =>
-    handle(req, res, next ?? (() => isAnswered(res, logger) || answerNotFound(req, res)));
+    handle(req, res, next ?? (() => isAnswered(res, logger) || answerNotFound(req, res, modelPaths)));
   return router;
 }

@@ -70,6 +70,14 @@ export function joinRoutes(spec: Spec, operations: Operations): Route[] {
   );
 }
 
+/** The paths of the model endpoints, each once. */
+export function modelPaths(spec: Spec, operations: Operations): string[] {
+  const paths = joinRoutes(spec, operations)
+    .filter(isOfModels)
+    .map(({ path }) => path);
+  return [...new Set(paths)];
+}
+
 /** Whether a route passes a provider's answer on, byte by byte. */
 export function isRelayed({ operation }: Route): boolean {
   return 'relay' in operation;

@@ -65,7 +65,7 @@ export async function createFakeEdge({
     logger,
     ...own,
   });
-  const router = createRouter(logger);
+  const router = createRouter(logger, ['/v1/chat/completions', '/v1/models']);
   addApi(router, createAuthenticator({ byKey: authenticate }).byKey);
   return router;
 }

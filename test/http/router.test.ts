@@ -25,8 +25,8 @@ describe('a router with nobody behind it', () => {
 
   for (const [method, path] of [
     ['GET', '/'],
-    ['GET', '/v1/nothing'],
-    ['OPTIONS', '/v1/webhooks'],
+    ['POST', '/chat/completions'],
+    ['GET', '/v10/models'],
   ] as const) {
     it(`answers ${method} ${path} with 404 in the error shape`, async () => {
       const response = await fetch(`${server.url}${path}?a=b`, { method });
@@ -35,12 +35,29 @@ describe('a router with nobody behind it', () => {
       expect(response.headers.get('cache-control')).to.equal('no-store');
       expect(await response.json()).to.deep.equal({
         error: {
-          message: `There is no ${method} ${path} here; everything is under /v1`,
+          message: `There is no ${method} ${path} here; the API is under /v1`,
           type: 'not_found_error',
           param: null,
           code: 'not_found',
         },
       });
+    });
+  }
+
+  for (const [method, path] of [
+    ['GET', '/v1'],
+    ['POST', '/v1/realtime/sessions'],
+    ['OPTIONS', '/v1/webhooks'],
+  ] as const) {
+    it(`answers ${method} ${path} with 404 and the model endpoints that there are`, async () => {
+      const response = await fetch(`${server.url}${path}?a=b`, { method });
+      expect(response.status).to.equal(404);
+      expect(response.headers.get('x-request-id')).to.match(/^req_/);
+      const { error } = (await response.json()) as { error: Record<string, unknown> };
+      expect(error).to.include({ type: 'not_found_error', param: null, code: 'endpoint_not_served' });
+      expect(error.message).to.equal(
+        `This gateway does not serve ${method} ${path}; the model endpoints are /v1/chat/completions, /v1/models`,
+      );
     });
   }
 

@@ -1,13 +1,15 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import { createRequestListener } from '../../../src/cli/server/request-listener.ts';
+import { createRouter } from '../../../src/http/router.ts';
 import type { ModelGateway } from '../../../src/index.ts';
 import { connectRaw, head } from '../../http/raw-client.ts';
 import { listen } from '../../support/gateway.ts';
+import { recordingLogger } from '../../support/logger.ts';
 
 type Router = ModelGateway['router'];
 
-const knowsNothing: Router = (_req, _res, next) => next?.();
+const knowsNothing: Router = createRouter(recordingLogger(), ['/v1/models']);
 
 /** What a server with this router answers to a GET. */
 async function get(router: Router, path = '/', hstsMaxAge?: number): Promise<Response> {
@@ -35,10 +37,23 @@ describe('what a stand-alone gateway listens with', () => {
     expect(response.headers.get('x-request-id')).to.match(/^req_/);
     expect(await response.json()).to.deep.equal({
       error: {
-        message: 'There is no GET /nothing here; everything is under /v1',
+        message: 'There is no GET /nothing here; the API is under /v1',
         type: 'not_found_error',
         param: null,
         code: 'not_found',
+      },
+    });
+  });
+
+  it('names the model endpoints where a path below /v1 is none of them', async () => {
+    const response = await get(knowsNothing, '/v1/realtime');
+    expect(response.status).to.equal(404);
+    expect(await response.json()).to.deep.equal({
+      error: {
+        message: 'This gateway does not serve GET /v1/realtime; the model endpoints are /v1/models',
+        type: 'not_found_error',
+        param: null,
+        code: 'endpoint_not_served',
       },
     });
   });
