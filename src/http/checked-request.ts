@@ -16,6 +16,7 @@ export interface Caller {
 /** What was read from a request. */
 interface RequestContents {
   readonly query: Readonly<Record<string, unknown>>;
+  readonly search: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: RequestBody & { readonly form?: Form };
   /** The room that the body takes. */
@@ -31,6 +32,7 @@ export class CheckedRequest implements ApiRequest {
   readonly principal: Principal;
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, unknown>>;
+  readonly search: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: unknown;
   rawBody: Buffer;
@@ -41,12 +43,13 @@ export class CheckedRequest implements ApiRequest {
 
   constructor(
     { requestId, principal, params, client }: Caller,
-    { query, headers, body: { value, raw, fields, form }, reservation }: RequestContents,
+    { query, search, headers, body: { value, raw, fields, form }, reservation }: RequestContents,
   ) {
     this.requestId = requestId;
     this.principal = principal;
     this.params = params;
     this.query = query;
+    this.search = search;
     this.headers = headers;
     this.body = value;
     this.rawBody = raw;

@@ -81,6 +81,8 @@ export interface ApiRequest<Op = Description> {
   readonly params: Parameters<Op, 'path'>;
   /** Query parameters; what openapi.yaml calls a number is one. Those of a relayed call are not checked. */
   readonly query: Parameters<Op, 'query'>;
+  /** The query as it came, with its `?`; empty where there is none. */
+  readonly search: string;
   readonly headers: IncomingHttpHeaders & Headers<Op>;
   /**
    * The body, parsed once; `undefined` where there is none. For a relayed call it has only the fields that openapi.yaml

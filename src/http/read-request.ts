@@ -11,8 +11,9 @@ import { type Caller, CheckedRequest } from './checked-request.ts';
 import type { OpenRequests } from './open-requests.ts';
 import type { ApiRequest } from './operation.ts';
 import { isRelayed, type Route } from './routes.ts';
+import { searchOf } from './target.ts';
 import { createCompiledCheck } from './validation/compiled-check.ts';
-import { checkKnown, parseQuery } from './validation/query.ts';
+import { checkKnown, parseQuery, readQuery } from './validation/query.ts';
 import { checkStorable } from './validation/storable.ts';
 import { createValidator } from './validation/validate-request.ts';
 
@@ -98,7 +99,9 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     const { raw, value } = body;
     const { params } = caller;
     const { headers } = req;
-    const query = parseQuery(req.url ?? '');
+    // what is relayed goes up as it came: a provider may know parameters that appear twice
+    const query = relayed ? readQuery(req.url ?? '') : parseQuery(req.url ?? '');
+    const search = searchOf(req);
     // an operation takes JSON or a form
     const form =
       relayed && value === undefined && raw.length > 0 ? await readForm(raw, headers['content-type'] ?? '') : undefined;
@@ -112,6 +115,6 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     } else if (!isValid(route, value)) {
       await validateRelayed(req, res, route, { params, query: {}, body: value });
     }
-    return new CheckedRequest(caller, { query, headers, body: form ? { ...body, form } : body, reservation });
+    return new CheckedRequest(caller, { query, search, headers, body: form ? { ...body, form } : body, reservation });
   };
 }

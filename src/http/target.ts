@@ -16,6 +16,12 @@ export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
   return originForm(url).split('?', 1)[0] as string;
 }
 
+/** The query of a request as it came, with its `?`; empty where there is none. */
+export function searchOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
+  const start = url.indexOf('?');
+  return start === -1 ? '' : (url.slice(start).split('#', 1)[0] as string);
+}
+
 /** The host that a request is for: the one in an absolute target, or else in the Host header. */
 export function hostOf({ url = '', headers }: Pick<IncomingMessage, 'url' | 'headers'>): string | undefined {
   return (absolute.exec(url)?.[1] ?? headers.host)?.toLowerCase();

@@ -16,7 +16,10 @@ export interface UpstreamTimeouts {
 export interface UpstreamOptions {
   /** A short name for logs and usage records. Sent to a client only with `exposeUpstream`. */
   readonly name: string;
-  /** Where its OpenAI-compatible API starts, `/v1` included: `https://api.openai.com/v1`. */
+  /**
+   * Where its OpenAI-compatible API starts, `/v1` included: `https://api.openai.com/v1`. A query, such as Azure's
+   * `?api-version=…`, is sent with every request; a caller's parameters follow it, but cannot replace its own.
+   */
   readonly baseUrl: string;
   /** Sent up as `Authorization: Bearer …`. Never sent down, never logged. */
   readonly apiKey?: string;
@@ -107,7 +110,7 @@ function checkUpstream(param: string, upstream: UpstreamOptions): void {
     refuse(`${param}.name`, 'must be a non-empty string of printable ASCII without spaces');
   }
   const { baseUrl } = upstream;
-  if (!/^https?:/i.test(baseUrl) || !URL.canParse(baseUrl) || new URL(baseUrl).search || new URL(baseUrl).hash) {
+  if (!/^https?:/i.test(baseUrl) || !URL.canParse(baseUrl) || new URL(baseUrl).hash) {
     refuse(`${param}.baseUrl`, 'must be an http or https URL such as https://api.openai.com/v1');
   }
   if (upstream.models !== undefined) checkStrings(`${param}.models`, upstream.models);

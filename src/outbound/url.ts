@@ -1,5 +1,5 @@
-/** A URL that parsing would not change: nothing to normalise, no user, no fragment. */
-const plainUrl = /^(https?:\/\/[a-z0-9.-]+(?::\d+)?)(\/[\w\-~:@!$&'()*+,;=%/?]*)$/;
+/** A URL that needs no parsing: nothing to normalise, no user, no fragment. Its query may have any printable ASCII but `#`. */
+const plainUrl = /^(https?:\/\/[a-z0-9.-]+(?::\d+)?)(\/[\w\-~:@!$&'()*+,;=%/]*(?:\?[!"$-~]*)?)$/;
 
 /** The origin of a URL, and its path with the query. Pure. @throws TypeError `ERR_INVALID_URL` */
 export function splitUrl(url: string): { origin: string; path: string } {

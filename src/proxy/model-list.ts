@@ -4,7 +4,8 @@ import { OutboundError } from '../outbound/outbound-error.ts';
 import { failureFrom } from './failure.ts';
 import { upstreamRequestHeaders } from './headers.ts';
 import { collect } from './relay/collect.ts';
-import { type Upstream, upstreamModelName } from './routing/upstream.ts';
+import { decoded } from './relay/decoded-body.ts';
+import { modelMatcher, type Upstream, upstreamModelName, upstreamUrl } from './routing/upstream.ts';
 
 /** One model as the upstream lists it, unknown fields included. */
 export interface Model {
@@ -30,16 +31,17 @@ function readList(bytes: Buffer): Model[] {
   return data.filter((model) => typeof model?.id === 'string').map((model) => ({ ...unlisted, ...model }));
 }
 
-/** An upstream's own list; empty when it has no such endpoint. Rejects with an OutboundError. */
-async function fetchList(upstream: Upstream): Promise<Model[]> {
-  const response = await upstream.http.request({
-    url: `${upstream.baseUrl}/models`,
+/** An upstream's own list; `undefined` when it has no such endpoint. Rejects with an OutboundError. */
+async function fetchList(upstream: Upstream): Promise<Model[] | undefined> {
+  const answer = await upstream.http.request({
+    url: upstreamUrl(upstream, '/models'),
     headers: upstreamRequestHeaders({ accept: 'application/json' }, upstream.headers, 'req_models'),
     signal: AbortSignal.timeout(listTimeout),
   });
+  const response = decoded(answer);
   const { status } = response;
   if (status !== 200) response.data.destroy();
-  if (status === 404 || status === 405 || status === 501) return [];
+  if (status === 404 || status === 405 || status === 501) return undefined;
   if (status !== 200) throw new OutboundError('invalid_response', `the list of models was answered ${status}`);
   const { bytes, whole } = await collect(response.data, listLimit);
   if (!whole) {
@@ -64,6 +66,11 @@ function merged(lists: readonly (readonly Model[])[]): Model[] {
   return [...byId.values()];
 }
 
+/** Whether an upstream is said to serve this model in particular, and not just any. */
+function servesByPattern({ models }: Pick<Upstream, 'models'>, id: string): boolean {
+  return modelMatcher(models.filter((pattern) => /[^*]/.test(pattern)))(id);
+}
+
 /** The models of all upstreams, merged and kept for a minute. */
 export interface ModelList {
   /**
@@ -72,6 +79,12 @@ export interface ModelList {
    * @throws GatewayError when no upstream has answered
    */
   all(): Promise<readonly Model[]>;
+  /**
+   * One model: as it is listed, or, where no list has it, as calls of it are routed: an upstream is configured to serve it by
+   * a pattern such as `gpt-*`, or any model and has no list.
+   * @throws GatewayError when no upstream has answered
+   */
+  find(id: string): Promise<Model | undefined>;
 }
 
 /** @param lifetime how long a list is used, in milliseconds */
@@ -84,10 +97,16 @@ export function createModelList(
   let cached: readonly Model[] | undefined;
   let freshUntil = 0;
   let refreshing: Promise<readonly Model[]> | undefined;
+  const withoutList = new Set<Upstream>();
 
   async function fetchAll(): Promise<readonly Model[]> {
     const answers = await Promise.allSettled(
-      byPriority.map(async (upstream) => offered(upstream, await fetchList(upstream))),
+      byPriority.map(async (upstream) => {
+        const listed = await fetchList(upstream);
+        if (listed) withoutList.delete(upstream);
+        else withoutList.add(upstream);
+        return offered(upstream, listed ?? []);
+      }),
     );
     const failures: OutboundError[] = [];
     const lists = answers.map((answer, i) => {
@@ -114,14 +133,24 @@ export function createModelList(
     }
   }
 
+  async function all(): Promise<readonly Model[]> {
+    if (cached && Date.now() < freshUntil) return cached;
+    refreshing ??= refresh();
+    if (!cached) return refreshing;
+    // `fetchAll` logs failures, and the next call reports them
+    refreshing.catch(() => undefined);
+    return cached;
+  }
+
   return {
-    async all() {
-      if (cached && Date.now() < freshUntil) return cached;
-      refreshing ??= refresh();
-      if (!cached) return refreshing;
-      // `fetchAll` logs failures, and the next call reports them
-      refreshing.catch(() => undefined);
-      return cached;
+    all,
+    async find(id) {
+      const listed = (await all()).find((model) => model.id === id);
+      if (listed) return listed;
+      const isServed = upstreams.some(
+        (upstream) => servesByPattern(upstream, id) || (withoutList.has(upstream) && upstream.serves(id)),
+      );
+      return isServed ? { ...unlisted, id } : undefined;
     },
   };
 }

@@ -28,7 +28,7 @@ export function modelOperations(relay: Relay, models: ModelList) {
     retrieveModel: {
       databaseWait: null,
       async handle({ principal, params }) {
-        const model = (await models.all()).find(({ id }) => id === params.model && mayCall(principal, id));
+        const model = mayCall(principal, params.model) ? await models.find(params.model) : undefined;
         if (model) return { status: 200, body: model };
         throw new GatewayError('model_not_found', `The model '${params.model}' does not exist.`, { param: 'model' });
       },

@@ -35,7 +35,7 @@ describe('the options of an upstream', () => {
   const refused: [string, Record<string, unknown>][] = [
     ['upstreams[0].name', { name: 'with space' }],
     ['upstreams[0].name', { name: undefined }],
-    ['upstreams[0].baseUrl', { baseUrl: 'https://api.example/v1?key=1' }],
+    ['upstreams[0].baseUrl', { baseUrl: 'https://api.example/v1#key=1' }],
     ['upstreams[0].baseUrl', { baseUrl: 'https://' }],
     ['upstreams[0].model', { model: 'm' }],
     ['upstreams[0].models', { models: 'gpt-*' }],

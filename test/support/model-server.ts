@@ -7,7 +7,7 @@ import OpenAI from 'openai';
 import { createApi } from '../../src/http/api.ts';
 import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
 import type { Authenticate } from '../../src/http/authentication/principal.ts';
-import type { DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
+import type { DataOperation, Operation, Principal, RelayOperation } from '../../src/http/operation.ts';
 import type { Operations } from '../../src/http/routes.ts';
 import { loadSpec, type Spec } from '../../src/openapi/spec.ts';
 import { createProxy, type ModelProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
@@ -18,6 +18,9 @@ export const callerKey = 'sk-caller-canary';
 
 /** The key of another account that it takes. */
 export const strangerKey = 'sk-stranger-canary';
+
+/** The key of that account which may call `gpt-1` alone. */
+export const limitedKey = 'sk-limited-canary';
 
 /** The model endpoints alone, behind the real edge, in an Express app; no database. */
 export interface ModelServer {
@@ -42,9 +45,10 @@ function specOf(operations: Operations): Spec {
 
 const idempotencySecret = Buffer.alloc(32, 1);
 
-const principals = new Map([
+const principals = new Map<string, Principal>([
   [`Bearer ${callerKey}`, { userId: 'usr_1' }],
   [`Bearer ${strangerKey}`, { userId: 'usr_2' }],
+  [`Bearer ${limitedKey}`, { userId: 'usr_2', models: ['gpt-1'] }],
 ]);
 
 /** Whose operations a request is for. */

@@ -17,6 +17,12 @@ export function parseQuery(url: string): Record<string, unknown> {
   return query;
 }
 
+/** The parameters in the query of a URL; of one that appears several times, the last. */
+export function readQuery(url: string): Record<string, unknown> {
+  const start = url.indexOf('?');
+  return start === -1 ? {} : Object.fromEntries(new URLSearchParams(url.slice(start)));
+}
+
 /**
  * Refuses a query parameter that an operation does not have.
  * @throws GatewayError `unknown_parameter`

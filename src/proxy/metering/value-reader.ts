@@ -1,6 +1,18 @@
 import { JsonSearch, type SearchedKey } from '../../http/body/json/search.ts';
 import { HeldBytes } from '../held-bytes.ts';
 
+/** Where the JSON of an event goes on in its next `data:` line (WHATWG HTML, 9.2.6); inside a JSON string no line can end. */
+const nextDataLine = /(?:\r\n|\n|\r)data: ?/g;
+
+/** @throws SyntaxError */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return JSON.parse(text.replace(nextDataLine, '\n'));
+  }
+}
+
 /**
  * Reads the values of one key out of an answer's bytes, however they are split into chunks. The cost grows with the bytes
  * alone, not with the number of chunks of a value.
@@ -40,7 +52,7 @@ export class ValueReader {
   #tell(text: string): void {
     let value: unknown;
     try {
-      value = JSON.parse(text);
+      value = parse(text);
     } catch {
       return;
     }

@@ -1,4 +1,4 @@
-import type { ResponseBody } from '../../outbound/response-body.ts';
+import type { RelayedBody } from './decoded-body.ts';
 
 /** A body, or as much of it as the limit allows. */
 export interface Collected {
@@ -12,7 +12,7 @@ export interface Collected {
  * is invalid. Rejects with the body's OutboundError.
  * @param onProgress called for every chunk
  */
-export function collect(body: ResponseBody, limit: number, onProgress?: () => void): Promise<Collected> {
+export function collect(body: RelayedBody, limit: number, onProgress?: () => void): Promise<Collected> {
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = [];
     let length = 0;

@@ -4,9 +4,9 @@ import type { CallEnding, Logger } from '../../options/options.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import { failure } from '../failure.ts';
 import { type HeaderPlan, isEncoded } from '../headers.ts';
-import type { UpstreamResponse } from '../routing/retry.ts';
 import type { Upstream } from '../routing/upstream.ts';
 import { collect } from './collect.ts';
+import type { DecodedResponse } from './decoded-body.ts';
 
 /** How much of an upstream's error is read. Bytes. */
 const readLimit = 8 * 1024;
@@ -18,7 +18,9 @@ const keptHeaders = ['retry-after', 'retry-after-ms', 'x-should-retry'] as const
 const keyLike = /\b(?:sk|pk|rk|gsk|xai|emg|key)[-_][\w*.-]{6,}|\bBearer\s+[^\s"'\\]+/gi;
 
 /** One response whose body the client must not see. */
-export interface MaskedResponse extends UpstreamResponse {
+export interface MaskedResponse {
+  readonly upstream: Upstream;
+  readonly response: DecodedResponse;
   readonly call: ApiRequest;
   readonly res: ServerResponse;
   readonly deadline: CallDeadline;

@@ -12,10 +12,11 @@ import { finalUsage } from '../metering/final-usage.ts';
 import { createUsageMeter, type UsageMeter } from '../metering/usage-meter.ts';
 import { closedRecord, openRecord, type UsageRecorder } from '../metering/usage-record.ts';
 import { bodyFor, type ModelBody } from '../request/model-body.ts';
-import { type RoutedCall, tryUpstreams, type UpstreamResponse } from '../routing/retry.ts';
+import { type RoutedCall, tryUpstreams } from '../routing/retry.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
-import { type Upstream, upstreamModelName } from '../routing/upstream.ts';
+import { type Upstream, upstreamModelName, upstreamUrl } from '../routing/upstream.ts';
 import { CallPlace } from '../routing/upstream-calls.ts';
+import { type DecodedResponse, decoded } from './decoded-body.ts';
 import { disconnectGrace } from './disconnect-grace.ts';
 import { isMasked, sendMasked } from './masked-error.ts';
 import { sendResponse } from './send-response.ts';
@@ -51,7 +52,7 @@ export interface CallRoute {
 }
 
 /** Refuses answers that concern the gateway's own account at the upstream, or that the client cannot decode. */
-function requireRelayable({ response }: UpstreamResponse, call: ApiRequest): void {
+function requireRelayable(response: DecodedResponse, call: ApiRequest): void {
   const { status, headers } = response;
   const unreadable = isEncoded(headers) && !acceptsEncoding(call.headers, String(headers['content-encoding']));
   if (status === 401 || status === 403) {
@@ -102,16 +103,16 @@ export class RelayedCall implements RoutedCall {
     this.#deps.usageRecorder.opened(usage);
     let answered = false;
     try {
-      const answer = await answering;
+      const { upstream, response: received } = await answering;
+      const response = decoded(received);
       this.#firstByteMs = performance.now() - this.#started;
       // there is no further attempt: free the request's bytes now, for the answer may take minutes
       call.releaseBody();
       body.bytes = call.rawBody;
-      const { upstream, response } = answer;
       this.#deps.hooks?.onResponse(info, upstream.name, response.status, this.#firstByteMs);
-      requireRelayable(answer, call);
+      requireRelayable(response, call);
       answered = response.status < 300;
-      const ending = await this.#sendDown(answer, res);
+      const ending = await this.#sendDown(upstream, response, res);
       if (answered) this.#closeUsage(usage, upstream, ending);
       else this.#dropUsage(usage);
     } catch (error) {
@@ -132,7 +133,7 @@ export class RelayedCall implements RoutedCall {
     try {
       const response = await upstream.http.relay({
         method: 'POST',
-        url: upstream.baseUrl + endpoint.path,
+        url: upstreamUrl(upstream, endpoint.path, call.search),
         headers: upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId),
         data: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
         signal: deadline,
@@ -153,7 +154,7 @@ export class RelayedCall implements RoutedCall {
     }
   }
 
-  #sendDown({ upstream, response }: UpstreamResponse, res: ServerResponse): Promise<CallEnding> {
+  #sendDown(upstream: Upstream, response: DecodedResponse, res: ServerResponse): Promise<CallEnding> {
     const { call, endpoint, body } = this.#request;
     const { deadline } = this;
     const shownUpstream = this.#deps.exposeUpstream ? upstream.name : undefined;
@@ -166,6 +167,7 @@ export class RelayedCall implements RoutedCall {
       deadline,
       betweenChunks: upstream.timeouts.betweenChunks,
       meter: this.#meter,
+      asksForStream: body.stream,
       endsInDone: endpoint.streamsUsage,
       dropsUsageChunk: endpoint.streamsUsage && upstream.includeUsage && !body.wantsUsage,
       repairsVectors: endpoint.answersVectors && body.wantsBase64 && response.status < 300,

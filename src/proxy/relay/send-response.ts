@@ -1,14 +1,15 @@
 import type { ServerResponse } from 'node:http';
 import type { CallEnding } from '../../options/options.ts';
-import type { OutboundResponse } from '../../outbound/exchange.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import { errorEvent, failure, failureFrom } from '../failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from '../headers.ts';
 import { holdsUsage, isUsageChunk } from '../metering/usage-chunk.ts';
 import type { UsageMeter } from '../metering/usage-meter.ts';
 import { collect } from './collect.ts';
+import type { DecodedResponse } from './decoded-body.ts';
 import { EmbeddingRepair } from './embedding-repair.ts';
 import { type EventFilter, EventFramer, keepAll } from './event-framer.ts';
+import { PeekedBody } from './peeked-body.ts';
 import { type StreamHandlers, transfer } from './transfer.ts';
 
 /** The largest answer that is held until it is whole. Bytes. */
@@ -19,13 +20,15 @@ const joinedLimit = 16 * 1024;
 
 /** One response, and how it is sent to the client. */
 export interface ResponsePlan {
-  readonly response: OutboundResponse;
+  readonly response: DecodedResponse;
   /** The name of the upstream, if the answer shows it. */
   readonly shownUpstream: string | undefined;
   readonly res: ServerResponse;
   readonly deadline: CallDeadline;
   readonly betweenChunks: number;
   readonly meter: UsageMeter;
+  /** Whether the client asked for a stream. */
+  readonly asksForStream: boolean;
   /** Whether a whole stream ends in `[DONE]`. */
   readonly endsInDone: boolean;
   /** Whether the usage chunk at a stream's end is removed, because the client did not ask for it. */
@@ -47,7 +50,7 @@ function writeHead({ response, res, shownUpstream }: ResponsePlan, length?: numb
 }
 
 /** Whether a body says where it ends (RFC 9112, section 6.3). If not, it ends with its connection, and so may half of it. */
-function isDelimited(headers: OutboundResponse['headers']): boolean {
+function isDelimited(headers: DecodedResponse['headers']): boolean {
   return headers['content-length'] !== undefined || /\bchunked\b/i.test(String(headers['transfer-encoding'] ?? ''));
 }
 
@@ -148,18 +151,35 @@ async function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): Prom
   throw failure('upstream_invalid_response', details);
 }
 
-/**
- * Sends a response to the client; resolves to how that ended. Rejects with a GatewayError or OutboundError as long as nothing
- * has been sent.
- */
-export async function sendResponse(plan: ResponsePlan): Promise<CallEnding> {
+/** Sends a body that is no stream of events. */
+async function sendBody(plan: ResponsePlan): Promise<CallEnding> {
   const { response, deadline, betweenChunks } = plan;
-  if (isEncoded(response.headers)) return sendLarge({ ...plan, repairsVectors: false }, Buffer.alloc(0));
-  if (isEventStream(response.headers) && response.status < 300) return sendEvents(plan);
-
   const bytes = response.data.takeWhole();
   if (bytes) return sendHeld(plan, bytes, true);
   deadline.arm(betweenChunks);
   const held = await collect(response.data, holdLimit, () => deadline.reset());
   return sendHeld(plan, held.bytes, held.whole);
+}
+
+/** Sends what should be a stream but is labelled as something else: a stream if it begins like one. */
+async function sendUnlabelled(plan: ResponsePlan): Promise<CallEnding> {
+  const { response, deadline, betweenChunks } = plan;
+  const data = new PeekedBody(response.data);
+  deadline.arm(betweenChunks);
+  const isEvents = await data.isEvents(() => deadline.reset());
+  if (!isEvents) return sendBody({ ...plan, response: { ...response, data } });
+  const headers = { ...response.headers, 'content-type': 'text/event-stream; charset=utf-8' };
+  return sendEvents({ ...plan, response: { ...response, headers, data } });
+}
+
+/**
+ * Sends a response to the client; resolves to how that ended. Rejects with a GatewayError or OutboundError as long as nothing
+ * has been sent.
+ */
+export async function sendResponse(plan: ResponsePlan): Promise<CallEnding> {
+  const { response, asksForStream } = plan;
+  if (isEncoded(response.headers)) return sendLarge({ ...plan, repairsVectors: false }, Buffer.alloc(0));
+  if (response.status >= 300) return sendBody(plan);
+  if (isEventStream(response.headers)) return sendEvents(plan);
+  return asksForStream ? sendUnlabelled(plan) : sendBody(plan);
 }

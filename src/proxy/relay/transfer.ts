@@ -2,8 +2,9 @@ import type { ServerResponse } from 'node:http';
 import type { CallEnding } from '../../options/options.ts';
 import { classify, outboundError } from '../../outbound/classify.ts';
 import type { OutboundError } from '../../outbound/outbound-error.ts';
-import type { BodySink, ResponseBody } from '../../outbound/response-body.ts';
+import type { BodySink } from '../../outbound/response-body.ts';
 import type { CallDeadline } from '../call-deadline.ts';
+import type { RelayedBody } from './decoded-body.ts';
 
 /** Changes the bytes of a body before they are sent. */
 export interface Transform {
@@ -38,7 +39,7 @@ export interface TransferTarget {
 
 /** One body on its way from an upstream to a client: sends each chunk at once, and reads no faster than the client does. */
 class Transfer implements BodySink {
-  readonly #body: ResponseBody;
+  readonly #body: RelayedBody;
   readonly #res: ServerResponse;
   readonly #deadline: CallDeadline;
   readonly #betweenChunks: number;
@@ -48,7 +49,7 @@ class Transfer implements BodySink {
     this.#done = resolve;
   });
 
-  constructor(body: ResponseBody, { res, deadline, betweenChunks }: TransferTarget, handlers: StreamHandlers) {
+  constructor(body: RelayedBody, { res, deadline, betweenChunks }: TransferTarget, handlers: StreamHandlers) {
     this.#body = body;
     this.#res = res;
     this.#deadline = deadline;
@@ -126,7 +127,7 @@ class Transfer implements BodySink {
 }
 
 /** Sends a body to a client whose answer's head has been written; resolves to how that ended. */
-export function transfer(body: ResponseBody, target: TransferTarget, handlers: StreamHandlers): Promise<CallEnding> {
+export function transfer(body: RelayedBody, target: TransferTarget, handlers: StreamHandlers): Promise<CallEnding> {
   const transferring = new Transfer(body, target, handlers);
   body.flowTo(transferring);
   return transferring.ending;

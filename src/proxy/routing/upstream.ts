@@ -11,6 +11,8 @@ export interface Upstream {
   readonly name: string;
   /** Where its API starts, without a slash at the end: `https://api.example.com/v1`. */
   readonly baseUrl: string;
+  /** The query of every request to it, with its `?`; empty where there is none. */
+  readonly search: string;
   /** Its key is among them. */
   readonly headers: HeaderPlan;
   /** The models it serves, as they were configured. */
@@ -75,13 +77,21 @@ export function modelMatcher(models: readonly string[]): MatchesModel {
   return (model) => ids.has(model) || patterns.some((matches) => matches(model));
 }
 
+/** The configured address without the slashes at the end of its path, and its query. */
+function splitBaseUrl(baseUrl: string): { base: string; search: string } {
+  const [address = '', ...query] = baseUrl.split('?');
+  const { origin, path } = splitUrl(`${address.replace(/\/+$/, '')}/`);
+  const search = query.join('?');
+  return { base: (origin + path).slice(0, -1), search: search === '' ? '' : `?${search}` };
+}
+
 export function createUpstream(options: UpstreamOptions): Upstream {
   const { models = ['*'], aliases = {}, apiKey } = options;
   const timeouts = { ...defaultTimeouts, ...options.timeouts };
   const matches = modelMatcher(models);
   // each has its own connections and breaker: a slow upstream delays no other
   const dispatcher = createDispatcher({ connectTimeout: timeouts.connect });
-  const { origin, path } = splitUrl(`${options.baseUrl.replace(/\/+$/, '')}/`);
+  const { base, search } = splitBaseUrl(options.baseUrl);
   const configured = {
     ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
     ...lowerCaseNames(options.headers ?? {}),
@@ -89,7 +99,8 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   const forwarded = (options.forwardHeaders ?? []).map((name) => name.toLowerCase());
   return {
     name: options.name,
-    baseUrl: (origin + path).slice(0, -1),
+    baseUrl: base,
+    search,
     headers: planHeaders(configured, forwarded),
     models,
     aliases,
@@ -104,6 +115,26 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     calls: new UpstreamCalls(options.maxConcurrency ?? defaultMaxConcurrency),
     close: () => dispatcher.destroy(),
   };
+}
+
+function parameterName(parameter: string): string | undefined {
+  const [name] = new URLSearchParams(parameter).keys();
+  return name;
+}
+
+/**
+ * The address of a request to an upstream. The query of its base URL comes first, then the caller's unchanged, without
+ * parameters that the base URL has too. Pure.
+ * @param path below the base URL, with a slash
+ * @param search the caller's query, with its `?`
+ */
+export function upstreamUrl(upstream: Pick<Upstream, 'baseUrl' | 'search'>, path: string, search = ''): string {
+  const url = upstream.baseUrl + path;
+  if (upstream.search === '') return url + search;
+  const configured = new Set(new URLSearchParams(upstream.search).keys());
+  const given = search.slice(1).split('&');
+  const added = given.filter((parameter) => parameter !== '' && !configured.has(parameterName(parameter) ?? ''));
+  return [url + upstream.search, ...added].join('&');
 }
 
 /** The upstream's name for a model, by the name that callers use. */

@@ -32,6 +32,18 @@ describe('the reading of usage', () => {
     for (const size of [1, 7, 50, 1000]) expect(read(stream, size)).to.deep.equal(used(7, 9));
   });
 
+  for (const end of ['\n', '\r\n', '\r']) {
+    it(`reads it from an event of several data lines that end in ${JSON.stringify(end)}, however the bytes are cut`, () => {
+      const lines = ['{"choices":[],', '"usage"', ':', ' {', '"prompt_tokens":3,', '"completion_tokens"', ': 5', '}}'];
+      for (const field of ['data: ', 'data:']) {
+        const stream = `${lines.map((line) => field + line + end).join('')}${end}data: [DONE]${end}${end}`;
+        for (let size = 1; size < stream.length; size += 1) {
+          expect(read(stream, size), `in pieces of ${size}`).to.deep.equal(used(3, 5));
+        }
+      }
+    });
+  }
+
   it('knows the names that images use, and embeddings', () => {
     expect(read('{"usage":{"input_tokens":4,"output_tokens":6}}')).to.deep.equal(used(4, 6));
     expect(read('{"usage":{"prompt_tokens":4,"total_tokens":4}}')).to.deep.equal(used(4, 0));

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { gzipSync } from 'node:zlib';
 import { expect } from 'chai';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
@@ -155,8 +154,8 @@ const table: Row[] = [
     calls: 1,
   },
   {
-    name: 'compresses for a client that cannot read it',
-    script: json(200, gzipSync(whole), { 'content-encoding': 'gzip' }),
+    name: 'says that it compresses and does not',
+    script: json(200, Buffer.from(whole), { 'content-encoding': 'gzip' }),
     status: 502,
     code: 'upstream_invalid_response',
     calls: 1,
@@ -285,12 +284,6 @@ describe('an upstream that', () => {
       expect((await ask()).status).to.equal(200);
     });
   }
-
-  it('compresses for a client that can read it is passed on as it came', async () => {
-    upstream.script = json(200, gzipSync(whole), { 'content-encoding': 'gzip' });
-    const answer = await ask(false, { 'accept-encoding': 'gzip' });
-    expect([answer.status, answer.text]).to.deep.equal([200, whole]);
-  });
 
   it('never ends its body is cut off at the total limit, with the memory of one chunk', async () => {
     upstream.script = async (res) => {

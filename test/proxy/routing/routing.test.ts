@@ -7,7 +7,7 @@ import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/routi
 import { type Candidate, orderUpstreams } from '../../../src/proxy/routing/select-upstreams.ts';
 import { modelMatcher } from '../../../src/proxy/routing/upstream.ts';
 import { silentLogger } from '../../support/logger.ts';
-import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
+import { callerKey, limitedKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
 import { chunks, events, hang, inTurn, json, reset, ScriptedUpstream, stall } from '../../support/upstream.ts';
 
@@ -245,13 +245,13 @@ describe('model calls over several upstreams', () => {
     expect(a.last.headers).not.to.have.property('x-other');
   });
 
-  describe('and the list of models', () => {
-    const list = (...ids: string[]) =>
-      json(200, {
-        object: 'list',
-        data: ids.map((id) => ({ id, object: 'model', created: 7, owned_by: 'vendor', context: 8_000 })),
-      });
+  const list = (...ids: string[]) =>
+    json(200, {
+      object: 'list',
+      data: ids.map((id) => ({ id, object: 'model', created: 7, owned_by: 'vendor', context: 8_000 })),
+    });
 
+  describe('and the list of models', () => {
     it('is merged, filtered to what is served, with aliases', async () => {
       a.script = list('gpt-5', 'whisper', 'both');
       b.script = list('both', 'meta/llama');
@@ -313,6 +313,43 @@ describe('model calls over several upstreams', () => {
       expect(await get('meta/llama-4/scout')).to.deep.equal([200, 'meta/llama-4/scout']);
       expect(await get('meta%2Fllama-4%2Fscout')).to.deep.equal([200, 'meta/llama-4/scout']);
       expect((await get('other'))[0]).to.equal(404);
+    });
+  });
+
+  describe('that are served but not listed', () => {
+    const retrieve = async (id: string) => {
+      try {
+        return await server?.client().models.retrieve(id);
+      } catch (error) {
+        return (error as { code?: unknown }).code;
+      }
+    };
+    const unlisted = (id: string) => ({ id, object: 'model', created: 0, owned_by: 'system' });
+
+    it('are retrieved where a pattern of an upstream says that it serves them', async () => {
+      a.script = list('gpt-x');
+      b.script = list('y');
+      await start({ models: ['gpt-*'] }, { models: ['*'] });
+      expect(await retrieve('gpt-x')).to.deep.include({ id: 'gpt-x' });
+      expect(await retrieve('gpt-y')).to.deep.equal(unlisted('gpt-y'));
+      expect(await retrieve('other')).to.equal('model_not_found');
+    });
+
+    it('are retrieved where an upstream that serves any model has no list', async () => {
+      a.script = json(404, { error: {} });
+      b.script = list('y');
+      await start({}, { models: ['y'] });
+      expect(await retrieve('any/model')).to.deep.equal(unlisted('any/model'));
+      expect((await server?.client().models.list())?.data.map(({ id }) => id)).to.deep.equal(['y']);
+    });
+
+    it('are not retrieved with a key that may not call them', async () => {
+      a.script = json(404, { error: {} });
+      await start({ models: ['gpt-*'] }, { models: [] });
+      const stranger = server?.client({ apiKey: limitedKey });
+      expect(await stranger?.models.retrieve('gpt-1')).to.deep.equal(unlisted('gpt-1'));
+      const thrown = await stranger?.models.retrieve('gpt-2').catch((error: unknown) => error);
+      expect(thrown).to.include({ code: 'model_not_found' });
     });
   });
 

@@ -7,6 +7,8 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 const openBracket = 0x5b;
 const closeBracket = 0x5d;
+/** What begins each line of an event; an event's JSON may go on in the next line. */
+const dataField = Buffer.from('data:');
 
 /** A key whose values are searched for. Searches may share one. */
 export interface SearchedKey {
@@ -40,6 +42,8 @@ export class JsonSearch {
   #depth = 0;
   #inString = false;
   #isEscaped = false;
+  /** How many bytes of a line's `data:` have come, where a colon or value may follow it. */
+  #fieldMatched = 0;
 
   constructor(key: SearchedKey) {
     this.#key = key;
@@ -89,6 +93,7 @@ export class JsonSearch {
 
   #foundKey(end: number): number {
     this.#matched = 0;
+    this.#fieldMatched = 0;
     this.#next = 'colon';
     return end;
   }
@@ -96,7 +101,10 @@ export class JsonSearch {
   /** @returns the index to go on from */
   #findValue(bytes: Buffer, start: number): number {
     let at = start;
-    while (isSpace(bytes[at])) at += 1;
+    for (; at < bytes.length; at += 1) {
+      if (bytes[at] === dataField[this.#fieldMatched]) this.#fieldMatched = (this.#fieldMatched + 1) % dataField.length;
+      else if (this.#fieldMatched > 0 || !isSpace(bytes[at])) break;
+    }
     if (at === bytes.length) return at;
     const byte = bytes[at] as number;
     if (this.#next === 'colon' && byte === colon) {

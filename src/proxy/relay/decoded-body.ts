@@ -1,0 +1,139 @@
+import type { Transform } from 'node:stream';
+import * as zlib from 'node:zlib';
+import { outboundError } from '../../outbound/classify.ts';
+import type { OutboundResponse } from '../../outbound/exchange.ts';
+import type { OutboundError } from '../../outbound/outbound-error.ts';
+import type { BodySink, ResponseBody } from '../../outbound/response-body.ts';
+import { isEncoded } from '../headers.ts';
+
+/** The part of a body that the relay uses. */
+export type RelayedBody = Pick<ResponseBody, 'takeWhole' | 'flowTo' | 'resume' | 'destroy'>;
+
+/** A response whose body may have been decompressed. */
+export interface DecodedResponse extends Omit<OutboundResponse, 'data'> {
+  readonly data: RelayedBody;
+}
+
+/** A body may always grow to this many bytes, and beyond that only by this ratio. */
+const freeOutput = 1024 * 1024;
+const largestRatio = 100;
+
+const options = { chunkSize: 16 * 1024 };
+
+/** Node 20 has no zstd, and its types do not know it. */
+const { createZstdDecompress } = zlib as { readonly createZstdDecompress?: (given: typeof options) => Transform };
+
+const decoders: Readonly<Record<string, (() => Transform) | undefined>> = {
+  gzip: () => zlib.createGunzip(options),
+  'x-gzip': () => zlib.createGunzip(options),
+  deflate: () => zlib.createInflate(options),
+  br: () => zlib.createBrotliDecompress(options),
+  zstd: createZstdDecompress && (() => createZstdDecompress(options)),
+};
+
+function decoderOf({ headers }: OutboundResponse): Transform | undefined {
+  const encoding = String(headers['content-encoding']).trim().toLowerCase();
+  return Object.hasOwn(decoders, encoding) ? decoders[encoding]?.() : undefined;
+}
+
+/** A body that is decompressed as it comes: what a chunk holds is passed on at once, and no faster than the sink takes it. */
+class DecodedBody implements RelayedBody {
+  readonly #source: ResponseBody;
+  readonly #decoder: Transform;
+  #sink: BodySink | undefined;
+  #received = 0;
+  #length = 0;
+  #hasBegun = false;
+  /** What ended the source, if it did not end well. */
+  #failure: OutboundError | undefined;
+  #outcome: 'end' | OutboundError | undefined;
+
+  constructor(source: ResponseBody, decoder: Transform) {
+    this.#source = source;
+    this.#decoder = decoder;
+    // stays: what nobody waits for any more must not end the process
+    decoder.on('error', (cause) => this.#settle(this.#failure ?? outboundError('invalid_response', cause)));
+    decoder.on('end', () => this.#settle(this.#failure ?? 'end'));
+    decoder.on('drain', () => source.resume());
+  }
+
+  takeWhole(): undefined {
+    return undefined;
+  }
+
+  flowTo(sink: BodySink): void {
+    this.#sink = sink;
+    if (this.#outcome !== undefined) this.#tell(sink, this.#outcome);
+    else if (this.#hasBegun) this.#decoder.resume();
+    else this.#begin();
+  }
+
+  resume(): void {
+    this.#decoder.resume();
+  }
+
+  destroy(): void {
+    this.#sink = undefined;
+    this.#source.destroy();
+    this.#decoder.destroy();
+  }
+
+  #begin(): void {
+    this.#hasBegun = true;
+    const decoder = this.#decoder;
+    decoder.on('data', (chunk: Buffer) => this.#onDecoded(chunk));
+    this.#source.flowTo({
+      onChunk: (chunk) => {
+        this.#received += chunk.length;
+        return decoder.writable ? decoder.write(chunk) : true;
+      },
+      onEnd: () => decoder.end(),
+      onError: (error) => {
+        this.#failure = error;
+        // what has come before is passed on first
+        decoder.end();
+      },
+    });
+  }
+
+  #onDecoded(chunk: Buffer): void {
+    this.#length += chunk.length;
+    if (this.#length > freeOutput && this.#length > largestRatio * this.#received) {
+      this.#settle(outboundError('invalid_response'));
+    } else if (this.#sink?.onChunk(chunk) === false) {
+      this.#decoder.pause();
+    }
+  }
+
+  #settle(outcome: 'end' | OutboundError): void {
+    if (this.#outcome !== undefined) return;
+    this.#outcome = outcome;
+    const sink = this.#sink;
+    // nothing more is wanted of either
+    this.destroy();
+    if (sink) this.#tell(sink, outcome);
+  }
+
+  #tell(sink: BodySink, outcome: 'end' | OutboundError): void {
+    this.#sink = undefined;
+    if (outcome === 'end') sink.onEnd();
+    else sink.onError(outcome);
+  }
+}
+
+/**
+ * A response with its body decompressed, for an upstream that compresses although it was asked not to. A response in an encoding
+ * that Node does not know stays as it is.
+ */
+export function decoded(response: OutboundResponse): DecodedResponse {
+  if (!isEncoded(response.headers)) return response;
+  const decoder = decoderOf(response);
+  if (!decoder) return response;
+  const { 'content-encoding': _, 'content-length': __, ...headers } = response.headers;
+  // compressed data says itself where it ends, as chunks do
+  return {
+    ...response,
+    headers: { ...headers, 'transfer-encoding': 'chunked' },
+    data: new DecodedBody(response.data, decoder),
+  };
+}
