@@ -227,7 +227,7 @@ export interface paths {
         head?: never;
         /**
          * Update a webhook
-         * @description **Beta.** Changes the types of event, pauses the webhook or resumes it. What you leave out stays as it is.
+         * @description **Beta.** Changes the webhook, pauses it or resumes it. What you leave out stays as it is.
          *     An attempt that is due while the webhook is paused, or after it has unsubscribed from the type, is canceled.
          */
         patch: operations["updateWebhook"];
@@ -1441,11 +1441,40 @@ export interface components {
              *     it out, the gateway makes one and shows it once.
              */
             secret?: string;
+            description?: components["schemas"]["WebhookDescription"];
+            metadata?: components["schemas"]["WebhookMetadata"];
+            filters?: components["schemas"]["WebhookFilters"];
         };
+        /** @description What the webhook is for, in your words. */
+        WebhookDescription: string;
+        /**
+         * @description Your own values, 16 at most, as with OpenAI: keys of at most 64 characters, values of at most 512. The gateway
+         *     only stores them.
+         */
+        WebhookMetadata: {
+            [key: string]: string;
+        };
+        /**
+         * @description The values that fields of an event must have to be sent to this webhook, such as `{"data.model": ["gpt-5"]}`. An
+         *     event is sent only if it has one of the values at every path, so an event without the field is not. Values are
+         *     compared exactly. At most 10 paths, each with at most 50 values, and 4,096 bytes in all.
+         */
+        WebhookFilters: {
+            [key: string]: components["schemas"]["WebhookFilterValues"];
+        };
+        /** @description The values that are let through. */
+        WebhookFilterValues: components["schemas"]["WebhookFilterValue"][];
+        WebhookFilterValue: string | number | boolean;
         WebhookUpdate: {
             events?: components["schemas"]["EventTypes"];
             /** @description `false` pauses deliveries, `true` resumes them. */
             active?: boolean;
+            /** @description Another description; null or an empty one removes it. */
+            description?: components["schemas"]["WebhookDescription"] | null;
+            /** @description Replaces all metadata; null or `{}` removes it. */
+            metadata?: components["schemas"]["WebhookMetadata"] | null;
+            /** @description Replaces all filters, for events that are published from now on; null or `{}` removes them. */
+            filters?: components["schemas"]["WebhookFilters"] | null;
         };
         WebhookSecretRotate: {
             /**
@@ -1478,6 +1507,9 @@ export interface components {
             events: components["schemas"]["EventTypes"];
             /** @description Whether events are delivered. */
             active: boolean;
+            description?: components["schemas"]["WebhookDescription"];
+            metadata?: components["schemas"]["WebhookMetadata"];
+            filters?: components["schemas"]["WebhookFilters"];
         };
         /** @description A webhook, without its secret. */
         Webhook: components["schemas"]["WebhookSummary"] & {

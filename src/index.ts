@@ -25,6 +25,8 @@ export {
   type UpstreamTimeouts,
   type UsageRecord,
 } from './options/options.ts';
+export type { Filters, FilterValue } from './webhooks/filters.ts';
+export type { Metadata } from './webhooks/metadata.ts';
 export type { Resealed } from './webhooks/secrets/resealing.ts';
 export type {
   MadeSecret,

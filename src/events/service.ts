@@ -11,7 +11,14 @@ import type { OwnerModel } from './model.ts';
 import { checkText, type EventInput, type PublishedEvent, type PublishOptions, toNewEvent } from './publication.ts';
 import type { Outbox } from './store/outbox.ts';
 import type { SettleSubscribers } from './store/settle-subscribers.ts';
-import type { EventSubscribers, HeldEvent, LeasedEvent, NewEvent, StoredEvent } from './store/stored-event.ts';
+import type {
+  AddressedEvent,
+  EventSubscribers,
+  HeldEvent,
+  LeasedEvent,
+  NewEvent,
+  StoredEvent,
+} from './store/stored-event.ts';
 import { createOpenTransactions } from './transactions/open-transactions.ts';
 import { createTransactions } from './transactions/transactions.ts';
 import { createMajorityCheck } from './transactions/write-concern.ts';
@@ -41,7 +48,7 @@ export interface EventServiceDeps {
   /** The processes with open transactions. */
   readonly owners: OwnerModel;
   readonly catalogue: Pick<Catalogue, 'validate' | 'example'>;
-  readonly subscribers: (userId: string, type: string, session?: ClientSession) => Promise<EventSubscribers>;
+  readonly subscribers: (event: AddressedEvent, session?: ClientSession) => Promise<EventSubscribers>;
   readonly settleSubscribers: SettleSubscribers;
   readonly fanOut: FanOuts;
   /** Limits how long a publication waits. @default as long as the driver waits */
@@ -98,7 +105,7 @@ export function createEventService(deps: EventServiceDeps): EventService {
     requireSame(event, stored);
     if (stored.fanOut === 'done') return stored;
     // an event is acknowledged only when its subscribers are certain
-    const settled = await settleSubscribers(stored);
+    const settled = await settleSubscribers(stored, event.body);
     if (prepared && lease) prepared.begin({ event: settled, lease });
     else fanOut.wake();
     return settled;
@@ -122,17 +129,18 @@ export function createEventService(deps: EventServiceDeps): EventService {
       catalogue.validate(type, data);
       // serialised before the first await, so that later changes of `data` have no effect
       const envelope = createEnvelope(type, data, Date.now());
+      const addressed = { userId, type, body: envelope.body };
       const toEvent = (found: EventSubscribers) => toNewEvent(envelope, userId, found, { idempotencyKey, test: false });
       const toPublished = ({ _id: id, created }: StoredEvent): PublishedEvent => {
         return { id, type, created: created.toISOString(), data, idempotencyKey };
       };
       if (session) await requireMajority(session);
       if (session?.inTransaction()) {
-        return toPublished(await storeIn(session, toEvent(await subscribers(userId, type, session))));
+        return toPublished(await storeIn(session, toEvent(await subscribers(addressed, session))));
       }
       return boundPublication(database, async (storing) => {
         const lookupElection = latestElection(deps.connection);
-        const found = await subscribers(userId, type, session);
+        const found = await subscribers(addressed, session);
         const event = beginToStore(storing, toEvent({ ...found, lookupElection }));
         return toPublished(await store(event, storing.until));
       });

@@ -43,8 +43,9 @@ export function schemaAt(spec: Spec, root: SpecSchema | undefined, path: readonl
     (schema, key) => {
       const alternatives = alternativesOf(spec, schema);
       const property = alternatives.map(({ properties }) => (properties as Named | undefined)?.[key]).find(Boolean);
-      const items = alternatives.map((alternative) => alternative.items as SpecSchema | undefined).find(Boolean);
-      return resolveSchema(spec, property ?? items);
+      const others = alternatives.map(({ items, additionalProperties }) => items ?? additionalProperties);
+      const other = others.find((schema) => typeof schema === 'object') as SpecSchema | undefined;
+      return resolveSchema(spec, property ?? other);
     },
     resolveSchema(spec, root),
   );

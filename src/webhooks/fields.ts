@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { GatewayError } from '../errors.ts';
+import { optionalFieldNames, toStored } from './optional-fields.ts';
 import { whyGuessable } from './secrets/guessable.ts';
 import type { SecretChange, WebhookPatch } from './webhook.ts';
 
@@ -62,19 +63,26 @@ export function chooseSecret(secret: string | undefined): { readonly secret: str
   return { secret, isGenerated: false };
 }
 
+const changeable = ['events', 'active', ...optionalFieldNames] as const;
+
+/** The fields of a patch as they are stored; `null` for one that is removed. */
+export type Changes = Pick<WebhookPatch, 'events' | 'active'> & ReturnType<typeof toStored>;
+
 /**
  * The changes of a patch, without any unknown fields.
- * @throws GatewayError `missing_required_parameter` for an empty one, or what {@link checkEvents} throws
+ * @throws GatewayError `missing_required_parameter` for an empty one, or what {@link checkEvents} and {@link toStored} throw
  */
-export function toChanges({ events, active }: WebhookPatch, known: ReadonlySet<string>): WebhookPatch {
-  if (events === undefined && active === undefined) {
-    throw new GatewayError('missing_required_parameter', 'At least one of events and active is required');
+export function toChanges({ events, active, ...patch }: WebhookPatch, known: ReadonlySet<string>): Changes {
+  const optional = toStored(patch);
+  if (events === undefined && active === undefined && Object.keys(optional).length === 0) {
+    const message = `At least one of ${changeable.join(', ')} is required`;
+    throw new GatewayError('missing_required_parameter', message);
   }
   if (events !== undefined) checkEvents(events, known);
   if (active !== undefined && typeof active !== 'boolean') {
     throw new GatewayError('invalid_type', 'active: must be true or false', { param: 'active' });
   }
-  return { ...(events && { events: [...events] }), ...(active !== undefined && { active }) };
+  return { ...(events && { events: [...events] }), ...(active !== undefined && { active }), ...optional };
 }
 
 const day = 86_400;

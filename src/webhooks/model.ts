@@ -28,6 +28,11 @@ export interface WebhookDocument {
   url: string;
   events: string[];
   active: boolean;
+  description?: string;
+  /** As JSON. */
+  metadata?: string;
+  /** As JSON, so that the index of subscribers can hold it. */
+  filters?: string;
   /** When it was last set active again; absent if it was never inactive. */
   enabledAt?: Date;
   /** Present until the owner sets it active again. */
@@ -64,6 +69,9 @@ const schema = new Schema<WebhookDocument>(
     url: { type: String, required: true },
     events: { type: [String], required: true },
     active: { type: Boolean, required: true },
+    description: String,
+    metadata: String,
+    filters: String,
     enabledAt: Date,
     disabled: disabling,
     secret: { type: String, required: true },
@@ -75,7 +83,7 @@ const schema = new Schema<WebhookDocument>(
 )
   .index({ userId: 1, slot: 1 }, { name: 'slot', unique: true })
   .index({ userId: 1, _id: 1 }, { name: 'userWebhooks' })
-  .index({ userId: 1, events: 1, _id: 1, active: 1 }, { name: 'subscribers' })
+  .index({ userId: 1, events: 1, _id: 1, active: 1, filters: 1 }, { name: 'filteredSubscribers' })
   .index({ sealedWith: 1, _id: 1 }, { name: 'sealedWith' });
 
 /** The webhooks of one gateway: model `<prefix>Webhook`, collection `<prefix>webhooks`. Indexes are built by `createIndexes()`. */

@@ -1,14 +1,24 @@
 import type { components } from '../api.d.ts';
 import type { OperationTable, Reply } from '../http/operation.ts';
+import type { OptionalFields } from './optional-fields.ts';
 import type { WebhookService } from './service.ts';
 import type { MadeSecret, Webhook, WebhookDetails } from './webhook.ts';
 
 type Schemas = components['schemas'];
 type Summary = Schemas['WebhookSummary'];
 
-function toSummary({ id, url, events, active }: Webhook): Summary {
+/** Those that are set. */
+function toOptionalFields({ description, metadata, filters }: OptionalFields): Partial<Summary> {
+  return {
+    ...(description !== undefined && { description }),
+    ...(metadata !== undefined && { metadata }),
+    ...(filters !== undefined && { filters: filters as Schemas['WebhookFilters'] }),
+  };
+}
+
+function toSummary({ id, url, events, active, ...webhook }: Webhook): Summary {
   // the document lists the gateway's own types; a host's types are added to it at start-up
-  return { id, url, events: [...events] as Summary['events'], active };
+  return { id, url, events: [...events] as Summary['events'], active, ...toOptionalFields(webhook) };
 }
 
 function toBody(webhook: Webhook): Schemas['Webhook'] {

@@ -7,6 +7,7 @@ import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
 import { createDisabling, type Disabling, ownersChoice } from './disable-webhook.ts';
 import { checkEvents, chooseSecret, toChanges } from './fields.ts';
 import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';
+import { toStored } from './optional-fields.ts';
 import { createReseal, type Resealed } from './secrets/resealing.ts';
 import { createRotateSecret, liveRotation, type RotateSecret } from './secrets/rotation.ts';
 import type { Sealer } from './secrets/sealing.ts';
@@ -25,9 +26,17 @@ import {
 } from './webhook.ts';
 import { createWebhooksForDeliveries, type WebhooksForDeliveries } from './webhooks-for-deliveries.ts';
 
-/** Values for a pipeline, where a text may look like an expression. */
+/** Values for a pipeline, where a text may look like an expression; `null` removes a field. */
 function literals(values: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { $literal: value }]));
+  const entries = Object.entries(values);
+  return Object.fromEntries(entries.map(([name, value]) => [name, value === null ? '$$REMOVE' : { $literal: value }]));
+}
+
+type Present<T> = { [Name in keyof T]: Exclude<T[Name], null> };
+
+/** The fields that have a value. */
+function present<T extends object>(fields: T): Present<T> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null)) as Present<T>;
 }
 
 /**
@@ -149,13 +158,14 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       checkUserId(userId);
       checkWebhookUrl(url, rules);
       checkEvents(events, catalogueTypes);
+      const optional = present(toStored(input));
       const { secret, isGenerated } = chooseSecret(input.secret);
       const createdAt = new Date();
       const _id = newId('wh', createdAt.getTime());
-      const webhook = { _id, userId, url, events: [...events], active: true, createdAt };
       const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId] };
-      await insertIntoFreeSlot(webhooks, maxWebhooks, { ...webhook, ...sealed });
-      return { id: _id, userId, url, events: webhook.events, active: true, createdAt, ...(isGenerated && { secret }) };
+      const webhook = { _id, userId, url, events: [...events], active: true, createdAt, ...optional, ...sealed };
+      await insertIntoFreeSlot(webhooks, maxWebhooks, webhook);
+      return { ...toWebhook(webhook), ...(isGenerated && { secret }) };
     },
 
     async list(userId, page = {}) {

@@ -2,6 +2,7 @@ import type { ClientSession } from 'mongoose';
 import { createBatcher } from '../mongo/batcher.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { findAllConfirmed, findConfirmed } from '../mongo/confirmed-reads.ts';
+import { passes } from './filters.ts';
 import type { WebhookDocument, WebhookModel } from './model.ts';
 import type { Subscribers } from './webhook.ts';
 
@@ -11,12 +12,20 @@ interface SubscriberQuery {
   readonly type: string;
 }
 
+/** What decides which webhooks an event goes to. */
+export interface AddressedEvent extends SubscriberQuery {
+  /** The envelope: filters judge the event as its receivers get it. */
+  readonly body: Buffer;
+}
+
+type Subscriber = Pick<WebhookDocument, '_id' | 'active'> & { readonly filters?: string | null };
+
 /** The reads of webhooks for publications and deliveries. Calls at the same moment share a query. */
 export interface SubscriberLookup {
-  /** The webhooks subscribed to an event; in a transaction if a session is given. */
-  subscribers(query: SubscriberQuery, session?: ClientSession): Promise<Subscribers>;
+  /** The webhooks subscribed to an event whose filters it passes; in a transaction if a session is given. */
+  subscribers(event: AddressedEvent, session?: ClientSession): Promise<Subscribers>;
   /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
-  confirmedSubscribers(query: SubscriberQuery): Promise<Subscribers>;
+  confirmedSubscribers(event: AddressedEvent): Promise<Subscribers>;
   /** `null` if it is confirmed to be gone. */
   byId(id: string): Promise<WebhookDocument | null>;
   /** The same by a confirmed read: what it finds is certain, too. */
@@ -29,46 +38,49 @@ const concurrency = 2;
 
 const keyOf = ({ userId, type }: SubscriberQuery) => `${type} ${userId}`;
 
+/** The subscribers whose filters the event passes. It is parsed only if one has filters. */
+function toSubscribers(found: readonly Subscriber[], { body }: AddressedEvent): Subscribers {
+  const isFiltered = found.some(({ filters }) => typeof filters === 'string');
+  const event: unknown = isFiltered && JSON.parse(body.toString());
+  const passed = found.filter(({ filters }) => typeof filters !== 'string' || passes(JSON.parse(filters), event));
+  const idsOf = (state: boolean) => passed.filter(({ active }) => active === state).map(({ _id }) => _id);
+  return { targets: idsOf(true), skipped: idsOf(false) };
+}
+
 /** Each result is read after the call, so it shows every webhook that was created, paused or deleted before. */
 export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup {
   const collection = durableCollection(webhooks);
 
-  function toSubscribers(found: readonly Pick<WebhookDocument, '_id' | 'active'>[]): Subscribers {
-    const idsOf = (state: boolean) => found.filter(({ active }) => active === state).map(({ _id }) => _id);
-    return { targets: idsOf(true), skipped: idsOf(false) };
-  }
-
   /** Reads only the index. */
-  async function find({ userId, type }: SubscriberQuery, session?: ClientSession): Promise<Subscribers> {
-    const found = await collection
-      .find({ userId, events: type }, { projection: { active: 1 }, ...(session && { session }) })
+  function find({ userId, type }: SubscriberQuery, session?: ClientSession): Promise<Subscriber[]> {
+    return collection
+      .find({ userId, events: type }, { projection: { active: 1, filters: 1 }, ...(session && { session }) })
       .sort({ _id: 1 })
       .toArray();
-    return toSubscribers(found);
   }
 
-  const lookUps = createBatcher<SubscriberQuery, Subscribers>({
+  const lookUps = createBatcher<SubscriberQuery, readonly Subscriber[]>({
     maxSize,
     concurrency,
     async write(queries) {
       const distinct = new Map(queries.map((query) => [keyOf(query), query]));
       const found = await Promise.all([...distinct].map(async ([key, query]) => [key, await find(query)] as const));
       const byKey = new Map(found);
-      return queries.map((query) => byKey.get(keyOf(query)) ?? toSubscribers([]));
+      return queries.map((query) => byKey.get(keyOf(query)) ?? []);
     },
   });
 
-  const confirmedLookUps = createBatcher<SubscriberQuery, Subscribers>({
+  const confirmedLookUps = createBatcher<SubscriberQuery, readonly Subscriber[]>({
     maxSize,
     async write(queries) {
       const distinct = new Map(queries.map((query) => [keyOf(query), { userId: query.userId, events: query.type }]));
-      const projection = { userId: 1, events: 1, active: 1 };
+      const projection = { userId: 1, events: 1, active: 1, filters: 1 };
       const found = await findConfirmed(collection, { $or: [...distinct.values()] }, { projection });
       const byKey = new Map<string, typeof found>([...distinct.keys()].map((key) => [key, []]));
       for (const webhook of found) {
         for (const type of webhook.events) byKey.get(keyOf({ userId: webhook.userId, type }))?.push(webhook);
       }
-      return queries.map((query) => toSubscribers(byKey.get(keyOf(query)) ?? []));
+      return queries.map((query) => byKey.get(keyOf(query)) ?? []);
     },
   });
 
@@ -91,8 +103,10 @@ export function createSubscriberLookup(webhooks: WebhookModel): SubscriberLookup
   });
 
   return {
-    subscribers: (query, session) => (session ? find(query, session) : lookUps.add(query)),
-    confirmedSubscribers: confirmedLookUps.add,
+    async subscribers(event, session) {
+      return toSubscribers(await (session ? find(event, session) : lookUps.add(event)), event);
+    },
+    confirmedSubscribers: async (event) => toSubscribers(await confirmedLookUps.add(event), event),
     byId: documents.add,
     confirmedById: confirmed.add,
   };

@@ -1,8 +1,9 @@
 import { GatewayError } from '../errors.ts';
 import type { WebhookDocument } from './model.ts';
+import { fromStored, type OptionalFields, type OptionalFieldsPatch } from './optional-fields.ts';
 
 /** A registered webhook, without its secret. */
-export interface Webhook {
+export interface Webhook extends OptionalFields {
   /** `wh_…` */
   readonly id: string;
   readonly userId: string;
@@ -36,7 +37,7 @@ export interface SecretChange {
 }
 
 /** The input of a registration. */
-export interface NewWebhook {
+export interface NewWebhook extends OptionalFields {
   readonly url: string;
   readonly events: readonly string[];
   /** 8 to 256 characters, hard to guess; sealed before it is stored. @default a generated one, returned only this once */
@@ -48,8 +49,8 @@ export interface MadeSecret {
   readonly secret?: string;
 }
 
-/** The fields that can be changed; at least one is required. */
-export interface WebhookPatch {
+/** The fields that can be changed; at least one is required. What is left out stays as it is. */
+export interface WebhookPatch extends OptionalFieldsPatch {
   readonly events?: readonly string[];
   readonly active?: boolean;
 }
@@ -83,8 +84,9 @@ export interface Subscribers {
   readonly skipped: string[];
 }
 
-export function toWebhook({ _id, userId, url, events, active, createdAt }: WebhookDocument): Webhook {
-  return { id: _id, userId, url, events, active, createdAt };
+export function toWebhook(document: Omit<WebhookDocument, 'slot'>): Webhook {
+  const { _id, userId, url, events, active, createdAt } = document;
+  return { id: _id, userId, url, events, active, createdAt, ...fromStored(document) };
 }
 
 export function toDetails({ rotation, ...webhook }: WebhookDocument): WebhookDetails {

@@ -2,15 +2,15 @@ import type { ClientSession } from 'mongoose';
 import { checkUserId, isId } from '../ids.ts';
 import type { WebhookDocument, WebhookModel } from './model.ts';
 import type { Secrets } from './secrets/secrets.ts';
-import { createSubscriberLookup } from './subscriber-lookup.ts';
+import { type AddressedEvent, createSubscriberLookup } from './subscriber-lookup.ts';
 import { type DeliverableWebhook, type Subscribers, toWebhook } from './webhook.ts';
 
 /** The reads of webhooks that publications and deliveries need. */
 export interface WebhooksForDeliveries {
-  /** The webhooks subscribed to this type, in one look-up; in a transaction if a session is given. */
-  subscribers(userId: string, type: string, session?: ClientSession): Promise<Subscribers>;
+  /** The webhooks that the event goes to, in one look-up; in a transaction if a session is given. */
+  subscribers(event: AddressedEvent, session?: ClientSession): Promise<Subscribers>;
   /** The same by a confirmed read. @throws TimeoutError if the database does not confirm it */
-  confirmedSubscribers(userId: string, type: string): Promise<Subscribers>;
+  confirmedSubscribers(event: AddressedEvent): Promise<Subscribers>;
   /**
    * A webhook of any account with its opened secrets; `null` if it is confirmed to be gone. Only for deliveries.
    * @param suffices unless it is true of the webhook that a usual read finds, a confirmed read follows
@@ -36,12 +36,12 @@ export function createWebhooksForDeliveries(deps: WebhooksForDeliveriesDeps): We
   }
 
   return {
-    async subscribers(userId, type, session) {
-      checkUserId(userId);
-      if (!catalogueTypes.has(type)) return { targets: [], skipped: [] };
-      return lookup.subscribers({ userId, type }, session);
+    async subscribers(event, session) {
+      checkUserId(event.userId);
+      if (!catalogueTypes.has(event.type)) return { targets: [], skipped: [] };
+      return lookup.subscribers(event, session);
     },
-    confirmedSubscribers: (userId, type) => lookup.confirmedSubscribers({ userId, type }),
+    confirmedSubscribers: lookup.confirmedSubscribers,
     async forDelivery(id, suffices = () => true) {
       const found = isId('wh', id) ? await lookup.byId(id) : null;
       if (!found) return null;

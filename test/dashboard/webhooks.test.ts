@@ -71,6 +71,39 @@ describe('webhooks in the dashboard', function () {
     expect(problems).to.deep.equal([]);
   });
 
+  it('take a description, filters and metadata, show them, and lose those that are emptied', async () => {
+    const { page, problems } = await scene.signIn();
+    await page.getByRole('button', { name: 'Add webhook' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Add a webhook' });
+    await dialog.getByLabel('URL').fill('http://127.0.0.1:9/hook');
+    await dialog.getByLabel('payment.completed').check();
+    await dialog.getByLabel('Description').fill('Tells accounting');
+    await dialog.getByLabel('Filters').fill('model = x');
+    await dialog.getByRole('button', { name: 'Add webhook' }).click();
+    await dialog.getByText(/'model' must be a path into the data/i).waitFor();
+    await dialog.getByLabel('Filters').fill('data.currency = usd, eur\ndata.note = "a, b", 20, "20"');
+    await dialog.getByLabel('Metadata').fill('team = a = b');
+    await dialog.getByRole('button', { name: 'Add webhook' }).click();
+    await page.getByText('data.note = "a, b", 20, "20"').waitFor();
+    await page.getByText('team = a = b').waitFor();
+    expect(await only()).to.deep.include({
+      description: 'Tells accounting',
+      filters: { 'data.currency': ['usd', 'eur'], 'data.note': ['a, b', 20, '20'] },
+      metadata: { team: 'a = b' },
+    });
+
+    await page.getByRole('button', { name: 'Edit' }).click();
+    const edit = page.getByRole('dialog', { name: 'Edit the webhook' });
+    await edit.getByLabel('Filters').fill('');
+    await edit.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('The webhook has been changed').waitFor();
+    expect(await only())
+      .to.deep.include({ description: 'Tells accounting', metadata: { team: 'a = b' } })
+      .and.not.have.property('filters');
+    await scene.live.gateway.webhooks.remove('usr_1', (await only())?.id ?? '');
+    expect(problems.filter((problem) => !problem.includes('status of 400'))).to.deep.equal([]);
+  });
+
   it('say at the field what is wrong with it', async () => {
     const { page, problems } = await scene.signIn();
     await addWebhook(page, 'http://user:password@example.com/hook', 'credits.low');

@@ -34,7 +34,7 @@ export function fakeWebhooks() {
       webhooks.set(id, { userId: 'usr_1', url, secret, active: true, events: ['payment.completed'], ...more });
       return id;
     },
-    async subscribers(userId: string, type: string, _session?: ClientSession) {
+    async subscribers({ userId, type }: { userId: string; type: string }, _session?: ClientSession) {
       const mine = [...webhooks].filter(([, webhook]) => webhook.userId === userId && webhook.events.includes(type));
       const ids = (active: boolean) => mine.filter(([, webhook]) => webhook.active === active).map(([id]) => id);
       return { targets: ids(true), skipped: ids(false) };

@@ -104,7 +104,10 @@ describe('What cannot be written keeps nothing else from being written:', functi
       const lookup = createSubscriberLookup(createWebhookModel(connection, 'gateway_'));
       const accounts = ['usr_1', huge, 'usr_2'];
       const type = 'payment.completed';
-      expect(await statuses(accounts.map((userId) => lookup.subscribers({ userId, type })))).to.deep.equal(poisonedOne);
+      const body = Buffer.from('{}');
+      expect(await statuses(accounts.map((userId) => lookup.subscribers({ userId, type, body })))).to.deep.equal(
+        poisonedOne,
+      );
       expect(await statuses(['wh_1', operator, 'wh_2'].map(lookup.byId))).to.deep.equal(poisonedOne);
     });
   });

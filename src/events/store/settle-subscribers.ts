@@ -1,25 +1,28 @@
 import { durableCollection } from '../../mongo/collection.ts';
 import type { EventModel } from '../model.ts';
-import type { EventSubscribers, StoredEvent } from './stored-event.ts';
+import type { AddressedEvent, EventSubscribers, StoredEvent } from './stored-event.ts';
 
 /**
  * Completes the subscribers of a stored event if a replaced primary may have looked them up: it may not have known a webhook, or
  * not as active. Such an event must not be fanned out before. Calling it again does no harm.
+ * @param body an envelope with the event's type and data. @default the event's own
  * @throws TimeoutError if the database does not confirm the subscribers
  */
-export type SettleSubscribers = (event: StoredEvent) => Promise<StoredEvent>;
+export type SettleSubscribers = (event: StoredEvent, body?: Buffer) => Promise<StoredEvent>;
 
 /** @param confirmedSubscribers a look-up that no replaced primary answers */
 export function createSettleSubscribers(
   events: EventModel,
-  confirmedSubscribers: (userId: string, type: string) => Promise<EventSubscribers>,
+  confirmedSubscribers: (event: AddressedEvent) => Promise<EventSubscribers>,
 ): SettleSubscribers {
   const collection = durableCollection(events);
 
-  return async function settleSubscribers(event) {
+  return async function settleSubscribers(event, body = event.body) {
     const { lookupElection, ...settled } = event;
     if (lookupElection === undefined) return event;
-    const { targets, skipped } = await confirmedSubscribers(event.userId, event.type);
+    if (!body) throw new TypeError('The subscribers of an event cannot be confirmed without its body');
+    const { userId, type } = event;
+    const { targets, skipped } = await confirmedSubscribers({ userId, type, body });
     const more = {
       targets: targets.filter((id) => !event.targets.includes(id)),
       skipped: skipped.filter((id) => !event.targets.includes(id) && !event.skipped.includes(id)),

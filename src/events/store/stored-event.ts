@@ -36,6 +36,14 @@ export interface UnfinishedEvent {
   readonly size: number;
 }
 
+/** What decides which webhooks an event goes to. */
+export interface AddressedEvent {
+  readonly userId: string;
+  readonly type: string;
+  /** The envelope. */
+  readonly body: Buffer;
+}
+
 /** The webhooks that are subscribed to an event. */
 export interface EventSubscribers {
   readonly targets: readonly string[];

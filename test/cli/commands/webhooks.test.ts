@@ -94,6 +94,35 @@ describe('express-model-gateway webhooks', () => {
     expect((await live.run('webhooks', 'resume', id, '--json')).json).to.include({ id, active: true });
   });
 
+  it('create and update take a description, metadata and filters, and update removes them', async () => {
+    const options = ['--description', 'Tells accounting', '--metadata', 'team=a=b', '--metadata', 'tier=1'];
+    const filters = ['--filter', 'data.currency=usd, eur', '--filter', 'data.amount=20,"20",true'];
+    const made = await create(...options, ...filters, '--filter', 'data.note=["a,b"]');
+    expect(made).to.deep.include({
+      description: 'Tells accounting',
+      metadata: { team: 'a=b', tier: '1' },
+      filters: { 'data.currency': ['usd', 'eur'], 'data.amount': [20, '20', true], 'data.note': ['a,b'] },
+    });
+    const { stdout } = await live.run('webhooks', 'show', made.id);
+    expect(stdout)
+      .to.match(/^Description +Tells accounting$/m)
+      .and.match(/^Filters +data\.currency: usd, eur$/m)
+      .and.match(/^ +data\.amount: 20, "20", true$/m)
+      .and.match(/^Metadata +team: a=b$/m);
+    const changed = await live.run('webhooks', 'update', made.id, '--clear', 'filters,metadata', '--json');
+    expect(changed.json).to.include({ id: made.id, description: 'Tells accounting' });
+    expect(changed.json).to.not.have.any.keys('filters', 'metadata');
+  });
+
+  it('create and update say how an option is written', async () => {
+    const unfiltered = await live.run('webhooks', 'create', url, '--event', 'credits.low', '--filter', 'data.model');
+    expect(unfiltered.stderr).to.include('data.currency=usd,eur');
+    const unknown = await live.run('webhooks', 'update', 'wh_1', '--clear', 'url');
+    expect(unknown.stderr).to.include('description, metadata, filters');
+    const outside = await live.run('webhooks', 'create', url, '--event', 'credits.low', '--filter', 'model=x');
+    expect(outside.stderr).to.match(/^invalid_value: filters: 'model' must be a path into the data/);
+  });
+
   it('rotate-secret says until when both secrets are good', async () => {
     const { id } = await create();
     const rotated = await live.run(

@@ -94,6 +94,23 @@ describe('A webhook that was registered before an event was published', () => {
     await receiver.count(3);
   });
 
+  it('gets it only if its filters let it through where a replaced primary knew of no webhook', async () => {
+    await publisher.publish({ ...payment, userId: 'usr_filtered' });
+    const filters = { 'data.currency': ['none'] };
+    const { id, webhookId } = await publishAcrossElection('usr_filtered', async () => {
+      const passing = await others.webhooks.create('usr_filtered', {
+        url: receiver.url,
+        events: [payment.type],
+        filters: { 'data.currency': [payment.data.currency] },
+      });
+      await others.webhooks.create('usr_filtered', { url: receiver.url, events: [payment.type], filters });
+      return passing;
+    });
+
+    expect(await targetsOf(id)).to.deep.equal([webhookId]);
+    await receiver.count(1);
+  });
+
   it('gets it where a replaced primary had it as inactive', async () => {
     const { id: first } = await register('usr_back');
     await others.webhooks.update('usr_back', first, { active: false });

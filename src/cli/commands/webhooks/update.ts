@@ -4,7 +4,13 @@ import { apiAction, examples } from '../../client/api-command.ts';
 import type { CommandContext } from '../../client/context.ts';
 import { several } from '../../client/flags.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
+import { clearable, type FieldOptions, fieldsOf, fieldsToClear, withFieldOptions } from './optional-fields.ts';
 import { webhookLines } from './view.ts';
+
+interface Options extends FieldOptions {
+  readonly event?: Schemas['EventType'][];
+  readonly clear?: Readonly<Record<string, null>>;
+}
 
 const example = 'wh_01kaj3m5x2f7q9w4n8r1t6b0zc';
 
@@ -14,14 +20,22 @@ async function change({ api, show }: CommandContext, id: string, body: Schemas['
 
 /** `webhooks update` */
 export function updateWebhookCommand(terminal: Terminal): Command {
-  return new Command('update')
-    .description('change what a webhook hears of')
+  const command = new Command('update')
+    .description('change a webhook; what is not named stays as it is')
     .argument('<webhook>', 'its id, wh_…')
-    .requiredOption('--event <type>', 'all that it hears of from now on; may be repeated', several)
-    .addHelpText('after', examples(`webhooks update ${example} --event payment.completed,payment.failed`))
+    .option('--event <type>', 'all that it hears of from now on; may be repeated', several);
+  return withFieldOptions(command)
+    .option('--clear <field>', `remove it: ${clearable.join(', ')}; may be repeated`, fieldsToClear)
+    .addHelpText(
+      'after',
+      examples(
+        `webhooks update ${example} --event payment.completed,payment.failed`,
+        `webhooks update ${example} --description 'Tells accounting of payments' --clear filters`,
+      ),
+    )
     .action(
-      apiAction(terminal, (context, id: string, { event: events }: { event: Schemas['EventType'][] }) =>
-        change(context, id, { events }),
+      apiAction(terminal, (context, id: string, { event: events, clear, ...options }: Options) =>
+        change(context, id, { ...(events && { events }), ...fieldsOf(options), ...clear }),
       ),
     );
 }

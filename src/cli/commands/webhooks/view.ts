@@ -36,6 +36,20 @@ function rotation({ secret_rotation: underWay }: WebhookView, now: number): Cell
   return `both are good until ${momentOf(ends_at, now)}; x-service-signature is made with the ${service_signature} one`;
 }
 
+/** `name: value` by line. */
+function listed(values: Readonly<Record<string, unknown>> | undefined): string | undefined {
+  if (!values) return undefined;
+  return Object.entries(values)
+    .map(([name, value]) => `${name}: ${Array.isArray(value) ? value.map(toJson).join(', ') : value}`)
+    .join('\n');
+}
+
+/** A text as it is, unless it could be taken for a number or a boolean. */
+function toJson(value: unknown): string {
+  const isPlain = typeof value === 'string' && !/^(true|false|[-\d].*|.*[",].*|)$/.test(value);
+  return isPlain ? value : JSON.stringify(value);
+}
+
 /** A webhook as a person reads it. */
 export function webhookLines(webhook: WebhookView, paint: Paint, now: number): string[] {
   const { id, url, events, created_at: created, health } = webhook;
@@ -45,7 +59,10 @@ export function webhookLines(webhook: WebhookView, paint: Paint, now: number): s
       ['Webhook', id],
       ['URL', url],
       ['State', stateCell(webhook)],
+      ['Description', webhook.description],
       ['Events', events.join('\n')],
+      ['Filters', listed(webhook.filters)],
+      ['Metadata', listed(webhook.metadata)],
       ['Created', momentOf(created, now)],
       ['Secret', webhook.secret],
       ['Secrets', rotation(webhook, now)],

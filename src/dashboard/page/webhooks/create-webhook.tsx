@@ -10,10 +10,12 @@ import { goTo, href } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 import { useAnnounce } from '../shell/announce.tsx';
 import { EventsField } from './events-field.tsx';
+import { OptionFields, optionFields } from './option-fields.tsx';
+import { toOptions, toTexts } from './option-texts.ts';
 import { newSecret } from './secret.ts';
 import { SecretField } from './secret-field.tsx';
 
-const fields = ['url', 'events', 'secret'];
+const fields = ['url', 'events', 'secret', ...optionFields];
 
 export function CreateWebhook({ onClose }: { onClose: () => void }) {
   const api = useApi();
@@ -21,8 +23,9 @@ export function CreateWebhook({ onClose }: { onClose: () => void }) {
   const [url, setUrl] = useState('');
   const [events, setEvents] = useState<string[]>([]);
   const [secret, setSecret] = useState(newSecret);
+  const [options, setOptions] = useState(() => toTexts({}));
   const create = useAction(async () => {
-    const body = { url: url.trim(), events, secret } as WebhookCreate;
+    const body = { url: url.trim(), events, secret, ...toOptions(options) } as WebhookCreate;
     const { id } = await api.createWebhook(body);
     announce('The webhook has been added');
     onClose();
@@ -64,6 +67,7 @@ export function CreateWebhook({ onClose }: { onClose: () => void }) {
       </Field>
       <SecretField label="Secret" secret={secret} error={errorOf(create.error, 'secret')} onSecret={setSecret} />
       <EventsField chosen={events} error={errorOf(create.error, 'events')} onChosen={setEvents} />
+      <OptionFields texts={options} error={create.error} onTexts={setOptions} />
       {other && <Failure error={other} />}
     </Dialog>
   );

@@ -8,6 +8,8 @@ import { Failure } from '../elements/states.tsx';
 import { useApi } from '../session/session.ts';
 import { useAnnounce } from '../shell/announce.tsx';
 import { EventsField } from './events-field.tsx';
+import { OptionFields, optionFields } from './option-fields.tsx';
+import { toOptionChanges, toTexts } from './option-texts.ts';
 
 interface Props {
   readonly webhook: Webhook;
@@ -20,13 +22,14 @@ export function EditWebhook({ webhook, onClose, onChanged }: Props) {
   const announce = useAnnounce();
   const [events, setEvents] = useState<string[]>([...webhook.events]);
   const [active, setActive] = useState(webhook.active);
+  const [options, setOptions] = useState(() => toTexts(webhook));
   const save = useAction(async () => {
-    await api.updateWebhook(webhook.id, { events, active } as WebhookUpdate);
+    await api.updateWebhook(webhook.id, { events, active, ...toOptionChanges(options, webhook) } as WebhookUpdate);
     announce('The webhook has been changed');
     onChanged();
     onClose();
   });
-  const other = otherError(save.error, ['events']);
+  const other = otherError(save.error, ['events', ...optionFields]);
 
   return (
     <Dialog
@@ -53,6 +56,7 @@ export function EditWebhook({ webhook, onClose, onChanged }: Props) {
         </span>
       </label>
       <EventsField chosen={events} error={errorOf(save.error, 'events')} onChosen={setEvents} />
+      <OptionFields texts={options} error={save.error} onTexts={setOptions} />
       {other && <Failure error={other} />}
     </Dialog>
   );

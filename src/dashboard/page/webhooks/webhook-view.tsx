@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact';
 import type { Webhook } from '../api/types.ts';
 import { useQuery } from '../data/use-query.ts';
 import { DeliveryList } from '../deliveries/delivery-list.tsx';
@@ -14,6 +15,7 @@ import { Heading } from '../shell/heading.tsx';
 import { StatsCard } from '../stats/stats-card.tsx';
 import { HealthNotice } from './health-notice.tsx';
 import { splitUrl } from './hosts.ts';
+import { toTexts } from './option-texts.ts';
 import { Recover } from './recover.tsx';
 import { WebhookActions } from './webhook-actions.tsx';
 import { standingOf } from './words.ts';
@@ -22,15 +24,32 @@ import { standingOf } from './words.ts';
 const refreshEvery = 5_000;
 const up = { name: 'Webhooks', href: href(['webhooks']) };
 
+/** A fact, unless there is none. */
+function present(name: string, text: string, shown: ComponentChildren): [name: string, value: ComponentChildren][] {
+  return text === '' ? [] : [[name, shown]];
+}
+
+function Lines({ text }: { text: string }) {
+  return (
+    <code class="mono">
+      {text.split('\n').map((line) => (
+        <div key={line}>{line}</div>
+      ))}
+    </code>
+  );
+}
+
 function WebhookFacts({ webhook }: { webhook: Webhook }) {
   const { last_success_at } = webhook.health;
+  const { description, filters, metadata } = toTexts(webhook);
   return (
     <Facts
-      wide={['Events']}
+      wide={['Description', 'Events', 'Filters', 'Metadata']}
       facts={[
         ['Webhook id', <Id id={webhook.id} what="webhook id" />],
         ['Created', <Time at={webhook.created_at} />],
         ['Last success', last_success_at ? <Ago at={last_success_at} /> : 'None yet'],
+        ...present('Description', description, description),
         [
           'Events',
           <span class="tags">
@@ -39,6 +58,8 @@ function WebhookFacts({ webhook }: { webhook: Webhook }) {
             ))}
           </span>,
         ],
+        ...present('Filters', filters, <Lines text={filters} />),
+        ...present('Metadata', metadata, <Lines text={metadata} />),
       ]}
     />
   );

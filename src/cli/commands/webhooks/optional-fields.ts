@@ -1,0 +1,80 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import type { Schemas } from '../../client/api.ts';
+
+type Fields = Pick<Schemas['WebhookCreate'], 'description' | 'metadata' | 'filters'>;
+type Filters = NonNullable<Fields['filters']>;
+
+/** The options of the fields that a webhook may have. */
+export interface FieldOptions {
+  readonly description?: string;
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly filter?: Filters;
+}
+
+function splitAt(separator: string, text: string, example: string): [name: string, value: string] {
+  const at = text.indexOf(separator);
+  if (at < 1) throw new InvalidArgumentError(`It must be a name and a value, such as ${example}.`);
+  return [text.slice(0, at).trim(), text.slice(at + separator.length).trim()];
+}
+
+function pair(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const [key, value] = splitAt('=', text, 'team=billing');
+  return { ...before, [key]: value };
+}
+
+/** A number or a boolean where it is written as one, and in quotes always a text. */
+function filterValue(text: string): Schemas['WebhookFilterValue'] {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (['string', 'number', 'boolean'].includes(typeof value)) return value as Schemas['WebhookFilterValue'];
+  } catch {
+    // a text without quotes
+  }
+  return text;
+}
+
+function filterValues(text: string): Schemas['WebhookFilterValues'] {
+  if (!text.startsWith('[')) return text.split(',').map((value) => filterValue(value.trim()));
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new InvalidArgumentError('The values after = begin like a JSON array, but are none.');
+  }
+}
+
+function filter(text: string, before: Filters = {}): Filters {
+  const [path, values] = splitAt('=', text, 'data.currency=usd,eur');
+  return { ...before, [path]: filterValues(values) };
+}
+
+/** Adds the options to a command. */
+export function withFieldOptions(command: Command): Command {
+  return command
+    .option('--description <text>', 'what it is for')
+    .option('--metadata <key=value>', 'a value of your own; may be repeated', pair)
+    .option(
+      '--filter <path=values>',
+      'send only events with one of these values (commas between them) at this path, such as data.currency=usd,eur; may be repeated',
+      filter,
+    );
+}
+
+/** The fields that the options set. */
+export function fieldsOf({ description, metadata, filter: filters }: FieldOptions): Fields {
+  return {
+    ...(description !== undefined && { description }),
+    ...(metadata && { metadata }),
+    ...(filters && { filters }),
+  };
+}
+
+/** The options by the names of the fields that they set. */
+export const clearable = ['description', 'metadata', 'filters'] as const;
+
+/** Reads the names of fields to remove. */
+export function fieldsToClear(text: string, before: Record<string, null> = {}): Record<string, null> {
+  const names = text.split(',').map((name) => name.trim().replace('-', '_'));
+  const unknown = names.find((name) => !clearable.some((known) => known === name));
+  if (unknown !== undefined) throw new InvalidArgumentError(`It must be one of ${clearable.join(', ')}.`);
+  return { ...before, ...Object.fromEntries(names.map((name) => [name, null])) };
+}

@@ -1,0 +1,65 @@
+import type { ApiError } from '../api/error.ts';
+import { errorOf } from '../data/field-errors.ts';
+import { Field } from '../elements/field.tsx';
+import type { OptionTexts } from './option-texts.ts';
+
+/** The fields of the form, as errors name them. */
+export const optionFields = ['description', 'metadata', 'filters'];
+
+interface Props {
+  readonly texts: OptionTexts;
+  readonly error: ApiError | undefined;
+  readonly onTexts: (texts: OptionTexts) => void;
+}
+
+/** What a webhook may have beside its URL and its events. */
+export function OptionFields({ texts, error, onTexts }: Props) {
+  return (
+    <>
+      <Field label="Description" error={errorOf(error, 'description')}>
+        {(field) => (
+          <input
+            {...field}
+            maxLength={500}
+            value={texts.description}
+            onInput={(event) => onTexts({ ...texts, description: event.currentTarget.value })}
+          />
+        )}
+      </Field>
+      <Field
+        label="Filters"
+        error={errorOf(error, 'filters')}
+        hint="Only events that have one of the values at each path are sent. A path and its values on each line; empty for every event."
+      >
+        {(field) => (
+          <textarea
+            {...field}
+            class="mono"
+            rows={2}
+            spellcheck={false}
+            placeholder="data.currency = usd, eur"
+            value={texts.filters}
+            onInput={(event) => onTexts({ ...texts, filters: event.currentTarget.value })}
+          />
+        )}
+      </Field>
+      <Field
+        label="Metadata"
+        error={errorOf(error, 'metadata')}
+        hint="Values of your own: a key and its value on each line."
+      >
+        {(field) => (
+          <textarea
+            {...field}
+            class="mono"
+            rows={2}
+            spellcheck={false}
+            placeholder="team = accounting"
+            value={texts.metadata}
+            onInput={(event) => onTexts({ ...texts, metadata: event.currentTarget.value })}
+          />
+        )}
+      </Field>
+    </>
+  );
+}

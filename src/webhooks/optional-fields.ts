@@ -1,0 +1,43 @@
+import { type Filters, storedFilters } from './filters.ts';
+import { type Metadata, storedDescription, storedMetadata } from './metadata.ts';
+import type { WebhookDocument } from './model.ts';
+
+/** What a webhook may have beside its URL and its types. */
+export interface OptionalFields {
+  /** What it is for, in the owner's words. At most 500 characters. */
+  readonly description?: string;
+  /** The owner's own values. At most 16 pairs, keys of at most 64 characters, values of at most 512. */
+  readonly metadata?: Metadata;
+  /** Sends only the events that have one of the values at every path. At most 10 paths with 50 values each. @default every event */
+  readonly filters?: Filters;
+}
+
+/** A change of optional fields: `null`, or an empty value, removes a field. */
+export type OptionalFieldsPatch = { readonly [Name in keyof OptionalFields]?: OptionalFields[Name] | null };
+
+type Stored = Pick<WebhookDocument, 'description' | 'metadata' | 'filters'>;
+/** The given fields as they are stored; `null` if a field is removed. */
+type StoredPatch = { -readonly [Name in keyof Stored]?: Stored[Name] | null };
+
+export const optionalFieldNames = ['description', 'metadata', 'filters'] as const;
+
+/**
+ * Checks optional fields.
+ * @throws GatewayError `invalid_type` or `invalid_value`, naming the field
+ */
+export function toStored({ description, metadata, filters }: OptionalFieldsPatch): StoredPatch {
+  return {
+    ...(description !== undefined && { description: storedDescription(description) }),
+    ...(metadata !== undefined && { metadata: storedMetadata(metadata) }),
+    ...(filters !== undefined && { filters: storedFilters(filters) }),
+  };
+}
+
+/** Those that a stored webhook has. */
+export function fromStored({ description, metadata, filters }: Stored): OptionalFields {
+  return {
+    ...(description !== undefined && { description }),
+    ...(metadata !== undefined && { metadata: JSON.parse(metadata) }),
+    ...(filters !== undefined && { filters: JSON.parse(filters) }),
+  };
+}
