@@ -3,7 +3,8 @@ import { createModels } from './collections.ts';
 import { createRecoveryService } from './deliveries/redeliver/recoveries/service.ts';
 import { createDeliveryService } from './deliveries/service.ts';
 import { addCustomEventTypes } from './events/catalogue/custom-event-types.ts';
-import { type Catalogue, createCatalogue } from './events/catalogue/read-catalogue.ts';
+import { type Catalogue, catalogueOf } from './events/catalogue/read-catalogue.ts';
+import { createEventHistory } from './events/history.ts';
 import { createEventService } from './events/service.ts';
 import { createOutbox } from './events/store/outbox.ts';
 import { createSettleSubscribers } from './events/store/settle-subscribers.ts';
@@ -12,7 +13,7 @@ import { createDatabaseClock } from './mongo/clock.ts';
 import type { DatabaseAccess } from './mongo/connection/availability.ts';
 import type { Database } from './mongo/connection/connection.ts';
 import { type RunInTransaction, whileAwaited } from './mongo/transaction.ts';
-import { loadSpec } from './openapi/spec.ts';
+import { sharedSpec } from './openapi/spec.ts';
 import type { ResolvedOptions } from './options/options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
 import { createProxy } from './proxy/proxy.ts';
@@ -128,8 +129,8 @@ function createEvents(
 export function createServices(options: ResolvedOptions, database: OpenDatabase) {
   const { logger } = options;
   const { access } = database;
-  const spec = addCustomEventTypes(loadSpec(), options.eventTypes);
-  const catalogue = createCatalogue(spec);
+  const spec = addCustomEventTypes(sharedSpec(), options.eventTypes);
+  const catalogue = catalogueOf(spec);
   const models = createModels(database.connection, options.collectionPrefix);
   const base = { options, database, models, catalogue };
   const networks = allowedNetworks(options);
@@ -158,7 +159,21 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     abortOnDisconnect: options.abortOnDisconnect,
   });
 
-  return { spec, catalogue, models, webhooks, health, deliveries, events, recoveries, keys, accounting, proxy };
+  const eventHistory = createEventHistory(models.events, deliveries.eventStatuses);
+  return {
+    spec,
+    catalogue,
+    models,
+    webhooks,
+    health,
+    deliveries,
+    events,
+    eventHistory,
+    recoveries,
+    keys,
+    accounting,
+    proxy,
+  };
 }
 
 /** Every service of a gateway. */

@@ -2,9 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
 import { BodyMemory, type BodyReservation } from './body/body-memory.ts';
-import { createFormCheck } from './body/form/check-form.ts';
 import { readForm } from './body/form/form.ts';
-import { type BodyShape, bodyShape } from './body/json/body-shape.ts';
 import type { BodyLimits } from './body/read-body.ts';
 import { type RequestBody, takeBody } from './body/request-body.ts';
 import { type Caller, CheckedRequest } from './checked-request.ts';
@@ -12,10 +10,9 @@ import type { OpenRequests } from './open-requests.ts';
 import type { ApiRequest } from './operation.ts';
 import { isRelayed, type Route } from './routes.ts';
 import { searchOf } from './target.ts';
-import { createCompiledCheck } from './validation/compiled-check.ts';
 import { checkKnown, parseQuery, readQuery } from './validation/query.ts';
+import { requestChecks } from './validation/request-checks.ts';
 import { checkStorable } from './validation/storable.ts';
-import { createValidator } from './validation/validate-request.ts';
 
 /** Reads, parses and validates the rest of a request. */
 export type ReadRequest = (req: IncomingMessage, res: ServerResponse, found: Found) => Promise<ApiRequest>;
@@ -38,30 +35,13 @@ export interface RequestReaderDependencies {
   readonly logger: Logger;
 }
 
-/** Whether an operation takes only forms, which are checked separately. */
-function isUploadOnly({ mediaTypes }: Route): boolean {
-  return mediaTypes.size > 0 && !mediaTypes.has('application/json');
-}
-
-function jsonShape(spec: Spec, { description }: Route): BodyShape | undefined {
-  const schema = description.requestBody?.content['application/json']?.schema;
-  return schema && bodyShape(spec, schema);
-}
-
 /**
  * Makes the function that reads and checks a request. A relayed request may have fields
  * and query parameters that openapi.yaml does not describe, because the provider may know them. Any other request may not.
  */
 export async function createRequestReader(deps: RequestReaderDependencies): Promise<ReadRequest> {
-  const { spec, routes, openRequests, logger } = deps;
-  const relayedRoutes = routes.filter((route) => isRelayed(route) && !isUploadOnly(route));
-  const others = routes.filter((route) => !isRelayed(route));
-  const checkForm = createFormCheck(spec, routes);
-  const isValid = createCompiledCheck(spec, relayedRoutes);
-  const validateRelayed = await createValidator(spec, relayedRoutes);
-  const validateOthers = await createValidator(spec, others);
-
-  const shapes = new Map(relayedRoutes.map((route) => [route, jsonShape(spec, route)]));
+  const { openRequests, logger } = deps;
+  const { shapeOf, checkForm, isValid, validate } = await requestChecks(deps.spec, deps.routes);
   const memory = new BodyMemory(deps.bodyMemory);
 
   let warned = false;
@@ -81,7 +61,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
         limits,
         reservation,
         openRequests,
-        shape: shapes.get(route),
+        shape: shapeOf(route),
         onReserialised,
       });
     } catch (error) {
@@ -109,11 +89,11 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     if (!relayed) {
       checkStorable(value);
       checkKnown(query, route.query);
-      await validateOthers(req, res, route, { params, query, body: value });
+      await validate(req, res, route, { params, query, body: value });
     } else if (form) {
       checkForm(route, form);
     } else if (!isValid(route, value)) {
-      await validateRelayed(req, res, route, { params, query: {}, body: value });
+      await validate(req, res, route, { params, query: {}, body: value });
     }
     return new CheckedRequest(caller, { query, search, headers, body: form ? { ...body, form } : body, reservation });
   };

@@ -55,3 +55,11 @@ export interface Spec {
 export function loadSpec(): Spec {
   return readDocument() as Spec;
 }
+
+let shared: Spec | undefined;
+
+/** The same, read once in a process. Do not change it. */
+export function sharedSpec(): Spec {
+  shared ??= loadSpec();
+  return shared;
+}

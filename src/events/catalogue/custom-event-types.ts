@@ -48,6 +48,7 @@ function check(spec: Spec, type: string, options: EventTypeOptions): void {
  * @throws GatewayError `invalid_options` for an existing type, an invalid schema, or an example that does not fit
  */
 export function addCustomEventTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>): Spec {
+  if (Object.keys(types).length === 0) return spec;
   for (const [type, options] of Object.entries(types)) check(spec, type, options);
   return withTypes(spec, types);
 }

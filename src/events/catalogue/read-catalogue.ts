@@ -132,3 +132,12 @@ export function createCatalogue(spec: Spec): Catalogue {
     list: () => [...entries.values()].map(({ described }) => described),
   };
 }
+
+const catalogues = new WeakMap<Spec, Catalogue>();
+
+/** The same, made once for a document: gateways of a process that have the same one share it. */
+export function catalogueOf(spec: Spec): Catalogue {
+  const catalogue = catalogues.get(spec) ?? createCatalogue(spec);
+  catalogues.set(spec, catalogue);
+  return catalogue;
+}

@@ -119,9 +119,9 @@ function checkText(spec: Spec, property: Property, part: FormPart, bytes: Buffer
  * name, as a text or as a file, so that every other reader finds the same in it.
  */
 export function createFormCheck(spec: Spec, routes: readonly Route[]): CheckForm {
-  const schemas = new Map(routes.map((route) => [route, formSchema(spec, route)]));
-  return (route, { bytes, parts }) => {
-    const schema = schemas.get(route);
+  const schemas = new Map(routes.map((route) => [route.description, formSchema(spec, route)]));
+  return ({ description }, { bytes, parts }) => {
+    const schema = schemas.get(description);
     if (!schema) return;
     const seen = new Set<string>();
     for (const part of parts) {
