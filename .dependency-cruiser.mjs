@@ -117,6 +117,7 @@ const packages = {
   helmet: 'dashboard cli/server',
   'ipaddr.js': 'outbound/addresses.ts',
   'js-yaml': 'openapi/read-document.ts bundle.mjs',
+  leven: 'cli/config',
   mongodb: 'cli/mongo',
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.

@@ -2,7 +2,6 @@ import { addDashboard } from './dashboard/dashboard.ts';
 import { explain } from './deliveries/body.ts';
 import { createSendTest } from './deliveries/redeliver/test-event.ts';
 import type { DeliveryRoutesDeps } from './deliveries/routes.ts';
-import { createEventHistory } from './events/history.ts';
 import { createInFlightLimit } from './fairness/in-flight-limit.ts';
 import { createReadLimit, createWriteLimit } from './http/account-limits.ts';
 import { createApi } from './http/api.ts';
@@ -50,8 +49,7 @@ function deliveryRoutes({ services, options, access }: RouterDeps): DeliveryRout
 }
 
 function operationsOf(deps: RouterDeps): OperationTable {
-  const { webhooks, health, deliveries, events, recoveries, keys, accounting, proxy, models, catalogue } =
-    deps.services;
+  const { webhooks, health, events, recoveries, keys, accounting, proxy, catalogue } = deps.services;
   return operationTable({
     models: proxy.operations,
     webhooks: { service: webhooks, health: async (id) => toHealthBody(await health.of(id), explain, Date.now()) },
@@ -61,7 +59,7 @@ function operationsOf(deps: RouterDeps): OperationTable {
     keys,
     events: {
       publish: events.publish,
-      history: createEventHistory(models.events, deliveries.eventStatuses),
+      history: deps.services.eventHistory,
       catalogue,
     },
     payments: accounting.payments,

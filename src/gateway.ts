@@ -1,3 +1,4 @@
+import { hostDeliveries } from './deliveries/host-deliveries.ts';
 import { createGatewayRouter } from './gateway-router.ts';
 import { OpenRequests } from './http/open-requests.ts';
 import { createAuthenticateKey } from './keys/authenticate-key.ts';
@@ -14,9 +15,12 @@ export type { ModelGateway } from './model-gateway.ts';
 
 /**
  * Builds a gateway: checks the options, opens the database, builds the indexes, joins the parts.
+ * @typeParam Custom the names of the option `eventTypes`
  * @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message
  */
-export async function createModelGateway(given: ModelGatewayOptions): Promise<ModelGateway> {
+export async function createModelGateway<Custom extends string = never>(
+  given: ModelGatewayOptions<Custom>,
+): Promise<ModelGateway<Custom>> {
   const options = resolveOptions(given);
   const database = await openDatabase(options.mongo, options.logger);
   const access = createDatabaseAccess(database.connection, options.logger);
@@ -35,7 +39,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { connection, access } = database;
   const { logger } = options;
   const services = createServices(options, database);
-  const { models, webhooks, events, deliveries, recoveries, health, keys, accounting, proxy } = services;
+  const { models, webhooks, events, eventHistory, deliveries, recoveries, health, keys, accounting, proxy } = services;
   const recognise = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
   const router = await createGatewayRouter({ services, options, access, recognise, openRequests });
@@ -62,6 +66,9 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     payments: withDatabase(access, { completed: payments.completed, failed: payments.failed }),
     ...(credits && { credits: withDatabase(access, { topUp: credits.topUp, balance: credits.balance }) }),
     limits: withDatabase(access, { reportExceeded: limits.reportExceeded }),
+    events: withDatabase(access, { list: eventHistory.list, get: eventHistory.get }),
+    deliveries: withDatabase(access, { ...hostDeliveries(deliveries.history) }),
+    ...(accounting.report && { usage: withDatabase(access, { report: accounting.report }) }),
     start() {
       accounting.start();
       recoveries.start();

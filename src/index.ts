@@ -1,5 +1,8 @@
 export type { ExceededReport } from './accounting/limits/service.ts';
+export type { UsageLine, UsageQuery, UsageReport } from './accounting/usage/report.ts';
+export type { Delivery } from './deliveries/host-deliveries.ts';
 export { type ErrorBody, type ErrorCode, GatewayError } from './errors.ts';
+export type { PastEvent } from './events/history.ts';
 export type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
 export { createModelGateway, type ModelGateway } from './gateway.ts';
 export { keepRawBody } from './http/body/kept-body.ts';

@@ -1,6 +1,6 @@
 import { describeThrown, GatewayError } from './errors.ts';
 
-/** Where the gateway writes what an operator should see. Never given a secret, a key or a body. */
+/** Where the gateway writes what an operator should see, such as pino or the console. Never given a secret, a key or a body. */
 export interface Logger {
   info(message: string, fields?: Readonly<Record<string, unknown>>): void;
   warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
@@ -20,6 +20,14 @@ export const consoleLogger: Logger = {
 
 const levels = ['info', 'warn', 'error'] as const;
 
+type PinoMethod = (fields: object, message: string) => unknown;
+
+/** Whether a logger is pino, or a child of it, which takes the fields first and drops those that come after the message. */
+function isPino(logger: Logger): boolean {
+  const { bindings, levels: names } = logger as Logger & { readonly bindings?: unknown; readonly levels?: unknown };
+  return typeof bindings === 'function' && typeof names === 'object';
+}
+
 /**
  * The host's logger as the gateway uses it: one that fails, at once or later, changes nothing. The console is told of its
  * first failure.
@@ -33,6 +41,7 @@ export function faultTolerant(logger: Logger): Logger {
       });
     }
   }
+  const takesFieldsFirst = isPino(logger);
   let reported = false;
   const report = (error: unknown): void => {
     const text = describeThrown(error);
@@ -43,7 +52,9 @@ export function faultTolerant(logger: Logger): Logger {
     (level: (typeof levels)[number]): Logger['info'] =>
     (message, fields) => {
       try {
-        const logged: unknown = logger[level](message, fields);
+        const logged: unknown = takesFieldsFirst
+          ? (logger[level] as unknown as PinoMethod).call(logger, fields ?? {}, message)
+          : logger[level](message, fields);
         if (logged !== undefined) Promise.resolve(logged).catch(report);
       } catch (error) {
         report(error);

@@ -2,13 +2,19 @@ import type { ClientSession } from 'mongoose';
 import type { CreditService } from './accounting/credits/service.ts';
 import type { LimitService } from './accounting/limits/service.ts';
 import type { PaymentService } from './accounting/payments/service.ts';
+import type { ReportUsage } from './accounting/usage/report.ts';
+import type { HostDeliveries } from './deliveries/host-deliveries.ts';
+import type { EventHistory } from './events/history.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
 import type { GatewayRouter } from './http/router.ts';
 import type { KeyService } from './keys/service.ts';
 import type { WebhookService } from './webhooks/service.ts';
 
-/** A gateway, ready to be mounted. */
-export interface ModelGateway {
+/**
+ * A gateway, ready to be mounted.
+ * @typeParam Custom the names of the option `eventTypes`, besides its own that `publish` takes. @default any name
+ */
+export interface ModelGateway<Custom extends string = string> {
   /**
    * Everything under `/v1`, and the dashboard: an `express.Router()`. Mount it at the root or under any prefix:
    * `app.use(gateway.router)`. Or put it in front of your app, at the root, where a call costs less:
@@ -24,6 +30,12 @@ export interface ModelGateway {
   readonly limits: Pick<LimitService, 'reportExceeded'>;
   /** Prepaid credits; only with the option `credits`. */
   readonly credits?: Pick<CreditService, 'topUp' | 'balance'>;
+  /** Any account's events, newest first, and what became of each. */
+  readonly events: Pick<EventHistory, 'list' | 'get'>;
+  /** Any account's deliveries, newest first, with their attempts. */
+  readonly deliveries: HostDeliveries;
+  /** What an account has used, by day, model and key; absent with the option `usage: false`. */
+  readonly usage?: { readonly report: ReportUsage };
   /** What the host's payment processor reports: `completed` and `failed`. */
   readonly payments: PaymentService;
   /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */
@@ -33,7 +45,7 @@ export interface ModelGateway {
    * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `invalid_value`, `idempotency_conflict`,
    *   `weak_write_concern`: nothing was stored; `database_unavailable`: nothing was stored, publish again later; or `publish_unconfirmed`: publish again with the `idempotencyKey` it carries
    */
-  publish(input: EventInput, options?: PublishOptions): Promise<PublishedEvent>;
+  publish(input: EventInput<Custom>, options?: PublishOptions): Promise<PublishedEvent>;
   /** Runs the host's own writes and what it publishes under `session` as one transaction, and starts the deliveries on commit. */
   transaction<T>(fn: (session: ClientSession) => Promise<T>): Promise<T>;
   /**

@@ -1,18 +1,31 @@
 import { randomUUID } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
+import type { webhooks } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
 import type { Envelope } from './envelope.ts';
 import type { EventSubscribers, NewEvent } from './store/stored-event.ts';
 
-/** An event to publish. */
-export interface EventInput {
+/** The gateway's own event types, and the data of each. */
+type OwnData = {
+  readonly [Type in keyof webhooks]: webhooks[Type]['post']['requestBody']['content']['application/json']['data'];
+};
+
+interface EventOf<Type extends string, Data> {
   /** One of the catalogue's types. */
-  readonly type: string;
+  readonly type: Type;
   /** The account whose webhooks receive it. */
   readonly userId: string;
   /** The type's payload. */
-  readonly data: unknown;
+  readonly data: Data;
 }
+
+/**
+ * An event to publish.
+ * @typeParam Custom the names of the option `eventTypes`. @default any name, with any data
+ */
+export type EventInput<Custom extends string = string> =
+  | { [Type in keyof OwnData]: EventOf<Type, OwnData[Type]> }[keyof OwnData]
+  | EventOf<Custom, unknown>;
 
 /** A published event: the envelope that every receiver gets, and the key with which it can be published again. */
 export interface PublishedEvent {

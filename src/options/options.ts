@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Connection } from 'mongoose';
+import type { Connection, Mongoose } from 'mongoose';
 import type { Principal } from '../http/operation.ts';
 import { consoleLogger, faultTolerant, type Logger } from '../logger.ts';
 import { type BodyOptions, bodyDefaults, checkBodyOptions } from './bodies.ts';
@@ -34,9 +34,14 @@ export { checkQuota, type Quota, type QuotaOptions } from './quotas.ts';
 export type { UpstreamOptions, UpstreamTimeouts } from './upstreams.ts';
 
 /** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
-export interface ModelGatewayOptions extends ModelHooks, BodyOptions, DatabaseOptions, DeliveryOptions, DisableOptions {
-  /** Your own mongoose connection, or a MongoDB URI. The gateway closes only what it opened. */
-  readonly mongo: Connection | string;
+export interface ModelGatewayOptions<Custom extends string = string>
+  extends ModelHooks,
+    BodyOptions,
+    DatabaseOptions,
+    DeliveryOptions,
+    DisableOptions {
+  /** Your own mongoose connection, mongoose itself for its default connection, or a MongoDB URI. The gateway closes only what it opened. */
+  readonly mongo: Connection | Mongoose | string;
   /**
    * Keys that seal webhook secrets at rest, each `<id>:<32 bytes in base64>`. The first seals, and all of them open. So put
    * a new key in front, and keep the old ones until everything is sealed with the new one. What upstreams get for an
@@ -74,7 +79,7 @@ export interface ModelGatewayOptions extends ModelHooks, BodyOptions, DatabaseOp
    * Event types of your own, by name: `{ 'order.shipped': { schema, example } }`. The gateway validates, sends and lists them
    * like its own eight, and webhooks subscribe to them. @default {}
    */
-  readonly eventTypes?: Readonly<Record<string, EventTypeOptions>>;
+  readonly eventTypes?: Readonly<Record<Custom, EventTypeOptions>>;
   /** The most webhooks that one account may have. @default 50 */
   readonly maxWebhooks?: number;
   /** The most API keys that one account may have. Revoked and expired ones do not count. @default 100 */

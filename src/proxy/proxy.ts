@@ -6,6 +6,7 @@ import type { UsageRecorder } from './metering/usage-record.ts';
 import { createModelList } from './model-list.ts';
 import { createRelay, type Relay } from './relay/relay.ts';
 import { modelOperations } from './routes.ts';
+import { createFailureLog } from './routing/failure-log.ts';
 import { RetryBudget, type RetryOptions } from './routing/retry-policy.ts';
 import { createUpstream } from './routing/upstream.ts';
 
@@ -66,6 +67,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     admissionChecks,
     exposeUpstream,
     idempotencySecret: deps.idempotencySecret,
+    failureLog: createFailureLog(logger),
     logger,
     abortOnDisconnect,
   });

@@ -1,3 +1,3 @@
 export type { WebhookEvent } from './event.ts';
 export { type WebhookReceiver, type WebhookReceiverOptions, webhookReceiver } from './middleware.ts';
-export { verifySignature } from './verify.ts';
+export { type DeliveryHeaders, verifySignature } from './verify.ts';

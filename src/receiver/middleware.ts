@@ -6,15 +6,21 @@ import { Refusal } from './refusal.ts';
 import { checkStandardWebhook } from './standard-webhook.ts';
 import { verifySignature } from './verify.ts';
 
-/** What {@link webhookReceiver} takes. */
-export interface WebhookReceiverOptions<Request extends IncomingMessage = IncomingMessage> {
+/**
+ * What {@link webhookReceiver} takes.
+ * @typeParam Event the events that come: add those of your own types, `WebhookEvent | { type: 'order.shipped'; … }`
+ */
+export interface WebhookReceiverOptions<
+  Request extends IncomingMessage = IncomingMessage,
+  Event extends { readonly type: string } = WebhookEvent,
+> {
   /** The webhook's secret; several while one replaces another. */
   readonly secret: string | readonly string[];
   /**
    * Called with each event whose signature is right. The sender waits for it, 30 s at most: do long work afterwards.
    * The same event may come again, so remember the `event.id`s that were handled. When it throws, the sender tries again later.
    */
-  readonly onEvent: (event: WebhookEvent, req: Request) => unknown;
+  readonly onEvent: (event: Event, req: Request) => unknown;
   /**
    * How far the signed `webhook-timestamp` may be from this machine's clock, in seconds, so that a recorded delivery cannot be sent again later.
    * @default 300
@@ -49,7 +55,7 @@ function toSecrets(secret: string | readonly string[]): readonly string[] {
   return secrets;
 }
 
-function parse(rawBody: RawBody): WebhookEvent {
+function parse<Event>(rawBody: RawBody): Event {
   const text = typeof rawBody === 'string' ? rawBody : Buffer.from(rawBody).toString('utf8');
   try {
     return JSON.parse(text);
@@ -71,9 +77,10 @@ function send(res: ServerResponse, status: number, body: object): void {
  * @throws TypeError for a missing secret or handler
  * @see docs/webhooks.md, "Verify a delivery"
  */
-export function webhookReceiver<Request extends IncomingMessage = IncomingMessage>(
-  options: WebhookReceiverOptions<Request>,
-): WebhookReceiver<Request> {
+export function webhookReceiver<
+  Request extends IncomingMessage = IncomingMessage,
+  Event extends { readonly type: string } = WebhookEvent,
+>(options: WebhookReceiverOptions<Request, Event>): WebhookReceiver<Request> {
   const { onEvent, maxBytes = 1024 * 1024, onError = (error) => console.error('webhook receiver:', error) } = options;
   const { tolerance = 300, requireTimestamp: required = false } = options;
   const secrets = toSecrets(options.secret);
@@ -83,10 +90,9 @@ export function webhookReceiver<Request extends IncomingMessage = IncomingMessag
   if (typeof required !== 'boolean') throw new TypeError('webhookReceiver: requireTimestamp must be true or false');
   if (typeof onEvent !== 'function') throw new TypeError('webhookReceiver: onEvent must be a function');
 
-  async function verifiedEvent(req: Request): Promise<WebhookEvent> {
+  async function verifiedEvent(req: Request): Promise<Event> {
     const rawBody = await rawBodyOf(req, maxBytes);
-    const header = req.headers['x-service-signature'] as string | undefined;
-    if (!secrets.some((secret) => verifySignature(rawBody, header, secret))) {
+    if (!verifySignature(rawBody, req.headers, secrets)) {
       throw new Refusal(401, 'the signature is invalid');
     }
     checkStandardWebhook(req.headers, rawBody, { secrets, tolerance, required, now: Date.now() });

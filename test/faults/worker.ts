@@ -2,6 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import express from 'express';
 import mongoose from 'mongoose';
+import type { ModelGateway } from '../../src/index.ts';
 import { silentLogger } from '../support/logger.ts';
 import { armCrash } from './crash-points.ts';
 import type { Control } from './crew.ts';
@@ -45,7 +46,7 @@ const config = JSON.parse(process.env.PROCESS_CONFIG ?? '{}') as WorkerConfig;
 const { createModelGateway, GatewayError, hardenServer } = (await import(
   config.entry
 )) as typeof import('../../src/index.ts');
-const gateway = await createModelGateway({
+const gateway: ModelGateway = await createModelGateway({
   mongo: config.uri,
   secretKeys: [config.secretKey],
   allowHttp: true,

@@ -166,7 +166,7 @@ export async function startLoad(collectionPrefix: string, mongo: string | mongoo
 
   async function publish(): Promise<void> {
     const idempotencyKey = Math.random().toString(36);
-    const input = { type: 'payment.completed', userId: 'usr_1', data: payment };
+    const input = { type: 'payment.completed' as const, userId: 'usr_1', data: payment };
     for (;;) {
       const startedAt = performance.now();
       try {

@@ -42,6 +42,22 @@ describe('verifySignature', () => {
     });
   }
 
+  it('takes the headers of a request, as Node and as fetch have them', () => {
+    for (const headers of [{ 'x-service-signature': right }, new Headers({ 'X-Service-Signature': right })]) {
+      expect(verifySignature(body, headers, secret)).to.equal(true);
+      expect(verifySignature(`${body} `, headers, secret)).to.equal(false);
+    }
+    expect(verifySignature(body, {}, secret)).to.equal(false);
+    expect(verifySignature(body, new Headers(), secret)).to.equal(false);
+  });
+
+  it('takes several secrets, while one replaces another', () => {
+    expect(verifySignature(body, right, ['new', secret])).to.equal(true);
+    expect(verifySignature(body, right, ['new', 'newer'])).to.equal(false);
+    expect(() => verifySignature(body, right, [])).to.throw(TypeError, /secret/);
+    expect(() => verifySignature(body, right, [secret, ''])).to.throw(TypeError, /secret/);
+  });
+
   for (const raw of [{ id: 'evt_1' }, undefined, null, 1]) {
     it(`says that ${JSON.stringify(raw)} is no raw body`, () => {
       expect(() => verifySignature(raw as unknown as string, right, secret)).to.throw(TypeError, /rawBody must be/);

@@ -2,7 +2,7 @@ import { isIPv4 } from 'node:net';
 import { refuse } from '../../options/checks.ts';
 import type { UpstreamOptions } from '../../options/options.ts';
 import { accountOptions, checkAccountSettings } from './account-options.ts';
-import { environmentSchema, type Settings, type VariableName, variables } from './environment.ts';
+import { environmentSchema, misspelled, type Settings, type VariableName, variables } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
 import { allowedBy } from './parsers.ts';
 
@@ -23,6 +23,8 @@ export interface Configuration {
   readonly allowPrivateNetworks: readonly string[];
   /** Why the two have these values, for the operator. */
   readonly allowedBecause: string;
+  /** What is probably a mistake and works nevertheless, in sentences for the operator. */
+  readonly warnings: readonly string[];
   /** The options that the environment sets; the others keep the package's defaults. */
   readonly options: ReturnType<typeof gatewayOptions>;
 }
@@ -80,6 +82,11 @@ function upstreamOf(settings: Settings): UpstreamOptions | undefined {
   if (baseUrl) return { name, baseUrl, ...omitUndefined({ apiKey, maskErrors, maxConcurrency }) };
   if (apiKey) refuse('UPSTREAM_API_KEY', 'is set without UPSTREAM_BASE_URL, so nothing would use it; set both');
   return undefined;
+}
+
+function pathlessUpstream({ UPSTREAM_BASE_URL: url }: Settings): string[] {
+  if (url === undefined || new URL(url).pathname !== '/') return [];
+  return [`UPSTREAM_BASE_URL ${new URL(url).origin} has no path; the APIs of most providers are under /v1`];
 }
 
 function checkSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
@@ -147,5 +154,6 @@ export function readConfiguration(env: Environment): Configuration {
     port: settings.PORT ?? 3000,
     ...omitUndefined({ upstream: upstreamOf(settings), hstsMaxAge: settings.HSTS_MAX_AGE }),
     ...webhookRules(settings, host, env.NODE_ENV === 'production'),
+    warnings: [...misspelled(env), ...pathlessUpstream(settings)],
   };
 }

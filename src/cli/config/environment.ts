@@ -1,3 +1,5 @@
+// small, typed, maintained; bundled, so no host installs it
+import { closestMatch } from 'leven';
 import * as z from 'zod';
 import { allowedBy, type Parser } from './parsers.ts';
 import { accountVariables } from './variables/accounts.ts';
@@ -53,4 +55,18 @@ export function variablesAsMarkdown(): string {
       `| \`${name}\` | ${meaning}. Takes ${allowedBy(type)}. | ${byDefault} | \`${example}\` |`,
   );
   return ['| variable | meaning | default | example |', '|---|---|---|---|', ...rows].join('\n');
+}
+
+/** A name that differs no more than this from a variable's is taken for a mistake. Characters. */
+const maxDistance = 2;
+/** Shorter names differ little from anything. Characters. */
+const shortest = 8;
+
+/** Says in sentences for the operator which set variables are probably misspelled names of ours. */
+export function misspelled(env: Readonly<Record<string, string | undefined>>): string[] {
+  return Object.keys(env).flatMap((name) => {
+    if (Object.hasOwn(variables, name) || name.length < shortest) return [];
+    const meant = closestMatch(name.toUpperCase(), Object.keys(variables), { maxDistance });
+    return meant ? [`${name} is not a variable of the gateway and is ignored; did you mean ${meant}?`] : [];
+  });
 }

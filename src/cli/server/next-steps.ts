@@ -73,6 +73,7 @@ function schedule({ options }: Configuration): string[] {
  */
 export function describeStart(running: Standalone, config: Configuration, command: string): string[] {
   const { baseUrl, dashboardUrl, data, firstKey, demo } = running;
+  const warnings = config.warnings.map((warning) => `Warning: ${warning}`);
   const key = firstKey?.key ?? '<your API key>';
   return [
     `Base URL: ${baseUrl}`,
@@ -82,6 +83,7 @@ export function describeStart(running: Standalone, config: Configuration, comman
     demo
       ? 'Upstream: none set (UPSTREAM_BASE_URL), so a demo with the model demo-echo'
       : `Upstream: ${config.upstream?.name}`,
+    ...warnings,
     ...parts(config),
     webhookRules(config),
     ...schedule(config),

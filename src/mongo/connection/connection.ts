@@ -1,4 +1,4 @@
-import mongoose, { type Connection } from 'mongoose';
+import mongoose, { type Connection, type Mongoose } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import type { Logger } from '../../options/options.ts';
 
@@ -72,14 +72,37 @@ async function open(uri: string): Promise<Connection> {
 }
 
 /**
+ * The host's connection, once it is open.
+ * @throws GatewayError `invalid_options` when it is not being opened, or is no connection of mongoose's
+ */
+async function whenOpen(mongo: Connection | Mongoose): Promise<Connection> {
+  const connection = (mongo as Partial<Mongoose>).connection ?? (mongo as Connection);
+  if (typeof connection?.asPromise !== 'function' || typeof connection.model !== 'function') {
+    throw new GatewayError(
+      'invalid_options',
+      'mongo: must be a MongoDB URI, a mongoose connection or mongoose itself',
+      {
+        param: 'mongo',
+      },
+    );
+  }
+  const { connecting, connected } = mongoose.ConnectionStates;
+  if (connection.readyState !== connecting && connection.readyState !== connected) {
+    const message = 'mongo: is not connected; call mongoose.connect(uri) before createModelGateway, or pass the URI';
+    throw new GatewayError('invalid_options', message, { param: 'mongo' });
+  }
+  return connection.asPromise();
+}
+
+/**
  * Opens a URI, or waits for a host's own connection to be ready.
  * @throws GatewayError `invalid_options` when the database cannot be reached
  */
-export async function openDatabase(mongo: Connection | string, logger: Logger): Promise<Database> {
+export async function openDatabase(mongo: Connection | Mongoose | string, logger: Logger): Promise<Database> {
   if (typeof mongo !== 'string') {
-    await mongo.asPromise();
-    checkOptions(mongo, logger);
-    return { connection: mongo, async close() {} };
+    const connection = await whenOpen(mongo);
+    checkOptions(connection, logger);
+    return { connection, async close() {} };
   }
   try {
     const connection = await open(mongo);

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { ApiRequest } from '../../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage } from '../../options/options.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
+import { OutboundError } from '../../outbound/outbound-error.ts';
 import type { Admission, RequestedCall } from '../admission.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import type { Endpoint } from '../endpoint.ts';
@@ -12,6 +13,7 @@ import { finalUsage } from '../metering/final-usage.ts';
 import { createUsageMeter, type UsageMeter } from '../metering/usage-meter.ts';
 import { closedRecord, openRecord, type UsageRecorder } from '../metering/usage-record.ts';
 import { bodyFor, type ModelBody } from '../request/model-body.ts';
+import { concernsOperator, type FailureLog } from '../routing/failure-log.ts';
 import { type RoutedCall, tryUpstreams } from '../routing/retry.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
 import { type Upstream, upstreamModelName, upstreamUrl } from '../routing/upstream.ts';
@@ -29,6 +31,7 @@ export interface RelayedCallDependencies {
   readonly idempotencySecret: Buffer;
   /** Whether answers name their upstream in `x-gateway-upstream`. */
   readonly exposeUpstream: boolean;
+  readonly failureLog: FailureLog;
   readonly logger: Logger;
   /** Whether the upstream's call is aborted when the client leaves. */
   readonly abortOnDisconnect: boolean;
@@ -130,10 +133,11 @@ export class RelayedCall implements RoutedCall {
     const { call, endpoint, body } = this.#request;
     const { model, deadline } = this.#route;
     const upstreamModel = model === undefined ? undefined : upstreamModelName(upstream, model);
+    const url = upstreamUrl(upstream, endpoint.path, call.search);
     try {
       const response = await upstream.http.relay({
         method: 'POST',
-        url: upstreamUrl(upstream, endpoint.path, call.search),
+        url,
         headers: upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId),
         data: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
         signal: deadline,
@@ -145,9 +149,13 @@ export class RelayedCall implements RoutedCall {
         },
       });
       if (response.status >= 300) this.#working = undefined;
+      if (concernsOperator(response.status)) this.#deps.failureLog.failed(upstream, url, response.status);
+      else this.#deps.failureLog.answered(upstream);
       return response;
     } catch (error) {
       if (!deadline.aborted) this.#working = undefined;
+      if (error instanceof OutboundError && !deadline.clientDisconnected)
+        this.#deps.failureLog.failed(upstream, url, error.code);
       throw error;
     } finally {
       deadline.disarm();

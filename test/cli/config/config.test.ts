@@ -249,4 +249,20 @@ describe('the configuration from the environment', () => {
     const documented = variables.RETRY_DELAYS.default.split(',').map(parseDuration);
     expect(documented).to.deep.equal(defaultRetryDelays);
   });
+
+  it('warns of names that resemble a variable, whatever their case, and of no other', () => {
+    const env = { UPSTREAM_BASEURL: upstream, upstream_api_key: 'sk-1', HOME: '/root', PATHS: 'x', NODE_OPTIONS: '' };
+    expect(readConfiguration(env).warnings).to.deep.equal([
+      'UPSTREAM_BASEURL is not a variable of the gateway and is ignored; did you mean UPSTREAM_BASE_URL?',
+      'upstream_api_key is not a variable of the gateway and is ignored; did you mean UPSTREAM_API_KEY?',
+    ]);
+  });
+
+  it('warns of an upstream without a path, and shows no credentials', () => {
+    const { warnings } = readConfiguration({ UPSTREAM_BASE_URL: 'https://user:canary@api.example.com' });
+    expect(warnings).to.deep.equal([
+      'UPSTREAM_BASE_URL https://api.example.com has no path; the APIs of most providers are under /v1',
+    ]);
+    expect(readConfiguration({ UPSTREAM_BASE_URL: upstream }).warnings).to.deep.equal([]);
+  });
 });

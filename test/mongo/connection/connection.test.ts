@@ -1,0 +1,37 @@
+import { expect } from 'chai';
+import mongoose, { type Connection, Mongoose } from 'mongoose';
+import { openDatabase } from '../../../src/mongo/connection/connection.ts';
+import { silentLogger } from '../../support/logger.ts';
+import { freshUri } from '../../support/mongo.ts';
+
+describe('the option mongo', () => {
+  it('may be mongoose itself, and a connection that is still being opened', async () => {
+    const own = new Mongoose();
+    const opening = own.connect(freshUri());
+    try {
+      const { connection } = await openDatabase(own, silentLogger);
+      expect(connection).to.equal(own.connection);
+      expect(connection.readyState).to.equal(mongoose.ConnectionStates.connected);
+      await openDatabase(own.connection, silentLogger);
+    } finally {
+      await opening;
+      await own.disconnect();
+    }
+  });
+
+  it('says what to do about a connection that nobody opens', async () => {
+    for (const unopened of [mongoose.createConnection(), new Mongoose()]) {
+      const error = await openDatabase(unopened, silentLogger).catch((thrown) => thrown);
+      expect(error).to.include({ code: 'invalid_options', param: 'mongo' });
+      expect(error.message).to.contain('is not connected; call mongoose.connect(uri) before');
+    }
+  });
+
+  it('says what it takes instead of anything else', async () => {
+    for (const wrong of [{}, { db: 'x' }, 7]) {
+      const error = await openDatabase(wrong as unknown as Connection, silentLogger).catch((thrown) => thrown);
+      expect(error).to.include({ code: 'invalid_options', param: 'mongo' });
+      expect(error.message).to.contain('must be a MongoDB URI, a mongoose connection or mongoose itself');
+    }
+  });
+});

@@ -1,0 +1,38 @@
+import { expect } from 'chai';
+import { type LiveAccount, startAccount } from '../../support/account.ts';
+import { recordingLogger } from '../../support/logger.ts';
+import { json } from '../../support/upstream.ts';
+
+const question = { model: 'm', messages: [{ role: 'user' as const, content: 'Well?' }] };
+
+describe('an upstream that fails', () => {
+  const logger = recordingLogger();
+  let account: LiveAccount;
+
+  before(async () => {
+    account = await startAccount({ prompt_tokens: 1, completion_tokens: 1 }, { logger, modelAttempts: 1 });
+  });
+  after(() => account?.close());
+
+  const ask = () => account.client.chat.completions.create(question).catch((error) => error);
+  const told = () =>
+    logger.lines
+      .filter(({ message }) => /^an upstream (fails|answers)/.test(message))
+      .map(({ message, fields }) => ({ message, ...fields }));
+
+  it('is told to the operator once, with its address, and once more when it answers again', async () => {
+    const answer = account.upstream.script;
+    const url = `${account.upstream.baseUrl}/chat/completions`;
+    account.upstream.script = json(404, { error: { message: 'Unknown path' } });
+    await ask();
+    await ask();
+    expect(told()).to.deep.equal([{ message: 'an upstream fails', upstream: 'up', url, reason: 404 }]);
+    account.upstream.script = answer;
+    await ask();
+    await ask();
+    expect(told().slice(1)).to.deep.equal([{ message: 'an upstream answers again', upstream: 'up' }]);
+    account.upstream.script = (res) => void res.destroy();
+    await ask();
+    expect(told().slice(2)).to.deep.equal([{ message: 'an upstream fails', upstream: 'up', url, reason: 'reset' }]);
+  });
+});
