@@ -8,10 +8,10 @@ import { type RequestBody, takeBody } from './body/request-body.ts';
 import { type Caller, CheckedRequest } from './checked-request.ts';
 import type { OpenRequests } from './open-requests.ts';
 import type { ApiRequest } from './operation.ts';
+import { requestChecks } from './request-checks.ts';
 import { isRelayed, type Route } from './routes.ts';
 import { searchOf } from './target.ts';
 import { checkKnown, parseQuery, readQuery } from './validation/query.ts';
-import { requestChecks } from './validation/request-checks.ts';
 import { checkStorable } from './validation/storable.ts';
 
 /** Reads, parses and validates the rest of a request. */

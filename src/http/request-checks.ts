@@ -1,9 +1,9 @@
-import type { Spec, SpecOperation } from '../../openapi/spec.ts';
-import { type CheckForm, createFormCheck } from '../body/form/check-form.ts';
-import { type BodyShape, bodyShape } from '../body/json/body-shape.ts';
-import { isRelayed, type Route } from '../routes.ts';
-import { type CompiledCheck, createCompiledCheck } from './compiled-check.ts';
-import { createValidator, type Validate } from './validate-request.ts';
+import type { Spec, SpecOperation } from '../openapi/spec.ts';
+import { type CheckForm, createFormCheck } from './body/form/check-form.ts';
+import { type BodyShape, bodyShape } from './body/json/body-shape.ts';
+import { isRelayed, type Route } from './routes.ts';
+import { type CompiledCheck, createCompiledCheck } from './validation/compiled-check.ts';
+import { createValidator, type Validate } from './validation/validate-request.ts';
 
 /** What openapi.yaml says of requests, compiled. */
 export interface RequestChecks {
