@@ -37,14 +37,20 @@ const arrows = {
   'proxy/request': `${base} http/operation.ts`,
   'proxy/routing': `${base} fairness outbound
     proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
+  'proxy/ownership': `${base} http/operation.ts outbound proxy/request proxy/routing proxy/failure.ts proxy/headers.ts`,
   'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
     proxy/endpoint.ts proxy/held-bytes.ts`,
   'proxy/relay': `${base} http/operation.ts http/body/json/search.ts outbound
-    proxy/request proxy/routing proxy/metering
+    proxy/request proxy/routing proxy/ownership proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
     proxy/failure.ts proxy/headers.ts proxy/held-bytes.ts proxy/hooks.ts`,
+  'proxy/stored': `${base} http/operation.ts outbound
+    proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
+    proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
   proxy: `${base} http/operation.ts outbound
-    proxy/request proxy/routing proxy/metering proxy/relay`,
+    proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay proxy/stored`,
+
+  stored: `${domain} proxy/ownership`,
 
   'webhooks/health': domain,
   'webhooks/secrets': `${base} mongo webhooks/fields.ts webhooks/model.ts webhooks/webhook.ts`,
@@ -83,7 +89,7 @@ const arrows = {
 
   // The files beside the folders join them. The command uses the package as a host does.
   '.': `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events/**
-    keys accounting/** deliveries/** dashboard`,
+    keys accounting/** stored deliveries/** dashboard`,
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
@@ -121,7 +127,7 @@ const packages = {
   mongodb: 'cli/mongo',
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
-  mongoose: '. options mongo webhooks/** events/** keys accounting/** deliveries/**',
+  mongoose: '. options mongo stored webhooks/** events/** keys accounting/** deliveries/**',
   'openapi-fetch': 'cli/client dashboard/page',
   preact: 'dashboard/page',
   'rate-limiter-flexible': 'http/account-limits.ts',

@@ -11,7 +11,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * List chat completions
+         * @description Lists the chat completions of your account that were made with `store: true`.
+         */
+        get: operations["listChatCompletions"];
         put?: never;
         /**
          * Create a chat completion
@@ -19,6 +23,66 @@ export interface paths {
          *     events while the model writes it. A stream that ends without `data: [DONE]` is incomplete.
          */
         post: operations["createChatCompletion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/chat/completions/{completion_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the chat completion.
+                 * @example chatcmpl-9f2c
+                 */
+                completion_id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a chat completion
+         * @description Retrieves a chat completion that was made with `store: true`.
+         */
+        get: operations["retrieveChatCompletion"];
+        put?: never;
+        /**
+         * Update a chat completion
+         * @description Replaces the metadata of a chat completion.
+         */
+        post: operations["updateChatCompletion"];
+        /**
+         * Delete a chat completion
+         * @description Deletes a chat completion at the provider that keeps it.
+         */
+        delete: operations["deleteChatCompletion"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/chat/completions/{completion_id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the chat completion.
+                 * @example chatcmpl-9f2c
+                 */
+                completion_id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * List messages
+         * @description Lists the messages that a chat completion was made from.
+         */
+        get: operations["listChatCompletionMessages"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -41,6 +105,269 @@ export interface paths {
          */
         post: operations["createCompletion"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a response
+         * @description Asks a model for a response. With `stream: true` it comes as server-sent events, of which the last is
+         *     `response.completed`, `response.failed`, `response.incomplete` or `error`. Unless the call has `store: false`, the
+         *     provider keeps the response, and only your account can get at it.
+         */
+        post: operations["createResponse"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/input_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Count input tokens
+         * @description Says how many tokens the input of a response would have. It costs nothing.
+         */
+        post: operations["countResponseInputTokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/compact": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compact a conversation
+         * @description Turns a long conversation into a shorter one that you can go on from.
+         */
+        post: operations["compactResponse"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{response_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the response.
+                 * @example resp_9f2c
+                 */
+                response_id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a response
+         * @description Retrieves a response that the provider keeps. With `stream=true` its events come again, from the one after `starting_after`.
+         */
+        get: operations["retrieveResponse"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a response
+         * @description Deletes a response at the provider that keeps it.
+         */
+        delete: operations["deleteResponse"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{response_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the response.
+                 * @example resp_9f2c
+                 */
+                response_id: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a response
+         * @description Ends a response that is still being made.
+         */
+        post: operations["cancelResponse"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{response_id}/input_items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the response.
+                 * @example resp_9f2c
+                 */
+                response_id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * List input items
+         * @description Lists what a response was made from.
+         */
+        get: operations["listResponseInputItems"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a conversation
+         * @description Makes a conversation that responses can be added to. The provider keeps it until you delete it, and only your account can get at it.
+         */
+        post: operations["createConversation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{conversation_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the conversation.
+                 * @example conv_9f2c
+                 */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a conversation
+         * @description Retrieves a conversation.
+         */
+        get: operations["retrieveConversation"];
+        put?: never;
+        /**
+         * Update a conversation
+         * @description Replaces the metadata of a conversation.
+         */
+        post: operations["updateConversation"];
+        /**
+         * Delete a conversation
+         * @description Deletes a conversation at the provider that keeps it. Its items stay.
+         */
+        delete: operations["deleteConversation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{conversation_id}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the conversation.
+                 * @example conv_9f2c
+                 */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * List items
+         * @description Lists the items of a conversation.
+         */
+        get: operations["listConversationItems"];
+        put?: never;
+        /**
+         * Create items
+         * @description Adds items to a conversation.
+         */
+        post: operations["createConversationItems"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{conversation_id}/items/{item_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the conversation.
+                 * @example conv_9f2c
+                 */
+                conversation_id: string;
+                /**
+                 * @description The id of the item.
+                 * @example msg_9f2c
+                 */
+                item_id: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve an item
+         * @description Retrieves one item of a conversation.
+         */
+        get: operations["retrieveConversationItem"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an item
+         * @description Deletes one item of a conversation.
+         */
+        delete: operations["deleteConversationItem"];
         options?: never;
         head?: never;
         patch?: never;
@@ -955,7 +1282,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "rate_limit_exceeded" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     A code never changes its meaning; there may be new ones.
@@ -988,8 +1315,9 @@ export interface components {
         /** @description What is wrong, as the provider says it. */
         ProviderErrorCode: string | number;
         /**
-         * @description Server-sent events. Each `data` is one JSON object; chat ends with `data: [DONE]`. When the provider fails
-         *     in the middle, the last `data` is an `Error` object and no `[DONE]` follows.
+         * @description Server-sent events. Each `data` is one JSON object; chat ends with `data: [DONE]`, and responses end with
+         *     `response.completed`, `response.failed` or `response.incomplete`. When the provider fails in the middle, the last
+         *     `data` is an object with an `error`, and none of these follows.
          */
         EventStream: string;
         ChatCompletionRequest: {
@@ -1005,6 +1333,12 @@ export interface components {
             max_completion_tokens?: number | null;
             /** @description The older name of `max_completion_tokens`. */
             max_tokens?: number | null;
+            /** @description Whether the provider keeps the answer, so that you can retrieve it later. */
+            store?: boolean | null;
+            /** @description What you attach to an answer that the provider keeps, as names and texts. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
             /** @description How random the answer is; 0 is the least random. */
             temperature?: number | null;
             /** @description Only the likeliest tokens that together have this probability are considered. */
@@ -1039,6 +1373,158 @@ export interface components {
         StopSequences: string | string[];
         /** @description `none`, `auto` or `required`, or the tool that the model must call. */
         ToolChoice: string | {
+            [key: string]: unknown;
+        };
+        /** @description What a response is made from. Other fields go to the provider as they are. */
+        ResponseRequest: {
+            /** @description The id of the model. */
+            model?: string;
+            /** @description A text, or a list of messages and other items. */
+            input?: unknown;
+            /** @description Whether the response comes as server-sent events while it is made. */
+            stream?: boolean | null;
+            /** @description Whether the provider keeps the response. It does so unless this is false. */
+            store?: boolean | null;
+            /**
+             * @description Whether the response is made after this call has been answered. The gateway does not serve this yet, because nobody
+             *     would meter such a response.
+             * @enum {unknown}
+             */
+            background?: false | null;
+            /** @description The response of your account that this one goes on from. */
+            previous_response_id?: string | null;
+            /** @description The conversation of your account that this response belongs to, as its id or as an object with its id. */
+            conversation?: components["schemas"]["ConversationReference"] | null;
+            /** @description The most tokens the response may have, reasoning included. */
+            max_output_tokens?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description The id of a conversation, or an object with it. */
+        ConversationReference: string | components["schemas"]["ConversationId"];
+        ConversationId: {
+            /** @description The id of the conversation. */
+            id: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description A response of a model. */
+        ModelResponse: {
+            id: string;
+            /** @constant */
+            object: "response";
+            /** @description When it was made, in seconds since 1970. */
+            created_at?: number;
+            /** @description How far it is, such as `queued`, `in_progress`, `completed`, `incomplete`, `failed` or `cancelled`. */
+            status?: string;
+            model?: string;
+            /** @description What the model has made, such as messages, reasoning and calls of tools. */
+            output?: {
+                [key: string]: unknown;
+            }[];
+            usage?: components["schemas"]["ResponseUsage"];
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description The tokens used. Reasoning counts as output. */
+        ResponseUsage: {
+            input_tokens?: number;
+            output_tokens?: number;
+            total_tokens?: number;
+        } & {
+            [key: string]: unknown;
+        };
+        InputTokenCount: {
+            object: string;
+            /** @description The number of tokens. */
+            input_tokens: number;
+        } & {
+            [key: string]: unknown;
+        };
+        CompactedResponse: {
+            id: string;
+            /** @constant */
+            object: "response.compaction";
+            /** @description The items to go on from. */
+            output?: {
+                [key: string]: unknown;
+            }[];
+            usage?: components["schemas"]["ResponseUsage"];
+        } & {
+            [key: string]: unknown;
+        };
+        ConversationRequest: {
+            /** @description What you attach to it, as names and texts. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        ConversationItemsRequest: {
+            /** @description The items, in their order. */
+            items: {
+                [key: string]: unknown;
+            }[];
+        } & {
+            [key: string]: unknown;
+        };
+        Conversation: {
+            id: string;
+            /** @constant */
+            object: "conversation";
+            /** @description When it was made, in seconds since 1970. */
+            created_at?: number;
+            /** @description What was attached to it. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description An item, such as a message. */
+        StoredItem: {
+            id?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description One page of a list. */
+        StoredObjectList: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["StoredItem"][];
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Whether there is another page. */
+            has_more?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        /** @description One page of chat completions. */
+        StoredChatCompletionList: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["ChatCompletion"][];
+            first_id?: string | null;
+            last_id?: string | null;
+            /** @description Whether there is another page. */
+            has_more: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        ChatCompletionUpdate: {
+            /** @description What you attach to it, as names and texts. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+        } & {
+            [key: string]: unknown;
+        };
+        DeletedObject: {
+            id?: string;
+            object?: string;
+            deleted?: boolean;
+        } & {
             [key: string]: unknown;
         };
         /** @description One message of a conversation. */
@@ -2189,6 +2675,59 @@ export interface components {
                 "application/json": components["schemas"]["ModelError"];
             };
         };
+        /** @description Your account has no response with this id. The provider's own 404 comes through as it answered it. */
+        ResponseNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
+        /** @description Your account has no conversation with this id. The provider's own 404 comes through as it answered it. */
+        ConversationNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
+        /** @description Your account has no stored chat completion with this id. The provider's own 404 comes through as it answered it. */
+        ChatCompletionNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
+        /**
+         * @description No provider has this model, or your account does not have the response or conversation that the call goes on from.
+         *     The provider's own 404 comes through as it answered it.
+         */
+        ContinuedNotFound: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
+        /** @description A parameter is wrong. What the provider itself refuses comes through as it answered it. */
+        InvalidStoredRequest: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["ModelError"];
+            };
+        };
         /** @description You have no webhook with this id. */
         WebhookNotFound: {
             headers: {
@@ -2591,6 +3130,67 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    listChatCompletions: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the list goes on; the id of the last chat completion of the page before.
+                 * @example chatcmpl-9f2c
+                 */
+                after?: string;
+                /**
+                 * @description The most items on a page.
+                 * @example 20
+                 */
+                limit?: number;
+                /**
+                 * @description Whether the oldest (`asc`) or the newest (`desc`) comes first.
+                 * @example asc
+                 */
+                order?: "asc" | "desc";
+                /**
+                 * @description Only those that were asked of this model, under the name that you called it by.
+                 * @example gpt-5-mini
+                 */
+                model?: string;
+                /**
+                 * @description Only those with all of these pairs in their metadata.
+                 * @example {
+                 *       "topic": "rivers"
+                 *     }
+                 */
+                metadata?: {
+                    [key: string]: string;
+                };
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The chat completions. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredChatCompletionList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoProvider"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
     createChatCompletion: {
         parameters: {
             query?: never;
@@ -2640,6 +3240,177 @@ export interface operations {
             default: components["responses"]["UpstreamError"];
         };
     };
+    retrieveChatCompletion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the chat completion.
+                 * @example chatcmpl-9f2c
+                 */
+                completion_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The chat completion. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatCompletion"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ChatCompletionNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    updateChatCompletion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the chat completion.
+                 * @example chatcmpl-9f2c
+                 */
+                completion_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChatCompletionUpdate"];
+            };
+        };
+        responses: {
+            /** @description The chat completion. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatCompletion"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ChatCompletionNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    deleteChatCompletion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the chat completion.
+                 * @example chatcmpl-9f2c
+                 */
+                completion_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedObject"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ChatCompletionNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listChatCompletionMessages: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the list goes on; the id of the last item of the page before.
+                 * @example chatcmpl-9f2c-0
+                 */
+                after?: string;
+                /**
+                 * @description The most items on a page.
+                 * @example 20
+                 */
+                limit?: number;
+                /**
+                 * @description Whether the oldest (`asc`) or the newest (`desc`) comes first.
+                 * @example desc
+                 */
+                order?: "asc" | "desc";
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the chat completion.
+                 * @example chatcmpl-9f2c
+                 */
+                completion_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The messages. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredObjectList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ChatCompletionNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
     createCompletion: {
         parameters: {
             query?: never;
@@ -2681,6 +3452,692 @@ export interface operations {
             408: components["responses"]["ModelRequestTimeout"];
             413: components["responses"]["ModelRequestTooLarge"];
             415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createResponse: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResponseRequest"];
+            };
+        };
+        responses: {
+            /** @description The response, or with `stream: true` server-sent events. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelResponse"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ContinuedNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    countResponseInputTokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResponseRequest"];
+            };
+        };
+        responses: {
+            /** @description The number of tokens. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InputTokenCount"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ContinuedNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    compactResponse: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResponseRequest"];
+            };
+        };
+        responses: {
+            /** @description The shorter conversation. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CompactedResponse"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ContinuedNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveResponse: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Whether the response comes as server-sent events.
+                 * @example true
+                 */
+                stream?: boolean;
+                /**
+                 * @description The `sequence_number` of the last event that you have.
+                 * @example 42
+                 */
+                starting_after?: number;
+                /**
+                 * @description Further parts of the answer that the provider is asked for.
+                 * @example [
+                 *       "message.output_text.logprobs"
+                 *     ]
+                 */
+                include?: string[];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the response.
+                 * @example resp_9f2c
+                 */
+                response_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response, or with `stream=true` server-sent events. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelResponse"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ResponseNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    deleteResponse: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the response.
+                 * @example resp_9f2c
+                 */
+                response_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedObject"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ResponseNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    cancelResponse: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the response.
+                 * @example resp_9f2c
+                 */
+                response_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The response, as it was when it ended. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelResponse"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ResponseNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listResponseInputItems: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the list goes on; the id of the last item of the page before.
+                 * @example msg_9f2c
+                 */
+                after?: string;
+                /**
+                 * @description The most items on a page.
+                 * @example 20
+                 */
+                limit?: number;
+                /**
+                 * @description Whether the oldest (`asc`) or the newest (`desc`) comes first.
+                 * @example desc
+                 */
+                order?: "asc" | "desc";
+                /**
+                 * @description Further parts of the answer that the provider is asked for.
+                 * @example [
+                 *       "message.output_text.logprobs"
+                 *     ]
+                 */
+                include?: string[];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the response.
+                 * @example resp_9f2c
+                 */
+                response_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The items. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredObjectList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ResponseNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createConversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ConversationRequest"];
+            };
+        };
+        responses: {
+            /** @description The conversation. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Conversation"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoProvider"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveConversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the conversation.
+                 * @example conv_9f2c
+                 */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The conversation. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Conversation"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ConversationNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    updateConversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the conversation.
+                 * @example conv_9f2c
+                 */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ConversationRequest"];
+            };
+        };
+        responses: {
+            /** @description The conversation. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Conversation"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ConversationNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    deleteConversation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the conversation.
+                 * @example conv_9f2c
+                 */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedObject"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ConversationNotFound"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    listConversationItems: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Where the list goes on; the id of the last item of the page before.
+                 * @example msg_9f2c
+                 */
+                after?: string;
+                /**
+                 * @description The most items on a page.
+                 * @example 20
+                 */
+                limit?: number;
+                /**
+                 * @description Whether the oldest (`asc`) or the newest (`desc`) comes first.
+                 * @example desc
+                 */
+                order?: "asc" | "desc";
+                /**
+                 * @description Further parts of the answer that the provider is asked for.
+                 * @example [
+                 *       "message.output_text.logprobs"
+                 *     ]
+                 */
+                include?: string[];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the conversation.
+                 * @example conv_9f2c
+                 */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The items. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredObjectList"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ConversationNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createConversationItems: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Further parts of the answer that the provider is asked for.
+                 * @example [
+                 *       "message.output_text.logprobs"
+                 *     ]
+                 */
+                include?: string[];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the conversation.
+                 * @example conv_9f2c
+                 */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ConversationItemsRequest"];
+            };
+        };
+        responses: {
+            /** @description The items that were added. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredObjectList"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ConversationNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    retrieveConversationItem: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Further parts of the answer that the provider is asked for.
+                 * @example [
+                 *       "message.output_text.logprobs"
+                 *     ]
+                 */
+                include?: string[];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the conversation.
+                 * @example conv_9f2c
+                 */
+                conversation_id: string;
+                /**
+                 * @description The id of the item.
+                 * @example msg_9f2c
+                 */
+                item_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The item. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredItem"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ConversationNotFound"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    deleteConversationItem: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the conversation.
+                 * @example conv_9f2c
+                 */
+                conversation_id: string;
+                /**
+                 * @description The id of the item.
+                 * @example msg_9f2c
+                 */
+                item_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The conversation, without the item. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Conversation"];
+                };
+            };
+            400: components["responses"]["InvalidStoredRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["ConversationNotFound"];
             429: components["responses"]["ModelRateLimited"];
             500: components["responses"]["ModelInternalError"];
             502: components["responses"]["UpstreamFailed"];

@@ -7,6 +7,7 @@ import { createDeliveryModel } from './deliveries/model.ts';
 import { createRecoveryModel } from './deliveries/redeliver/recoveries/model.ts';
 import { createEventModel, createOwnerModel } from './events/model.ts';
 import { createKeyModel } from './keys/model.ts';
+import { createStoredObjectModel } from './stored/model.ts';
 import { createHealthModel, createTallyModel } from './webhooks/health/model.ts';
 import { createWebhookModel } from './webhooks/model.ts';
 
@@ -29,5 +30,6 @@ export function createModels(connection: Connection, prefix: string) {
     ledger: createLedgerModel(connection, prefix),
     rates: createRateModel(connection, prefix),
     exceeded: createExceededModel(connection, prefix),
+    stored: createStoredObjectModel(connection, prefix),
   };
 }

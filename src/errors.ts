@@ -34,6 +34,9 @@ export const errorStatus = {
   // what it names
   webhook_not_found: 404,
   model_not_found: 404,
+  response_not_found: 404,
+  conversation_not_found: 404,
+  chat_completion_not_found: 404,
   api_key_not_found: 404,
   event_not_found: 404,
   delivery_not_found: 404,

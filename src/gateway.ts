@@ -40,10 +40,11 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { logger } = options;
   const services = createServices(options, database);
   const { models, webhooks, events, eventHistory, deliveries, recoveries, health, keys, accounting, proxy } = services;
+  const { storedObjects } = services;
   const recognise = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
   const router = await createGatewayRouter({ services, options, access, recognise, openRequests });
-  const indexed = [webhooks, events, deliveries, recoveries, health, accounting];
+  const indexed = [webhooks, events, deliveries, recoveries, health, accounting, storedObjects];
   const buildAll = () => Promise.all([models.keys.createIndexes(), ...indexed.map((service) => service.init())]);
   await buildIndexes(buildAll, { connection, logger });
 

@@ -17,6 +17,7 @@ import { sharedSpec } from './openapi/spec.ts';
 import type { ResolvedOptions } from './options/options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
 import { createProxy } from './proxy/proxy.ts';
+import { createStoredObjects } from './stored/service.ts';
 import { readVersion } from './version.ts';
 import { createDisableFailing } from './webhooks/health/disable-failing.ts';
 import { createHealthService } from './webhooks/health/service.ts';
@@ -147,6 +148,12 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     onLastUsedLost: (error) => logger.warn('the last use of API keys was not written', { reason: String(error) }),
   });
   const accounting = createAccounting({ models, publish: events.publish, transaction, database: access, options });
+  const storedObjects = createStoredObjects({
+    objects: models.stored,
+    database: access,
+    retentionDays: options.storedRetentionDays,
+    logger,
+  });
   const proxy = createProxy({
     upstreams: options.upstreams,
     logger,
@@ -154,6 +161,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     hooks: options,
     admissionChecks: accounting.admissionChecks,
     ...(accounting.usage && { usageRecorder: accounting.usage }),
+    storedObjects,
     exposeUpstream: options.exposeUpstream,
     idempotencySecret: sealer.derive('upstream idempotency keys'),
     abortOnDisconnect: options.abortOnDisconnect,
@@ -172,6 +180,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     recoveries,
     keys,
     accounting,
+    storedObjects,
     proxy,
   };
 }

@@ -62,6 +62,11 @@ export interface ModelGatewayOptions<Custom extends string = string>
   /** Whether clients get the name of the upstream that answered, as `x-gateway-upstream`. @default false */
   readonly exposeUpstream?: boolean;
   /**
+   * Days that the gateway remembers whose a response or a chat completion is that an upstream keeps. After that, nobody can
+   * get at it through the gateway. @default 30, as long as OpenAI keeps them
+   */
+  readonly storedRetentionDays?: number;
+  /**
    * Whether an upstream's call is aborted when its client leaves. `false` lets it run to its end. Then the upstream's own
    * usage is charged, not an estimate, and you pay for answers that nobody reads. @default true
    */
@@ -131,6 +136,7 @@ const defaults = {
   modelAttempts: 3,
   modelRetryWait: 2_000,
   exposeUpstream: false,
+  storedRetentionDays: 30,
   abortOnDisconnect: true,
   collectionPrefix: 'gateway_',
   eventTypes: {},
@@ -148,6 +154,7 @@ const defaults = {
 const bounds = {
   modelAttempts: [1, 20],
   modelRetryWait: [0, 60_000],
+  storedRetentionDays: [1, 3_650],
   maxWebhooks: [1, 100_000],
   maxApiKeys: [1, 100_000],
   managementRateLimit: [1, 1_000_000],

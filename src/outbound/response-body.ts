@@ -10,6 +10,9 @@ export interface BodySink {
   onError(error: OutboundError): void;
 }
 
+/** What sends the bytes of a body. */
+type BodyController = Pick<Dispatcher.DispatchController, 'pause' | 'resume' | 'abort'>;
+
 /** How much waits in memory for a sink before the sender is paused. Bytes. */
 const bufferLimit = 64 * 1024;
 
@@ -18,14 +21,14 @@ const bufferLimit = 64 * 1024;
  * Call one of {@link takeWhole}, {@link flowTo} and {@link toReadable}, once; destroy a body that you do not read.
  */
 export class ResponseBody {
-  #controller: Dispatcher.DispatchController;
+  readonly #controller: BodyController;
   #sink: BodySink | null = null;
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #outcome: 'end' | OutboundError | null = null;
   #destroyed = false;
 
-  constructor(controller: Dispatcher.DispatchController) {
+  constructor(controller: BodyController) {
     this.#controller = controller;
   }
 

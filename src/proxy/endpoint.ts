@@ -1,4 +1,5 @@
 import type { ApiRequest } from '../http/operation.ts';
+import type { StoredKind } from './ownership/stored-objects.ts';
 import { type ModelBody, readModelBody } from './request/model-body.ts';
 import { readMultipartBody } from './request/multipart-body.ts';
 
@@ -16,6 +17,14 @@ export interface Endpoint {
   readonly answersVectors: boolean;
   /** Whether its answers hold images. */
   readonly answersImages: boolean;
+  /** Whether its answers, and their streams, are those of the Responses API. @default false */
+  readonly answersResponse?: boolean;
+  /** What its upstream may keep of a call, and whether it does so unless the caller says otherwise. @default nothing */
+  readonly stores?: { readonly kind: StoredKind; readonly byDefault: boolean };
+  /** Whether a call may go on from a stored response or conversation. @default false */
+  readonly continues?: boolean;
+  /** Whether its calls cost nothing: they are recorded with 0 tokens. @default false */
+  readonly isFree?: boolean;
 }
 
 function readJson({ rawBody, fields, body }: ApiRequest): ModelBody {
@@ -30,10 +39,20 @@ function readForm({ form }: ApiRequest): ModelBody {
 const text = { readBody: readJson, streamsUsage: true, answersVectors: false, answersImages: false };
 const images = { readBody: readJson, streamsUsage: false, answersVectors: false, answersImages: true };
 
+const responses = { ...text, textKey: 'delta', streamsUsage: false, answersResponse: true, continues: true } as const;
+
 /** operationId → endpoint. */
 export const endpoints = {
-  createChatCompletion: { path: '/chat/completions', ...text, textKey: 'delta' },
+  createChatCompletion: {
+    path: '/chat/completions',
+    ...text,
+    textKey: 'delta',
+    stores: { kind: 'chat_completion', byDefault: false },
+  },
   createCompletion: { path: '/completions', ...text, textKey: 'text' },
+  createResponse: { path: '/responses', ...responses, stores: { kind: 'response', byDefault: true } },
+  countResponseInputTokens: { path: '/responses/input_tokens', ...responses, isFree: true },
+  compactResponse: { path: '/responses/compact', ...responses },
   createImage: { path: '/images/generations', ...images },
   createImageEdit: { path: '/images/edits', ...images, readBody: readForm },
   createImageVariation: { path: '/images/variations', ...images, readBody: readForm },

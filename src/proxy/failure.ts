@@ -1,4 +1,4 @@
-import { type ErrorCode, GatewayError, type GatewayErrorDetails } from '../errors.ts';
+import { type ErrorCode, GatewayError, type GatewayErrorDetails, isGatewayError } from '../errors.ts';
 import type { OutboundCode, OutboundError } from '../outbound/outbound-error.ts';
 
 const messages = {
@@ -38,8 +38,9 @@ export function failure(code: UpstreamErrorCode, details?: GatewayErrorDetails):
   return new GatewayError(code, messages[code], { headers, ...details });
 }
 
-/** The same for a call to an upstream that failed. Pure. */
+/** The same for a call to an upstream that failed; the gateway's own error where that is the cause. Pure. */
 export function failureFrom(error: OutboundError): GatewayError {
+  if (isGatewayError(error.cause)) return error.cause;
   return failure(codes[error.code], { cause: error });
 }
 

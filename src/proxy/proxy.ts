@@ -4,11 +4,15 @@ import type { AdmissionCheck } from './admission.ts';
 import { callHook, relayHooks } from './hooks.ts';
 import type { UsageRecorder } from './metering/usage-record.ts';
 import { createModelList } from './model-list.ts';
-import { createRelay, type Relay } from './relay/relay.ts';
+import { noStoredObjects, type StoredObjects } from './ownership/stored-objects.ts';
+import { createRelay } from './relay/relay.ts';
 import { modelOperations } from './routes.ts';
 import { createFailureLog } from './routing/failure-log.ts';
 import { RetryBudget, type RetryOptions } from './routing/retry-policy.ts';
 import { createUpstream } from './routing/upstream.ts';
+import { storedOperations } from './stored/routes.ts';
+import { createStoredChatList } from './stored/stored-chat-list.ts';
+import { createStoredRelay } from './stored/stored-relay.ts';
 
 export interface ProxyDependencies {
   readonly upstreams: readonly UpstreamOptions[];
@@ -19,6 +23,8 @@ export interface ProxyDependencies {
   readonly admissionChecks?: readonly AdmissionCheck[];
   /** Where usage records go. `onUsage` is called in any case. @default nowhere */
   readonly usageRecorder?: UsageRecorder;
+  /** Remembers whose the things are that upstreams keep. @default nothing is remembered */
+  readonly storedObjects?: StoredObjects;
   /** Makes the idempotency keys of one account differ from those of another. The same in all processes. */
   readonly idempotencySecret: Buffer;
   /** Whether answers name their upstream in `x-gateway-upstream`. @default false */
@@ -30,7 +36,7 @@ export interface ProxyDependencies {
 }
 
 export interface ModelProxy {
-  readonly operations: ReturnType<typeof modelOperations>;
+  readonly operations: ReturnType<typeof modelOperations> & ReturnType<typeof storedOperations>;
   /** Closes every connection to the upstreams. Calls in flight end with the error `shutting_down`. */
   close(): Promise<void>;
 }
@@ -56,32 +62,42 @@ function withHook(usageRecorder: UsageRecorder, { onUsage }: ModelHooks, logger:
 /** The model endpoints over the upstreams of the options. */
 export function createProxy(deps: ProxyDependencies): ModelProxy {
   const { logger, retry = {}, hooks = {}, admissionChecks = [], usageRecorder = noRecorder } = deps;
-  const { exposeUpstream = false, abortOnDisconnect = true } = deps;
+  const { exposeUpstream = false, abortOnDisconnect = true, storedObjects = noStoredObjects, idempotencySecret } = deps;
   const upstreams = deps.upstreams.map(createUpstream);
   const calls = new Set<Promise<void>>();
-  const relayUntracked = createRelay({
+  const common = {
     upstreams,
     retry: { attempts: retry.attempts ?? 3, maxWait: retry.maxWait ?? 2_000, budget: new RetryBudget() },
+    storedObjects,
+    exposeUpstream,
+    idempotencySecret,
+    logger,
+  };
+  const relay = createRelay({
+    ...common,
     usageRecorder: withHook(usageRecorder, hooks, logger),
     hooks: relayHooks(hooks, logger),
     admissionChecks,
-    exposeUpstream,
-    idempotencySecret: deps.idempotencySecret,
     failureLog: createFailureLog(logger),
-    logger,
     abortOnDisconnect,
   });
-  const relay: Relay = async (...call) => {
-    const relayed = relayUntracked(...call);
-    calls.add(relayed);
-    try {
-      await relayed;
-    } finally {
-      calls.delete(relayed);
-    }
-  };
+  /** The same function, with its calls in {@link calls}. */
+  function tracked<Call extends unknown[]>(relayCall: (...call: Call) => Promise<void>) {
+    return async (...call: Call): Promise<void> => {
+      const relayed = relayCall(...call);
+      calls.add(relayed);
+      try {
+        await relayed;
+      } finally {
+        calls.delete(relayed);
+      }
+    };
+  }
   return {
-    operations: modelOperations(relay, createModelList(upstreams, logger, deps.modelListLifetime)),
+    operations: {
+      ...modelOperations(tracked(relay), createModelList(upstreams, logger, deps.modelListLifetime)),
+      ...storedOperations({ relay: tracked(createStoredRelay(common)), list: tracked(createStoredChatList(common)) }),
+    },
     async close() {
       await Promise.all(upstreams.map((upstream) => upstream.close()));
       // those calls end now and close their usage records; a host's hook may delay one

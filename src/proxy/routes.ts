@@ -14,6 +14,9 @@ export function modelOperations(relay: Relay, models: ModelList) {
   return {
     createChatCompletion: to('createChatCompletion'),
     createCompletion: to('createCompletion'),
+    createResponse: to('createResponse'),
+    countResponseInputTokens: to('countResponseInputTokens'),
+    compactResponse: to('compactResponse'),
     createImage: to('createImage'),
     createImageEdit: to('createImageEdit'),
     createImageVariation: to('createImageVariation'),

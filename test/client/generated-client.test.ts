@@ -15,9 +15,16 @@ function documentedContent(path: string, method: string, status: number): Conten
   return (resolved(response) as { content?: Content } | undefined)?.content ?? {};
 }
 
+/** The path of openapi.yaml that a request is for. */
+function templateOf(path: string): string {
+  if (spec.paths[path]) return path;
+  const matches = (template: string) => new RegExp(`^${template.replace(/\{\w+\}/g, '[^/]+')}$`).test(path);
+  return Object.keys(spec.paths).find(matches) ?? path;
+}
+
 /** The provider answers with the examples of openapi.yaml. */
 const provider: Script = (res, { method, path, body }) => {
-  const template = path.startsWith('/v1/models/') ? '/v1/models/{model}' : path;
+  const template = templateOf(path.split('?')[0] as string);
   const content = documentedContent(template, method, 200);
   const streamed = body.toString().startsWith('{') && JSON.parse(body.toString()).stream === true;
   const mediaType = streamed ? 'text/event-stream' : 'application/json';
@@ -97,6 +104,25 @@ describe('a client generated from openapi.yaml', () => {
     await upstream?.close();
   });
 
+  /** A response that the provider keeps. */
+  async function newResponse(): Promise<{ response_id: string }> {
+    const { data } = await client().POST('/v1/responses', { body: { model: 'gpt-5-mini', input: 'Hi' } });
+    return { response_id: data?.id ?? '' };
+  }
+
+  async function newConversation(): Promise<{ conversation_id: string }> {
+    const { data } = await client().POST('/v1/conversations', { body: {} });
+    return { conversation_id: data?.id ?? '' };
+  }
+
+  /** A chat completion that the provider keeps. */
+  async function newChat(): Promise<{ completion_id: string }> {
+    const messages = [{ role: 'user', content: 'Hi' }];
+    const body = { model: 'gpt-5-mini', messages, store: true, metadata: { topic: 'rivers' } };
+    const { data } = await client().POST('/v1/chat/completions', { body });
+    return { completion_id: data?.id ?? '' };
+  }
+
   /** One call for each operation; a missing one does not compile, one too many neither. */
   const calls: Record<Exclude<keyof Operations, `on${string}`>, () => Promise<void>> = {
     async createChatCompletion() {
@@ -107,6 +133,109 @@ describe('a client generated from openapi.yaml', () => {
     async createImage() {
       const { data } = await client().POST('/v1/images/generations', { body: { prompt: 'A lighthouse' } });
       expect(data?.data[0]?.url).to.equal('https://images.example.com/3f8a.png');
+    },
+    async createResponse() {
+      const { data } = await client().POST('/v1/responses', {
+        body: { model: 'gpt-5-mini', input: 'Name three rivers.' },
+      });
+      expect(data?.status).to.equal('completed');
+    },
+    async countResponseInputTokens() {
+      const { data } = await client().POST('/v1/responses/input_tokens', {
+        body: { model: 'gpt-5-mini', input: 'Hi' },
+      });
+      expect(data?.input_tokens).to.equal(12);
+    },
+    async compactResponse() {
+      const { data } = await client().POST('/v1/responses/compact', { body: { model: 'gpt-5-mini', input: 'Hi' } });
+      expect(data?.object).to.equal('response.compaction');
+    },
+    async retrieveResponse() {
+      const { data } = await client().GET('/v1/responses/{response_id}', { params: { path: await newResponse() } });
+      expect(data?.id).to.equal('resp_9f2c');
+    },
+    async cancelResponse() {
+      const params = { path: await newResponse() };
+      const { data } = await client().POST('/v1/responses/{response_id}/cancel', { params });
+      expect(data?.status).to.equal('cancelled');
+    },
+    async listResponseInputItems() {
+      const params = { path: await newResponse(), query: { limit: 20 } };
+      const { data } = await client().GET('/v1/responses/{response_id}/input_items', { params });
+      expect(data?.data.map(({ id }) => id)).to.deep.equal(['msg_9f2c']);
+    },
+    async deleteResponse() {
+      const { data } = await client().DELETE('/v1/responses/{response_id}', { params: { path: await newResponse() } });
+      expect(data?.deleted).to.equal(true);
+    },
+    async createConversation() {
+      const { data } = await client().POST('/v1/conversations', { body: { metadata: { topic: 'rivers' } } });
+      expect(data?.id).to.equal('conv_9f2c');
+    },
+    async retrieveConversation() {
+      const params = { path: await newConversation() };
+      const { data } = await client().GET('/v1/conversations/{conversation_id}', { params });
+      expect(data?.object).to.equal('conversation');
+    },
+    async updateConversation() {
+      const params = { path: await newConversation() };
+      const body = { metadata: { topic: 'rivers' } };
+      const { data } = await client().POST('/v1/conversations/{conversation_id}', { params, body });
+      expect(data?.metadata).to.deep.equal({ topic: 'rivers' });
+    },
+    async deleteConversation() {
+      const params = { path: await newConversation() };
+      const { data } = await client().DELETE('/v1/conversations/{conversation_id}', { params });
+      expect(data?.deleted).to.equal(true);
+    },
+    async createConversationItems() {
+      const params = { path: await newConversation() };
+      const body = { items: [{ type: 'message', role: 'user', content: 'Hi' }] };
+      const { data } = await client().POST('/v1/conversations/{conversation_id}/items', { params, body });
+      expect(data?.data).to.have.lengthOf(1);
+    },
+    async listConversationItems() {
+      const params = { path: await newConversation() };
+      const { data } = await client().GET('/v1/conversations/{conversation_id}/items', { params });
+      expect(data?.has_more).to.equal(false);
+    },
+    async retrieveConversationItem() {
+      const params = { path: { ...(await newConversation()), item_id: 'msg_9f2c' } };
+      const { data } = await client().GET('/v1/conversations/{conversation_id}/items/{item_id}', { params });
+      expect(data?.id).to.equal('msg_9f2c');
+    },
+    async deleteConversationItem() {
+      const params = { path: { ...(await newConversation()), item_id: 'msg_9f2c' } };
+      const { data } = await client().DELETE('/v1/conversations/{conversation_id}/items/{item_id}', { params });
+      expect(data?.id).to.equal('conv_9f2c');
+    },
+    async listChatCompletions() {
+      await newChat();
+      const { data } = await client().GET('/v1/chat/completions', {
+        params: { query: { metadata: { topic: 'rivers' } } },
+      });
+      expect(data?.data.map(({ id }) => id)).to.deep.equal(['chatcmpl-9f2c']);
+    },
+    async retrieveChatCompletion() {
+      const params = { path: await newChat() };
+      const { data } = await client().GET('/v1/chat/completions/{completion_id}', { params });
+      expect(data?.id).to.equal('chatcmpl-9f2c');
+    },
+    async updateChatCompletion() {
+      const params = { path: await newChat() };
+      const body = { metadata: { topic: 'rivers' } };
+      const { data } = await client().POST('/v1/chat/completions/{completion_id}', { params, body });
+      expect(data?.object).to.equal('chat.completion');
+    },
+    async listChatCompletionMessages() {
+      const params = { path: await newChat() };
+      const { data } = await client().GET('/v1/chat/completions/{completion_id}/messages', { params });
+      expect(data?.data).to.have.lengthOf(1);
+    },
+    async deleteChatCompletion() {
+      const params = { path: await newChat() };
+      const { data } = await client().DELETE('/v1/chat/completions/{completion_id}', { params });
+      expect(data?.deleted).to.equal(true);
     },
     async createCompletion() {
       const { data } = await client().POST('/v1/completions', { body: { model: 'davinci-002', prompt: 'The rivers' } });

@@ -23,6 +23,7 @@ describe('the options of a gateway', () => {
       allowHttp: false,
       allowStandalone: false,
       maxWebhooks: 50,
+      storedRetentionDays: 30,
       modelBodyLimit: 33_554_432,
       webhookBodyLimit: 262_144,
       retentionDays: 30,

@@ -13,6 +13,7 @@ export interface MeteredCall {
   readonly ending: CallEnding;
   readonly answersImages: boolean;
   readonly answersVectors: boolean;
+  readonly isFree?: boolean | undefined;
 }
 
 type Measured = Pick<UsageMeter, 'reported' | 'bytes' | 'textBytes' | 'images' | 'events' | 'silence'>;
@@ -41,6 +42,7 @@ export function finalUsage(
   call: MeteredCall,
 ): Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images' | 'estimated'> {
   const { reported } = meter;
+  if (call.isFree) return { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0, estimated: false };
   const { ending, answersImages, output } = call;
   // an upstream that works on images finishes them, also when the client has left
   const images = answersImages && ending === 'client_left' ? Math.max(meter.images, output.choices) : meter.images;

@@ -7,6 +7,8 @@ import { CallDeadline } from '../call-deadline.ts';
 import type { Endpoint } from '../endpoint.ts';
 import { failureFrom } from '../failure.ts';
 import { estimateInput } from '../metering/estimate-input.ts';
+import { asksToStore, metadataOf, storedReferences } from '../ownership/references.ts';
+import { requireOwned } from '../ownership/require-owned.ts';
 import { checkModelName } from '../request/model-name.ts';
 import { selectUpstreams } from '../routing/select-upstreams.ts';
 import type { Upstream } from '../routing/upstream.ts';
@@ -21,6 +23,13 @@ export interface RelayDependencies extends RelayedCallDependencies {
 /** Relays one call of an endpoint. */
 export type Relay = (endpoint: Endpoint, call: ApiRequest, res: ServerResponse) => Promise<void>;
 
+/** What the upstream is to keep of a call. */
+function storingOf({ stores }: Endpoint, { rawBody, fields }: ApiRequest): ModelRequest['storing'] {
+  if (!stores || !asksToStore(rawBody, fields, stores.byDefault)) return undefined;
+  const metadata = stores.kind === 'chat_completion' ? metadataOf(rawBody, fields) : undefined;
+  return { kind: stores.kind, ...(metadata && { metadata }) };
+}
+
 /** @throws GatewayError `invalid_value`, `model_not_allowed` */
 function readRequest(endpoint: Endpoint, call: ApiRequest): ModelRequest {
   const { requestId, principal } = call;
@@ -28,19 +37,30 @@ function readRequest(endpoint: Endpoint, call: ApiRequest): ModelRequest {
   checkModelName(body.model);
   requireAllowedModel(principal, body.model);
   const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
-  return { endpoint, call, body, info, estimatedTokens: estimateInput(body), output: body.output };
+  const storing = storingOf(endpoint, call);
+  return { endpoint, call, body, info, storing, estimatedTokens: estimateInput(body), output: body.output };
 }
 
 /** Makes the function that serves every model endpoint. It throws a GatewayError as long as it has sent nothing. */
 export function createRelay(deps: RelayDependencies): Relay {
+  /** The upstreams that keep what the call goes on from; all of them where it goes on from nothing. */
+  function keepersOf({ endpoint, call }: ModelRequest): readonly Upstream[] | Promise<readonly Upstream[]> {
+    if (!endpoint.continues) return deps.upstreams;
+    const references = storedReferences(call.rawBody, call.fields);
+    return requireOwned(deps.storedObjects, call.principal.userId, references, deps.upstreams);
+  }
+
   return async function relay(endpoint, call, res) {
     const request = readRequest(endpoint, call);
+    // nobody could own what the upstream would keep
+    if (request.storing) deps.storedObjects.require();
     const admissions = await requestAdmission(deps.admissionChecks, request, res);
     let { model } = request.body;
     let order: readonly [Upstream, ...Upstream[]];
     try {
+      const keepers = await keepersOf(request);
       if (deps.hooks) model = (await deps.hooks.onRequest(request.info))?.model ?? model;
-      order = selectUpstreams(deps.upstreams, model);
+      order = selectUpstreams(keepers, model);
     } catch (error) {
       for (const admission of admissions) admission.dropped();
       throw error;

@@ -12,6 +12,8 @@ import type { RelayHooks } from '../hooks.ts';
 import { finalUsage } from '../metering/final-usage.ts';
 import { createUsageMeter, type UsageMeter } from '../metering/usage-meter.ts';
 import { closedRecord, openRecord, type UsageRecorder } from '../metering/usage-record.ts';
+import { ownedResponse } from '../ownership/owned-response.ts';
+import type { StoredObject, StoredObjects } from '../ownership/stored-objects.ts';
 import { bodyFor, type ModelBody } from '../request/model-body.ts';
 import { concernsOperator, type FailureLog } from '../routing/failure-log.ts';
 import { type RoutedCall, tryUpstreams } from '../routing/retry.ts';
@@ -27,6 +29,7 @@ export interface RelayedCallDependencies {
   readonly retry: RetryPolicy;
   readonly usageRecorder: UsageRecorder;
   readonly hooks: RelayHooks | undefined;
+  readonly storedObjects: StoredObjects;
   /** Makes the idempotency keys of one account differ from those of another. */
   readonly idempotencySecret: Buffer;
   /** Whether answers name their upstream in `x-gateway-upstream`. */
@@ -42,6 +45,8 @@ export interface ModelRequest extends RequestedCall {
   readonly endpoint: Endpoint;
   readonly call: ApiRequest;
   readonly body: ModelBody;
+  /** What its upstream is to keep of it. */
+  readonly storing: Pick<StoredObject, 'kind' | 'metadata'> | undefined;
 }
 
 /** Where an admitted call goes. */
@@ -55,7 +60,7 @@ export interface CallRoute {
 }
 
 /** Refuses answers that concern the gateway's own account at the upstream, or that the client cannot decode. */
-function requireRelayable(response: DecodedResponse, call: ApiRequest): void {
+export function requireRelayable(response: DecodedResponse, call: ApiRequest): void {
   const { status, headers } = response;
   const unreadable = isEncoded(headers) && !acceptsEncoding(call.headers, String(headers['content-encoding']));
   if (status === 401 || status === 403) {
@@ -115,7 +120,7 @@ export class RelayedCall implements RoutedCall {
       this.#deps.hooks?.onResponse(info, upstream.name, response.status, this.#firstByteMs);
       requireRelayable(response, call);
       answered = response.status < 300;
-      const ending = await this.#sendDown(upstream, response, res);
+      const ending = await this.#sendDown(upstream, answered ? this.#owned(upstream, response) : response, res);
       if (answered) this.#closeUsage(usage, upstream, ending);
       else this.#dropUsage(usage);
     } catch (error) {
@@ -162,6 +167,14 @@ export class RelayedCall implements RoutedCall {
     }
   }
 
+  /** The answer; if the upstream keeps it, its bytes come when it is stored whose it is. */
+  #owned({ name: upstream }: Upstream, response: DecodedResponse): DecodedResponse {
+    const { storing, info } = this.#request;
+    if (!storing) return response;
+    const object = { ...storing, userId: this.userId, upstream, model: info.model ?? null };
+    return ownedResponse(response, object, this.#deps.storedObjects);
+  }
+
   #sendDown(upstream: Upstream, response: DecodedResponse, res: ServerResponse): Promise<CallEnding> {
     const { call, endpoint, body } = this.#request;
     const { deadline } = this;
@@ -177,6 +190,7 @@ export class RelayedCall implements RoutedCall {
       meter: this.#meter,
       asksForStream: body.stream,
       endsInDone: endpoint.streamsUsage,
+      responseStream: endpoint.answersResponse ? 'whole' : undefined,
       dropsUsageChunk: endpoint.streamsUsage && upstream.includeUsage && !body.wantsUsage,
       repairsVectors: endpoint.answersVectors && body.wantsBase64 && response.status < 300,
     });
@@ -190,8 +204,8 @@ export class RelayedCall implements RoutedCall {
 
   #closeUsage(open: OpenUsage, { name: upstream }: Upstream, ending: CallEnding): void {
     const { endpoint, output } = this.#request;
-    const { answersImages, answersVectors } = endpoint;
-    const metered = { estimatedInput: open.inputTokens, output, ending, answersImages, answersVectors };
+    const { answersImages, answersVectors, isFree } = endpoint;
+    const metered = { estimatedInput: open.inputTokens, output, ending, answersImages, answersVectors, isFree };
     const end = {
       upstream,
       ending,

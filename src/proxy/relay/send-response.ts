@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { GatewayError } from '../../errors.ts';
 import type { CallEnding } from '../../options/options.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import { errorEvent, failure, failureFrom } from '../failure.ts';
@@ -10,7 +11,8 @@ import type { DecodedResponse } from './decoded-body.ts';
 import { EmbeddingRepair } from './embedding-repair.ts';
 import { type EventFilter, EventFramer, keepAll } from './event-framer.ts';
 import { PeekedBody } from './peeked-body.ts';
-import { type StreamHandlers, transfer } from './transfer.ts';
+import { ResponseEvents } from './response-events.ts';
+import { type ChunkObserver, type StreamHandlers, transfer } from './transfer.ts';
 
 /** The largest answer that is held until it is whole. Bytes. */
 const holdLimit = 256 * 1024;
@@ -31,6 +33,8 @@ export interface ResponsePlan {
   readonly asksForStream: boolean;
   /** Whether a whole stream ends in `[DONE]`. */
   readonly endsInDone: boolean;
+  /** Whether its streams are those of the Responses API, and whether one begins at its first event. @default they are not */
+  readonly responseStream?: 'whole' | 'resumed' | undefined;
   /** Whether the usage chunk at a stream's end is removed, because the client did not ask for it. */
   readonly dropsUsageChunk: boolean;
   /** Whether vectors of numbers become base64. */
@@ -54,30 +58,73 @@ function isDelimited(headers: DecodedResponse['headers']): boolean {
   return headers['content-length'] !== undefined || /\bchunked\b/i.test(String(headers['transfer-encoding'] ?? ''));
 }
 
+/** How the events of a stream say that it has ended. */
+interface StreamEnd {
+  /** Whether the last event has come: then the answer is whole, whatever happens to the connection. */
+  readonly isDone: boolean;
+  /** Whether a body that has ended without it is whole. */
+  readonly isWhole: boolean;
+  /** What is told of the bytes, beside the meter. */
+  readonly observer: ChunkObserver | undefined;
+  /** The last event of a stream that broke off. */
+  errorEvent(error: GatewayError): string;
+}
+
+function streamEnd({ response, endsInDone, responseStream }: ResponsePlan, framer: EventFramer): StreamEnd {
+  if (responseStream === undefined) {
+    return {
+      get isDone() {
+        return framer.done;
+      },
+      isWhole: !endsInDone || isDelimited(response.headers),
+      observer: undefined,
+      errorEvent,
+    };
+  }
+  const events = new ResponseEvents();
+  return {
+    get isDone() {
+      return events.isDone;
+    },
+    // of a stream that is resumed after its last event there is nothing left
+    get isWhole() {
+      return responseStream === 'resumed' && events.isEmpty && isDelimited(response.headers);
+    },
+    observer: events,
+    errorEvent: (error) => events.errorEvent(error),
+  };
+}
+
 /**
- * Sends a stream of events as it comes. When it breaks off, it ends in an error event and without `[DONE]`. What happens after
- * `[DONE]` changes nothing: the client has everything.
+ * Sends a stream of events as it comes. When it breaks off, it ends in an error event and without its last event, such as
+ * `[DONE]`. What happens after the last event changes nothing: the client has everything.
  */
 async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
-  const { response, res, deadline, meter, dropsUsageChunk, endsInDone } = plan;
+  const { response, res, deadline, meter, dropsUsageChunk } = plan;
   const framer = new EventFramer(dropsUsageChunk ? withoutUsageChunk : keepAll);
+  const end = streamEnd(plan, framer);
+  const { observer } = end;
+  const readBoth = (chunk: Buffer): void => {
+    meter.read(chunk);
+    observer?.read(chunk);
+  };
   const handlers: StreamHandlers = {
     transform: framer,
-    observer: meter,
-    isWhole: () => framer.done || !endsInDone || isDelimited(response.headers),
+    observer: observer ? { read: readBoth } : meter,
+    isWhole: () => end.isDone || end.isWhole,
     breakOff(_res, error) {
-      if (framer.done) {
+      if (end.isDone) {
         res.end();
         return;
       }
-      const event = errorEvent(failureFrom(error));
+      const event = end.errorEvent(failureFrom(error));
       res.end(framer.insideEvent ? `\n\n${event}` : event);
     },
   };
   writeHead(plan);
   let hadAll = true;
   const noteEnd = (): void => {
-    hadAll = framer.done;
+    hadAll = end.isDone;
   };
   if (deadline.clientDisconnected) noteEnd();
   res.once('close', noteEnd);
@@ -86,7 +133,7 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   const ending = await ended;
   res.off('close', noteEnd);
   meter.events = framer.events;
-  return framer.done && hadAll ? 'complete' : ending;
+  return end.isDone && hadAll ? 'complete' : ending;
 }
 
 /** Sends a body as it comes: one that is too large to be held, or that cannot be read. */
@@ -139,6 +186,11 @@ function beginsAsJson(bytes: Buffer): boolean {
 /** Sends a body that is held, or starts to send one that is too large to be held. */
 async function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): Promise<CallEnding> {
   const { response } = plan;
+  if (response.status === 204) {
+    writeHead(plan);
+    plan.res.end();
+    return 'complete';
+  }
   if (whole) {
     const text = bytes.toString('latin1');
     if (isJson(text)) return sendWhole(plan, bytes, text);

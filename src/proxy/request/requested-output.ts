@@ -24,7 +24,7 @@ function promptsIn(prompt: unknown): number {
 export function requestedOutput(bytes: Buffer, fields: ReadonlyMap<string, Span>, prompt: unknown): RequestedOutput {
   const at = (name: string) => wholeAt(bytes, fields.get(name));
   const answers = Math.max(1, at('n'), at('best_of'));
-  const maxTokens = Math.max(at('max_tokens'), at('max_completion_tokens'));
+  const maxTokens = Math.max(at('max_tokens'), at('max_completion_tokens'), at('max_output_tokens'));
   const choices = Math.min(choicesLimit, answers * promptsIn(prompt));
   return { choices, maxTokens: maxTokens > 0 ? maxTokens : undefined };
 }

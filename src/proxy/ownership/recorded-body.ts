@@ -1,0 +1,180 @@
+import { OutboundError } from '../../outbound/outbound-error.ts';
+import { type BodySink, ResponseBody } from '../../outbound/response-body.ts';
+import type { StoredKind } from './stored-objects.ts';
+
+/** The most that is held until an id is known. Bytes. The first event of a response repeats the whole request. */
+const holdLimit = 40 * 1024 * 1024;
+/** An id that stands first in an answer, as OpenAI writes it. Bytes that are looked at. */
+const headLength = 512;
+const firstId = /^\s*\{\s*"id"\s*:\s*"([^"\\]*)"/;
+const eventEnd = /\r\n\r\n|\n\n|\r\r/g;
+/** The ids that are stored: no provider has others, and they are safe in a path. */
+const storable = /^[\w:-][\w.:-]{0,255}$/;
+
+type SourceBody = Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'>;
+
+/** What is done with the id of a new object. */
+export interface Recording {
+  readonly kind: StoredKind;
+  /** Stores whose it is. */
+  record(id: string): Promise<void>;
+}
+
+function parsed(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
+
+/** The `data` of an event, as one text. */
+function dataOf(event: string): string {
+  const lines = event.split(/\r\n|\n|\r/).filter((line) => line.startsWith('data:'));
+  return lines.map((line) => line.slice(5)).join('\n');
+}
+
+/** The id of the object that an event is about. */
+function idOfEvent(event: string, kind: StoredKind): unknown {
+  const data = parsed(dataOf(event));
+  return kind === 'response' ? (data.response as { id?: unknown } | undefined | null)?.id : data.id;
+}
+
+/** One answer, held until it is stored whose it is. */
+class RecordedBody implements BodySink {
+  readonly out: ResponseBody;
+  readonly #source: SourceBody;
+  readonly #recording: Recording;
+  #held: Buffer[] = [];
+  #heldBytes = 0;
+  #state: 'searching' | 'recording' | 'open' | 'failed' = 'searching';
+  /** Whether it is one JSON value; `undefined` until its first byte has come. */
+  #isPlain: boolean | undefined;
+  #triedHead = false;
+  #flowing = true;
+  #outcome: 'end' | OutboundError | undefined;
+
+  constructor(source: SourceBody, recording: Recording) {
+    this.#source = source;
+    this.#recording = recording;
+    this.out = new ResponseBody({
+      pause: () => {
+        this.#flowing = false;
+      },
+      resume: () => {
+        this.#flowing = true;
+        if (this.#state !== 'recording') source.resume();
+      },
+      abort: () => source.destroy(),
+    });
+  }
+
+  onChunk(chunk: Buffer): boolean {
+    if (this.#state === 'open') {
+      this.out.push(chunk);
+      return this.#flowing;
+    }
+    this.#held.push(chunk);
+    this.#heldBytes += chunk.length;
+    if (this.#state === 'recording') return false;
+    if (this.#heldBytes > holdLimit) {
+      this.#fail(new OutboundError('invalid_response', 'the answer has no id'));
+      return false;
+    }
+    return !this.#search(chunk) && this.#flowing;
+  }
+
+  onEnd(): void {
+    if (this.#state === 'searching') this.#searchAll();
+    this.#settle('end');
+  }
+
+  onError(error: OutboundError): void {
+    // what is held may hold the id
+    if (this.#state === 'searching') this.#held = [];
+    this.#settle(error);
+  }
+
+  /** @returns whether it has found the id, and more must wait until that is recorded */
+  #search(chunk: Buffer): boolean {
+    this.#isPlain ??= /^\s*[[{]/.test(chunk.toString('latin1', 0, 64));
+    if (!this.#isPlain) {
+      if (chunk.includes('\n') || chunk.includes('\r')) this.#searchEvents();
+    } else if (!this.#triedHead && this.#heldBytes >= headLength) {
+      this.#triedHead = true;
+      const head = firstId.exec(Buffer.concat(this.#held).toString('latin1', 0, headLength))?.[1];
+      if (head !== undefined) this.#begin(head);
+    }
+    return this.#state !== 'searching';
+  }
+
+  /** Lets events pass until one has an id. */
+  #searchEvents(): void {
+    const bytes = Buffer.concat(this.#held);
+    const text = bytes.toString('latin1');
+    let from = 0;
+    for (const { index, 0: end } of text.matchAll(eventEnd)) {
+      const id = idOfEvent(text.slice(from, index), this.#recording.kind);
+      if (id !== undefined) {
+        this.#begin(id);
+        break;
+      }
+      from = index + end.length;
+    }
+    if (from > 0) this.out.push(bytes.subarray(0, from));
+    this.#held = [bytes.subarray(from)];
+    this.#heldBytes = bytes.length - from;
+  }
+
+  /** There is no more to come. */
+  #searchAll(): void {
+    const text = Buffer.concat(this.#held).toString('latin1');
+    const id = this.#isPlain ? parsed(text).id : idOfEvent(text, this.#recording.kind);
+    if (id === undefined) this.#open();
+    else this.#begin(id);
+  }
+
+  #begin(id: unknown): void {
+    if (typeof id !== 'string' || !storable.test(id)) {
+      this.#fail(new OutboundError('invalid_response', 'the answer has an id that no provider gives'));
+      return;
+    }
+    this.#state = 'recording';
+    this.#recording.record(id).then(
+      () => this.#open(),
+      (cause) => this.#fail(new OutboundError('unknown', 'an answer could not be recorded', false, { cause })),
+    );
+  }
+
+  #open(): void {
+    this.#state = 'open';
+    for (const part of this.#held) if (part.length > 0) this.out.push(part);
+    this.#held = [];
+    if (this.#outcome !== undefined) this.out.settle(this.#outcome);
+    else if (this.#flowing) this.#source.resume();
+  }
+
+  #settle(outcome: 'end' | OutboundError): void {
+    this.#outcome ??= outcome;
+    if (this.#state === 'open' || (this.#state === 'searching' && outcome !== 'end')) this.out.settle(outcome);
+  }
+
+  #fail(error: OutboundError): void {
+    this.#state = 'failed';
+    this.#held = [];
+    this.#source.destroy();
+    this.out.settle(error);
+  }
+}
+
+/**
+ * The body of an answer that creates something at an upstream: its bytes come when it is stored whose that is, so that no client
+ * sees an id that nobody owns. In a stream, what comes before the event with the id passes at once. If it cannot be stored, the
+ * body breaks off with that error as the `cause`.
+ */
+export function recordedBody(body: SourceBody, recording: Recording): ResponseBody {
+  const recorded = new RecordedBody(body, recording);
+  body.flowTo(recorded);
+  return recorded.out;
+}

@@ -1,0 +1,26 @@
+import type { Upstream } from '../routing/upstream.ts';
+import { storedObjectNotFound } from './not-found.ts';
+import type { StoredReference } from './references.ts';
+import type { StoredObjects } from './stored-objects.ts';
+
+/**
+ * Requires that stored objects belong to an account.
+ * @returns the upstreams that keep all of them: one, or all upstreams where nothing is named
+ * @throws GatewayError `response_not_found`, `conversation_not_found`, `chat_completion_not_found`, also where the upstream
+ * that keeps it is no longer configured; `database_unavailable`
+ */
+export async function requireOwned(
+  objects: StoredObjects,
+  userId: string,
+  references: readonly StoredReference[],
+  upstreams: readonly Upstream[],
+): Promise<readonly Upstream[]> {
+  let keepers = upstreams;
+  for (const reference of references) {
+    const { id, kind } = reference;
+    const found = await objects.find({ id, kind, userId });
+    keepers = keepers.filter(({ name }) => name === found?.upstream);
+    if (keepers.length === 0) throw storedObjectNotFound(reference);
+  }
+  return keepers;
+}

@@ -1,0 +1,63 @@
+import type { ApiRequest } from '../../http/operation.ts';
+import type { CallDeadline } from '../call-deadline.ts';
+import { failure } from '../failure.ts';
+import { isEncoded, upstreamRequestHeaders } from '../headers.ts';
+import { collect } from '../relay/collect.ts';
+import { decoded } from '../relay/decoded-body.ts';
+import { requireRelayable } from '../relay/relayed-call.ts';
+import { tryUpstreams } from '../routing/retry.ts';
+import type { RetryPolicy } from '../routing/retry-policy.ts';
+import { type Upstream, upstreamUrl } from '../routing/upstream.ts';
+import { CallPlace } from '../routing/upstream-calls.ts';
+
+/** The largest object that is fetched. Bytes. */
+const objectLimit = 16 * 1024 * 1024;
+
+export interface StoredFetch {
+  readonly call: ApiRequest;
+  readonly deadline: CallDeadline;
+  /** The upstream that keeps it. */
+  readonly upstream: Upstream;
+  /** Below the upstream's base URL. */
+  readonly path: string;
+}
+
+function isJson(bytes: Buffer): boolean {
+  try {
+    JSON.parse(bytes.toString('latin1'));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Fetches what an upstream keeps, as the bytes it sends; `null` where it keeps it no longer.
+ * @throws GatewayError with the code of an upstream's failure; OutboundError
+ */
+export async function fetchStored(
+  { retry }: { readonly retry: RetryPolicy },
+  { call, deadline, upstream, path }: StoredFetch,
+): Promise<Buffer | null> {
+  const { userId } = call.principal;
+  const place = new CallPlace(userId);
+  const headers = upstreamRequestHeaders({ accept: 'application/json' }, upstream.headers, call.requestId);
+  const send = () => upstream.http.relay({ url: upstreamUrl(upstream, path), headers, signal: deadline });
+  try {
+    const { response: received } = await tryUpstreams({ userId, order: [upstream], deadline, place, send }, retry);
+    const response = decoded(received);
+    requireRelayable(response, call);
+    const { status } = response;
+    if (status !== 200 || isEncoded(response.headers)) {
+      response.data.destroy();
+      if (status === 404) return null;
+      throw failure(status === 200 ? 'upstream_invalid_response' : 'upstream_error');
+    }
+    const { bytes, whole } = await collect(response.data, objectLimit);
+    if (whole && isJson(bytes)) return bytes;
+    response.data.destroy();
+    throw failure('upstream_invalid_response');
+  } finally {
+    place.release();
+  }
+}

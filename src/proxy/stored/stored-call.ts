@@ -1,0 +1,114 @@
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type { ApiRequest } from '../../http/operation.ts';
+import type { Logger } from '../../options/options.ts';
+import type { OutboundResponse } from '../../outbound/exchange.ts';
+import type { CallDeadline } from '../call-deadline.ts';
+import { upstreamRequestHeaders, withAccountsIdempotencyKey } from '../headers.ts';
+import { UsageMeter } from '../metering/usage-meter.ts';
+import { type DecodedResponse, decoded } from '../relay/decoded-body.ts';
+import { isMasked, sendMasked } from '../relay/masked-error.ts';
+import { requireRelayable } from '../relay/relayed-call.ts';
+import { sendResponse } from '../relay/send-response.ts';
+import { type RoutedCall, tryUpstreams } from '../routing/retry.ts';
+import type { RetryPolicy } from '../routing/retry-policy.ts';
+import { type Upstream, upstreamUrl } from '../routing/upstream.ts';
+import { CallPlace } from '../routing/upstream-calls.ts';
+
+export interface StoredCallDependencies {
+  readonly retry: RetryPolicy;
+  /** Makes the idempotency keys of one account differ from those of another. */
+  readonly idempotencySecret: Buffer;
+  /** Whether answers name their upstream in `x-gateway-upstream`. */
+  readonly exposeUpstream: boolean;
+  readonly logger: Logger;
+}
+
+/** One request about what an upstream keeps. */
+export interface StoredRequest {
+  readonly call: ApiRequest;
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  /** Below an upstream's base URL. */
+  readonly path: string;
+  /** The upstreams that may answer it, in the order in which they are tried. */
+  readonly order: readonly Upstream[];
+  readonly deadline: CallDeadline;
+  /** Called with an answer of 2xx before any of it is sent; what it returns is sent. */
+  readonly onSuccess: (upstream: Upstream, response: DecodedResponse) => DecodedResponse | Promise<DecodedResponse>;
+}
+
+/** One call about what an upstream keeps. It calls no model, so it is neither metered nor charged. */
+export class StoredCall implements RoutedCall {
+  readonly userId: string;
+  readonly order: readonly Upstream[];
+  readonly deadline: CallDeadline;
+  readonly place: CallPlace;
+  readonly #deps: StoredCallDependencies;
+  readonly #request: StoredRequest;
+  readonly #headers: IncomingHttpHeaders;
+
+  constructor(deps: StoredCallDependencies, request: StoredRequest) {
+    const { headers, principal } = request.call;
+    this.userId = principal.userId;
+    this.order = request.order;
+    this.deadline = request.deadline;
+    this.place = new CallPlace(this.userId);
+    this.#deps = deps;
+    this.#request = request;
+    this.#headers = withAccountsIdempotencyKey(headers, this.userId, deps.idempotencySecret);
+  }
+
+  async run(res: ServerResponse): Promise<void> {
+    const { call, onSuccess } = this.#request;
+    try {
+      const { upstream, response: received } = await tryUpstreams(this, this.#deps.retry);
+      const response = decoded(received);
+      call.releaseBody();
+      requireRelayable(response, call);
+      await this.#sendDown(upstream, response.status < 300 ? await onSuccess(upstream, response) : response, res);
+    } finally {
+      this.place.release();
+    }
+  }
+
+  /** Sends the request to one upstream; resolves when the head of the answer is there. */
+  async send(upstream: Upstream): Promise<OutboundResponse> {
+    const { call, method, path } = this.#request;
+    const { deadline } = this;
+    try {
+      return await upstream.http.relay({
+        method,
+        url: upstreamUrl(upstream, path, call.search),
+        headers: upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId),
+        ...(call.rawBody.length > 0 && { data: call.rawBody }),
+        signal: deadline,
+        // before that, connecting has its own time limit
+        onSend: () => deadline.arm(upstream.timeouts.firstByte),
+      });
+    } finally {
+      deadline.disarm();
+    }
+  }
+
+  async #sendDown(upstream: Upstream, response: DecodedResponse, res: ServerResponse): Promise<void> {
+    const { call } = this.#request;
+    const { deadline } = this;
+    const shownUpstream = this.#deps.exposeUpstream ? upstream.name : undefined;
+    if (isMasked(upstream, response)) {
+      await sendMasked({ upstream, response, shownUpstream, res, call, deadline }, this.#deps.logger);
+      return;
+    }
+    await sendResponse({
+      shownUpstream,
+      response,
+      res,
+      deadline,
+      betweenChunks: upstream.timeouts.betweenChunks,
+      meter: new UsageMeter({ choices: 1 }),
+      asksForStream: call.query.stream === 'true',
+      endsInDone: false,
+      responseStream: 'resumed',
+      dropsUsageChunk: false,
+      repairsVectors: false,
+    });
+  }
+}

@@ -1,0 +1,77 @@
+import type { ServerResponse } from 'node:http';
+import type { ApiRequest } from '../../http/operation.ts';
+import { OutboundError } from '../../outbound/outbound-error.ts';
+import { CallDeadline } from '../call-deadline.ts';
+import { failureFrom } from '../failure.ts';
+import { ownedResponse } from '../ownership/owned-response.ts';
+import { metadataOf } from '../ownership/references.ts';
+import { requireOwned } from '../ownership/require-owned.ts';
+import type { StoredObjects } from '../ownership/stored-objects.ts';
+import { selectUpstreams } from '../routing/select-upstreams.ts';
+import type { Upstream } from '../routing/upstream.ts';
+import { StoredCall, type StoredCallDependencies, type StoredRequest } from './stored-call.ts';
+import { idParameter, pathFor, type StoredEndpoint } from './stored-endpoint.ts';
+
+export interface StoredRelayDependencies extends StoredCallDependencies {
+  readonly upstreams: readonly Upstream[];
+  readonly storedObjects: StoredObjects;
+}
+
+/** Relays one call about what an upstream keeps. */
+export type StoredRelay = (endpoint: StoredEndpoint, call: ApiRequest, res: ServerResponse) => Promise<void>;
+
+/** Makes the function that serves these endpoints. It throws a GatewayError as long as it has sent nothing. */
+export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
+  const { upstreams, storedObjects, logger } = deps;
+
+  /** What is done when an upstream has answered 2xx. */
+  function onSuccessOf({ kind, effect }: StoredEndpoint, call: ApiRequest, id: string): StoredRequest['onSuccess'] {
+    const { userId } = call.principal;
+    if (effect === 'creates') {
+      return ({ name: upstream }, response) =>
+        ownedResponse(response, { kind, userId, upstream, model: null }, storedObjects);
+    }
+    const metadata = effect === 'changesMetadata' ? metadataOf(call.rawBody, call.fields) : undefined;
+    return async (_upstream, response) => {
+      try {
+        if (effect === 'removes') await storedObjects.remove({ id, userId });
+        if (metadata) await storedObjects.setMetadata({ id, userId }, metadata);
+      } catch (error) {
+        // the upstream has done it, and says so also when it is asked again
+        logger.warn('a change of what an upstream keeps was not noted', { kind, id, reason: String(error) });
+      }
+      return response;
+    };
+  }
+
+  /** The upstreams that may answer: the one that keeps the object, or any for a new one. */
+  async function orderFor({ kind }: StoredEndpoint, call: ApiRequest, param: string | undefined) {
+    const { params, principal } = call;
+    if (param === undefined) {
+      // nobody could own what the upstream would keep
+      storedObjects.require();
+      return selectUpstreams(upstreams, undefined);
+    }
+    const reference = { kind, id: params[param] as string, param };
+    return requireOwned(storedObjects, principal.userId, [reference], upstreams);
+  }
+
+  return async function relayStored(endpoint, call, res) {
+    const param = idParameter(endpoint);
+    const order = await orderFor(endpoint, call, param);
+    const { method } = endpoint;
+    const onSuccess = onSuccessOf(endpoint, call, param === undefined ? '' : (call.params[param] as string));
+    deps.retry.budget.earn();
+    const deadline = new CallDeadline(call.client, (order[0] as Upstream).timeouts.total);
+    const request = { call, method, path: pathFor(endpoint, call.params), order, deadline, onSuccess };
+    try {
+      await new StoredCall(deps, request).run(res);
+    } catch (error) {
+      // the client has left: nobody reads an answer
+      if (deadline.clientDisconnected) return;
+      throw error instanceof OutboundError ? failureFrom(error) : error;
+    } finally {
+      deadline.release();
+    }
+  };
+}

@@ -1,0 +1,48 @@
+import { type Connection, type Model, Schema } from 'mongoose';
+import { durableSchema, modelOf } from '../mongo/collection.ts';
+import type { StoredKind } from '../proxy/ownership/stored-objects.ts';
+
+/** Whose something that an upstream keeps is. */
+export interface StoredObjectDocument {
+  /** As the upstream has named it: unique, so that no two accounts have the same. */
+  _id: string;
+  kind: StoredKind;
+  /** The account it belongs to. */
+  userId: string;
+  /** The name of the upstream that keeps it. */
+  upstream: string;
+  /** The model as the caller called it; `null` where the call named none. */
+  model: string | null;
+  /** What its caller has attached to it: each name and value as a list in JSON, so that any text may be a name. */
+  metadata: string[];
+  /** By the database's clock. */
+  createdAt: Date;
+  /** By the database's clock; absent for what upstreams keep until it is deleted. */
+  expiresAt?: Date;
+}
+
+export type StoredObjectModel = Model<StoredObjectDocument>;
+
+const schema = new Schema<StoredObjectDocument>(
+  {
+    _id: String,
+    kind: { type: String, required: true },
+    userId: { type: String, required: true },
+    upstream: { type: String, required: true },
+    model: { type: String, default: null },
+    metadata: { type: [String], default: [] },
+    createdAt: { type: Date, required: true },
+    expiresAt: Date,
+  },
+  durableSchema,
+)
+  .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 })
+  .index(
+    { userId: 1, createdAt: 1, _id: 1 },
+    { name: 'userChats', partialFilterExpression: { kind: 'chat_completion' satisfies StoredKind } },
+  );
+
+/** What upstreams keep: model `<prefix>StoredObject`, collection `<prefix>stored`. Indexes are built by `createIndexes()`. */
+export function createStoredObjectModel(connection: Connection, prefix: string): StoredObjectModel {
+  return modelOf(connection, `${prefix}StoredObject`, schema, `${prefix}stored`);
+}

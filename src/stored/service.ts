@@ -1,0 +1,110 @@
+import { durableCollection, insertOnly } from '../mongo/collection.ts';
+import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import type { Logger } from '../options/options.ts';
+import type { StoredObject, StoredObjectQuery, StoredObjects } from '../proxy/ownership/stored-objects.ts';
+import type { StoredObjectDocument, StoredObjectModel } from './model.ts';
+
+export interface StoredObjectsDeps {
+  readonly objects: StoredObjectModel;
+  readonly database: Pick<DatabaseAccess, 'require' | 'run'>;
+  /** How long responses and chat completions are remembered. Days. */
+  readonly retentionDays: number;
+  readonly logger: Pick<Logger, 'warn'>;
+}
+
+export interface StoredObjectService extends StoredObjects {
+  /** Builds the indexes. */
+  init(): Promise<void>;
+}
+
+const millisecondsPerDay = 86_400_000;
+
+function toPairs(metadata: StoredObject['metadata'] = {}): string[] {
+  return Object.entries(metadata).map((pair) => JSON.stringify(pair));
+}
+
+function toObject({ _id, kind, userId, upstream, model }: StoredObjectDocument): StoredObject {
+  return { id: _id, kind, userId, upstream, model };
+}
+
+/** What comes after a document in the order of a list. */
+function beyond({ _id, createdAt }: StoredObjectDocument, order: StoredObjectQuery['order']) {
+  const operator = order === 'asc' ? '$gt' : '$lt';
+  return { $or: [{ createdAt: { [operator]: createdAt } }, { createdAt, _id: { [operator]: _id } }] };
+}
+
+/** Remembers whose the things are that upstreams keep, in the database. */
+export function createStoredObjects(deps: StoredObjectsDeps): StoredObjectService {
+  const { objects, database, retentionDays, logger } = deps;
+  const collection = durableCollection(objects);
+  const readConfirmed = createReadConfirmed(collection);
+  const retention = { $add: ['$$NOW', retentionDays * millisecondsPerDay] };
+
+  /** Inserts it if there is none of its id. @returns what is stored under its id */
+  async function insert({ id, metadata, ...object }: StoredObject): Promise<StoredObjectDocument | null> {
+    const computed = {
+      createdAt: '$$NOW',
+      // upstreams keep conversations until they are deleted
+      ...(object.kind !== 'conversation' && { expiresAt: retention }),
+    };
+    const document = { _id: id, ...object, metadata: toPairs(metadata) };
+    return collection.findOneAndUpdate({ _id: id }, insertOnly(document, computed, 'userId'), {
+      upsert: true,
+      returnDocument: 'after',
+    });
+  }
+
+  /** Where a list goes on. `null` where the account has no such object. */
+  async function after({ after: id, userId, kind, order }: StoredObjectQuery) {
+    if (id === undefined) return {};
+    const last = await collection.findOne({ _id: id, userId, kind });
+    return last && beyond(last, order);
+  }
+
+  async function list(query: StoredObjectQuery): Promise<StoredObject[]> {
+    const { userId, kind, limit, order, model, metadata } = query;
+    const rest = await after(query);
+    if (!rest) return [];
+    const pairs = toPairs(metadata);
+    const filter = {
+      userId,
+      kind,
+      ...rest,
+      ...(model !== undefined && { model }),
+      ...(pairs.length > 0 && { metadata: { $all: pairs } }),
+    } as Parameters<typeof collection.find>[0];
+    const direction = order === 'asc' ? 1 : -1;
+    const found = collection.find(filter, { sort: { createdAt: direction, _id: direction }, limit: limit + 1 });
+    return (await found.toArray()).map(toObject);
+  }
+
+  return {
+    require: () => database.require(),
+    async add(object) {
+      const stored = await database.run(() => insert(object));
+      if (stored?.userId === object.userId && stored.upstream === object.upstream) return;
+      logger.warn('an upstream has named a new object as another one is named', {
+        upstream: object.upstream,
+        kind: object.kind,
+        id: object.id,
+      });
+    },
+    async find({ id, kind, userId }) {
+      const read = () => collection.findOne({ _id: id, kind, userId });
+      const found = await database.run(() => readConfirmed(id, read));
+      return found && toObject(found);
+    },
+    async remove({ id, userId }) {
+      await database.run(() => collection.deleteOne({ _id: id, userId }));
+    },
+    async setMetadata({ id, userId }, metadata) {
+      const change = { $set: { metadata: toPairs(metadata) } };
+      await database.run(() => collection.updateOne({ _id: id, userId }, change));
+    },
+    list: (query) => database.run(() => list(query)),
+    async init() {
+      await objects.createIndexes();
+    },
+  };
+}

@@ -1,0 +1,102 @@
+import { expect } from 'chai';
+import { OutboundError } from '../../../src/outbound/outbound-error.ts';
+import { ResponseBody } from '../../../src/outbound/response-body.ts';
+import { recordedBody } from '../../../src/proxy/ownership/recorded-body.ts';
+import type { StoredKind } from '../../../src/proxy/ownership/stored-objects.ts';
+
+/** A body that the test sends, through the gate, and what has come out of it. */
+function open(kind: StoredKind, record: (id: string) => Promise<void>) {
+  const source = new ResponseBody({ pause() {}, resume() {}, abort() {} });
+  const body = recordedBody(source, { kind, record });
+  let text = '';
+  let settle: (outcome: 'end' | OutboundError) => void = () => {};
+  const outcome = new Promise<'end' | OutboundError>((resolve) => {
+    settle = resolve;
+  });
+  body.flowTo({
+    onChunk(chunk) {
+      text += chunk.toString();
+      return true;
+    },
+    onEnd: () => settle('end'),
+    onError: settle,
+  });
+  return { source, outcome, text: () => text };
+}
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+describe('a body whose owner is recorded', () => {
+  const plain: [string, string][] = [
+    ['first', '{"id":"resp_1","object":"response"}'],
+    ['last', `{"object":"response","output":[{"id":"msg_1","text":"${'A'.repeat(400_000)}"}],"id":"resp_1"}`],
+    ['first, before much else', `{ "id" : "resp_1","text":"${'A'.repeat(400_000)}"}`],
+  ];
+  for (const [where, answer] of plain) {
+    it(`passes when its id, which stands ${where}, is recorded`, async () => {
+      let recorded = () => {};
+      const ids: string[] = [];
+      const { source, outcome, text } = open('response', (id) => {
+        ids.push(id);
+        return new Promise((resolve) => {
+          recorded = resolve;
+        });
+      });
+      for (let at = 0; at < answer.length; at += 1_000) source.push(Buffer.from(answer.slice(at, at + 1_000)));
+      source.settle('end');
+      await turn();
+      expect([ids, text()]).to.deep.equal([['resp_1'], '']);
+      recorded();
+      expect(await outcome).to.equal('end');
+      expect(text()).to.equal(answer);
+    });
+  }
+
+  it('lets events pass that have no id, and holds the one that has it, however it is split', async () => {
+    const before = ': hello\r\n\r\nevent: x\r\ndata: {"type":"x","item_id":"msg_1"}\r\n\r\n';
+    const after =
+      'event: response.created\r\ndata: {"response":{"tools":[{"id":"t"}],"id":"resp_1"}}\r\n\r\ndata: {}\r\n\r\n';
+    let recorded = () => {};
+    const { source, outcome, text } = open('response', () => new Promise((resolve) => (recorded = resolve)));
+    for (const character of before + after) source.push(Buffer.from(character));
+    await turn();
+    expect(text()).to.equal(before);
+    recorded();
+    source.settle('end');
+    expect(await outcome).to.equal('end');
+    expect(text()).to.equal(before + after);
+  });
+
+  it('does not pass when it cannot be recorded, and says why', async () => {
+    const cause = new Error('no database');
+    const { source, outcome, text } = open('conversation', () => Promise.reject(cause));
+    source.push(Buffer.from('{"id":"conv_1"}'));
+    source.settle('end');
+    expect(((await outcome) as OutboundError).cause).to.equal(cause);
+    expect(text()).to.equal('');
+  });
+
+  it('does not pass with an id that could be read as a path', async () => {
+    for (const id of ['../models', '.', '..', 'a/b', '', 7]) {
+      const { source, outcome, text } = open('conversation', async () => {});
+      source.push(Buffer.from(JSON.stringify({ id })));
+      source.settle('end');
+      expect(((await outcome) as OutboundError).code, String(id)).to.equal('invalid_response');
+      expect(text()).to.equal('');
+    }
+  });
+
+  it('passes without an id as it is, and breaks off without what may hold the id', async () => {
+    const unnamed = open('response', async () => {});
+    unnamed.source.push(Buffer.from('{"object":"response"}'));
+    unnamed.source.settle('end');
+    expect(await unnamed.outcome).to.equal('end');
+    expect(unnamed.text()).to.equal('{"object":"response"}');
+
+    const broken = open('response', async () => {});
+    broken.source.push(Buffer.from('data: {"a":1}\n\ndata: {"response":{"id":"resp'));
+    broken.source.settle(new OutboundError('reset', 'gone'));
+    expect(((await broken.outcome) as OutboundError).code).to.equal('reset');
+    expect(broken.text()).to.equal('data: {"a":1}\n\n');
+  });
+});

@@ -1,0 +1,147 @@
+import { expect } from 'chai';
+import { chunks, json, type Script } from '../../support/upstream.ts';
+import { failure, type StoredSetup, startStored } from './support.ts';
+
+const chatOf = (id: string) => ({
+  id,
+  object: 'chat.completion',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 },
+});
+const messages = [{ role: 'user' as const, content: 'Hi' }];
+
+/** Answers what is asked for by id, as a provider that keeps it; 404 for ids in `gone`. */
+function keeper(gone: readonly string[] = []): Script {
+  return (res, request) => {
+    const id = request.path.split('/').at(-1) as string;
+    return json(gone.includes(id) ? 404 : 200, chatOf(id))(res, request);
+  };
+}
+
+describe('stored chat completions', () => {
+  let setup: StoredSetup;
+
+  before(async () => {
+    setup = await startStored();
+  });
+
+  after(() => setup.close());
+
+  async function create(id: string, { model = 'm', metadata = {} }: { model?: string; metadata?: object } = {}) {
+    const upstream = model === 'other' ? setup.two : setup.one;
+    upstream.script = json(200, chatOf(id));
+    await setup.client.chat.completions.create({ model, messages, store: true, metadata: { ...metadata } });
+  }
+
+  it('are read, changed and deleted by the account that made them, with their messages', async () => {
+    const { client, one } = setup;
+    await create('chatcmpl-1');
+    one.script = json(200, chatOf('chatcmpl-1'));
+    expect((await client.chat.completions.retrieve('chatcmpl-1')).id).to.equal('chatcmpl-1');
+    await client.chat.completions.update('chatcmpl-1', { metadata: { a: 'b' } });
+    expect([one.last.method, one.last.body.toString()]).to.deep.equal(['POST', '{"metadata":{"a":"b"}}']);
+    one.script = json(200, { object: 'list', data: [{ id: 'chatcmpl-1-0', ...messages[0] }], has_more: false });
+    const page = await client.chat.completions.messages.list('chatcmpl-1', { limit: 2 });
+    expect(page.data.map(({ id }) => id)).to.deep.equal(['chatcmpl-1-0']);
+    expect(one.last.path).to.equal('/v1/chat/completions/chatcmpl-1/messages?limit=2');
+    one.script = json(200, { id: 'chatcmpl-1', object: 'chat.completion.deleted', deleted: true });
+    expect((await client.chat.completions.delete('chatcmpl-1')).deleted).to.equal(true);
+    expect((await failure(client.chat.completions.retrieve('chatcmpl-1'))).code).to.equal('chat_completion_not_found');
+  });
+
+  it('are stored before the first event of a stream', async () => {
+    const { client, one } = setup;
+    one.script = chunks([
+      'data: {"id":"chatcmpl-s","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n',
+      'data: [DONE]\n\n',
+    ]);
+    const stream = await client.chat.completions.create({ model: 'm', messages, store: true, stream: true });
+    for await (const { id } of stream) expect(id).to.equal('chatcmpl-s');
+    one.script = json(200, chatOf('chatcmpl-s'));
+    expect((await client.chat.completions.retrieve('chatcmpl-s')).id).to.equal('chatcmpl-s');
+  });
+
+  it('are only those with `store: true`', async () => {
+    setup.one.script = json(200, chatOf('chatcmpl-plain'));
+    await setup.client.chat.completions.create({ model: 'm', messages });
+    expect((await failure(setup.client.chat.completions.retrieve('chatcmpl-plain'))).status).to.equal(404);
+  });
+
+  it('belong to the account that made them', async () => {
+    const { stranger, one } = setup;
+    await create('chatcmpl-mine');
+    const calls = one.requests.length;
+    for (const call of [
+      () => stranger.chat.completions.retrieve('chatcmpl-mine'),
+      () => stranger.chat.completions.update('chatcmpl-mine', { metadata: {} }),
+      () => stranger.chat.completions.delete('chatcmpl-mine'),
+      () => stranger.chat.completions.messages.list('chatcmpl-mine'),
+    ]) {
+      const { status, code } = await failure(call());
+      expect([status, code]).to.deep.equal([404, 'chat_completion_not_found']);
+    }
+    expect((await stranger.chat.completions.list()).data).to.deep.equal([]);
+    expect(one.requests).to.have.lengthOf(calls);
+  });
+
+  describe('in a list', () => {
+    let own: StoredSetup;
+
+    before(async () => {
+      own = await startStored();
+      const made: [string, string, object][] = [
+        ['chatcmpl-a', 'm', { topic: 'rivers' }],
+        ['chatcmpl-b', 'other', { topic: 'rivers', 'x.$y': '1' }],
+        ['chatcmpl-c', 'm', { topic: 'lakes' }],
+      ];
+      for (const [id, model, metadata] of made) {
+        (model === 'other' ? own.two : own.one).script = json(200, chatOf(id));
+        await own.client.chat.completions.create({ model, messages, store: true, metadata: { ...metadata } });
+      }
+      own.one.script = keeper();
+      own.two.script = keeper();
+    });
+
+    after(() => own.close());
+
+    const idsOf = async (query: object) => {
+      const page = await own.client.chat.completions.list(query);
+      return { ids: page.data.map(({ id }) => id), more: page.has_more };
+    };
+
+    it('come from every upstream, the oldest or the newest first, page by page', async () => {
+      expect(await idsOf({})).to.deep.equal({ ids: ['chatcmpl-a', 'chatcmpl-b', 'chatcmpl-c'], more: false });
+      expect(await idsOf({ order: 'desc', limit: 2 })).to.deep.equal({ ids: ['chatcmpl-c', 'chatcmpl-b'], more: true });
+      const rest = await idsOf({ order: 'desc', limit: 2, after: 'chatcmpl-b' });
+      expect(rest).to.deep.equal({ ids: ['chatcmpl-a'], more: false });
+      const all: string[] = [];
+      for await (const { id } of own.client.chat.completions.list({ limit: 1 })) all.push(id);
+      expect(all).to.deep.equal(['chatcmpl-a', 'chatcmpl-b', 'chatcmpl-c']);
+    });
+
+    it('are chosen by model and metadata', async () => {
+      expect((await idsOf({ model: 'm' })).ids).to.deep.equal(['chatcmpl-a', 'chatcmpl-c']);
+      expect((await idsOf({ metadata: { topic: 'rivers' } })).ids).to.deep.equal(['chatcmpl-a', 'chatcmpl-b']);
+      expect((await idsOf({ metadata: { topic: 'rivers', 'x.$y': '1' } })).ids).to.deep.equal(['chatcmpl-b']);
+      await own.client.chat.completions.update('chatcmpl-a', { metadata: { topic: 'seas' } });
+      expect((await idsOf({ metadata: { topic: 'seas' } })).ids).to.deep.equal(['chatcmpl-a']);
+    });
+
+    it('are refused with a limit or an order that does not exist', async () => {
+      for (const query of ['limit=0', 'limit=101', 'limit=x', 'order=up']) {
+        const { status, body } = await own.gateway.call('GET', `/v1/chat/completions?${query}`);
+        expect([status, body.error.code]).to.deep.equal([400, 'invalid_value']);
+      }
+    });
+
+    it('leave out what their upstream keeps no longer', async () => {
+      own.one.script = keeper(['chatcmpl-a']);
+      expect(await idsOf({ limit: 2 })).to.deep.equal({ ids: ['chatcmpl-b', 'chatcmpl-c'], more: false });
+      expect((await failure(own.client.chat.completions.retrieve('chatcmpl-a'))).code).to.equal(
+        'chat_completion_not_found',
+      );
+    });
+  });
+});
