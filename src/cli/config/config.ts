@@ -115,6 +115,7 @@ function gatewayOptions(settings: Settings) {
     managementRateLimit: settings.MANAGEMENT_RATE_LIMIT,
     readRateLimit: settings.READ_RATE_LIMIT,
     retentionDays: settings.RETENTION_DAYS,
+    storedRetentionDays: settings.STORED_RETENTION_DAYS,
     collectionPrefix: settings.COLLECTION_PREFIX,
     keyGracePeriod: settings.KEY_GRACE_PERIOD,
     usageBacklog: settings.USAGE_BACKLOG,

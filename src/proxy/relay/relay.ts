@@ -44,8 +44,7 @@ function readRequest(endpoint: Endpoint, call: ApiRequest): ModelRequest {
 /** Makes the function that serves every model endpoint. It throws a GatewayError as long as it has sent nothing. */
 export function createRelay(deps: RelayDependencies): Relay {
   /** The upstreams that keep what the call goes on from; all of them where it goes on from nothing. */
-  function keepersOf({ endpoint, call }: ModelRequest): readonly Upstream[] | Promise<readonly Upstream[]> {
-    if (!endpoint.continues) return deps.upstreams;
+  function keepersOf({ call }: ModelRequest): Promise<readonly Upstream[]> {
     const references = storedReferences(call.rawBody, call.fields);
     return requireOwned(deps.storedObjects, call.principal.userId, references, deps.upstreams);
   }
@@ -58,7 +57,7 @@ export function createRelay(deps: RelayDependencies): Relay {
     let { model } = request.body;
     let order: readonly [Upstream, ...Upstream[]];
     try {
-      const keepers = await keepersOf(request);
+      const keepers = endpoint.continues ? await keepersOf(request) : deps.upstreams;
       if (deps.hooks) model = (await deps.hooks.onRequest(request.info))?.model ?? model;
       order = selectUpstreams(keepers, model);
     } catch (error) {

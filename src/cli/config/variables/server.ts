@@ -96,6 +96,12 @@ export const serverVariables = {
     default: 'upstream',
     example: 'openai',
   },
+  STORED_RETENTION_DAYS: {
+    meaning: 'Days that the gateway remembers whose a stored response or chat completion is',
+    type: wholeNumber(1, 3_650),
+    default: '30',
+    example: '90',
+  },
   UPSTREAM_MASK_ERRORS: {
     meaning:
       "Whether clients get a plain error instead of the upstream's own text for 429 and 5xx; the log keeps the text",

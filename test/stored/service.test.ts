@@ -1,0 +1,91 @@
+import { expect } from 'chai';
+import type { StoredKind } from '../../src/proxy/ownership/stored-objects.ts';
+import { createStoredObjectModel } from '../../src/stored/model.ts';
+import { createStoredObjects, type StoredObjectService } from '../../src/stored/service.ts';
+import { freshDatabase } from '../support/mongo.ts';
+
+const day = 86_400_000;
+
+describe('the records of what upstreams keep', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let stored: StoredObjectService;
+  let warnings: object[];
+
+  before(async () => {
+    database = await freshDatabase();
+    warnings = [];
+    stored = createStoredObjects({
+      objects: createStoredObjectModel(database.connection, 'test_'),
+      database: { require() {}, run: (work) => work() },
+      retentionDays: 7,
+      logger: { warn: (_message, fields) => void warnings.push(fields ?? {}) },
+    });
+    await stored.init();
+  });
+
+  after(() => database.drop());
+
+  const collection = () =>
+    database.connection.collection<{ _id: string; createdAt: Date; expiresAt?: Date }>('test_stored');
+  const object = (id: string, kind: StoredKind, userId = 'usr_1') => ({
+    id,
+    kind,
+    userId,
+    upstream: 'one',
+    model: 'm',
+  });
+
+  it('expire after the days of the option, by the clock of the database; conversations never do', async () => {
+    for (const kind of ['response', 'chat_completion', 'conversation'] as const) {
+      await stored.add(object(`expiring_${kind}`, kind));
+      const { createdAt, expiresAt } = (await collection().findOne({ _id: `expiring_${kind}` })) ?? {};
+      const kept = expiresAt === undefined ? undefined : expiresAt.getTime() - (createdAt as Date).getTime();
+      expect(kept, kind).to.equal(kind === 'conversation' ? undefined : 7 * day);
+    }
+    const indexes = await collection().indexes();
+    expect(indexes.find(({ name }) => name === 'expiry')).to.include({ expireAfterSeconds: 0 });
+  });
+
+  it('are found by account, kind and id together', async () => {
+    await stored.add(object('resp_found', 'response'));
+    const found = await stored.find({ id: 'resp_found', kind: 'response', userId: 'usr_1' });
+    expect(found).to.deep.equal(object('resp_found', 'response'));
+    expect(await stored.find({ id: 'resp_found', kind: 'response', userId: 'usr_2' })).to.equal(null);
+    expect(await stored.find({ id: 'resp_found', kind: 'conversation', userId: 'usr_1' })).to.equal(null);
+  });
+
+  it('stay as they are when their id comes again, for whomever it comes, and many at once', async () => {
+    const made = Array.from({ length: 20 }, (_, i) => object('resp_again', 'response', `usr_${i % 2}`));
+    await Promise.all(made.map((one) => stored.add(one)));
+    const owners = await Promise.all(
+      ['usr_0', 'usr_1'].map((userId) => stored.find({ id: 'resp_again', kind: 'response', userId })),
+    );
+    expect(owners.filter(Boolean)).to.have.lengthOf(1);
+    expect(warnings).to.have.lengthOf(10);
+  });
+
+  it('are forgotten for their own account alone', async () => {
+    await stored.add(object('resp_removed', 'response'));
+    await stored.remove({ id: 'resp_removed', userId: 'usr_2' });
+    expect(await stored.find(object('resp_removed', 'response'))).to.not.equal(null);
+    await stored.remove({ id: 'resp_removed', userId: 'usr_1' });
+    expect(await stored.find(object('resp_removed', 'response'))).to.equal(null);
+  });
+
+  it('are listed in the order in which they were made, also within one millisecond', async () => {
+    const ids = Array.from({ length: 5 }, (_, i) => `chat_${i}`);
+    await Promise.all(ids.map((id) => stored.add(object(id, 'chat_completion', 'usr_list'))));
+    await collection().updateMany({ _id: { $in: ids } }, { $set: { createdAt: new Date(0) } });
+    const query = { userId: 'usr_list', kind: 'chat_completion', limit: 2 } as const;
+    const pages: string[] = [];
+    let after: string | undefined;
+    do {
+      const page = await stored.list({ ...query, order: 'desc', ...(after !== undefined && { after }) });
+      const shown = page.slice(0, query.limit).map(({ id }) => id);
+      pages.push(...shown);
+      after = page.length > query.limit ? shown.at(-1) : undefined;
+    } while (after !== undefined);
+    expect(pages).to.deep.equal(ids.toReversed());
+    expect(await stored.list({ ...query, order: 'asc', after: 'chat_unknown' })).to.deep.equal([]);
+  });
+});
