@@ -70,17 +70,19 @@ const arrows = {
   accounting: `${domain} events proxy/admission.ts proxy/routing/upstream.ts accounting/**`,
 
   'deliveries/send': `${base} outbound webhooks/webhook.ts`,
-  'deliveries/attempt': `${base} mongo outbound/outbound-error.ts deliveries/send deliveries/model.ts`,
+  'deliveries/rate-limit': `${base} mongo`,
+  'deliveries/attempt': `${base} mongo outbound/outbound-error.ts deliveries/send deliveries/rate-limit
+    deliveries/model.ts`,
   'deliveries/jobs': `${base} mongo deliveries/attempt deliveries/background.ts`,
   'deliveries/dispatcher': `${base} fairness deliveries/attempt`,
   'deliveries/fan-out': `${base} mongo events events/store deliveries/attempt deliveries/model.ts`,
   'deliveries/worker': `${base} mongo events events/store
-    deliveries/attempt deliveries/jobs deliveries/dispatcher deliveries/fan-out deliveries/model.ts`,
+    deliveries/rate-limit deliveries/attempt deliveries/jobs deliveries/dispatcher deliveries/fan-out deliveries/model.ts`,
   'deliveries/redeliver': `${base} mongo fairness events events/store
-    deliveries/send deliveries/attempt deliveries/fan-out
+    deliveries/send deliveries/rate-limit deliveries/attempt deliveries/fan-out
     deliveries/background.ts deliveries/delivery-page.ts deliveries/history.ts deliveries/model.ts deliveries/unstored.ts`,
   'deliveries/redeliver/recoveries': `${domain} deliveries/redeliver`,
-  deliveries: `${domain} events events/store deliveries/send deliveries/attempt deliveries/jobs
+  deliveries: `${domain} events events/store deliveries/send deliveries/rate-limit deliveries/attempt deliveries/jobs
     deliveries/fan-out deliveries/worker deliveries/redeliver`,
 
   receiver: 'api.d.ts deliveries/send/signature.ts',

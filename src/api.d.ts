@@ -1930,7 +1930,13 @@ export interface components {
             description?: components["schemas"]["WebhookDescription"];
             metadata?: components["schemas"]["WebhookMetadata"];
             filters?: components["schemas"]["WebhookFilters"];
+            rate_limit?: components["schemas"]["WebhookRateLimit"];
         };
+        /**
+         * @description The most requests a second to this webhook, evenly spaced. What is above waits: it is sent later, and does not
+         *     count as an attempt.
+         */
+        WebhookRateLimit: number;
         /** @description What the webhook is for, in your words. */
         WebhookDescription: string;
         /**
@@ -1961,6 +1967,8 @@ export interface components {
             metadata?: components["schemas"]["WebhookMetadata"] | null;
             /** @description Replaces all filters, for events that are published from now on; null or `{}` removes them. */
             filters?: components["schemas"]["WebhookFilters"] | null;
+            /** @description Another rate limit; null lifts it. */
+            rate_limit?: components["schemas"]["WebhookRateLimit"] | null;
         };
         WebhookSecretRotate: {
             /**
@@ -1996,6 +2004,7 @@ export interface components {
             description?: components["schemas"]["WebhookDescription"];
             metadata?: components["schemas"]["WebhookMetadata"];
             filters?: components["schemas"]["WebhookFilters"];
+            rate_limit?: components["schemas"]["WebhookRateLimit"];
         };
         /** @description A webhook, without its secret. */
         Webhook: components["schemas"]["WebhookSummary"] & {

@@ -4,6 +4,7 @@ import { createExceededModel, createRateModel } from './accounting/limits/model.
 import { createPaymentModel } from './accounting/payments/model.ts';
 import { createCounterModel, createPeriodModel, createUsageModel } from './accounting/usage/model.ts';
 import { createDeliveryModel } from './deliveries/model.ts';
+import { createSendRateModel } from './deliveries/rate-limit/model.ts';
 import { createRecoveryModel } from './deliveries/redeliver/recoveries/model.ts';
 import { createEventModel, createOwnerModel } from './events/model.ts';
 import { createKeyModel } from './keys/model.ts';
@@ -19,6 +20,7 @@ export function createModels(connection: Connection, prefix: string) {
     events: createEventModel(connection, prefix),
     owners: createOwnerModel(connection, prefix),
     deliveries: createDeliveryModel(connection, prefix),
+    sendRates: createSendRateModel(connection, prefix),
     recoveries: createRecoveryModel(connection, prefix),
     tallies: createTallyModel(connection, prefix),
     health: createHealthModel(connection, prefix),

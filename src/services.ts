@@ -91,6 +91,7 @@ function createEvents(
   const deliveries = createDeliveryService({
     connection,
     deliveries: models.deliveries,
+    sendRates: models.sendRates,
     events: models.events,
     outbox,
     clock,

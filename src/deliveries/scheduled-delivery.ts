@@ -16,6 +16,7 @@ import { createFirstWrites, type FirstWrites } from './fan-out/first-writes.ts';
 import { createHeldEvents } from './fan-out/held-events.ts';
 import type { Jobs } from './jobs/jobs.ts';
 import type { DeliveryModel } from './model.ts';
+import type { RateLimits } from './rate-limit/rate-limits.ts';
 import { createRetention } from './retention.ts';
 import type { Send } from './send/send.ts';
 import { createClaimableAttempts } from './worker/claimable-attempts.ts';
@@ -31,6 +32,7 @@ export interface ScheduledDeliveryDeps {
   readonly settleSubscribers: SettleSubscribers;
   /** Reads a webhook with its opened secrets. */
   readonly forDelivery: TargetLookUp;
+  readonly rateLimits: RateLimits;
   readonly options: Pick<
     ResolvedOptions,
     | 'retryDelays'
@@ -115,6 +117,7 @@ export function createScheduledDelivery(deps: ScheduledDeliveryDeps): ScheduledD
     leases,
     send,
     forDelivery,
+    rateLimits: deps.rateLimits,
     body: outbox.body,
     retryDelays,
     schedule: (ref, wait) => background.add(jobs.schedule(ref, wait)),

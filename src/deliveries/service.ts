@@ -13,6 +13,9 @@ import type { ShownDelivery } from './delivery-page.ts';
 import { createEventStatuses } from './event-statuses.ts';
 import { createDeliveryHistory, type DeliveryHistory } from './history.ts';
 import { createJobs } from './jobs/jobs.ts';
+import type { SendRateModel } from './rate-limit/model.ts';
+import { createTakePermit } from './rate-limit/permits.ts';
+import { createRateLimits } from './rate-limit/rate-limits.ts';
 import { type AttemptWait, createAttemptWait } from './redeliver/attempt-wait.ts';
 import { createRedelivery, type Redelivery } from './redeliver/redelivery.ts';
 import { createScheduledDelivery, type ScheduledDeliveryDeps } from './scheduled-delivery.ts';
@@ -31,6 +34,7 @@ type Inherited = 'deliveries' | 'events' | 'outbox' | 'clock' | 'settleSubscribe
 
 export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherited> {
   readonly connection: Connection;
+  readonly sendRates: SendRateModel;
   /** Which addresses may be connected to. */
   readonly clients: ClientOptions;
   readonly options: ScheduledDeliveryDeps['options'] &
@@ -80,8 +84,13 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout));
   const unstored = createUnstored(deliveries, events, retryDelays);
   const history = createDeliveryHistory(deliveries, unstored);
+  const rateLimits = createRateLimits({
+    takePermit: createTakePermit(deps.sendRates),
+    onLimited: (webhook, pause) => worker.onLimited(webhook, pause),
+  });
   const shared = {
     ...deps,
+    rateLimits,
     owner,
     lease,
     renewInterval,
@@ -119,7 +128,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
 
   return {
     async init() {
-      await Promise.all([deliveries.createIndexes(), jobs.init()]);
+      await Promise.all([deliveries.createIndexes(), deps.sendRates.createIndexes(), jobs.init()]);
     },
     fanOut,
     lease,

@@ -33,6 +33,8 @@ export interface WebhookDocument {
   metadata?: string;
   /** As JSON, so that the index of subscribers can hold it. */
   filters?: string;
+  /** Requests a second. */
+  rateLimit?: number;
   /** When it was last set active again; absent if it was never inactive. */
   enabledAt?: Date;
   /** Present until the owner sets it active again. */
@@ -72,6 +74,7 @@ const schema = new Schema<WebhookDocument>(
     description: String,
     metadata: String,
     filters: String,
+    rateLimit: Number,
     enabledAt: Date,
     disabled: disabling,
     secret: { type: String, required: true },

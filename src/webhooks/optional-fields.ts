@@ -1,3 +1,4 @@
+import { GatewayError } from '../errors.ts';
 import { type Filters, storedFilters } from './filters.ts';
 import { type Metadata, storedDescription, storedMetadata } from './metadata.ts';
 import type { WebhookDocument } from './model.ts';
@@ -10,34 +11,49 @@ export interface OptionalFields {
   readonly metadata?: Metadata;
   /** Sends only the events that have one of the values at every path. At most 10 paths with 50 values each. @default every event */
   readonly filters?: Filters;
+  /** Requests a second to this webhook, by all processes together: 1 to 1,000. Those above wait. @default no limit */
+  readonly rateLimit?: number;
 }
 
 /** A change of optional fields: `null`, or an empty value, removes a field. */
 export type OptionalFieldsPatch = { readonly [Name in keyof OptionalFields]?: OptionalFields[Name] | null };
 
-type Stored = Pick<WebhookDocument, 'description' | 'metadata' | 'filters'>;
+type Stored = Pick<WebhookDocument, 'description' | 'metadata' | 'filters' | 'rateLimit'>;
 /** The given fields as they are stored; `null` if a field is removed. */
 type StoredPatch = { -readonly [Name in keyof Stored]?: Stored[Name] | null };
 
-export const optionalFieldNames = ['description', 'metadata', 'filters'] as const;
+export const optionalFieldNames = ['description', 'metadata', 'filters', 'rate_limit'] as const;
+
+const fastest = 1_000;
+
+/** @throws GatewayError `invalid_type` or `invalid_value` */
+function storedRateLimit(rateLimit: number | null): number | null {
+  if (rateLimit === null || (Number.isInteger(rateLimit) && rateLimit >= 1 && rateLimit <= fastest)) return rateLimit;
+  const message = `rate_limit: must be a whole number from 1 to ${fastest}, requests a second; null lifts the limit`;
+  throw new GatewayError(typeof rateLimit === 'number' ? 'invalid_value' : 'invalid_type', message, {
+    param: 'rate_limit',
+  });
+}
 
 /**
  * Checks optional fields.
  * @throws GatewayError `invalid_type` or `invalid_value`, naming the field
  */
-export function toStored({ description, metadata, filters }: OptionalFieldsPatch): StoredPatch {
+export function toStored({ description, metadata, filters, rateLimit }: OptionalFieldsPatch): StoredPatch {
   return {
     ...(description !== undefined && { description: storedDescription(description) }),
     ...(metadata !== undefined && { metadata: storedMetadata(metadata) }),
     ...(filters !== undefined && { filters: storedFilters(filters) }),
+    ...(rateLimit !== undefined && { rateLimit: storedRateLimit(rateLimit) }),
   };
 }
 
 /** Those that a stored webhook has. */
-export function fromStored({ description, metadata, filters }: Stored): OptionalFields {
+export function fromStored({ description, metadata, filters, rateLimit }: Stored): OptionalFields {
   return {
     ...(description !== undefined && { description }),
     ...(metadata !== undefined && { metadata: JSON.parse(metadata) }),
     ...(filters !== undefined && { filters: JSON.parse(filters) }),
+    ...(rateLimit !== undefined && { rateLimit }),
   };
 }

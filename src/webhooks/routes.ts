@@ -8,11 +8,12 @@ type Schemas = components['schemas'];
 type Summary = Schemas['WebhookSummary'];
 
 /** Those that are set. */
-function toOptionalFields({ description, metadata, filters }: OptionalFields): Partial<Summary> {
+function toOptionalFields({ description, metadata, filters, rateLimit }: OptionalFields): Partial<Summary> {
   return {
     ...(description !== undefined && { description }),
     ...(metadata !== undefined && { metadata }),
     ...(filters !== undefined && { filters: filters as Schemas['WebhookFilters'] }),
+    ...(rateLimit !== undefined && { rate_limit: rateLimit }),
   };
 }
 
@@ -39,6 +40,12 @@ function toDetailsBody(
   };
 }
 
+/** A body with its fields as the service names them. */
+function withRateLimit<Body extends { readonly rate_limit?: number | null }>({ rate_limit, ...body }: Body) {
+  const rateLimit = rate_limit as Exclude<Body['rate_limit'], undefined>;
+  return { ...body, ...(rate_limit !== undefined && { rateLimit }) };
+}
+
 /** Adds a generated secret. Only this answer has it, so no cache may store it. */
 function withSecret<Status extends number, Answer extends object>(
   reply: Reply<Status, Answer>,
@@ -59,7 +66,7 @@ export function webhookOperations({ service, health }: WebhookRoutesDeps) {
   return {
     createWebhook: {
       async handle({ principal, body }) {
-        const webhook = await service.create(principal.userId, body);
+        const webhook = await service.create(principal.userId, withRateLimit(body));
         return withSecret({ status: 201, body: toBody(webhook) }, webhook);
       },
     },
@@ -77,7 +84,7 @@ export function webhookOperations({ service, health }: WebhookRoutesDeps) {
     },
     updateWebhook: {
       async handle({ principal, params, body }) {
-        const webhook = await service.update(principal.userId, params.id, body);
+        const webhook = await service.update(principal.userId, params.id, withRateLimit(body));
         return { status: 200, body: toBody(webhook) };
       },
     },

@@ -3,6 +3,8 @@ import type { DeliveryTarget } from '../../src/deliveries/attempt/delivery-targe
 import { eventState } from '../../src/deliveries/event-statuses.ts';
 import { firstDelivery } from '../../src/deliveries/fan-out/first-delivery.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
+import { createSendRateModel } from '../../src/deliveries/rate-limit/model.ts';
+import type { RateLimits } from '../../src/deliveries/rate-limit/rate-limits.ts';
 import { createDeliveryService } from '../../src/deliveries/service.ts';
 import { createCatalogue } from '../../src/events/catalogue/read-catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../src/events/model.ts';
@@ -89,6 +91,7 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
   const settleSubscribers = createSettleSubscribers(events, webhooks.subscribers);
   const deliveryService = createDeliveryService({
     connection,
+    sendRates: createSendRateModel(connection, prefix),
     deliveries,
     events,
     outbox,
@@ -160,5 +163,8 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
 }
 
 export type TestGateway = Awaited<ReturnType<typeof startGateway>>;
+
+/** For parts that are tested without a webhook that has a limit. */
+export const noRateLimits: RateLimits = { admit: async () => 0, wait: async () => {} };
 
 export const ended = (delivery: DeliveryDocument) => delivery.state !== 'pending';

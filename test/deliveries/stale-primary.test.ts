@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import { createClaims } from '../../src/deliveries/attempt/claims.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
+import { createSendRateModel } from '../../src/deliveries/rate-limit/model.ts';
 import { createManualClaims } from '../../src/deliveries/redeliver/manual-claims.ts';
 import { createFindRecoverable } from '../../src/deliveries/redeliver/recoverable.ts';
 import { createRetention } from '../../src/deliveries/retention.ts';
@@ -78,6 +79,7 @@ describe('Deliveries that are judged by what a replaced primary has', function (
     const events = createEventModel(outdated.events ?? connection, 'gateway_');
     const service = createDeliveryService({
       connection,
+      sendRates: createSendRateModel(connection, 'gateway_'),
       deliveries: createDeliveryModel(connection, 'gateway_'),
       events,
       outbox: createOutbox(events),

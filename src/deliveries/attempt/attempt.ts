@@ -1,4 +1,5 @@
-import type { AttemptRef } from './attempt-ref.ts';
+import type { RateLimits } from '../rate-limit/rate-limits.ts';
+import { type AttemptRef, refOf } from './attempt-ref.ts';
 import type { Claim } from './claim.ts';
 import { type DeliveryTarget, readTarget, reasonToCancel, type TargetLookUp } from './delivery-target.ts';
 import { type AttemptFinisherDeps, createAttemptFinisher } from './finish-attempt.ts';
@@ -11,6 +12,7 @@ export const startLimit = 4;
 export interface AttemptDeps extends AttemptFinisherDeps, Omit<ReadyAttemptDeps, 'ends'> {
   readonly leases: LeaseRenewal;
   readonly forDelivery: TargetLookUp;
+  readonly rateLimits: RateLimits;
   /** The bytes of an event; `null` if it is confirmed to be gone. */
   readonly body: (eventId: string) => Promise<Buffer | null>;
 }
@@ -56,6 +58,10 @@ export function createAttempts(deps: AttemptDeps): Attempts {
       if (!body) return ends.cancel(claim, 'event_deleted');
       const reason = reasonToCancel(delivery, receiver);
       if (reason) return ends.cancel(claim, reason);
+      if (receiver.rateLimit !== undefined) {
+        const wait = await deps.rateLimits.admit({ ...refOf(delivery), rateLimit: receiver.rateLimit });
+        if (wait > 0) return ends.delay(claim, wait);
+      }
       return readyAttempt(claim, receiver, body);
     } catch (error) {
       return ends.postpone(claim, error);

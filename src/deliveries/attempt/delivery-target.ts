@@ -6,6 +6,8 @@ export interface DeliveryTarget extends SigningSecrets {
   readonly url: string;
   readonly events: readonly string[];
   readonly active: boolean;
+  /** Requests a second, of all processes together. @default no limit */
+  readonly rateLimit?: number;
 }
 
 /**

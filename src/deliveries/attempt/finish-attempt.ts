@@ -28,6 +28,8 @@ export interface AttemptFinisher {
   record(claim: Claim, result: AttemptResult): Promise<null>;
   /** The gateway could not make the attempt: it does not count, and is made later. */
   postpone(claim: Claim, reason: unknown): Promise<null>;
+  /** The webhook's rate limit holds it back: it does not count, and may be claimed again in `wait` ms. */
+  delay(claim: Claim, wait: number): Promise<null>;
   cancel(claim: Claim, reason: CancelReason): Promise<null>;
   /** Leaves the attempt to whoever claims it next. */
   giveBack(claim: Claim): Promise<null>;
@@ -74,6 +76,7 @@ export function createAttemptFinisher(deps: AttemptFinisherDeps): AttemptFinishe
   return {
     record: (claim, result) => end(claim, () => record(claim, result)),
     postpone: (claim, reason) => end(claim, () => postpone(claim, reason)),
+    delay: (claim, wait) => end(claim, () => claims.release(claim, wait)),
     cancel: (claim, reason) => end(claim, () => claims.cancel(claim, reason)),
     giveBack: (claim) => end(claim, () => claims.release(claim, 0)),
   };

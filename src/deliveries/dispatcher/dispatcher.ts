@@ -1,6 +1,7 @@
 import type { AttemptRef, WebhookRef } from '../attempt/attempt-ref.ts';
 import type { Prepare, ReadyAttempt } from '../attempt/ready-attempt.ts';
 import { type AccountShares, createAccountShares } from './account-shares.ts';
+import { RateLimitedWebhooks } from './rate-limited-webhooks.ts';
 import { type Slot, Slots } from './slots.ts';
 import { WaitingAttempts } from './waiting-attempts.ts';
 import type { WaitingAttempt } from './webhook-queue.ts';
@@ -16,6 +17,8 @@ export interface DispatcherDeps {
   readonly maxWait: number;
   /** Called when this account may have room for another attempt. */
   readonly onRoom: (webhook: WebhookRef) => void;
+  /** Called when the attempts of a webhook that its rate limit has held back may be claimed again. */
+  readonly onResume: (webhook: WebhookRef) => void;
   /** Called when there may be room for another attempt of any account. */
   readonly onRoomInAll: () => void;
 }
@@ -33,6 +36,7 @@ export class Dispatcher {
   readonly #shares: AccountShares;
   readonly #slots: Slots;
   readonly #waiting: WaitingAttempts;
+  readonly #limited: RateLimitedWebhooks;
   /** By delivery; each resolves when its attempt has been recorded or given back. */
   readonly #held = new Map<string, Promise<void>>();
   #closed = false;
@@ -42,7 +46,9 @@ export class Dispatcher {
     this.#deps = deps;
     this.#maxHeld = concurrency * heldLimit;
     this.#shares = createAccountShares({ concurrency, perAccount, maxHeld: this.#maxHeld });
-    this.#slots = new Slots({ shares: this.#shares, perWebhook, roomInAll: () => this.#roomInAll() });
+    this.#limited = new RateLimitedWebhooks(deps.onResume);
+    const limited = this.#limited;
+    this.#slots = new Slots({ shares: this.#shares, perWebhook, limited, roomInAll: () => this.#roomInAll() });
     this.#waiting = new WaitingAttempts({
       hasPlace: () => this.#shares.sending < concurrency,
       send: (slot, { ready, done }) => void this.#send(slot, ready, done),
@@ -54,6 +60,20 @@ export class Dispatcher {
   /** Whether attempts of this webhook are held. */
   holds(webhook: WebhookRef): boolean {
     return this.#slots.has(webhook);
+  }
+
+  /** Whether a rate limit of this webhook was met lately. */
+  isLimited({ webhookId }: WebhookRef): boolean {
+    return this.#limited.has(webhookId);
+  }
+
+  /**
+   * A rate limit of this webhook was met.
+   * @param ahead attempts that may wait for their permit at once
+   * @param pause milliseconds before more of them are worth a claim
+   */
+  limit(webhook: WebhookRef, ahead: number, pause: number): void {
+    if (!this.#closed) this.#limited.note(webhook, ahead, pause);
   }
 
   /** How many more attempts of this webhook it would take. */
@@ -100,6 +120,7 @@ export class Dispatcher {
   async close(): Promise<void> {
     this.#closed = true;
     this.#waiting.clear();
+    this.#limited.close();
     await Promise.all(this.#held.values());
   }
 

@@ -1,5 +1,6 @@
 import type { WebhookRef } from '../attempt/attempt-ref.ts';
 import type { AccountShares } from './account-shares.ts';
+import type { RateLimitedWebhooks } from './rate-limited-webhooks.ts';
 import { type AccountQueues, createWebhookQueue, type WebhookQueue } from './webhook-queue.ts';
 
 /** The queue that an attempt belongs to. */
@@ -13,6 +14,7 @@ export interface SlotsOptions {
   readonly shares: AccountShares;
   /** Requests under way at once to one webhook. */
   readonly perWebhook: number;
+  readonly limited: RateLimitedWebhooks;
   /** How many more attempts may be held in all. */
   readonly roomInAll: () => number;
 }
@@ -21,14 +23,16 @@ export interface SlotsOptions {
 export class Slots {
   readonly #shares: AccountShares;
   readonly #perWebhook: number;
+  readonly #limited: RateLimitedWebhooks;
   readonly #roomInAll: () => number;
   readonly #accounts = new Map<string, AccountQueues>();
   /** The slot for which `ask` found room last: the caller offers an attempt for it next. */
   #asked: Slot | null = null;
 
-  constructor({ shares, perWebhook, roomInAll }: SlotsOptions) {
+  constructor({ shares, perWebhook, limited, roomInAll }: SlotsOptions) {
     this.#shares = shares;
     this.#perWebhook = perWebhook;
+    this.#limited = limited;
     this.#roomInAll = roomInAll;
   }
 
@@ -43,9 +47,11 @@ export class Slots {
   }
 
   /** How many more attempts may be held. */
-  room({ account, queue }: Slot): number {
+  room({ ref, account, queue }: Slot): number {
     const inAll = this.#roomInAll();
-    return inAll && Math.min(inAll, account.share.window.room(), queue.window.room());
+    const { window } = queue;
+    const within = this.#limited.room(ref.webhookId, window.held - window.sending);
+    return inAll && Math.min(inAll, account.share.window.room(), window.room(), within);
   }
 
   /** The same for a webhook to which the next offer probably goes. */
@@ -59,7 +65,9 @@ export class Slots {
   /** How many more attempts of this webhook are worth a query. */
   wanted(ref: WebhookRef): number {
     const slot = this.#find(ref);
-    return slot.queue.window.isLow() ? this.room(slot) : 0;
+    const { window } = slot.queue;
+    const isLow = window.isLow() && this.#limited.isLow(ref.webhookId, window.held - window.sending);
+    return isLow ? this.room(slot) : 0;
   }
 
   /** The same for all webhooks of an account. */

@@ -2,11 +2,13 @@ import { GatewayError } from '../../errors.ts';
 import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
 import { type OnAttempt, toRecordedAttempt } from '../attempt/attempt-listener.ts';
+import { refOf } from '../attempt/attempt-ref.ts';
 import type { AttemptResult, Claim } from '../attempt/claim.ts';
 import type { TargetLookUp } from '../attempt/delivery-target.ts';
 import type { LeaseRenewal } from '../attempt/lease-renewal.ts';
 import { toAttemptResult } from '../attempt/outcome.ts';
 import { toOutgoing } from '../attempt/outgoing.ts';
+import type { RateLimits } from '../rate-limit/rate-limits.ts';
 import { NotSentError, type Outgoing, type Send } from '../send/send.ts';
 import type { ManualClaims } from './manual-claims.ts';
 
@@ -15,6 +17,7 @@ export interface ManualAttemptDeps {
   readonly leases: LeaseRenewal;
   readonly send: Send;
   readonly forDelivery: TargetLookUp;
+  readonly rateLimits: Pick<RateLimits, 'wait'>;
   /** The bytes of an event; `null` if it is confirmed to be gone. */
   readonly body: (eventId: string) => Promise<Buffer | null>;
   readonly onAttempt: OnAttempt;
@@ -52,6 +55,8 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
       const reason = `The event ${eventId} is no longer stored, so there is nothing to send`;
       throw new GatewayError('event_deleted', reason);
     }
+    const { rateLimit } = receiver;
+    if (rateLimit !== undefined) await deps.rateLimits.wait({ ...refOf(claim.delivery), rateLimit });
     return toOutgoing(claim, receiver, body, deps);
   }
 

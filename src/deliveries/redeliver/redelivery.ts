@@ -12,6 +12,7 @@ import type { Background } from '../background.ts';
 import type { FanOut } from '../fan-out/fan-out.ts';
 import type { DeliveryHistory } from '../history.ts';
 import type { DeliveryModel } from '../model.ts';
+import type { RateLimits } from '../rate-limit/rate-limits.ts';
 import type { Send } from '../send/send.ts';
 import type { Unstored } from '../unstored.ts';
 import type { AttemptWait } from './attempt-wait.ts';
@@ -33,6 +34,7 @@ export interface RedeliveryDeps {
   readonly send: Send;
   readonly hasEnded: AttemptWait['hasEnded'];
   readonly forDelivery: TargetLookUp;
+  readonly rateLimits: RateLimits;
   readonly body: Outbox['body'];
   readonly attempts: Attempts;
   readonly fanOut: FanOut;

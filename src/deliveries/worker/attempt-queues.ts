@@ -54,6 +54,7 @@ export function createAttemptQueues(deps: AttemptQueuesDeps): AttemptQueues {
       waiting.draw(webhook.webhookId);
       backlog.draw(webhook);
     },
+    onResume: ({ webhookId, userId }) => backlog.add(webhookId, userId),
     onRoomInAll() {
       backlog.drawOthers();
       deps.onRoomInAll();
@@ -62,8 +63,11 @@ export function createAttemptQueues(deps: AttemptQueuesDeps): AttemptQueues {
   const waiting = createRoomQueue({
     limit: deps.concurrency * waitingLimit,
     maxWait,
-    // stored deliveries come first
-    mayWait: (webhook) => deps.isWorking() && dispatcher.holds(webhook) && !backlog.includes(webhook.webhookId),
+    mayWait(webhook) {
+      // a rate limit may hold it back for long, and stored deliveries come first
+      if (!deps.isWorking() || dispatcher.isLimited(webhook)) return false;
+      return dispatcher.holds(webhook) && !backlog.includes(webhook.webhookId);
+    },
   });
   const backlog = createBacklog({
     due: deps.due,

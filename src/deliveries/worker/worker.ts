@@ -6,6 +6,8 @@ import type { AttemptRef, ScheduledRef, WebhookRef } from '../attempt/attempt-re
 import { createFanOutSweep, type FanOutSweepDeps } from '../fan-out/fan-out-sweep.ts';
 import type { FirstAttemptMaker } from '../fan-out/start-deliveries.ts';
 import type { Jobs } from '../jobs/jobs.ts';
+import { horizon } from '../rate-limit/permits.ts';
+import type { LimitedWebhook } from '../rate-limit/rate-limits.ts';
 import { createAttemptQueues } from './attempt-queues.ts';
 import type { ClaimableAttempts } from './claimable-attempts.ts';
 import { createFirstAttempts } from './first-attempts.ts';
@@ -43,6 +45,8 @@ export interface Worker extends FirstAttemptMaker {
   onDue(webhook: WebhookRef): void;
   /** A stored event waits for its fan-out. */
   onEvent(): void;
+  /** A rate limit of this webhook was met. @param pause milliseconds without a permit */
+  onLimited(webhook: LimitedWebhook, pause: number): void;
   /** Whether this process makes attempts. */
   readonly isWorking: boolean;
   /** These attempts are due: starts them as soon as there is room. */
@@ -104,13 +108,17 @@ export function createWorker(deps: WorkerDeps): Worker {
       const ref = { ...scheduled, userId };
       if (dispatcher.offer(ref, attempts.prepare) !== null) return;
       backlog.add(webhookId, userId);
-      jobs.scheduleWaiting([ref]);
+      // this process, or a sweep of another, finds it when its webhook's limit lets it through
+      if (!dispatcher.isLimited(ref)) jobs.scheduleWaiting([ref]);
     },
     onDue({ webhookId, userId }) {
       if (started) backlog.add(webhookId, userId);
     },
     onEvent() {
       if (started && fanOuts.hasRoom) sweep.runNow();
+    },
+    onLimited(webhook, pause) {
+      dispatcher.limit(webhook, Math.max(1, Math.ceil((webhook.rateLimit * horizon) / 1_000)), pause);
     },
     get isWorking() {
       return started;
@@ -120,7 +128,7 @@ export function createWorker(deps: WorkerDeps): Worker {
     waiting: queues.waiting,
     enqueue(refs) {
       if (started) for (const { webhookId, userId } of refs) backlog.add(webhookId, userId);
-      jobs.scheduleWaiting(refs);
+      jobs.scheduleWaiting(refs.filter((ref) => !dispatcher.isLimited(ref)));
     },
     async start() {
       started = true;

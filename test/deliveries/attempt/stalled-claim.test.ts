@@ -6,7 +6,7 @@ import { createLeaseRenewal } from '../../../src/deliveries/attempt/lease-renewa
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { NotSentError } from '../../../src/deliveries/send/send.ts';
 import { silentLogger } from '../../support/logger.ts';
-import { fakeWebhooks } from '../gateway.ts';
+import { fakeWebhooks, noRateLimits } from '../gateway.ts';
 
 describe('An attempt whose claim was answered late', () => {
   const lease = 900;
@@ -47,6 +47,7 @@ describe('An attempt whose claim was answered late', () => {
       },
       forDelivery: webhooks.forDelivery,
       body: async () => Buffer.from('{}'),
+      rateLimits: noRateLimits,
       retryDelays: [],
       userAgent: 'test',
       schedule() {},

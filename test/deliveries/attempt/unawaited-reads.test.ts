@@ -8,6 +8,7 @@ import { createFindRecoverable } from '../../../src/deliveries/redeliver/recover
 import { createEventModel } from '../../../src/events/model.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
+import { noRateLimits } from '../gateway.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 describe('A read that fails while nobody waits for it', () => {
@@ -62,6 +63,7 @@ describe('A read that fails while nobody waits for it', () => {
       send: () => expect.fail('it was sent'),
       forDelivery: unreadable,
       body: unreadable,
+      rateLimits: noRateLimits,
       retryDelays: [60_000],
       userAgent: 'test',
       schedule() {},

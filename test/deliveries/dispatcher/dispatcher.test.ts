@@ -22,6 +22,7 @@ describe('The dispatcher', () => {
       perWebhook: 2,
       maxWait: 10_000,
       onRoom: ({ webhookId }) => rooms.push(webhookId),
+      onResume: () => {},
       onRoomInAll: () => {
         roomsInAll += 1;
       },

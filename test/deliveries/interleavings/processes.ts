@@ -27,7 +27,7 @@ import { loadSpec } from '../../../src/openapi/spec.ts';
 import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { eventually } from '../../support/until.ts';
-import { type FakeWebhooks, payment } from '../gateway.ts';
+import { type FakeWebhooks, noRateLimits, payment } from '../gateway.ts';
 import type { TestReceiver } from '../receiver.ts';
 import type { Scheduled } from './model.ts';
 
@@ -160,6 +160,7 @@ export function createProcesses(
     });
     const claims = withLateSuccess(firstWrites.claims, createRecordLate(claiming), () => {});
     const attempts = createAttempts({
+      rateLimits: noRateLimits,
       claims: {
         ...claims,
         async claim(deliveryId, attempt) {

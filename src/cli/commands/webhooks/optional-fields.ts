@@ -1,7 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Schemas } from '../../client/api.ts';
+import { count } from '../../client/flags.ts';
 
-type Fields = Pick<Schemas['WebhookCreate'], 'description' | 'metadata' | 'filters'>;
+type Fields = Pick<Schemas['WebhookCreate'], 'description' | 'metadata' | 'filters' | 'rate_limit'>;
 type Filters = NonNullable<Fields['filters']>;
 
 /** The options of the fields that a webhook may have. */
@@ -9,6 +10,7 @@ export interface FieldOptions {
   readonly description?: string;
   readonly metadata?: Readonly<Record<string, string>>;
   readonly filter?: Filters;
+  readonly rateLimit?: number;
 }
 
 function splitAt(separator: string, text: string, example: string): [name: string, value: string] {
@@ -56,25 +58,27 @@ export function withFieldOptions(command: Command): Command {
       '--filter <path=values>',
       'send only events with one of these values (commas between them) at this path, such as data.currency=usd,eur; may be repeated',
       filter,
-    );
+    )
+    .option('--rate-limit <requests>', 'the most requests a second, 1 to 1000; what is above waits', count);
 }
 
 /** The fields that the options set. */
-export function fieldsOf({ description, metadata, filter: filters }: FieldOptions): Fields {
+export function fieldsOf({ description, metadata, filter: filters, rateLimit }: FieldOptions): Fields {
   return {
     ...(description !== undefined && { description }),
     ...(metadata && { metadata }),
     ...(filters && { filters }),
+    ...(rateLimit !== undefined && { rate_limit: rateLimit }),
   };
 }
 
 /** The options by the names of the fields that they set. */
-export const clearable = ['description', 'metadata', 'filters'] as const;
+export const clearable = ['description', 'metadata', 'filters', 'rate-limit'] as const;
 
 /** Reads the names of fields to remove. */
 export function fieldsToClear(text: string, before: Record<string, null> = {}): Record<string, null> {
-  const names = text.split(',').map((name) => name.trim().replace('-', '_'));
+  const names = text.split(',').map((name) => name.trim());
   const unknown = names.find((name) => !clearable.some((known) => known === name));
   if (unknown !== undefined) throw new InvalidArgumentError(`It must be one of ${clearable.join(', ')}.`);
-  return { ...before, ...Object.fromEntries(names.map((name) => [name, null])) };
+  return { ...before, ...Object.fromEntries(names.map((name) => [name.replace('-', '_'), null])) };
 }

@@ -62,6 +62,7 @@ export function webhookLines(webhook: WebhookView, paint: Paint, now: number): s
       ['Description', webhook.description],
       ['Events', events.join('\n')],
       ['Filters', listed(webhook.filters)],
+      ['Rate limit', webhook.rate_limit ? `${webhook.rate_limit} requests a second` : undefined],
       ['Metadata', listed(webhook.metadata)],
       ['Created', momentOf(created, now)],
       ['Secret', webhook.secret],

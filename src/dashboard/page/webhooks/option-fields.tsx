@@ -4,7 +4,7 @@ import { Field } from '../elements/field.tsx';
 import type { OptionTexts } from './option-texts.ts';
 
 /** The fields of the form, as errors name them. */
-export const optionFields = ['description', 'metadata', 'filters'];
+export const optionFields = ['description', 'metadata', 'filters', 'rate_limit'];
 
 interface Props {
   readonly texts: OptionTexts;
@@ -40,6 +40,23 @@ export function OptionFields({ texts, error, onTexts }: Props) {
             placeholder="data.currency = usd, eur"
             value={texts.filters}
             onInput={(event) => onTexts({ ...texts, filters: event.currentTarget.value })}
+          />
+        )}
+      </Field>
+      <Field
+        label="Rate limit"
+        error={errorOf(error, 'rate_limit')}
+        hint="The most requests a second, 1 to 1,000; what is above waits. Empty for no limit."
+      >
+        {(field) => (
+          <input
+            {...field}
+            type="number"
+            min={1}
+            max={1_000}
+            step={1}
+            value={texts.rate_limit}
+            onInput={(event) => onTexts({ ...texts, rate_limit: event.currentTarget.value })}
           />
         )}
       </Field>

@@ -1,6 +1,6 @@
 import type { Webhook, WebhookCreate, WebhookUpdate } from '../api/types.ts';
 
-type Options = Pick<WebhookCreate, 'description' | 'metadata' | 'filters'>;
+type Options = Pick<WebhookCreate, 'description' | 'metadata' | 'filters' | 'rate_limit'>;
 type FilterValues = NonNullable<Options['filters']>[string];
 
 /** What a form has of a webhook's options, as texts. */
@@ -10,6 +10,7 @@ export interface OptionTexts {
   readonly metadata: string;
   /** A `path = value, value` on each line. */
   readonly filters: string;
+  readonly rate_limit: string;
 }
 
 /** A text in quotes where it would be read as something else. */
@@ -45,7 +46,7 @@ function pairs(text: string): [name: string, value: string][] {
 }
 
 /** The options of a webhook as a form shows them. */
-export function toTexts({ description = '', metadata = {}, filters = {} }: Partial<Webhook>): OptionTexts {
+export function toTexts({ description = '', metadata = {}, filters = {}, rate_limit }: Partial<Webhook>): OptionTexts {
   return {
     description,
     metadata: Object.entries(metadata)
@@ -54,24 +55,28 @@ export function toTexts({ description = '', metadata = {}, filters = {} }: Parti
     filters: Object.entries(filters)
       .map(([path, values]) => `${path} = ${values.map(toText).join(', ')}`)
       .join('\n'),
+    rate_limit: String(rate_limit ?? ''),
   };
 }
 
 /** The fields of a new webhook: those that are filled in. */
-export function toOptions({ description, metadata, filters }: OptionTexts): Options {
+export function toOptions({ description, metadata, filters, rate_limit }: OptionTexts): Options {
   return {
     ...(description.trim() && { description: description.trim() }),
     ...(metadata.trim() && { metadata: Object.fromEntries(pairs(metadata)) }),
     ...(filters.trim() && {
       filters: Object.fromEntries(pairs(filters).map(([path, values]) => [path, toValues(values)])),
     }),
+    ...(rate_limit && { rate_limit: Number(rate_limit) }),
   };
 }
 
 /** What the form has changed; `null` for what is now empty. */
 export function toOptionChanges(texts: OptionTexts, webhook: Webhook): Pick<WebhookUpdate, keyof Options> {
   const before = toTexts(webhook);
-  const names = (['description', 'metadata', 'filters'] as const).filter((name) => texts[name] !== before[name]);
+  const names = (['description', 'metadata', 'filters', 'rate_limit'] as const).filter(
+    (name) => texts[name] !== before[name],
+  );
   const options = toOptions(texts);
   return Object.fromEntries(names.map((name) => [name, options[name] ?? null]));
 }

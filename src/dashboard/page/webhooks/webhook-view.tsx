@@ -41,7 +41,7 @@ function Lines({ text }: { text: string }) {
 
 function WebhookFacts({ webhook }: { webhook: Webhook }) {
   const { last_success_at } = webhook.health;
-  const { description, filters, metadata } = toTexts(webhook);
+  const { description, filters, metadata, rate_limit } = toTexts(webhook);
   return (
     <Facts
       wide={['Description', 'Events', 'Filters', 'Metadata']}
@@ -58,6 +58,7 @@ function WebhookFacts({ webhook }: { webhook: Webhook }) {
             ))}
           </span>,
         ],
+        ...present('Rate limit', rate_limit, `${rate_limit} requests a second`),
         ...present('Filters', filters, <Lines text={filters} />),
         ...present('Metadata', metadata, <Lines text={metadata} />),
       ]}

@@ -1,0 +1,66 @@
+import { expect } from 'chai';
+import { createSendRateModel } from '../../../src/deliveries/rate-limit/model.ts';
+import { createTakePermit, horizon, type Permit } from '../../../src/deliveries/rate-limit/permits.ts';
+import { watchedDatabase } from '../../support/commands.ts';
+
+describe('Permits to send', () => {
+  let database: Awaited<ReturnType<typeof watchedDatabase>>;
+  before(async () => {
+    database = await watchedDatabase();
+  });
+  after(() => database.drop());
+
+  /** As one process takes them. */
+  const process = () => createTakePermit(createSendRateModel(database.connection, 'gateway_'));
+  const take = (count: number, webhookId: string, rateLimit: number, taker = process(), waits = false) =>
+    Promise.all(Array.from({ length: count }, () => taker({ webhookId, rateLimit, waits })));
+  const waits = (permits: readonly Permit[]) => permits.map(({ wait }) => wait);
+
+  it('are evenly spaced by the limit, the first at once', async () => {
+    expect(waits(await take(5, 'wh_1', 10))).to.deep.equal([0, 100, 200, 300, 400]);
+    expect(waits(await take(4, 'wh_2', 7))).to.deep.equal([0, 143, 286, 429]);
+  });
+
+  it('of one moment share one write, and only those that are asked for cost one', async () => {
+    database.forget();
+    await take(20, 'wh_3', 1_000);
+    expect(database.commandsTo('gateway_sendrates').map(({ name }) => name)).to.deep.equal(['findAndModify']);
+  });
+
+  it('are granted no further ahead than the horizon; the rest may ask again later', async () => {
+    const permits = await take(20, 'wh_4', 10);
+    const granted = permits.filter(({ isGranted }) => isGranted);
+    expect(granted).to.have.length(horizon / 100 + 1);
+    for (const { wait } of permits.slice(granted.length)) expect(wait).to.be.within(1, horizon);
+  });
+
+  it('are shared by all processes', async () => {
+    const [one, other] = [process(), process()];
+    const permits = (await Promise.all([take(10, 'wh_5', 10, one), take(10, 'wh_5', 10, other)])).flat();
+    const granted = permits.filter(({ isGranted }) => isGranted);
+    // the second write came a moment later, so that one more may be within its horizon
+    expect(granted.length).to.be.within(6, 7);
+  });
+
+  it('are granted however late to those who wait', async () => {
+    const [first, ...others] = await take(20, 'wh_6', 10, process(), true);
+    expect(first).to.deep.equal({ isGranted: true, wait: 0 });
+    expect(others.map(({ isGranted }) => isGranted)).to.not.include(false);
+    expect(others.at(-1)?.wait).to.equal(1_900);
+  });
+
+  it('are granted to those who wait beside those who do not', async () => {
+    const taker = process();
+    const [near, late] = await Promise.all([take(10, 'wh_7', 10, taker), take(2, 'wh_7', 10, taker, true)]);
+    expect(near.filter(({ isGranted }) => isGranted)).to.have.length(6);
+    expect(waits(late)).to.deep.equal([600, 700]);
+  });
+
+  it('follow a change of the limit from the next one on', async () => {
+    await take(1, 'wh_8', 1);
+    const [next] = await take(1, 'wh_8', 100, process(), true);
+    const [after] = await take(1, 'wh_8', 100, process(), true);
+    expect(next?.wait).to.be.within(500, 1_000);
+    expect(after?.wait).to.be.at.most(Number(next?.wait) + 10);
+  });
+});
