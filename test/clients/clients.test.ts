@@ -1,0 +1,85 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { python, skipWithout } from '../documentation/runtimes.ts';
+import { root } from '../package/tarball.ts';
+import type { LiveGateway } from '../support/gateway.ts';
+import { operations } from '../support/spec.ts';
+import { type Outcome, run } from './generated-client.ts';
+import { goClient } from './go/generator.ts';
+import { startForClients } from './live.ts';
+import { planCalls } from './plan.ts';
+import { pythonClient, pythonPackages } from './python/generator.ts';
+
+/** Which fields a JSON value has, at which paths. What is null or empty may be absent in what a client makes of it. */
+function fieldsOf(value: unknown, path = ''): string[] {
+  if (Array.isArray(value)) return value.flatMap((item) => fieldsOf(item, `${path}[]`));
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, item]) =>
+    item === null ? [] : [`${path}.${key}`, ...fieldsOf(item, `${path}.${key}`)],
+  );
+}
+
+describe('openapi.yaml', function () {
+  this.timeout(300_000);
+
+  it('is valid for openapi-spec-validator', async function () {
+    skipWithout(this, python);
+    const command = ['python3', '-m', 'openapi_spec_validator', 'openapi.yaml'] as const;
+    const { stdout } = await run(command, { cwd: root, env: await pythonPackages() });
+    expect(stdout).to.equal('openapi.yaml: OK\n');
+  });
+});
+
+for (const generator of [pythonClient, goClient]) {
+  describe(`a client by ${generator.name}`, function () {
+    this.timeout(300_000);
+    let live: LiveGateway;
+    let folder: string;
+    let printed: string;
+    let outcomes: readonly Outcome[] = [];
+
+    before(async function () {
+      skipWithout(this, generator.runtime);
+      live = await startForClients();
+      folder = await mkdtemp(join(tmpdir(), 'generated-client-'));
+      const plan = { url: live.url, key: live.key, calls: await planCalls(live) };
+      printed = await generator.generate(folder, plan);
+      const env = (await generator.env?.()) ?? {};
+      const { stdout } = await run(generator.program(folder), { cwd: folder, env, input: JSON.stringify(plan) });
+      outcomes = stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Outcome);
+    });
+    after(async () => {
+      await live?.close();
+      if (folder) await rm(folder, { recursive: true, force: true });
+    });
+
+    it('is generated without a warning', () => {
+      expect(printed).to.not.match(/warn/i);
+    });
+
+    it('runs the program in docs/clients.md', async () => {
+      const env = { ...(await generator.env?.()), GATEWAY_URL: live.url, GATEWAY_API_KEY: live.key };
+      const failed = (await live.call('GET', '/v1/deliveries?state=failed&limit=10')).body.data as { id: string }[];
+      const { stdout } = await run(await generator.example(folder), { cwd: folder, env });
+      expect(failed).to.not.have.length(0);
+      for (const { id } of failed) expect(stdout).to.include(id);
+    });
+
+    for (const { operation } of operations) {
+      it(`calls ${operation.operationId}, and reads every field of the answer`, () => {
+        const calls = outcomes.filter(({ operationId }) => operationId === operation.operationId);
+        expect(calls).to.not.have.length(0);
+        for (const { error, status, sent, parsed } of calls) {
+          expect(error).to.equal(undefined);
+          expect(status, JSON.stringify(sent)).to.be.within(200, 299);
+          expect([...new Set(fieldsOf(parsed))]).to.have.members([...new Set(fieldsOf(sent))]);
+        }
+      });
+    }
+  });
+}

@@ -1,0 +1,37 @@
+import type { SpecMediaType } from '../../src/openapi/spec.ts';
+import { type LiveGateway, startGateway } from '../support/gateway.ts';
+import { operations, resolved } from '../support/spec.ts';
+import { json, type Script, ScriptedUpstream } from '../support/upstream.ts';
+
+function matches(template: string, path: string): boolean {
+  return new RegExp(`^${template.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path);
+}
+
+/** The provider answers each operation with its first example in openapi.yaml. */
+const provider: Script = (res, request) => {
+  const { pathname } = new URL(request.path, 'http://provider');
+  const found = operations.filter(
+    ({ method, path }) => method.toUpperCase() === request.method && matches(path, pathname),
+  );
+  const { operation } = found.find(({ path }) => path === pathname) ?? found[0] ?? {};
+  const response = resolved(operation?.responses['200']) as { content?: Record<string, SpecMediaType> } | undefined;
+  const [example] = Object.values(response?.content?.['application/json']?.examples ?? {}).map(resolved);
+  return json(example ? 200 : 404, example?.value ?? {})(res, request);
+};
+
+/** A gateway that has everything openapi.yaml describes, in front of a provider that knows its examples. */
+export async function startForClients(): Promise<LiveGateway> {
+  const upstream = await ScriptedUpstream.start();
+  upstream.script = provider;
+  const live = await startGateway({
+    upstreams: [{ name: 'scripted', baseUrl: upstream.baseUrl, apiKey: 'sk-up' }],
+    credits: { prices: { '*': {} }, lowThreshold: 5 },
+  });
+  return {
+    ...live,
+    async close() {
+      await live.close();
+      await upstream.close();
+    },
+  };
+}

@@ -1,0 +1,120 @@
+import type { SpecMediaType, SpecSchema } from '../../src/openapi/spec.ts';
+import type { LiveGateway } from '../support/gateway.ts';
+import { operations, resolved, spec } from '../support/spec.ts';
+
+/** One call that a generated client makes, with values that fit openapi.yaml. */
+export interface PlannedCall {
+  readonly operationId: string;
+  readonly tag: string;
+  /** The path with its placeholders. */
+  readonly template: string;
+  readonly path: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, unknown>>;
+  readonly header: Readonly<Record<string, unknown>>;
+  readonly body?: unknown;
+  /** The names of the body's fields that are files; present where the body is a form. */
+  readonly files?: readonly string[];
+}
+
+interface Parameter {
+  readonly name: string;
+  readonly in: 'path' | 'query' | 'header';
+  readonly example?: unknown;
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
+}
+
+const webhook = { url: 'http://127.0.0.1:9/webhooks/account', events: ['payment.completed', 'credits.low'] };
+
+/** Bodies of operations whose example does not fit a gateway on this machine. */
+const bodies: Readonly<Record<string, unknown>> = {
+  createWebhook: webhook,
+  recoverWebhook: { since: new Date(Date.now() - 60_000).toISOString() },
+};
+
+/** The values of the parameters in a path, of things that the gateway has. */
+function pathValues(live: LiveGateway): (operationId: string, path: string) => Promise<Record<string, string>> {
+  const made = async (path: string, body: unknown): Promise<string> => {
+    const answer = await live.call('POST', path, body);
+    if (answer.status > 299) throw new Error(`${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body.id;
+  };
+  const newWebhook = () => made('/v1/webhooks', webhook);
+  const newKey = (path: string) => made(path, { name: 'a key', scopes: ['models'] });
+  const newDelivery = async () => made(`/v1/webhooks/${await newWebhook()}/test`, { type: 'payment.completed' });
+  const newEvent = () =>
+    made('/v1/events', {
+      type: 'credits.depleted',
+      user_id: 'usr_1',
+      data: { user_id: 'usr_1', credits_remaining: 0 },
+    });
+  const makers: Readonly<Record<string, () => Promise<Record<string, string>>>> = {
+    '/v1/webhooks/{id}': async () => ({ id: await newWebhook() }),
+    '/v1/webhooks/{id}/recoveries/{recovery_id}': async () => {
+      const id = await newWebhook();
+      const since = new Date(Date.now() - 60_000).toISOString();
+      return { id, recovery_id: await made(`/v1/webhooks/${id}/recover`, { since }) };
+    },
+    '/v1/deliveries/{id}': async () => ({ id: await newDelivery() }),
+    '/v1/events/{id}': async () => ({ id: await newEvent() }),
+    '/v1/api_keys/{id}': async () => ({ id: await newKey('/v1/api_keys') }),
+    '/v1/users/{user_id}/api_keys/{id}': async () => ({
+      user_id: 'usr_2',
+      id: await newKey('/v1/users/usr_2/api_keys'),
+    }),
+  };
+  return async (_, path) => {
+    const [longest] = Object.keys(makers)
+      .filter((start) => path.startsWith(start))
+      .sort((a, b) => b.length - a.length);
+    return longest ? (makers[longest]?.() ?? {}) : {};
+  };
+}
+
+function exampleOf({ example, examples }: Parameter): unknown {
+  return example ?? Object.values(examples ?? {})[0]?.value;
+}
+
+function filesOf(schema: SpecSchema | undefined): string[] {
+  const { properties = {} } = resolved(schema) as { properties?: Record<string, SpecSchema> };
+  const isFile = (property: SpecSchema) => /"binary"/.test(JSON.stringify(resolved(property)));
+  return Object.entries(properties).flatMap(([name, property]) => (isFile(property) ? [name] : []));
+}
+
+/** The body of an operation, out of its first example. */
+function bodyOf(operationId: string, content: Readonly<Record<string, SpecMediaType>>): Partial<PlannedCall> {
+  const [[type, { schema, examples = {} }] = ['', {}]] = Object.entries(content) as [string, SpecMediaType][];
+  const [example] = Object.values(examples).map(resolved);
+  const body = bodies[operationId] ?? example?.value;
+  return type === 'multipart/form-data' ? { body, files: filesOf(schema) } : { body };
+}
+
+/**
+ * Plans a call of every operation of openapi.yaml, with its example for each parameter and its body. An operation that
+ * may be asked without its query is called so as well: a list then has something in it.
+ */
+export async function planCalls(live: LiveGateway): Promise<PlannedCall[]> {
+  const valuesFor = pathValues(live);
+  const calls: PlannedCall[] = [];
+  for (const { path, operation } of operations) {
+    const { operationId, tags: [tag = ''] = [], requestBody } = operation;
+    const declared = [...(spec.paths[path]?.parameters ?? []), ...(operation.parameters ?? [])];
+    const parameters = declared.map((parameter) => resolved(parameter) as unknown as Parameter);
+    const valuesIn = (place: Parameter['in']) =>
+      parameters
+        .filter((parameter) => parameter.in === place)
+        .map((parameter) => [parameter.name, exampleOf(parameter)]);
+    const call: PlannedCall = {
+      operationId,
+      tag,
+      template: path,
+      path: { ...Object.fromEntries(valuesIn('path')), ...(await valuesFor(operationId, path)) },
+      query: {},
+      header: Object.fromEntries(valuesIn('header')),
+      ...(requestBody && bodyOf(operationId, requestBody.content)),
+    };
+    calls.push(call);
+    const query = Object.fromEntries(valuesIn('query'));
+    if (Object.keys(query).length > 0) calls.push({ ...call, query });
+  }
+  return calls;
+}
