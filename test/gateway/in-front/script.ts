@@ -88,6 +88,38 @@ async function models(on: Conversation): Promise<void> {
   await on.operation(200, 'retrieveModel', ['meta/llama-3']);
 }
 
+/** What an upstream keeps for an account, from its making to its end. */
+async function stored(on: Conversation): Promise<void> {
+  const metadata = { a: 'b' };
+  const question = { model: 'm', input: 'Hé' };
+  await on.operation(200, 'countResponseInputTokens', [], { body: question });
+  await on.operation(200, 'compactResponse', [], { body: question });
+  await on.operation(200, 'createResponse', [], { body: question });
+  await on.operation(200, 'createResponse', [], { body: { ...question, previous_response_id: 'resp_1' } });
+  await on.operation(404, 'createResponse', [], { body: { ...question, previous_response_id: 'resp_2' } });
+  await on.operation(200, 'retrieveResponse', ['resp_1'], { query: '?include[]=a&include[]=b' });
+  await on.operation(200, 'listResponseInputItems', ['resp_1']);
+  await on.operation(200, 'cancelResponse', ['resp_1']);
+  await on.operation(200, 'deleteResponse', ['resp_1']);
+  await on.operation(404, 'retrieveResponse', ['resp_1']);
+
+  await on.operation(200, 'createConversation', [], { body: { metadata } });
+  await on.operation(200, 'retrieveConversation', ['conv_1']);
+  await on.operation(200, 'updateConversation', ['conv_1'], { body: { metadata } });
+  await on.operation(200, 'createConversationItems', ['conv_1'], { body: { items: [] } });
+  await on.operation(200, 'listConversationItems', ['conv_1']);
+  await on.operation(200, 'retrieveConversationItem', ['conv_1', 'msg_1']);
+  await on.operation(200, 'deleteConversationItem', ['conv_1', 'msg_1']);
+  await on.operation(200, 'deleteConversation', ['conv_1']);
+
+  await on.operation(200, 'createChatCompletion', [], { body: { model: 'm', messages, store: true, metadata } });
+  await on.operation(200, 'listChatCompletions', [], { query: '?limit=5' });
+  await on.operation(200, 'retrieveChatCompletion', ['chatcmpl-1']);
+  await on.operation(200, 'updateChatCompletion', ['chatcmpl-1'], { body: { metadata } });
+  await on.operation(200, 'listChatCompletionMessages', ['chatcmpl-1']);
+  await on.operation(200, 'deleteChatCompletion', ['chatcmpl-1']);
+}
+
 async function refusals(on: Conversation): Promise<void> {
   const authorization = `Bearer ${on.talker.key}`;
   const chat = JSON.stringify({ model: 'm', messages });
@@ -164,6 +196,7 @@ export async function converse(on: Conversation, receiver: string): Promise<void
   await accounting(on);
   await webhooks(on, receiver);
   await models(on);
+  await stored(on);
   await refusals(on);
   await dashboard(on);
   await host(on);

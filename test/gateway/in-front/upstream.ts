@@ -22,6 +22,8 @@ const failure = { error: { message: 'Out of order', type: 'server_error', param:
 function answerOf(path: string): unknown {
   if (path.endsWith('/embeddings'))
     return { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0.5] }] };
+  if (path.includes('/responses')) return { id: 'resp_1', object: 'response', usage: completion.usage };
+  if (path.includes('/conversations')) return { id: 'conv_1', object: 'conversation' };
   if (path.includes('/images/')) return { created: 1, data: [{ b64_json: 'AAAA' }] };
   if (path.endsWith('/models')) return { object: 'list', data: [model('m'), model('meta/llama-3')] };
   if (path.includes('/models/')) return model(decodeURIComponent(path.slice(path.indexOf('/models/') + 8)));
