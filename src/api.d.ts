@@ -433,6 +433,86 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/audio/speech": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create speech
+         * @description Speaks a text. The audio comes while it is made.
+         */
+        post: operations["createSpeech"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audio/transcriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Transcribe audio
+         * @description Writes down what is said in a recording.
+         */
+        post: operations["createTranscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audio/translations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Translate audio
+         * @description Writes down in English what is said in a recording.
+         */
+        post: operations["createTranslation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/moderations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Moderate texts and images
+         * @description Says whether texts or images may be harmful. Costs nothing.
+         */
+        post: operations["createModeration"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/embeddings": {
         parameters: {
             query?: never;
@@ -1632,6 +1712,78 @@ export interface components {
         };
         /** @description One image file, or several. */
         ImageFiles: string | string[];
+        SpeechRequest: {
+            /** @description The id of the model. */
+            model: string;
+            /** @description The text to speak. */
+            input: string;
+            /** @description The voice, by its name or as an object with its `id`. */
+            voice?: unknown;
+            /** @description The format of the audio, such as `mp3`, `opus`, `wav` or `pcm`. */
+            response_format?: string;
+            /** @description `audio` for the bytes of the audio alone, `sse` for server-sent events. */
+            stream_format?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        TranscriptionRequest: {
+            /**
+             * Format: binary
+             * @description The recording, as a file of a format that the model reads.
+             */
+            file: string;
+            /** @description The id of the model. */
+            model: string;
+            /** @description The language that is spoken, such as `en`. */
+            language?: string;
+            /** @description A text whose style the model follows. */
+            prompt?: string;
+            /** @description `json`, `text`, `srt`, `verbose_json`, `vtt`, or another that the model knows. */
+            response_format?: string;
+            temperature?: number;
+            /** @description Whether the answer comes as server-sent events while the text is written. */
+            stream?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
+        TranslationRequest: {
+            /**
+             * Format: binary
+             * @description The recording, as a file of a format that the model reads.
+             */
+            file: string;
+            /** @description The id of the model. */
+            model: string;
+            /** @description An English text whose style the model follows. */
+            prompt?: string;
+            /** @description `json`, `text`, `srt`, `verbose_json` or `vtt`. */
+            response_format?: string;
+            temperature?: number;
+        } & {
+            [key: string]: unknown;
+        };
+        Transcription: {
+            text?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        ModerationRequest: {
+            /** @description The id of the model; the provider's default when you leave it out. */
+            model?: string;
+            /** @description The text, or a list of texts, or of texts and images. */
+            input: unknown;
+        } & {
+            [key: string]: unknown;
+        };
+        ModerationList: {
+            id?: string;
+            model?: string;
+            results: {
+                [key: string]: unknown;
+            }[];
+        } & {
+            [key: string]: unknown;
+        };
         ImageEditRequest: {
             /** @description The image, as a PNG, WebP or JPEG file; several of them as parts of this name or of the name `image[]`. */
             image: components["schemas"]["ImageFiles"];
@@ -2322,6 +2474,10 @@ export interface components {
             cached_input_tokens: number;
             output_tokens: number;
             images: number;
+            /** @description Seconds of audio that was transcribed or translated, where the provider counts no tokens for it. */
+            seconds: number;
+            /** @description Characters of text that was spoken, where the provider counts no tokens for it. */
+            characters: number;
         };
         /** @description Usage reached a configured threshold. */
         UsageThresholdEvent: {
@@ -4274,6 +4430,190 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ImageList"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createSpeech: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SpeechRequest"];
+            };
+        };
+        responses: {
+            /** @description The audio; with `stream_format: sse`, server-sent events that end without `[DONE]`. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createTranscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["TranscriptionRequest"];
+            };
+        };
+        responses: {
+            /** @description The text, as `response_format` says; with `stream: true`, server-sent events that end without `[DONE]`. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Transcription"];
+                    "text/plain": string;
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createTranslation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["TranslationRequest"];
+            };
+        };
+        responses: {
+            /** @description The text, as `response_format` says. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Transcription"];
+                    "text/plain": string;
+                };
+            };
+            400: components["responses"]["InvalidModelRequest"];
+            401: components["responses"]["Unauthorized"];
+            402: components["responses"]["InsufficientCredits"];
+            403: components["responses"]["ModelForbidden"];
+            404: components["responses"]["ModelNotFound"];
+            408: components["responses"]["ModelRequestTimeout"];
+            413: components["responses"]["ModelRequestTooLarge"];
+            415: components["responses"]["ModelUnsupportedMediaType"];
+            429: components["responses"]["ModelRateLimited"];
+            500: components["responses"]["ModelInternalError"];
+            502: components["responses"]["UpstreamFailed"];
+            503: components["responses"]["ModelShuttingDown"];
+            504: components["responses"]["UpstreamTimeout"];
+            default: components["responses"]["UpstreamError"];
+        };
+    };
+    createModeration: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ModerationRequest"];
+            };
+        };
+        responses: {
+            /** @description The categories, and how likely each of them is, for each input. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    "x-ratelimit-limit-requests": components["headers"]["RateLimitLimitRequests"];
+                    "x-ratelimit-remaining-requests": components["headers"]["RateLimitRemainingRequests"];
+                    "x-ratelimit-reset-requests": components["headers"]["RateLimitResetRequests"];
+                    "x-ratelimit-limit-tokens": components["headers"]["RateLimitLimitTokens"];
+                    "x-ratelimit-remaining-tokens": components["headers"]["RateLimitRemainingTokens"];
+                    "x-ratelimit-reset-tokens": components["headers"]["RateLimitResetTokens"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModerationList"];
                 };
             };
             400: components["responses"]["InvalidModelRequest"];

@@ -1,6 +1,6 @@
 import { checkKeys, refuse } from './checks.ts';
 
-/** What a model costs, in credits. Tokens are priced by the million. */
+/** What a model costs, in credits. Tokens and characters are priced by the million. */
 export interface ModelPrice {
   /** A million tokens of input. @default 0 */
   readonly input?: number;
@@ -10,6 +10,10 @@ export interface ModelPrice {
   readonly output?: number;
   /** One image. @default 0 */
   readonly image?: number;
+  /** One second of audio, where the upstream counts no tokens for it. @default 0 */
+  readonly second?: number;
+  /** A million characters of text that is spoken, where the upstream counts no tokens for it. @default 0 */
+  readonly character?: number;
 }
 
 /** Prepaid credits: what calls cost, and when an account is told that it runs out of them. */
@@ -35,7 +39,7 @@ export interface CreditOptions {
 }
 
 const known = ['prices', 'initialBalance', 'lowThreshold', 'slice', 'expectedOutputTokens', 'agreeInterval'];
-const knownPrices = ['input', 'cachedInput', 'output', 'image'];
+const knownPrices = ['input', 'cachedInput', 'output', 'image', 'second', 'character'];
 /** A larger number of credits is not exact in micro-credits. */
 const maxCredits = 1_000_000_000;
 

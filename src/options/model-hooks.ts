@@ -42,7 +42,11 @@ export interface UsageRecord {
   readonly cachedInputTokens: number;
   readonly outputTokens: number;
   readonly images: number;
-  /** Whether the tokens are an estimate, because the upstream reported none or the answer broke off. */
+  /** Of audio that was transcribed or translated; 0 where the upstream counts tokens. */
+  readonly seconds: number;
+  /** Of text that was spoken; 0 where the upstream counts tokens. */
+  readonly characters: number;
+  /** Whether tokens or seconds are an estimate, because the upstream reported none or the answer broke off. */
   readonly estimated: boolean;
   readonly ending: CallEnding;
   readonly startedAt: Date;
@@ -55,7 +59,17 @@ export interface UsageRecord {
 /** A call on its way: what is known of it before it is answered, with the estimate it is closed with if nobody can say more. */
 export type OpenUsage = Pick<
   UsageRecord,
-  'id' | 'requestId' | 'userId' | 'keyId' | 'endpoint' | 'model' | 'upstream' | 'inputTokens' | 'startedAt'
+  | 'id'
+  | 'requestId'
+  | 'userId'
+  | 'keyId'
+  | 'endpoint'
+  | 'model'
+  | 'upstream'
+  | 'inputTokens'
+  | 'seconds'
+  | 'characters'
+  | 'startedAt'
 >;
 
 /** What `onRequest` may return: the name of another model to call, or nothing. */
@@ -81,4 +95,8 @@ export interface RequestedOutput {
   readonly choices: number;
   /** The most tokens that each may have; `undefined` where the request does not say. */
   readonly maxTokens: number | undefined;
+  /** The estimated length of the recording that is sent. Seconds. @default 0 */
+  readonly seconds?: number;
+  /** The length of the text that is to be spoken. Characters. @default 0 */
+  readonly characters?: number;
 }

@@ -1,5 +1,6 @@
 import type { ApiRequest } from '../http/operation.ts';
 import type { StoredKind } from './ownership/stored-objects.ts';
+import { readRecordingBody, readSpeechBody } from './request/audio-body.ts';
 import { type ModelBody, readModelBody } from './request/model-body.ts';
 import { readMultipartBody } from './request/multipart-body.ts';
 
@@ -23,6 +24,10 @@ export interface Endpoint {
   readonly stores?: { readonly kind: StoredKind; readonly byDefault: boolean };
   /** Whether a call may go on from a stored response or conversation. @default false */
   readonly continues?: boolean;
+  /** What its answers are, if not always JSON: texts, which are held until they are whole, or bytes, which are sent as they come. */
+  readonly answers?: 'text' | 'bytes';
+  /** What counts where the upstream reports no usage, in place of tokens. */
+  readonly unit?: 'seconds' | 'characters';
   /** Whether its calls cost nothing: they are recorded with 0 tokens. @default false */
   readonly isFree?: boolean;
 }
@@ -31,14 +36,18 @@ function readJson({ rawBody, fields, body }: ApiRequest): ModelBody {
   return readModelBody(rawBody, fields, (body as { readonly prompt?: unknown }).prompt);
 }
 
-function readForm({ form }: ApiRequest): ModelBody {
-  if (form) return readMultipartBody(form);
+function formOf({ form }: ApiRequest): NonNullable<ApiRequest['form']> {
+  if (form) return form;
   throw new Error('openapi.yaml: this operation takes something else than a form');
 }
 
-const text = { readBody: readJson, streamsUsage: true, answersVectors: false, answersImages: false };
-const images = { readBody: readJson, streamsUsage: false, answersVectors: false, answersImages: true };
+const readForm = (call: ApiRequest): ModelBody => readMultipartBody(formOf(call));
+const readRecording = (call: ApiRequest): ModelBody => readRecordingBody(formOf(call));
 
+const text = { readBody: readJson, streamsUsage: true, answersVectors: false, answersImages: false };
+const plain = { readBody: readJson, streamsUsage: false, answersVectors: false, answersImages: false };
+const recordings = { ...plain, readBody: readRecording, textKey: 'delta', answers: 'text', unit: 'seconds' } as const;
+const images = { ...plain, answersImages: true };
 const responses = { ...text, textKey: 'delta', streamsUsage: false, answersResponse: true, continues: true } as const;
 
 /** operationId → endpoint. */
@@ -56,11 +65,9 @@ export const endpoints = {
   createImage: { path: '/images/generations', ...images },
   createImageEdit: { path: '/images/edits', ...images, readBody: readForm },
   createImageVariation: { path: '/images/variations', ...images, readBody: readForm },
-  createEmbedding: {
-    path: '/embeddings',
-    readBody: readJson,
-    streamsUsage: false,
-    answersVectors: true,
-    answersImages: false,
-  },
+  createEmbedding: { path: '/embeddings', ...plain, answersVectors: true },
+  createModeration: { path: '/moderations', ...plain, isFree: true },
+  createSpeech: { path: '/audio/speech', ...plain, readBody: readSpeechBody, answers: 'bytes', unit: 'characters' },
+  createTranscription: { path: '/audio/transcriptions', ...recordings },
+  createTranslation: { path: '/audio/translations', ...recordings },
 } as const satisfies Readonly<Record<string, Endpoint>>;

@@ -21,6 +21,10 @@ export function modelOperations(relay: Relay, models: ModelList) {
     createImageEdit: to('createImageEdit'),
     createImageVariation: to('createImageVariation'),
     createEmbedding: to('createEmbedding'),
+    createModeration: to('createModeration'),
+    createSpeech: to('createSpeech'),
+    createTranscription: to('createTranscription'),
+    createTranslation: to('createTranslation'),
     listModels: {
       databaseWait: null,
       async handle({ principal }) {

@@ -27,9 +27,10 @@ const provider: Script = (res, { method, path, body }) => {
   const template = templateOf(path.split('?')[0] as string);
   const content = documentedContent(template, method, 200);
   const streamed = body.toString().startsWith('{') && JSON.parse(body.toString()).stream === true;
-  const mediaType = streamed ? 'text/event-stream' : 'application/json';
+  const [whole = ''] = Object.keys(content);
+  const mediaType = streamed ? 'text/event-stream' : whole;
   const [example] = Object.values(content[mediaType]?.examples ?? {});
-  if (streamed) res.writeHead(200, { 'content-type': mediaType }).end(example?.value);
+  if (mediaType !== 'application/json') res.writeHead(200, { 'content-type': mediaType }).end(example?.value);
   else return json(200, example?.value)(res, {} as never);
 };
 
@@ -256,6 +257,25 @@ describe('a client generated from openapi.yaml', () => {
       const body = { model: 'text-embedding-3-small', input: 'The harbour at dusk' };
       const { data } = await client().POST('/v1/embeddings', { body });
       expect(data?.data[0]?.embedding).to.deep.equal([0.25, -0.5, 0.125]);
+    },
+    async createModeration() {
+      const { data } = await client().POST('/v1/moderations', { body: { input: 'The harbour at dusk' } });
+      expect(data?.results[0]).to.deep.include({ flagged: false });
+    },
+    async createSpeech() {
+      const body = { model: 'gpt-4o-mini-tts', input: 'The harbour at dusk', voice: 'alloy' };
+      const { data } = await client().POST('/v1/audio/speech', { body, parseAs: 'text' });
+      expect(data).to.equal('(the bytes of the audio)');
+    },
+    async createTranscription() {
+      const body = { model: 'gpt-4o-transcribe', file: 'MP3' };
+      const { data } = await client().POST('/v1/audio/transcriptions', { body, bodySerializer: toForm });
+      expect(data).to.deep.include({ text: 'The harbour at dusk' });
+    },
+    async createTranslation() {
+      const body = { model: 'whisper-1', file: 'MP3' };
+      const { data } = await client().POST('/v1/audio/translations', { body, bodySerializer: toForm });
+      expect(data).to.deep.include({ text: 'The harbour at dusk' });
     },
     async listModels() {
       const { data } = await client().GET('/v1/models');

@@ -15,8 +15,11 @@ const provider: Script = (res, request) => {
   );
   const { operation } = found.find(({ path }) => path === pathname) ?? found[0] ?? {};
   const response = resolved(operation?.responses['200']) as { content?: Record<string, SpecMediaType> } | undefined;
-  const [example] = Object.values(response?.content?.['application/json']?.examples ?? {}).map(resolved);
-  return json(example ? 200 : 404, example?.value ?? {})(res, request);
+  const content = response?.content ?? {};
+  const type = content['application/json'] ? 'application/json' : (Object.keys(content)[0] ?? 'application/json');
+  const [example] = Object.values(content[type]?.examples ?? {}).map(resolved);
+  if (type !== 'application/json') res.writeHead(200, { 'content-type': type }).end(String(example?.value));
+  else return json(example ? 200 : 404, example?.value ?? {})(res, request);
 };
 
 /** A gateway that has everything openapi.yaml describes, in front of a provider that knows its examples. */

@@ -19,6 +19,10 @@ const relayed = new Set([
   'createImageEdit',
   'createImageVariation',
   'createEmbedding',
+  'createModeration',
+  'createSpeech',
+  'createTranscription',
+  'createTranslation',
   'listModels',
   'retrieveModel',
 ]);

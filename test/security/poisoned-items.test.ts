@@ -236,6 +236,8 @@ describe('What cannot be written keeps nothing else from being written:', functi
       cachedInputTokens: 0,
       outputTokens: 5,
       images: 0,
+      seconds: 0,
+      characters: 0,
       estimated: false,
       ending: 'complete',
       startedAt: new Date(),

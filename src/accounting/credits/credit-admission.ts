@@ -49,6 +49,9 @@ function tooFast(): GatewayError {
   });
 }
 
+/** They need no credits. */
+const freeEndpoints: ReadonlySet<string> = new Set(['/moderations', '/responses/input_tokens']);
+
 const oneAnswer: RequestedOutput = { choices: 1, maxTokens: undefined };
 
 /** Decides by an account's credits whether it may make a call. */
@@ -57,12 +60,13 @@ export function createCreditAdmission({ allowances, database, options }: CreditA
 
   function likelyCost(
     endpoint: string,
-    input: Omit<Charged, 'outputTokens' | 'images'>,
-    { choices, maxTokens = expectedOutputTokens }: RequestedOutput,
+    input: Omit<Charged, 'outputTokens' | 'images' | 'seconds' | 'characters'>,
+    { choices, maxTokens = expectedOutputTokens, seconds = 0, characters = 0 }: RequestedOutput,
   ): number {
+    if (freeEndpoints.has(endpoint)) return 0;
     const images = endpoint.startsWith('/images') ? choices : 0;
     const outputTokens = endpoint === '/embeddings' ? 0 : choices * maxTokens;
-    return costOf(prices, { ...input, outputTokens, images });
+    return costOf(prices, { ...input, outputTokens, images, seconds, characters });
   }
 
   function reservationError(userId: string, isEmpty: boolean): GatewayError {

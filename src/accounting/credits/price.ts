@@ -16,9 +16,9 @@ export function toCredits(amount: number): number {
 }
 
 /** What a call is charged for. */
-export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images'> & {
-  readonly model: string | null | undefined;
-};
+export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images'> &
+  // records of earlier versions have neither
+  Partial<Pick<UsageRecord, 'seconds' | 'characters'>> & { readonly model: string | null | undefined };
 
 /** The most that one call can cost, so that sums of many stay exact. Micro-credits. */
 const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
@@ -28,10 +28,11 @@ const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
  * never to 0. Pure.
  */
 export function costOf(prices: CreditOptions['prices'], charged: Charged): number {
-  const { model, inputTokens, cachedInputTokens, outputTokens, images } = charged;
+  const { model, inputTokens, cachedInputTokens, outputTokens, images, seconds = 0, characters = 0 } = charged;
   const price = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
-  const { input = 0, cachedInput = input, output = 0, image = 0 } = price ?? {};
+  const { input = 0, cachedInput = input, output = 0, image = 0, second = 0, character = 0 } = price ?? {};
   const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
-  const cost = ofInput + outputTokens * output + images * image * microCreditsPerCredit;
+  const perUnit = images * image + seconds * second;
+  const cost = ofInput + outputTokens * output + characters * character + perUnit * microCreditsPerCredit;
   return cost > 0 ? Math.min(maxCostPerCall, Math.max(1, Math.round(cost))) : 0;
 }

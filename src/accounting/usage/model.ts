@@ -22,6 +22,8 @@ export interface UsageSums {
   cachedInputTokens: number;
   outputTokens: number;
   images: number;
+  seconds: number;
+  characters: number;
 }
 
 /** What an account has used on one day, of one model, with one key. */
@@ -61,6 +63,9 @@ const sums = {
   cachedInputTokens: { type: Number, required: true },
   outputTokens: { type: Number, required: true },
   images: { type: Number, required: true },
+  // absent in what earlier versions have stored
+  seconds: { type: Number, default: 0 },
+  characters: { type: Number, default: 0 },
 } as const;
 
 const schema = new Schema<UsageDocument>(
@@ -76,6 +81,8 @@ const schema = new Schema<UsageDocument>(
     cachedInputTokens: { type: Number, required: true },
     outputTokens: { type: Number, required: true },
     images: { type: Number, required: true },
+    seconds: { type: Number, default: 0 },
+    characters: { type: Number, default: 0 },
     estimated: { type: Boolean, required: true },
     ending: { type: String, default: null },
     startedAt: { type: Date, required: true },

@@ -87,6 +87,8 @@ export function createReport(model: CounterModel): ReportUsage {
             cachedInputTokens: { $sum: '$cachedInputTokens' },
             outputTokens: { $sum: '$outputTokens' },
             images: { $sum: '$images' },
+            seconds: { $sum: '$seconds' },
+            characters: { $sum: '$characters' },
           },
         },
         { $sort: { _id: 1 } },

@@ -15,6 +15,8 @@ function toLine({ day, model, keyId, ...sums }: UsageLine): Schemas['UsageLine']
     cached_input_tokens: sums.cachedInputTokens,
     output_tokens: sums.outputTokens,
     images: sums.images,
+    seconds: sums.seconds,
+    characters: sums.characters,
   };
 }
 

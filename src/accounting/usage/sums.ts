@@ -10,6 +10,8 @@ export const countedFields = [
   'cachedInputTokens',
   'outputTokens',
   'images',
+  'seconds',
+  'characters',
 ] as const satisfies readonly (keyof UsageDocument)[];
 
 export type CountedRecord = Pick<UsageDocument, '_id' | (typeof countedFields)[number]>;
@@ -49,7 +51,7 @@ function periodsOf({ userId }: CountedRecord, day: string): PeriodKey[] {
 }
 
 function noUsage(): UsageSums {
-  return { requests: 0, inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 };
+  return { requests: 0, inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0, seconds: 0, characters: 0 };
 }
 
 interface Group<Key> extends Addition<Key> {
@@ -89,6 +91,9 @@ function grouped<Key extends { _id: string }>(
       sums.cachedInputTokens += record.cachedInputTokens;
       sums.outputTokens += record.outputTokens;
       sums.images += record.images;
+      // a record of an earlier version has neither
+      sums.seconds += record.seconds ?? 0;
+      sums.characters += record.characters ?? 0;
       groupRecords.push(record);
     }
   }

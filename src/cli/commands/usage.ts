@@ -18,7 +18,9 @@ const dimensions: Readonly<Record<string, Column<Line>>> = {
   key: { header: 'KEY', cell: ({ api_key_id: id }) => id ?? '(none)' },
 };
 
-function number(name: 'requests' | 'input_tokens' | 'output_tokens' | 'images'): Column<Line> {
+function number(
+  name: 'requests' | 'input_tokens' | 'output_tokens' | 'images' | 'seconds' | 'characters',
+): Column<Line> {
   return {
     header: name.replace('_', ' ').toUpperCase(),
     cell: (line) => line[name].toLocaleString('en-US'),
@@ -27,6 +29,7 @@ function number(name: 'requests' | 'input_tokens' | 'output_tokens' | 'images'):
 }
 
 const numbers = [number('requests'), number('input_tokens'), number('output_tokens'), number('images')];
+const audio = [number('seconds'), number('characters')];
 
 function dimension(text: string, before?: readonly string[]): readonly string[] {
   const names = several(text, before);
@@ -51,7 +54,8 @@ export function usageCommand(terminal: Terminal): Command {
       apiAction(terminal, async ({ api, show, terminal }, { from, to, by = ['day'] }: Options) => {
         const query = { ...(from && { from }), ...(to && { to }), group_by: by.join(',') };
         const report = await dataOf(api.GET('/v1/usage', { params: { query } }));
-        const columns = [...by.flatMap((name) => dimensions[name] ?? []), ...numbers];
+        const hasAudio = report.data.some(({ seconds, characters }) => seconds + characters > 0);
+        const columns = [...by.flatMap((name) => dimensions[name] ?? []), ...numbers, ...(hasAudio ? audio : [])];
         show(report, ({ data, from, to }, paint) =>
           data.length > 0 ? tableLines(columns, data, paint) : [`Nothing was used from ${from} to ${to}.`],
         );

@@ -1,4 +1,5 @@
 import type { CallEnding, RequestedOutput, UsageRecord } from '../../options/options.ts';
+import type { Endpoint } from '../endpoint.ts';
 import type { UsageMeter } from './usage-meter.ts';
 
 /** Fewer than in most text, so that the estimate is seldom too low. */
@@ -11,12 +12,10 @@ export interface MeteredCall {
   readonly estimatedInput: number;
   readonly output: RequestedOutput;
   readonly ending: CallEnding;
-  readonly answersImages: boolean;
-  readonly answersVectors: boolean;
-  readonly isFree?: boolean | undefined;
+  readonly endpoint: Pick<Endpoint, 'answersImages' | 'answersVectors' | 'unit' | 'isFree'>;
 }
 
-type Measured = Pick<UsageMeter, 'reported' | 'bytes' | 'textBytes' | 'images' | 'events' | 'silence'>;
+type Measured = Pick<UsageMeter, 'reported' | 'bytes' | 'textBytes' | 'images' | 'events' | 'silence' | 'duration'>;
 
 /** The tokens visible in an answer; a stream has at least one token per event. Bytes of images and vectors say nothing. */
 function tokensSeen({ events, textBytes, bytes }: Measured): number {
@@ -27,7 +26,8 @@ function tokensSeen({ events, textBytes, bytes }: Measured): number {
  * The estimated output of a call whose upstream reported none: what was visible of it; and when the client left, what the model
  * may have written since, within the limit of the request.
  */
-function estimateOutput(meter: Measured, { output, ending, answersImages, answersVectors }: MeteredCall): number {
+function estimateOutput(meter: Measured, { output, ending, endpoint }: MeteredCall): number {
+  const { answersImages, answersVectors } = endpoint;
   if (answersVectors) return 0;
   const seen = answersImages ? 0 : tokensSeen(meter);
   if (ending !== 'client_left') return seen;
@@ -36,29 +36,46 @@ function estimateOutput(meter: Measured, { output, ending, answersImages, answer
   return Math.max(seen, Math.min(seen + unseen, limit));
 }
 
+/** The amounts of a record. */
+export type Used = Pick<
+  UsageRecord,
+  'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images' | 'seconds' | 'characters' | 'estimated'
+>;
+
+const nothing: Used = Object.freeze({
+  inputTokens: 0,
+  cachedInputTokens: 0,
+  outputTokens: 0,
+  images: 0,
+  seconds: 0,
+  characters: 0,
+  estimated: false,
+});
+
 /** What a call has used when it has ended. Pure. */
-export function finalUsage(
-  meter: Measured,
-  call: MeteredCall,
-): Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'outputTokens' | 'images' | 'estimated'> {
-  const { reported } = meter;
-  if (call.isFree) return { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0, estimated: false };
-  const { ending, answersImages, output } = call;
+export function finalUsage(meter: Measured, call: MeteredCall): Used {
+  const { reported, duration } = meter;
+  const { ending, endpoint, output } = call;
+  const { answersImages, unit, isFree } = endpoint;
+  if (isFree) return nothing;
   // an upstream that works on images finishes them, also when the client has left
   const images = answersImages && ending === 'client_left' ? Math.max(meter.images, output.choices) : meter.images;
   if (reported) {
-    const { inputTokens, cachedInputTokens, outputTokens } = reported;
-    return { inputTokens, cachedInputTokens, outputTokens, images, estimated: false };
+    return { ...nothing, ...reported, images };
   }
+  // exact, whatever came of the answer: the whole text was sent up
+  if (unit === 'characters') return { ...nothing, characters: output.characters ?? 0 };
+  if (unit === 'seconds' && duration !== undefined) return { ...nothing, seconds: duration };
   // images are counted by number; many providers report no tokens for them
   if (images > 0 && ending === 'complete') {
-    return { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images, estimated: false };
+    return { ...nothing, images };
   }
   return {
+    ...nothing,
     inputTokens: call.estimatedInput,
-    cachedInputTokens: 0,
     outputTokens: estimateOutput(meter, call),
     images,
+    seconds: unit === 'seconds' ? (output.seconds ?? 0) : 0,
     estimated: true,
   };
 }

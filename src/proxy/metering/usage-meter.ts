@@ -29,6 +29,8 @@ export interface MeteredOutput {
   readonly imageMarks?: readonly string[];
   /** Answers or images asked for. */
   readonly choices: number;
+  /** Where it is seconds, the length of a recording is looked for. */
+  readonly unit?: Endpoint['unit'];
 }
 
 /** The most that is held of an incomplete piece of text. Bytes. */
@@ -36,6 +38,10 @@ const textLimit = 64 * 1024;
 const reasonLimit = 1024;
 const finishKey = searchedKey('finish_reason', '"');
 const textKeys = { delta: searchedKey('delta', '{"'), text: searchedKey('text', '{"') };
+/** How much of an answer's beginning is kept. Bytes. */
+const beginningLimit = 1024;
+/** Inside a JSON string the quotes would be escaped. */
+const durationValue = /"duration":\s*"?(\d{1,6}(?:\.\d{1,9})?)(?=[\s",}])/;
 /** A shorter silence says nothing about what the model does. Milliseconds. */
 const shortSilence = 1_000;
 /** The keys of a delta that are not text. */
@@ -61,11 +67,14 @@ export class UsageMeter {
   #quietSince = performance.now();
   #silence = 0;
   #textBytes = 0;
+  readonly #keepsBeginning: boolean;
+  #beginning = '';
   bytes = 0;
   /** Events of a stream, comments aside. */
   events = 0;
 
-  constructor({ textKey, imageMarks = [], choices }: MeteredOutput) {
+  constructor({ textKey, imageMarks = [], choices, unit }: MeteredOutput) {
+    this.#keepsBeginning = unit === 'seconds';
     this.#choices = choices;
     this.#images = imageMarks.map((mark) => new Occurrences(mark));
     this.#finished = new ValueReader(finishKey, reasonLimit, (value) => {
@@ -82,14 +91,28 @@ export class UsageMeter {
 
   read(chunk: Buffer): void {
     this.bytes += chunk.length;
+    if (this.#keepsBeginning && this.#beginning.length < beginningLimit) {
+      this.#beginning += chunk.toString('latin1', 0, beginningLimit - this.#beginning.length);
+    }
     this.#usage.read(chunk);
     this.#finished.read(chunk);
     this.#text?.read(chunk);
     for (const images of this.#images) images.read(chunk);
   }
 
+  /** Counts bytes in which nothing is looked for. */
+  skip({ length }: Buffer): void {
+    this.bytes += length;
+  }
+
   get reported(): ReportedUsage | undefined {
     return this.#usage.usage;
+  }
+
+  /** How long a recording is by the answer's `duration`, which verbose transcriptions begin with. Seconds. */
+  get duration(): number | undefined {
+    const digits = durationValue.exec(this.#beginning)?.[1];
+    return digits === undefined ? undefined : Number(digits);
   }
 
   get images(): number {
@@ -130,11 +153,12 @@ const imageMarks = { whole: ['"b64_json"', '"url"'], stream: ['.completed"'] } a
 
 /** Creates the meter for the answer to a request of this endpoint. */
 export function createUsageMeter(
-  { textKey, answersImages }: Endpoint,
+  { textKey, answersImages, unit }: Endpoint,
   { stream, output: { choices } }: Pick<ModelBody, 'stream' | 'output'>,
 ): UsageMeter {
   return new UsageMeter({
     choices,
+    unit,
     ...(stream && textKey !== undefined && { textKey }),
     ...(answersImages && { imageMarks: stream ? imageMarks.stream : imageMarks.whole }),
   });

@@ -8,6 +8,8 @@ export interface ReportedUsage {
   /** The input tokens that the provider read from its cache. */
   readonly cachedInputTokens: number;
   readonly outputTokens: number;
+  /** Of audio, where it counts seconds and no tokens. */
+  readonly seconds?: number;
 }
 
 /** More tokens than any model reads or writes in one call: a larger count is an upstream's error. */
@@ -26,13 +28,23 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** More seconds than any recording of one call has: 11 days. */
+const mostSeconds = 1_000_000;
+
+function durationFrom({ seconds }: Readonly<Record<string, unknown>>): ReportedUsage | undefined {
+  if (typeof seconds !== 'number' || !(seconds >= 0 && seconds <= mostSeconds)) return undefined;
+  // a thousandth is exact enough, and keeps sums short
+  return { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, seconds: Math.round(seconds * 1_000) / 1_000 };
+}
+
 /**
- * Reads a `usage` object, under the names of chat completions or of images. Counts must be whole numbers, 0 to 100 million;
+ * Reads a `usage` object, under the names of chat completions, of images, or of audio that is counted by its `seconds`. Counts must be whole numbers, 0 to 100 million;
  * otherwise the whole object is ignored, and the usage is estimated. Where the total is more than input and output, as it is
  * where a provider leaves reasoning out of the output, the difference counts as output. Pure.
  */
 export function usageFrom(usage: unknown): ReportedUsage | undefined {
   if (!isObject(usage)) return undefined;
+  if (usage.type === 'duration') return durationFrom(usage);
   const inputTokens = countIn(usage, 'prompt_tokens', 'input_tokens');
   const total = countIn(usage, 'total_tokens');
   const beyondInput = total === undefined || inputTokens === undefined ? undefined : Math.max(0, total - inputTokens);
@@ -50,7 +62,8 @@ const keepLimit = 16 * 1024;
 
 const usageKey = searchedKey('usage', '{');
 
-const tokensOf = ({ inputTokens, outputTokens }: ReportedUsage): number => inputTokens + outputTokens;
+const sizeOf = ({ inputTokens, outputTokens, seconds = 0 }: ReportedUsage): number =>
+  inputTokens + outputTokens + seconds;
 
 /**
  * Reads the `usage` out of an answer's bytes. The largest one counts: repeated reports in a stream only grow, and another object
@@ -61,7 +74,7 @@ export class UsageReader {
   usage: ReportedUsage | undefined;
   readonly #reader = new ValueReader(usageKey, keepLimit, (value) => {
     const usage = usageFrom(value);
-    if (usage && (!this.usage || tokensOf(usage) >= tokensOf(this.usage))) this.usage = usage;
+    if (usage && (!this.usage || sizeOf(usage) >= sizeOf(this.usage))) this.usage = usage;
   });
 
   read(chunk: Buffer): void {

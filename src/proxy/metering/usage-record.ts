@@ -1,7 +1,7 @@
 import type { ApiRequest } from '../../http/operation.ts';
 import { newId } from '../../ids.ts';
-import type { CallEnding, ModelCall, OpenUsage, UsageRecord } from '../../options/options.ts';
-import type { finalUsage } from './final-usage.ts';
+import type { CallEnding, ModelCall, OpenUsage, RequestedOutput, UsageRecord } from '../../options/options.ts';
+import type { Used } from './final-usage.ts';
 
 /** Where usage records go. The relay waits for none of it. */
 export interface UsageRecorder {
@@ -17,7 +17,12 @@ export interface UsageRecorder {
 export function openRecord(
   { principal, requestId }: Pick<ApiRequest, 'principal' | 'requestId'>,
   { endpoint, model = null }: { readonly endpoint: ModelCall['endpoint']; readonly model: string | undefined | null },
-  { upstream, inputTokens, startedAt }: { upstream: string; inputTokens: number; startedAt: number },
+  {
+    upstream,
+    inputTokens,
+    output: { seconds = 0, characters = 0 },
+    startedAt,
+  }: { upstream: string; inputTokens: number; output: RequestedOutput; startedAt: number },
 ): OpenUsage {
   return {
     id: newId('use', startedAt),
@@ -28,6 +33,8 @@ export function openRecord(
     model,
     upstream,
     inputTokens,
+    seconds,
+    characters,
     startedAt: new Date(startedAt),
   };
 }
@@ -41,7 +48,7 @@ export interface CallEnd {
 }
 
 /** The same when it has ended. */
-export function closedRecord(open: OpenUsage, used: ReturnType<typeof finalUsage>, end: CallEnd): UsageRecord {
+export function closedRecord(open: OpenUsage, used: Used, end: CallEnd): UsageRecord {
   return {
     id: open.id,
     requestId: open.requestId,
@@ -54,6 +61,8 @@ export function closedRecord(open: OpenUsage, used: ReturnType<typeof finalUsage
     cachedInputTokens: used.cachedInputTokens,
     outputTokens: used.outputTokens,
     images: used.images,
+    seconds: used.seconds,
+    characters: used.characters,
     estimated: used.estimated,
     ending: end.ending,
     startedAt: open.startedAt,

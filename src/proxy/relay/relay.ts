@@ -38,7 +38,8 @@ function readRequest(endpoint: Endpoint, call: ApiRequest): ModelRequest {
   requireAllowedModel(principal, body.model);
   const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
   const storing = storingOf(endpoint, call);
-  return { endpoint, call, body, info, storing, estimatedTokens: estimateInput(body), output: body.output };
+  const estimatedTokens = endpoint.isFree ? 0 : estimateInput(body);
+  return { endpoint, call, body, info, storing, estimatedTokens, output: body.output };
 }
 
 /** Makes the function that serves every model endpoint. It throws a GatewayError as long as it has sent nothing. */

@@ -189,6 +189,7 @@ export class RelayedCall implements RoutedCall {
       betweenChunks: upstream.timeouts.betweenChunks,
       meter: this.#meter,
       asksForStream: body.stream,
+      answers: endpoint.answers,
       endsInDone: endpoint.streamsUsage,
       responseStream: endpoint.answersResponse ? 'whole' : undefined,
       dropsUsageChunk: endpoint.streamsUsage && upstream.includeUsage && !body.wantsUsage,
@@ -197,15 +198,14 @@ export class RelayedCall implements RoutedCall {
   }
 
   #openUsage(): OpenUsage {
-    const { call, info, estimatedTokens: inputTokens } = this.#request;
+    const { call, info, estimatedTokens: inputTokens, output } = this.#request;
     const upstream = this.#route.order[0].name;
-    return openRecord(call, info, { upstream, inputTokens, startedAt: this.#startedAt });
+    return openRecord(call, info, { upstream, inputTokens, output, startedAt: this.#startedAt });
   }
 
   #closeUsage(open: OpenUsage, { name: upstream }: Upstream, ending: CallEnding): void {
     const { endpoint, output } = this.#request;
-    const { answersImages, answersVectors, isFree } = endpoint;
-    const metered = { estimatedInput: open.inputTokens, output, ending, answersImages, answersVectors, isFree };
+    const metered = { estimatedInput: open.inputTokens, output, ending, endpoint };
     const end = {
       upstream,
       ending,

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { GatewayError } from '../../errors.ts';
 import type { CallEnding } from '../../options/options.ts';
 import type { CallDeadline } from '../call-deadline.ts';
+import type { Endpoint } from '../endpoint.ts';
 import { errorEvent, failure, failureFrom } from '../failure.ts';
 import { isEncoded, isEventStream, setResponseHeaders } from '../headers.ts';
 import { holdsUsage, isUsageChunk } from '../metering/usage-chunk.ts';
@@ -29,6 +30,8 @@ export interface ResponsePlan {
   readonly deadline: CallDeadline;
   readonly betweenChunks: number;
   readonly meter: UsageMeter;
+  /** What a successful answer is, if not always JSON. */
+  readonly answers?: Endpoint['answers'] | undefined;
   /** Whether the client asked for a stream. */
   readonly asksForStream: boolean;
   /** Whether a whole stream ends in `[DONE]`. */
@@ -136,14 +139,25 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   return end.isDone && hadAll ? 'complete' : ending;
 }
 
+/** Whether bytes begin like a JSON object or list: all that can be checked of a body that is too large to be held. */
+function beginsAsJson(bytes: Buffer): boolean {
+  return /^\s*[[{]/.test(bytes.toString('latin1', 0, 64));
+}
+
+/** Whether an answer may say what was used. In a text that is no JSON, a speaker might say so. */
+function mayReport({ answers }: ResponsePlan, first: Buffer): boolean {
+  return answers !== 'text' || beginsAsJson(first);
+}
+
 /** Sends a body as it comes: one that is too large to be held, or that cannot be read. */
 function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
   const { response, res, deadline, meter, repairsVectors } = plan;
   const transform = repairsVectors ? new EmbeddingRepair() : undefined;
   const length = response.headers['content-length'];
   const parts = transform ? transform.push(first) : [first];
-  meter.read(first);
-  const handlers: StreamHandlers = { ...(transform && { transform }), observer: meter, breakOff: cut };
+  const observer = mayReport(plan, first) ? meter : { read: (chunk: Buffer) => meter.skip(chunk) };
+  observer.read(first);
+  const handlers: StreamHandlers = { ...(transform && { transform }), observer, breakOff: cut };
   writeHead(plan, transform || typeof length !== 'string' ? undefined : length);
   if (!deadline.clientDisconnected) for (const part of parts) res.write(part);
   return transfer(response.data, plan, handlers);
@@ -152,7 +166,8 @@ function sendLarge(plan: ResponsePlan, first: Buffer): Promise<CallEnding> {
 /** @param text the bytes, each as one character */
 function sendWhole(plan: ResponsePlan, bytes: Buffer, text: string): CallEnding {
   const { res, deadline, meter, repairsVectors } = plan;
-  meter.read(bytes);
+  if (mayReport(plan, bytes)) meter.read(bytes);
+  else meter.skip(bytes);
   if (deadline.clientDisconnected) return 'client_left';
   if (repairsVectors) {
     const repair = new EmbeddingRepair();
@@ -178,11 +193,6 @@ function isJson(text: string): boolean {
   }
 }
 
-/** Whether bytes begin like a JSON object or list: all that can be checked of a body that is too large to be held. */
-function beginsAsJson(bytes: Buffer): boolean {
-  return /^\s*[[{]/.test(bytes.toString('latin1', 0, 64));
-}
-
 /** Sends a body that is held, or starts to send one that is too large to be held. */
 async function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): Promise<CallEnding> {
   const { response } = plan;
@@ -191,10 +201,11 @@ async function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): Prom
     plan.res.end();
     return 'complete';
   }
+  const mayBeAny = plan.answers !== undefined && response.status < 300;
   if (whole) {
     const text = bytes.toString('latin1');
-    if (isJson(text)) return sendWhole(plan, bytes, text);
-  } else if (beginsAsJson(bytes)) {
+    if (mayBeAny || isJson(text)) return sendWhole(plan, bytes, text);
+  } else if (mayBeAny || beginsAsJson(bytes)) {
     return sendLarge(plan, bytes);
   }
   response.data.destroy();
@@ -205,7 +216,8 @@ async function sendHeld(plan: ResponsePlan, bytes: Buffer, whole: boolean): Prom
 
 /** Sends a body that is no stream of events. */
 async function sendBody(plan: ResponsePlan): Promise<CallEnding> {
-  const { response, deadline, betweenChunks } = plan;
+  const { response, deadline, betweenChunks, answers } = plan;
+  if (answers === 'bytes' && response.status < 300) return sendLarge(plan, Buffer.alloc(0));
   const bytes = response.data.takeWhole();
   if (bytes) return sendHeld(plan, bytes, true);
   deadline.arm(betweenChunks);

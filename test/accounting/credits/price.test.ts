@@ -7,6 +7,8 @@ const prices = {
   tiny: { input: 0.15 },
   caching: { input: 2, cachedInput: 0.5 },
   free: {},
+  'whisper-1': { second: 0.0001 },
+  'tts-1': { character: 15 },
 };
 const none = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 };
 
@@ -17,6 +19,12 @@ describe('the price of a call', () => {
     );
     expect(costOf(prices, { ...none, model: 'painter', inputTokens: 50, images: 2 })).to.equal(80_000_000);
     expect(costOf(prices, { ...none, model: 'free', inputTokens: 50 })).to.equal(0);
+  });
+
+  it('is that of seconds of audio one by one, and of characters by the million', () => {
+    expect(costOf(prices, { ...none, model: 'whisper-1', seconds: 61.5 })).to.equal(6_150);
+    expect(costOf(prices, { ...none, model: 'tts-1', characters: 2_000 })).to.equal(30_000);
+    expect(costOf(prices, { ...none, model: 'any', seconds: 60, characters: 2_000 })).to.equal(0);
   });
 
   it('is less for input that the provider had in its cache, where that has a price of its own', () => {

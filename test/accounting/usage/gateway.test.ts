@@ -50,6 +50,8 @@ describe('an OpenAI client that uses up its quota', () => {
       cached_input_tokens: requests * 4,
       output_tokens: requests * 5,
       images: 0,
+      seconds: 0,
+      characters: 0,
     });
     expect((await usage()).data).to.deep.equal([{ day: today, ...sums(12) }]);
     expect((await usage('?group_by=model')).data).to.deep.equal([

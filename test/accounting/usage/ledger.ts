@@ -49,12 +49,22 @@ export async function openLedger(connection: Connection) {
   });
   await credits.init();
 
-  const sums = ({ requests, inputTokens, cachedInputTokens, outputTokens, images }: UsageSums) => ({
+  const sums = ({
     requests,
     inputTokens,
     cachedInputTokens,
     outputTokens,
     images,
+    seconds,
+    characters,
+  }: UsageSums) => ({
+    requests,
+    inputTokens,
+    cachedInputTokens,
+    outputTokens,
+    images,
+    seconds,
+    characters,
   });
   const total = (all: readonly UsageSums[]): UsageSums =>
     all.reduce<UsageSums>(
@@ -64,8 +74,10 @@ export async function openLedger(connection: Connection) {
         cachedInputTokens: sum.cachedInputTokens + one.cachedInputTokens,
         outputTokens: sum.outputTokens + one.outputTokens,
         images: sum.images + one.images,
+        seconds: sum.seconds + one.seconds,
+        characters: sum.characters + one.characters,
       }),
-      { requests: 0, inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 },
+      { requests: 0, inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0, seconds: 0, characters: 0 },
     );
 
   return {
@@ -139,6 +151,8 @@ function toDocument({ id = newId('use', Date.now()), ...record }: Partial<UsageR
     cachedInputTokens: 3,
     outputTokens: 10,
     images: 0,
+    seconds: 0,
+    characters: 0,
     estimated: false,
     ending: 'complete' as const,
     startedAt: new Date('2026-01-31T12:00:00Z'),

@@ -47,6 +47,8 @@ describe('usage records', () => {
     model: 'm',
     upstream: 'one',
     inputTokens: 12,
+    seconds: 0,
+    characters: 0,
     startedAt,
   });
 

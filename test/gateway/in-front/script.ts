@@ -84,6 +84,10 @@ async function models(on: Conversation): Promise<void> {
   await on.operation(200, 'createImage', [], { body: { model: 'm', prompt: 'Hé' } });
   await on.operation(200, 'createImageEdit', [], form({ model: 'm', prompt: 'Hé' }));
   await on.operation(200, 'createImageVariation', [], form({ model: 'm' }));
+  await on.operation(200, 'createModeration', [], { body: { input: 'Hé' } });
+  await on.operation(200, 'createSpeech', [], { body: { model: 'm', input: 'Hé' } });
+  await on.operation(200, 'createTranscription', [], form({ model: 'm', file: 'MP3' }));
+  await on.operation(200, 'createTranslation', [], form({ model: 'm', file: 'MP3' }));
   await on.operation(200, 'listModels');
   await on.operation(200, 'retrieveModel', ['meta/llama-3']);
 }

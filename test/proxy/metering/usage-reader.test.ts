@@ -49,6 +49,18 @@ describe('the reading of usage', () => {
     expect(read('{"usage":{"prompt_tokens":4,"total_tokens":4}}')).to.deep.equal(used(4, 0));
   });
 
+  it('knows audio that is counted by its length, and no length that cannot be', () => {
+    const timed = (seconds: number) => ({ ...used(0, 0), seconds });
+    expect(read('{"text":"a","usage":{"type":"duration","seconds":9}}')).to.deep.equal(timed(9));
+    expect(read('{"usage":{"type":"duration","seconds":0.1234}}')).to.deep.equal(timed(0.123));
+    expect(read('{"usage":{"type":"tokens","input_tokens":4,"output_tokens":6,"seconds":9}}')).to.deep.equal(
+      used(4, 6),
+    );
+    for (const seconds of ['-1', '1e9', '"9"', 'null', '{}']) {
+      expect(read(`{"usage":{"type":"duration","seconds":${seconds}}}`), seconds).to.equal(undefined);
+    }
+  });
+
   it('knows how much of the input was cached, by both its names, and never more than there was', () => {
     const chat = '{"usage":{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":8}}}';
     const image = '{"usage":{"input_tokens":9,"output_tokens":1,"input_tokens_details":{"cached_tokens":8}}}';

@@ -86,7 +86,7 @@ export const accountVariables = {
   },
   CREDIT_PRICES: {
     meaning:
-      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, output) or of one image, by model',
+      'Turns on prepaid credits: the price of a million tokens (input, cachedInput, output) or characters (character), of one image or of one second, by model',
     type: jsonObject,
     default: 'no credits are kept',
     example: '{"*":{"input":1,"output":4},"gpt-image-1":{"image":40}}',

@@ -27,6 +27,17 @@ const columns: readonly Column<UsageLine>[] = [
   numbers('Images', ({ images }) => images),
 ];
 
+/** Shown where there is audio that is not counted in tokens. */
+const audioColumns: readonly Column<UsageLine>[] = [
+  numbers('Seconds', ({ seconds }) => seconds),
+  numbers('Characters', ({ characters }) => characters),
+];
+
+function columnsOf(lines: readonly UsageLine[]): readonly Column<UsageLine>[] {
+  const hasAudio = lines.some(({ seconds, characters }) => seconds + characters > 0);
+  return hasAudio ? [...columns, ...audioColumns] : columns;
+}
+
 /** What model calls used, and what is left. */
 export function UsageView() {
   const api = useApi();
@@ -53,7 +64,7 @@ export function UsageView() {
                 <p class="muted">Each model call is counted here a moment after it has ended.</p>
               </Empty>
             ) : (
-              <Table kind="usage" columns={columns} rows={data} keyOf={({ model }) => model ?? ''} />
+              <Table kind="usage" columns={columnsOf(data)} rows={data} keyOf={({ model }) => model ?? ''} />
             )
           }
         </Loaded>
