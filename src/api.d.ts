@@ -2083,6 +2083,15 @@ export interface components {
             metadata?: components["schemas"]["WebhookMetadata"];
             filters?: components["schemas"]["WebhookFilters"];
             rate_limit?: components["schemas"]["WebhookRateLimit"];
+            headers?: components["schemas"]["WebhookHeaders"];
+        };
+        /**
+         * @description Headers that are sent with each delivery, such as `{"authorization": "Bearer …"}`: at most 10, with values of visible
+         *     ASCII characters. They are stored encrypted and never shown: answers have their names only. What the gateway
+         *     sends itself cannot be set (`content-*`, `webhook-*`, `x-service-*`, `host`, `user-agent`, `connection` and others).
+         */
+        WebhookHeaders: {
+            [key: string]: string;
         };
         /**
          * @description The most requests a second to this webhook, evenly spaced. What is above waits: it is sent later, and does not
@@ -2121,6 +2130,8 @@ export interface components {
             filters?: components["schemas"]["WebhookFilters"] | null;
             /** @description Another rate limit; null lifts it. */
             rate_limit?: components["schemas"]["WebhookRateLimit"] | null;
+            /** @description Replaces all headers; null or `{}` removes them. */
+            headers?: components["schemas"]["WebhookHeaders"] | null;
         };
         WebhookSecretRotate: {
             /**
@@ -2157,6 +2168,8 @@ export interface components {
             metadata?: components["schemas"]["WebhookMetadata"];
             filters?: components["schemas"]["WebhookFilters"];
             rate_limit?: components["schemas"]["WebhookRateLimit"];
+            /** @description The names of the headers of your own that are sent with each delivery. */
+            header_names?: string[];
         };
         /** @description A webhook, without its secret. */
         Webhook: components["schemas"]["WebhookSummary"] & {

@@ -74,7 +74,8 @@ export type Changes = Pick<WebhookPatch, 'events' | 'active'> & ReturnType<typeo
  */
 export function toChanges({ events, active, ...patch }: WebhookPatch, known: ReadonlySet<string>): Changes {
   const optional = toStored(patch);
-  if (events === undefined && active === undefined && Object.keys(optional).length === 0) {
+  const isEmpty = Object.keys(optional).length === 0 && patch.headers === undefined;
+  if (events === undefined && active === undefined && isEmpty) {
     const message = `At least one of ${changeable.join(', ')} is required`;
     throw new GatewayError('missing_required_parameter', message);
   }

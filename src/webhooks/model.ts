@@ -35,6 +35,9 @@ export interface WebhookDocument {
   filters?: string;
   /** Requests a second. */
   rateLimit?: number;
+  /** As JSON, sealed for this document and field. */
+  headers?: string;
+  headerNames?: string[];
   /** When it was last set active again; absent if it was never inactive. */
   enabledAt?: Date;
   /** Present until the owner sets it active again. */
@@ -75,6 +78,8 @@ const schema = new Schema<WebhookDocument>(
     metadata: String,
     filters: String,
     rateLimit: Number,
+    headers: String,
+    headerNames: { type: [String], default: undefined },
     enabledAt: Date,
     disabled: disabling,
     secret: { type: String, required: true },
@@ -94,23 +99,35 @@ export function createWebhookModel(connection: Connection, prefix: string): Webh
   return modelOf(connection, `${prefix}Webhook`, schema, `${prefix}webhooks`);
 }
 
+/** The id of the key that sealed a field, as a list; empty if there is no such field. It stands in the sealed text. */
+function keyOf(field: string) {
+  return { $cond: [{ $eq: [{ $type: field }, 'string'] }, [{ $arrayElemAt: [{ $split: [field, '.'] }, 1] }], []] };
+}
+
+/** The stage of a pipeline that names the keys of what is sealed now. */
+const nameKeys = {
+  $set: { sealedWith: { $setUnion: [keyOf('$secret'), keyOf('$rotation.previousSecret'), keyOf('$headers')] } },
+} as const;
+
 /**
  * Changes a webhook by a pipeline if it still matches the filter; otherwise `null`. It bypasses mongoose, which would try to cast
- * the pipeline's expressions.
+ * the pipeline's expressions. `sealedWith` follows from what is sealed.
  */
 export async function changeByPipeline(
   webhooks: WebhookModel,
-  filter: Partial<Pick<WebhookDocument, '_id' | 'userId' | 'secret'>>,
+  filter: Partial<Pick<WebhookDocument, '_id' | 'userId' | 'secret'>> & { readonly headers?: string | null },
   set: Readonly<Record<string, unknown>>,
 ): Promise<WebhookDocument | null> {
-  const change = [{ $set: set }];
-  return durableCollection(webhooks).findOneAndUpdate(filter, change, { returnDocument: 'after' });
+  const isSealed = 'secret' in set || 'headers' in set;
+  const change = [{ $set: set }, ...(isSealed ? [nameKeys] : [])];
+  const { headers, ...rest } = filter;
+  const matched =
+    headers === null ? { ...rest, headers: { $exists: false } } : { ...rest, ...(headers && { headers }) };
+  return durableCollection(webhooks).findOneAndUpdate(matched, change, { returnDocument: 'after' });
 }
 
 /** Removes every previous secret whose overlap has ended. */
 export async function dropEndedRotations(webhooks: WebhookModel): Promise<void> {
   const ended = { rotation: { $exists: true }, $expr: { $lte: ['$rotation.endsAt', '$$NOW'] } };
-  // the remaining secret is sealed with one key, whose id is in the sealed text
-  const sealedWith = [{ $arrayElemAt: [{ $split: ['$secret', '.'] }, 1] }];
-  await durableCollection(webhooks).updateMany(ended, [{ $set: { rotation: '$$REMOVE', sealedWith } }]);
+  await durableCollection(webhooks).updateMany(ended, [{ $set: { rotation: '$$REMOVE' } }, nameKeys]);
 }

@@ -2,6 +2,7 @@ import { GatewayError } from '../errors.ts';
 import { type Filters, storedFilters } from './filters.ts';
 import { type Metadata, storedDescription, storedMetadata } from './metadata.ts';
 import type { WebhookDocument } from './model.ts';
+import { checkedHeaders, type StaticHeaders } from './static-headers.ts';
 
 /** What a webhook may have beside its URL and its types. */
 export interface OptionalFields {
@@ -15,14 +16,28 @@ export interface OptionalFields {
   readonly rateLimit?: number;
 }
 
+/** Headers that are sent with each delivery; sealed before they are stored, and never shown. */
+export interface WithHeaders {
+  /** At most 10, such as `{ authorization: 'Bearer …' }`. None that the gateway sends itself can be set. */
+  readonly headers?: StaticHeaders;
+}
+
+/** The names of the headers that are sent with each delivery. */
+export interface WithHeaderNames {
+  /** In lower case. @default none */
+  readonly headerNames?: readonly string[];
+}
+
 /** A change of optional fields: `null`, or an empty value, removes a field. */
-export type OptionalFieldsPatch = { readonly [Name in keyof OptionalFields]?: OptionalFields[Name] | null };
+export type OptionalFieldsPatch = { readonly [Name in keyof OptionalFields]?: OptionalFields[Name] | null } & {
+  readonly headers?: StaticHeaders | null;
+};
 
 type Stored = Pick<WebhookDocument, 'description' | 'metadata' | 'filters' | 'rateLimit'>;
 /** The given fields as they are stored; `null` if a field is removed. */
 type StoredPatch = { -readonly [Name in keyof Stored]?: Stored[Name] | null };
 
-export const optionalFieldNames = ['description', 'metadata', 'filters', 'rate_limit'] as const;
+export const optionalFieldNames = ['description', 'metadata', 'filters', 'rate_limit', 'headers'] as const;
 
 const fastest = 1_000;
 
@@ -48,12 +63,25 @@ export function toStored({ description, metadata, filters, rateLimit }: Optional
   };
 }
 
+/**
+ * Checks headers, and seals them.
+ * @throws GatewayError `invalid_type` or `invalid_value`, naming the header
+ */
+export function toStoredHeaders(headers: StaticHeaders | null | undefined, seal: (json: string) => string) {
+  if (headers === undefined) return {};
+  const checked = checkedHeaders(headers);
+  if (checked === null) return { headers: null, headerNames: null };
+  return { headers: seal(JSON.stringify(checked)), headerNames: Object.keys(checked) };
+}
+
 /** Those that a stored webhook has. */
-export function fromStored({ description, metadata, filters, rateLimit }: Stored): OptionalFields {
+export function fromStored(webhook: Stored & Pick<WebhookDocument, 'headerNames'>): OptionalFields & WithHeaderNames {
+  const { description, metadata, filters, rateLimit, headerNames } = webhook;
   return {
     ...(description !== undefined && { description }),
     ...(metadata !== undefined && { metadata: JSON.parse(metadata) }),
     ...(filters !== undefined && { filters: JSON.parse(filters) }),
     ...(rateLimit !== undefined && { rateLimit }),
+    ...(headerNames !== undefined && { headerNames }),
   };
 }

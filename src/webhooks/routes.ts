@@ -1,6 +1,6 @@
 import type { components } from '../api.d.ts';
 import type { OperationTable, Reply } from '../http/operation.ts';
-import type { OptionalFields } from './optional-fields.ts';
+import type { OptionalFields, WithHeaderNames } from './optional-fields.ts';
 import type { WebhookService } from './service.ts';
 import type { MadeSecret, Webhook, WebhookDetails } from './webhook.ts';
 
@@ -8,12 +8,14 @@ type Schemas = components['schemas'];
 type Summary = Schemas['WebhookSummary'];
 
 /** Those that are set. */
-function toOptionalFields({ description, metadata, filters, rateLimit }: OptionalFields): Partial<Summary> {
+function toOptionalFields(webhook: OptionalFields & WithHeaderNames): Partial<Summary> {
+  const { description, metadata, filters, rateLimit, headerNames } = webhook;
   return {
     ...(description !== undefined && { description }),
     ...(metadata !== undefined && { metadata }),
     ...(filters !== undefined && { filters: filters as Schemas['WebhookFilters'] }),
     ...(rateLimit !== undefined && { rate_limit: rateLimit }),
+    ...(headerNames !== undefined && { header_names: [...headerNames] }),
   };
 }
 

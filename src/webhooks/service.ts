@@ -7,7 +7,7 @@ import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
 import { createDisabling, type Disabling, ownersChoice } from './disable-webhook.ts';
 import { checkEvents, chooseSecret, toChanges } from './fields.ts';
 import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';
-import { toStored } from './optional-fields.ts';
+import { toStored, toStoredHeaders } from './optional-fields.ts';
 import { createReseal, type Resealed } from './secrets/resealing.ts';
 import { createRotateSecret, liveRotation, type RotateSecret } from './secrets/rotation.ts';
 import type { Sealer } from './secrets/sealing.ts';
@@ -162,7 +162,8 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       const { secret, isGenerated } = chooseSecret(input.secret);
       const createdAt = new Date();
       const _id = newId('wh', createdAt.getTime());
-      const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId] };
+      const headers = present(toStoredHeaders(input.headers, (json) => secrets.seal(_id, 'headers', json)));
+      const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId], ...headers };
       const webhook = { _id, userId, url, events: [...events], active: true, createdAt, ...optional, ...sealed };
       await insertIntoFreeSlot(webhooks, maxWebhooks, webhook);
       return { ...toWebhook(webhook), ...(isGenerated && { secret }) };
@@ -186,10 +187,11 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       checkUserId(userId);
       const changes = toChanges(patch, catalogueTypes);
       if (!isId('wh', id)) throw webhookNotFound(id);
+      const headers = toStoredHeaders(patch.headers, (json) => secrets.seal(id, 'headers', json));
       const updated = await changeByPipeline(
         webhooks,
         { _id: id, userId },
-        { ...literals(changes), ...ownersChoice(changes.active) },
+        { ...literals({ ...changes, ...headers }), ...ownersChoice(changes.active) },
       );
       return toWebhook(updated ?? (await notFound(userId, id)));
     },

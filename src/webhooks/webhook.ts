@@ -1,9 +1,15 @@
 import { GatewayError } from '../errors.ts';
 import type { WebhookDocument } from './model.ts';
-import { fromStored, type OptionalFields, type OptionalFieldsPatch } from './optional-fields.ts';
+import {
+  fromStored,
+  type OptionalFields,
+  type OptionalFieldsPatch,
+  type WithHeaderNames,
+  type WithHeaders,
+} from './optional-fields.ts';
 
 /** A registered webhook, without its secret. */
-export interface Webhook extends OptionalFields {
+export interface Webhook extends OptionalFields, WithHeaderNames {
   /** `wh_…` */
   readonly id: string;
   readonly userId: string;
@@ -37,7 +43,7 @@ export interface SecretChange {
 }
 
 /** The input of a registration. */
-export interface NewWebhook extends OptionalFields {
+export interface NewWebhook extends OptionalFields, WithHeaders {
   readonly url: string;
   readonly events: readonly string[];
   /** 8 to 256 characters, hard to guess; sealed before it is stored. @default a generated one, returned only this once */
@@ -72,7 +78,7 @@ export interface SecretRotation {
 }
 
 /** A webhook with its opened secrets, for deliveries. */
-export interface DeliverableWebhook extends Omit<Webhook, 'createdAt'> {
+export interface DeliverableWebhook extends Omit<Webhook, 'createdAt'>, WithHeaders {
   readonly secret: string;
   /** The last rotation; the attempt's start decides whether it has ended. */
   readonly rotation: SecretRotation | null;

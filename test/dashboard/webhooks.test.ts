@@ -83,6 +83,8 @@ describe('webhooks in the dashboard', function () {
     await dialog.getByText(/'model' must be a path into the data/i).waitFor();
     await dialog.getByLabel('Filters').fill('data.currency = usd, eur\ndata.note = "a, b", 20, "20"');
     await dialog.getByLabel('Metadata').fill('team = a = b');
+    await dialog.getByLabel('Rate limit').fill('20');
+    await dialog.getByLabel('Headers').fill('X-Api-Key: a-secret: value');
     await dialog.getByRole('button', { name: 'Add webhook' }).click();
     await page.getByText('data.note = "a, b", 20, "20"').waitFor();
     await page.getByText('team = a = b').waitFor();
@@ -90,7 +92,10 @@ describe('webhooks in the dashboard', function () {
       description: 'Tells accounting',
       filters: { 'data.currency': ['usd', 'eur'], 'data.note': ['a, b', 20, '20'] },
       metadata: { team: 'a = b' },
+      rateLimit: 20,
+      headerNames: ['x-api-key'],
     });
+    expect(await page.content()).to.not.include('a-secret');
 
     await page.getByRole('button', { name: 'Edit' }).click();
     const edit = page.getByRole('dialog', { name: 'Edit the webhook' });
@@ -98,7 +103,7 @@ describe('webhooks in the dashboard', function () {
     await edit.getByRole('button', { name: 'Save' }).click();
     await page.getByText('The webhook has been changed').waitFor();
     expect(await only())
-      .to.deep.include({ description: 'Tells accounting', metadata: { team: 'a = b' } })
+      .to.deep.include({ description: 'Tells accounting', metadata: { team: 'a = b' }, headerNames: ['x-api-key'] })
       .and.not.have.property('filters');
     await scene.live.gateway.webhooks.remove('usr_1', (await only())?.id ?? '');
     expect(problems.filter((problem) => !problem.includes('status of 400'))).to.deep.equal([]);

@@ -6,6 +6,8 @@ export interface DeliveryTarget extends SigningSecrets {
   readonly url: string;
   readonly events: readonly string[];
   readonly active: boolean;
+  /** Headers of the owner's own. @default none */
+  readonly headers?: Readonly<Record<string, string>>;
   /** Requests a second, of all processes together. @default no limit */
   readonly rateLimit?: number;
 }

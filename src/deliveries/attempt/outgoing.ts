@@ -20,7 +20,8 @@ export function toOutgoing(claim: Claim, receiver: DeliveryTarget, body: Buffer,
     url: receiver.url,
     headers: shownHeaders({ eventId, startedAt, test, userAgent: deps.userAgent }),
     body,
-    sign: (bytes) => signatureHeaders({ eventId, startedAt, secrets }, bytes),
+    // the owner's headers are as secret as the signatures
+    sign: (bytes) => ({ ...receiver.headers, ...signatureHeaders({ eventId, startedAt, secrets }, bytes) }),
     maySend: () => deps.leases.isSure(claim),
   };
 }

@@ -23,12 +23,12 @@ export function createReseal(webhooks: WebhookModel, secrets: Secrets): () => Pr
   const collection = durableCollection(webhooks);
 
   function sealedAnew(webhook: WebhookDocument): Record<string, unknown> {
-    const { secret, rotation } = secrets.open(webhook);
+    const { secret, rotation, headers } = secrets.open(webhook);
     const { _id } = webhook;
     return {
       secret: secrets.seal(_id, 'secret', secret),
       ...(rotation && { 'rotation.previousSecret': secrets.seal(_id, 'previousSecret', rotation.previousSecret) }),
-      sealedWith: [newestKeyId],
+      ...(headers && { headers: secrets.seal(_id, 'headers', JSON.stringify(headers)) }),
     };
   }
 
@@ -36,7 +36,7 @@ export function createReseal(webhooks: WebhookModel, secrets: Secrets): () => Pr
   async function resealOne(found: WebhookDocument): Promise<boolean> {
     let webhook: WebhookDocument | null = found;
     while (webhook?.sealedWith.some((id) => id !== newestKeyId)) {
-      const asFound = { _id: found._id, secret: webhook.secret };
+      const asFound = { _id: found._id, secret: webhook.secret, headers: webhook.headers ?? null };
       if (await changeByPipeline(webhooks, asFound, sealedAnew(webhook))) return true;
       webhook = await findOneConfirmed(collection, { _id: found._id });
     }

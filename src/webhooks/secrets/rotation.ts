@@ -20,7 +20,7 @@ export function createRotateSecret(webhooks: WebhookModel, secrets: Secrets): Ro
   function replaced(webhook: WebhookDocument, change: CheckedSecretChange): Record<string, unknown> {
     const { secret, overlapSeconds, serviceSignature } = change;
     const { _id } = webhook;
-    const sealed = { secret: secrets.seal(_id, 'secret', secret), sealedWith: [secrets.newestKeyId] };
+    const sealed = { secret: secrets.seal(_id, 'secret', secret) };
     if (overlapSeconds === 0) return { ...sealed, rotation: '$$REMOVE' };
 
     const current = secrets.open(webhook);

@@ -6,9 +6,17 @@ import type { SecretRotation } from '../webhook.ts';
 import type { Sealer } from './sealing.ts';
 
 /** The sealed fields of a webhook. */
-export type SecretField = 'secret' | 'previousSecret';
+export type SecretField = 'secret' | 'previousSecret' | 'headers';
 
-type Sealed = Pick<WebhookDocument, '_id' | 'secret' | 'rotation'>;
+type Sealed = Pick<WebhookDocument, '_id' | 'secret' | 'rotation' | 'headers'>;
+
+/** What a webhook's sealed fields say. */
+export interface Opened {
+  readonly secret: string;
+  readonly rotation: SecretRotation | null;
+  /** The headers of the owner's own, if there are any. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
 
 /** Seals and opens stored secrets. Each opens only in the webhook and the field that it was sealed for. */
 export interface Secrets {
@@ -16,7 +24,7 @@ export interface Secrets {
   readonly newestKeyId: string;
   seal(webhookId: string, field: SecretField, secret: string): string;
   /** @throws GatewayError `secret_unreadable` */
-  open(webhook: Sealed): { readonly secret: string; readonly rotation: SecretRotation | null };
+  open(webhook: Sealed): Opened;
 }
 
 /** Opened secrets in memory, so that a busy webhook's secret is not opened again for every delivery. */
@@ -44,12 +52,13 @@ export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
   return {
     newestKeyId: sealer.newestKeyId,
     seal: (id, field, secret) => sealer.seal(secret, place(id, field)),
-    open({ _id, secret, rotation }) {
+    open({ _id, secret, rotation, headers }) {
       return {
         secret: openOnce(secret, place(_id, 'secret')),
         rotation: rotation
           ? { ...rotation, previousSecret: openOnce(rotation.previousSecret, place(_id, 'previousSecret')) }
           : null,
+        ...(headers !== undefined && { headers: JSON.parse(openOnce(headers, place(_id, 'headers'))) }),
       };
     },
   };

@@ -114,11 +114,25 @@ describe('express-model-gateway webhooks', () => {
     expect(changed.json).to.not.have.any.keys('filters', 'metadata');
   });
 
+  it('create and update take a rate limit and headers, and show the names of headers only', async () => {
+    const made = await create('--rate-limit', '20', '--header', 'X-Api-Key: a-secret: value', '--header', 'x-b: 2');
+    expect(made).to.deep.include({ rate_limit: 20, header_names: ['x-api-key', 'x-b'] });
+    const { stdout } = await live.run('webhooks', 'show', made.id);
+    expect(stdout).to.match(/^Rate limit +20 requests a second$/m);
+    expect(stdout)
+      .to.match(/^Headers +x-api-key, x-b$/m)
+      .and.not.include('a-secret');
+    const changed = await live.run('webhooks', 'update', made.id, '--clear', 'rate-limit,headers', '--json');
+    expect(changed.json).to.not.have.any.keys('rate_limit', 'header_names');
+    const refused = await live.run('webhooks', 'update', made.id, '--header', 'host: example.com');
+    expect(refused.stderr).to.match(/^invalid_value: headers.host: is reserved for the gateway/);
+  });
+
   it('create and update say how an option is written', async () => {
     const unfiltered = await live.run('webhooks', 'create', url, '--event', 'credits.low', '--filter', 'data.model');
     expect(unfiltered.stderr).to.include('data.currency=usd,eur');
     const unknown = await live.run('webhooks', 'update', 'wh_1', '--clear', 'url');
-    expect(unknown.stderr).to.include('description, metadata, filters');
+    expect(unknown.stderr).to.include('description, metadata, filters, rate-limit, headers');
     const outside = await live.run('webhooks', 'create', url, '--event', 'credits.low', '--filter', 'model=x');
     expect(outside.stderr).to.match(/^invalid_value: filters: 'model' must be a path into the data/);
   });

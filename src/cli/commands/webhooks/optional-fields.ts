@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { Schemas } from '../../client/api.ts';
 import { count } from '../../client/flags.ts';
 
-type Fields = Pick<Schemas['WebhookCreate'], 'description' | 'metadata' | 'filters' | 'rate_limit'>;
+type Fields = Pick<Schemas['WebhookCreate'], 'description' | 'metadata' | 'filters' | 'rate_limit' | 'headers'>;
 type Filters = NonNullable<Fields['filters']>;
 
 /** The options of the fields that a webhook may have. */
@@ -11,6 +11,7 @@ export interface FieldOptions {
   readonly metadata?: Readonly<Record<string, string>>;
   readonly filter?: Filters;
   readonly rateLimit?: number;
+  readonly header?: Readonly<Record<string, string>>;
 }
 
 function splitAt(separator: string, text: string, example: string): [name: string, value: string] {
@@ -22,6 +23,11 @@ function splitAt(separator: string, text: string, example: string): [name: strin
 function pair(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
   const [key, value] = splitAt('=', text, 'team=billing');
   return { ...before, [key]: value };
+}
+
+function header(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const [name, value] = splitAt(':', text, "'x-api-key: 1234'");
+  return { ...before, [name]: value };
 }
 
 /** A number or a boolean where it is written as one, and in quotes always a text. */
@@ -59,21 +65,23 @@ export function withFieldOptions(command: Command): Command {
       'send only events with one of these values (commas between them) at this path, such as data.currency=usd,eur; may be repeated',
       filter,
     )
-    .option('--rate-limit <requests>', 'the most requests a second, 1 to 1000; what is above waits', count);
+    .option('--rate-limit <requests>', 'the most requests a second, 1 to 1000; what is above waits', count)
+    .option('--header <name: value>', 'sent with each delivery, and never shown again; may be repeated', header);
 }
 
 /** The fields that the options set. */
-export function fieldsOf({ description, metadata, filter: filters, rateLimit }: FieldOptions): Fields {
+export function fieldsOf({ description, metadata, filter: filters, rateLimit, header: headers }: FieldOptions): Fields {
   return {
     ...(description !== undefined && { description }),
     ...(metadata && { metadata }),
     ...(filters && { filters }),
     ...(rateLimit !== undefined && { rate_limit: rateLimit }),
+    ...(headers && { headers }),
   };
 }
 
 /** The options by the names of the fields that they set. */
-export const clearable = ['description', 'metadata', 'filters', 'rate-limit'] as const;
+export const clearable = ['description', 'metadata', 'filters', 'rate-limit', 'headers'] as const;
 
 /** Reads the names of fields to remove. */
 export function fieldsToClear(text: string, before: Record<string, null> = {}): Record<string, null> {

@@ -63,6 +63,7 @@ export function webhookLines(webhook: WebhookView, paint: Paint, now: number): s
       ['Events', events.join('\n')],
       ['Filters', listed(webhook.filters)],
       ['Rate limit', webhook.rate_limit ? `${webhook.rate_limit} requests a second` : undefined],
+      ['Headers', webhook.header_names?.join(', ')],
       ['Metadata', listed(webhook.metadata)],
       ['Created', momentOf(created, now)],
       ['Secret', webhook.secret],

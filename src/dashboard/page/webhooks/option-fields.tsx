@@ -4,7 +4,7 @@ import { Field } from '../elements/field.tsx';
 import type { OptionTexts } from './option-texts.ts';
 
 /** The fields of the form, as errors name them. */
-export const optionFields = ['description', 'metadata', 'filters', 'rate_limit'];
+export const optionFields = ['description', 'metadata', 'filters', 'rate_limit', 'headers'];
 
 interface Props {
   readonly texts: OptionTexts;
@@ -57,6 +57,24 @@ export function OptionFields({ texts, error, onTexts }: Props) {
             step={1}
             value={texts.rate_limit}
             onInput={(event) => onTexts({ ...texts, rate_limit: event.currentTarget.value })}
+          />
+        )}
+      </Field>
+      <Field
+        label="Headers"
+        error={errorOf(error, 'headers')}
+        hint="Sent with each delivery: a name and its value on each line. Values are never shown again; a change replaces all of them."
+      >
+        {(field) => (
+          <textarea
+            {...field}
+            class="mono"
+            rows={2}
+            spellcheck={false}
+            autocomplete="off"
+            placeholder="x-api-key: 1234"
+            value={texts.headers}
+            onInput={(event) => onTexts({ ...texts, headers: event.currentTarget.value })}
           />
         )}
       </Field>

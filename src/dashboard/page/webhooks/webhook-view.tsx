@@ -42,6 +42,7 @@ function Lines({ text }: { text: string }) {
 function WebhookFacts({ webhook }: { webhook: Webhook }) {
   const { last_success_at } = webhook.health;
   const { description, filters, metadata, rate_limit } = toTexts(webhook);
+  const names = (webhook.header_names ?? []).join(', ');
   return (
     <Facts
       wide={['Description', 'Events', 'Filters', 'Metadata']}
@@ -60,6 +61,7 @@ function WebhookFacts({ webhook }: { webhook: Webhook }) {
         ],
         ...present('Rate limit', rate_limit, `${rate_limit} requests a second`),
         ...present('Filters', filters, <Lines text={filters} />),
+        ...present('Headers', names, <code class="mono">{names}</code>),
         ...present('Metadata', metadata, <Lines text={metadata} />),
       ]}
     />
