@@ -1468,9 +1468,8 @@ export interface components {
             /**
              * @description Whether the response is made after this call has been answered. The gateway does not serve this yet, because nobody
              *     would meter such a response.
-             * @enum {unknown}
              */
-            background?: false | null;
+            background?: boolean | null;
             /** @description The response of your account that this one goes on from. */
             previous_response_id?: string | null;
             /** @description The conversation of your account that this response belongs to, as its id or as an object with its id. */

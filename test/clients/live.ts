@@ -7,6 +7,16 @@ function matches(template: string, path: string): boolean {
   return new RegExp(`^${template.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path);
 }
 
+/** What the provider keeps has an id of its own each. */
+const kept: ReadonlySet<string> = new Set(['/v1/responses', '/v1/conversations', '/v1/chat/completions']);
+let made = 0;
+
+function newlyNamed(value: unknown): unknown {
+  made += 1;
+  const object = value as { readonly id: string };
+  return { ...object, id: `${object.id}_${made}` };
+}
+
 /** The provider answers each operation with its first example in openapi.yaml. */
 const provider: Script = (res, request) => {
   const { pathname } = new URL(request.path, 'http://provider');
@@ -18,8 +28,10 @@ const provider: Script = (res, request) => {
   const content = response?.content ?? {};
   const type = content['application/json'] ? 'application/json' : (Object.keys(content)[0] ?? 'application/json');
   const [example] = Object.values(content[type]?.examples ?? {}).map(resolved);
-  if (type !== 'application/json') res.writeHead(200, { 'content-type': type }).end(String(example?.value));
-  else return json(example ? 200 : 404, example?.value ?? {})(res, request);
+  const isNew = request.method === 'POST' && kept.has(pathname) && example !== undefined;
+  const value = isNew ? newlyNamed(example.value) : example?.value;
+  if (type !== 'application/json') res.writeHead(200, { 'content-type': type }).end(String(value));
+  else return json(example ? 200 : 404, value ?? {})(res, request);
 };
 
 /** A gateway that has everything openapi.yaml describes, in front of a provider that knows its examples. */

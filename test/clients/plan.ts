@@ -48,6 +48,17 @@ function pathValues(live: LiveGateway): (operationId: string, path: string) => P
       data: { user_id: 'usr_1', credits_remaining: 0 },
     });
   const makers: Readonly<Record<string, () => Promise<Record<string, string>>>> = {
+    '/v1/responses/{response_id}': async () => ({
+      response_id: await made('/v1/responses', { model: 'gpt-5-mini', input: 'Hi' }),
+    }),
+    '/v1/conversations/{conversation_id}': async () => ({ conversation_id: await made('/v1/conversations', {}) }),
+    '/v1/chat/completions/{completion_id}': async () => ({
+      completion_id: await made('/v1/chat/completions', {
+        model: 'gpt-5-mini',
+        messages: [{ role: 'user', content: 'Hi' }],
+        store: true,
+      }),
+    }),
     '/v1/webhooks/{id}': async () => ({ id: await newWebhook() }),
     '/v1/webhooks/{id}/recoveries/{recovery_id}': async () => {
       const id = await newWebhook();

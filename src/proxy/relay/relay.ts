@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { GatewayError } from '../../errors.ts';
 import type { ApiRequest } from '../../http/operation.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { type AdmissionCheck, requestAdmission } from '../admission.ts';
@@ -10,6 +11,7 @@ import { estimateInput } from '../metering/estimate-input.ts';
 import { asksToStore, metadataOf, storedReferences } from '../ownership/references.ts';
 import { requireOwned } from '../ownership/require-owned.ts';
 import { checkModelName } from '../request/model-name.ts';
+import { shortValue } from '../request/short-value.ts';
 import { selectUpstreams } from '../routing/select-upstreams.ts';
 import type { Upstream } from '../routing/upstream.ts';
 import { type ModelRequest, RelayedCall, type RelayedCallDependencies } from './relayed-call.ts';
@@ -30,12 +32,20 @@ function storingOf({ stores }: Endpoint, { rawBody, fields }: ApiRequest): Model
   return { kind: stores.kind, ...(metadata && { metadata }) };
 }
 
+/** @throws GatewayError `invalid_value` for a response that would be made, and used up, after the call has been answered */
+function refuseBackground({ answersResponse }: Endpoint, { rawBody, fields }: ApiRequest): void {
+  if (!answersResponse || shortValue(rawBody, fields.get('background')) !== true) return;
+  const message = 'background: must be false or null; nobody would meter what is made after the answer';
+  throw new GatewayError('invalid_value', message, { param: 'background' });
+}
+
 /** @throws GatewayError `invalid_value`, `model_not_allowed` */
 function readRequest(endpoint: Endpoint, call: ApiRequest): ModelRequest {
   const { requestId, principal } = call;
   const body = endpoint.readBody(call);
   checkModelName(body.model);
   requireAllowedModel(principal, body.model);
+  refuseBackground(endpoint, call);
   const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
   const storing = storingOf(endpoint, call);
   const estimatedTokens = endpoint.isFree ? 0 : estimateInput(body);
