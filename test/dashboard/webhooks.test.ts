@@ -83,7 +83,7 @@ describe('webhooks in the dashboard', function () {
     await dialog.getByText(/'model' must be a path into the data/i).waitFor();
     await dialog.getByLabel('Filters').fill('data.currency = usd, eur\ndata.note = "a, b", 20, "20"');
     await dialog.getByLabel('Metadata').fill('team = a = b');
-    await dialog.getByLabel('Rate limit').fill('20');
+    await dialog.getByRole('spinbutton', { name: 'Rate limit' }).fill('20');
     await dialog.getByLabel('Headers').fill('X-Api-Key: a-secret: value');
     await dialog.getByRole('button', { name: 'Add webhook' }).click();
     await page.getByText('data.note = "a, b", 20, "20"').waitFor();
