@@ -1709,8 +1709,6 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description One image file, or several. */
-        ImageFiles: string | string[];
         SpeechRequest: {
             /** @description The id of the model. */
             model: string;
@@ -1785,7 +1783,7 @@ export interface components {
         };
         ImageEditRequest: {
             /** @description The image, as a PNG, WebP or JPEG file; several of them as parts of this name or of the name `image[]`. */
-            image: components["schemas"]["ImageFiles"];
+            image: string[];
             /** @description What to draw. */
             prompt: string;
             /**
@@ -1966,8 +1964,8 @@ export interface components {
         ApiKeyDeleted: {
             /** @description The id of the key. */
             id: string;
-            /** @constant */
-            deleted: true;
+            /** @description Always true. */
+            deleted: boolean;
         };
         /** @description What happened; its fields depend on the type. */
         EventData: {
@@ -2436,8 +2434,8 @@ export interface components {
         WebhookDeleted: {
             /** @description The id the webhook had. */
             id: string;
-            /** @constant */
-            deleted: true;
+            /** @description Always true. */
+            deleted: boolean;
         };
         ReceiverAnswer: {
             received?: boolean;

@@ -244,7 +244,7 @@ describe('a client generated from openapi.yaml', () => {
     },
     async createImageEdit() {
       const { data } = await client().POST('/v1/images/edits', {
-        body: { prompt: 'Let it be night', image: 'PNG' },
+        body: { prompt: 'Let it be night', image: ['PNG'] },
         bodySerializer: toForm,
       });
       expect(data?.data[0]?.url).to.equal('https://images.example.com/3f8a.png');

@@ -28,6 +28,8 @@ const webhook = { url: 'http://127.0.0.1:9/webhooks/account', events: ['payment.
 /** Bodies of operations whose example does not fit a gateway on this machine. */
 const bodies: Readonly<Record<string, unknown>> = {
   createWebhook: webhook,
+  // what is kept can be retrieved later
+  createChatCompletion: { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'Hi' }], store: true },
   recoverWebhook: { since: new Date(Date.now() - 60_000).toISOString() },
 };
 
@@ -127,5 +129,8 @@ export async function planCalls(live: LiveGateway): Promise<PlannedCall[]> {
     const query = Object.fromEntries(valuesIn('query'));
     if (Object.keys(query).length > 0) calls.push({ ...call, query });
   }
-  return calls;
+  // what is deleted cannot be asked for later; what is in something is deleted before it
+  const isDelete = ({ operationId }: PlannedCall) => /^delete/.test(operationId);
+  const deletes = calls.filter(isDelete).sort((a, b) => b.template.length - a.template.length);
+  return [...calls.filter((call) => !isDelete(call)), ...deletes];
 }

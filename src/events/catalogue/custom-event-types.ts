@@ -22,6 +22,15 @@ function withTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>
   };
 }
 
+const knownTypes = new WeakMap<Spec, Spec>();
+
+/** One document for every gateway that adds no type, so that what is compiled from it is compiled once. */
+function withKnownTypes(spec: Spec): Spec {
+  const known = knownTypes.get(spec) ?? withTypes(spec, {});
+  knownTypes.set(spec, known);
+  return known;
+}
+
 /** Compiles the schema and checks the example, for one type alone, so that an error can name it. */
 function check(spec: Spec, type: string, options: EventTypeOptions): void {
   const param = `eventTypes['${type}']`;
@@ -48,7 +57,7 @@ function check(spec: Spec, type: string, options: EventTypeOptions): void {
  * @throws GatewayError `invalid_options` for an existing type, an invalid schema, or an example that does not fit
  */
 export function addCustomEventTypes(spec: Spec, types: Readonly<Record<string, EventTypeOptions>>): Spec {
-  if (Object.keys(types).length === 0) return spec;
+  if (Object.keys(types).length === 0) return withKnownTypes(spec);
   for (const [type, options] of Object.entries(types)) check(spec, type, options);
   return withTypes(spec, types);
 }

@@ -55,6 +55,9 @@ func form(c call) (string, io.Reader, error) {
 		if err != nil {
 			return "", nil, err
 		}
+		if list, ok := value.([]any); ok {
+			value = list[0]
+		}
 		fmt.Fprint(part, value)
 	}
 	return writer.FormDataContentType(), &body, writer.Close()

@@ -39,23 +39,32 @@ def as_hinted(hint, value):
     return value
 
 
+def as_list(value):
+    return value if isinstance(value, list) else [value]
+
+
+def as_bytes(body, files):
+    """The body with the contents of its files as bytes."""
+    encoded = lambda value: [item.encode() for item in value] if isinstance(value, list) else value.encode()
+    return {name: encoded(value) if name in files else value for name, value in body.items()}
+
+
 def make(client, call):
     name = snake(call["operationId"])
     module = importlib.import_module(f"express_model_gateway_client.api.{identifier(call['tag'])}.{name}")
     hints = typing.get_type_hints(module.sync_detailed)
     given = {**call["path"], **call["query"], **call["header"]}
     if "body" in call:
-        given["body"] = dict(call["body"])
-        for field in call.get("files", []):
-            if field in given["body"]:
-                given["body"][field] = given["body"][field].encode()
+        given["body"] = as_bytes(call["body"], call.get("files", []))
     arguments = {}
     for key, value in given.items():
         argument = key if key == "id" else identifier(key)
         arguments[argument] = as_hinted(hints[argument], value)
     for field in call.get("files", []):
         if field in given["body"]:
-            setattr(arguments["body"], field, File(io.BytesIO(given["body"][field]), f"{field}.png", "image/png"))
+            value = given["body"][field]
+            files = [File(io.BytesIO(item), f"{field}.png", "image/png") for item in as_list(value)]
+            setattr(arguments["body"], field, files if isinstance(value, list) else files[0])
     response = module.sync_detailed(client=client, **arguments)
     parsed = response.parsed
     return {

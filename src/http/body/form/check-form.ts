@@ -34,7 +34,7 @@ function toProperty(spec: Spec, name: string, given: SpecSchema): Property {
   return {
     name,
     schema,
-    binary: forms.some(({ format }) => format === 'binary'),
+    binary: forms.some(({ format, items }) => ((items as SpecSchema | undefined)?.format ?? format) === 'binary'),
     list: forms.some(({ type }) => type === 'array'),
   };
 }
