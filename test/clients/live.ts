@@ -30,7 +30,8 @@ const provider: Script = (res, request) => {
   const [example] = Object.values(content[type]?.examples ?? {}).map(resolved);
   const isNew = request.method === 'POST' && kept.has(pathname) && example !== undefined;
   const value = isNew ? newlyNamed(example.value) : example?.value;
-  if (type !== 'application/json') res.writeHead(200, { 'content-type': type }).end(String(value));
+  // the bytes are JSON too, because the programs of the clients report what they were sent as JSON
+  if (type !== 'application/json') res.writeHead(200, { 'content-type': type }).end(JSON.stringify(value));
   else return json(example ? 200 : 404, value ?? {})(res, request);
 };
 

@@ -70,7 +70,8 @@ def make(client, call):
     return {
         "status": int(response.status_code),
         "sent": json.loads(response.content),
-        "parsed": parsed.to_dict() if hasattr(parsed, "to_dict") else parsed,
+        # what is no JSON has no fields
+        "parsed": parsed.to_dict() if hasattr(parsed, "to_dict") else None if isinstance(parsed, File) else parsed,
     }
 
 
