@@ -2031,7 +2031,7 @@ export interface components {
         PaymentReport: {
             /** @enum {string} */
             status: "completed" | "failed";
-            /** @description The payment, as the payment provider's records name it. */
+            /** @description The payment, as the payment provider's records name it, `pay_8f2k1` or `pi_3MtwBw`. */
             payment_id: string;
             /** @description The account it is about. */
             user_id: string;
@@ -2452,7 +2452,7 @@ export interface components {
         Timestamp: string;
         /** @description The account it is about. */
         UserId: string;
-        /** @description The payment, as the payment provider's records name it. */
+        /** @description The payment, as the payment provider's records name it, `pay_8f2k1` or `pi_3MtwBw`. */
         PaymentId: string;
         /** @description The amount of the payment, in the major unit of the currency; 25 with `usd` is 25 dollars. */
         Amount: number;

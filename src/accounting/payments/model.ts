@@ -3,7 +3,7 @@ import { durableSchema, modelOf } from '../../mongo/collection.ts';
 
 /** One completed payment. It is stored for ever, so that it cannot be booked twice. */
 export interface PaymentDocument {
-  /** The payment's id, `pay_…`, as the host's payment processor has it. */
+  /** The payment's id, `pay_…` or `pi_…`, as the host's payment processor has it. */
   _id: string;
   userId: string;
   amount: number;

@@ -8,7 +8,7 @@ import type { PaymentDocument, PaymentModel } from './model.ts';
 
 /** A payment that the host's payment processor has settled. */
 export interface CompletedPayment {
-  /** The processor's id of the payment, `pay_…`. */
+  /** The id of the payment at its processor, such as `pay_…` or `pi_…`. At most 200 characters. */
   readonly paymentId: string;
   readonly userId: string;
   /** In the major unit of the currency. */
@@ -68,10 +68,9 @@ function completedKey(paymentId: string): string {
 
 /** @throws GatewayError `invalid_value` unless the id can be stored and found again */
 function checkPaymentId(paymentId: unknown): asserts paymentId is string {
-  // with its prefix it has to fit into an idempotency key
-  const isValid = isStorableId(paymentId) && paymentId.startsWith('pay_') && paymentId.length <= 200;
-  if (!isValid || paymentId === 'pay_') {
-    throw new GatewayError('invalid_value', 'payment_id: must be pay_ and 1 to 196 more characters', {
+  // with the type of the event before it, it has to fit into an idempotency key
+  if (!isStorableId(paymentId) || paymentId.length > 200) {
+    throw new GatewayError('invalid_value', 'payment_id: must be a string of 1 to 200 characters', {
       param: 'payment_id',
     });
   }
