@@ -44,6 +44,7 @@ export const errorStatus = {
   webhook_limit_reached: 403,
   api_key_limit_reached: 403,
   rate_limit_exceeded: 429,
+  insufficient_quota: 429,
   // events
   unknown_event_type: 400,
   invalid_event_data: 400,
@@ -102,8 +103,9 @@ const typeOfStatus: Readonly<Record<number, string>> = {
   429: 'rate_limit_error',
 };
 
-/** OpenAI's `error.type` of a status. Pure. */
-export function errorType(status: number): string {
+/** OpenAI's `error.type` of an error: it follows from the status, except for a quota that is used up. Pure. */
+export function errorType(status: number, code: unknown): string {
+  if (code === 'insufficient_quota') return code;
   return typeOfStatus[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error');
 }
 
@@ -150,9 +152,9 @@ export class GatewayError extends Error {
     this.details = details.details ?? {};
   }
 
-  /** OpenAI's `error.type`, which follows from the status. */
+  /** OpenAI's `error.type`. */
   get type(): string {
-    return errorType(this.status);
+    return errorType(this.status, this.code);
   }
 
   /** The error as it is sent: nothing but what the caller may know. */

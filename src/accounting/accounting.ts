@@ -12,7 +12,9 @@ import { createLimitService, type LimitService } from './limits/service.ts';
 import type { PaymentModel } from './payments/model.ts';
 import { createPaymentService, type PaymentService } from './payments/service.ts';
 import { createCount, createCounting, RecentUsage } from './usage/count.ts';
+import { createEnforceQuotas } from './usage/enforce-quotas.ts';
 import type { CounterModel, PeriodModel, UsageModel } from './usage/model.ts';
+import { createQuotaOf } from './usage/quotas.ts';
 import { createReport, type ReportUsage } from './usage/report.ts';
 import { createUsageService, type UsageService } from './usage/service.ts';
 import { createInTurn } from './writer-turns.ts';
@@ -129,6 +131,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
   const { rates, exceeded } = models;
   const limits = createLimitService({ rates, exceeded, publish, options: options.limits, logger: options.logger });
   const { admit } = limits;
+  const quotaOf = createQuotaOf(options.quotas, options.logger);
 
   return {
     usage: options.usage ? metering.service : undefined,
@@ -138,6 +141,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     limits,
     admissionChecks: [
       ...(admit ? [({ principal }: ModelCall, tokens: number) => admit(principal, tokens)] : []),
+      ...(options.quotas?.enforce ? [createEnforceQuotas({ periods: models.periods, quotaOf })] : []),
       ...(credits ? [credits.admit] : []),
     ],
     async init() {

@@ -1,6 +1,6 @@
 import { checkKeys, refuse } from './checks.ts';
 
-/** What an account may use; it is told when it reaches a part of it, and never refused a call for it. */
+/** What an account may use. It is told when it reaches a part of it. */
 export interface Quota {
   /** What is counted: tokens (input and output together), answered requests, or credits by the prices of the option `credits`. */
   readonly unit: 'tokens' | 'requests' | 'credits';
@@ -16,6 +16,12 @@ export interface QuotaOptions {
   readonly perUser: Quota | ((userId: string) => Quota | undefined);
   /** Percentages of the quota. When an account reaches one, `usage.threshold` is sent. @default [80, 100] */
   readonly thresholds?: readonly number[];
+  /**
+   * Whether calls are refused (429 `insufficient_quota`) once a quota is used up. What has been counted decides, about a second
+   * after a call has ended: an account may exceed its quota by what it uses in that second, and by its calls under way. Credits
+   * are exact. @default false
+   */
+  readonly enforce?: boolean;
 }
 
 const param = 'quotas.perUser';
@@ -43,7 +49,9 @@ export function checkQuota(quota: Quota, hasPrices: boolean): void {
  */
 export function checkQuotaOptions(quotas: QuotaOptions, hasPrices: boolean): void {
   if (typeof quotas !== 'object' || quotas === null) refuse('quotas', 'must be an object');
-  checkKeys('quotas', quotas, ['perUser', 'thresholds']);
+  checkKeys('quotas', quotas, ['perUser', 'thresholds', 'enforce']);
+  if (quotas.enforce !== undefined && typeof quotas.enforce !== 'boolean')
+    refuse('quotas.enforce', 'must be true or false');
   if (typeof quotas.perUser !== 'function') checkQuota(quotas.perUser, hasPrices);
   const { thresholds = [80] } = quotas;
   const valid = (threshold: unknown) => typeof threshold === 'number' && Number.isFinite(threshold) && threshold > 0;

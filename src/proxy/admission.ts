@@ -21,7 +21,7 @@ export type AdmissionCheck = (
   call: ModelCall,
   estimatedTokens: number,
   output: RequestedOutput,
-) => Admission | Promise<Admission> | undefined;
+) => Admission | Promise<Admission | undefined> | undefined;
 
 /** What an admission check judges. */
 export interface RequestedCall {

@@ -1,11 +1,10 @@
 import type { ClientSession } from 'mongoose';
-import { describeThrown } from '../../errors.ts';
 import type { EventInput, PublishOptions } from '../../events/publication.ts';
 import { durableCollection } from '../../mongo/collection.ts';
-import { checkQuota, type Logger, type Quota, type QuotaOptions } from '../../options/options.ts';
-import { microCreditsPerCredit } from '../micro-credits.ts';
+import type { Logger, Quota, QuotaOptions } from '../../options/options.ts';
 import { createPublishOrLog } from '../publish-or-log.ts';
 import type { PeriodDocument, PeriodModel } from './model.ts';
+import { countedLimit, createQuotaOf, usedOf } from './quotas.ts';
 import type { CountedRecord, PeriodAddition } from './sums.ts';
 import { type Crossing, crossings } from './thresholds.ts';
 
@@ -22,39 +21,11 @@ export interface ThresholdDeps {
 /** Publishes the thresholds that days and months have reached, in the transaction that adds to them. */
 export type PublishThresholds = (additions: readonly PeriodAddition[], session?: ClientSession) => Promise<void>;
 
-/** A quota in the unit that is counted: micro-credits for credits. Pure. */
-function countedLimit(limit: number, unit: Quota['unit']): number {
-  return unit === 'credits' ? limit * microCreditsPerCredit : limit;
-}
-
-function usedOf(period: PeriodDocument, unit: Quota['unit']): number {
-  if (unit === 'requests') return period.requests;
-  return unit === 'credits' ? (period.microCredits ?? 0) : period.inputTokens + period.outputTokens;
-}
-
 export function createPublishThresholds({ quotas, publish, cost, logger, ...deps }: ThresholdDeps): PublishThresholds {
   const periods = durableCollection(deps.periods);
   const publishOrLog = createPublishOrLog(publish, logger);
   const thresholds = quotas?.thresholds ?? [80, 100];
-
-  function quotaOf(userId: string): Quota | undefined {
-    if (typeof quotas?.perUser !== 'function') return quotas?.perUser;
-    try {
-      const quota: unknown = quotas.perUser(userId);
-      if (quota === undefined || quota === null) return undefined;
-      if (quota instanceof Promise) {
-        quota.catch(describeThrown);
-        throw new TypeError('it must not be async');
-      }
-      const { unit, daily, monthly } = quota as Quota;
-      const copy = { unit, ...(daily !== undefined && { daily }), ...(monthly !== undefined && { monthly }) };
-      checkQuota(copy, true);
-      return copy;
-    } catch (error) {
-      logger.error("the host's quotas.perUser failed", { error: describeThrown(error) });
-      return undefined;
-    }
-  }
+  const quotaOf = createQuotaOf(quotas, logger);
 
   async function publishCrossing(
     { userId, period, start }: PeriodDocument,

@@ -42,7 +42,8 @@ function counterOf({ userId, model, keyId }: CountedRecord, day: string): Counte
   return { _id: JSON.stringify([userId, day, counted, keyId]), userId, day, model: counted, keyId };
 }
 
-function periodsOf({ userId }: CountedRecord, day: string): PeriodKey[] {
+/** The day and month of an account that a day belongs to. Pure. */
+export function periodsOf({ userId }: Pick<CountedRecord, 'userId'>, day: string): PeriodKey[] {
   const starts = { daily: day, monthly: day.slice(0, 7) } as const;
   return (['daily', 'monthly'] as const).map((period) => {
     const start = starts[period];

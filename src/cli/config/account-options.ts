@@ -28,7 +28,7 @@ function quotasOf(settings: Settings): AccountOptions['quotas'] {
   if (daily === undefined && monthly === undefined) return undefined;
   return {
     perUser: { unit, ...omitUndefined({ daily, monthly }) },
-    ...omitUndefined({ thresholds: settings.QUOTA_THRESHOLDS }),
+    ...omitUndefined({ thresholds: settings.QUOTA_THRESHOLDS, enforce: settings.QUOTA_ENFORCE }),
   };
 }
 
@@ -55,6 +55,7 @@ export function accountOptions(settings: Settings): AccountOptions {
 const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
   ['QUOTA_UNIT', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
   ['QUOTA_THRESHOLDS', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
+  ['QUOTA_ENFORCE', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
   ['INITIAL_CREDITS', ['CREDIT_PRICES']],
   ['CREDIT_LOW_THRESHOLD', ['CREDIT_PRICES']],
   ['CREDIT_SLICE', ['CREDIT_PRICES']],

@@ -41,7 +41,7 @@ function internalError(thrown: unknown, flaw?: string): AnswerableError {
   return {
     status,
     code,
-    body: { error: { message, type: errorType(status), param: null, code } },
+    body: { error: { message, type: errorType(status, code), param: null, code } },
     headers: {},
     cause: thrown,
     ...(flaw !== undefined && { flaw }),
@@ -64,7 +64,7 @@ function readGatewayError({ code, message, param, headers, cause }: Claimed, thr
     status,
     code,
     body: {
-      error: { message: told, type: errorType(status), param: typeof param === 'string' ? param : null, code },
+      error: { message: told, type: errorType(status, code), param: typeof param === 'string' ? param : null, code },
     },
     // RFC 9110, section 11.6.1: every 401 says how to authenticate
     headers: { ...(status === 401 && { 'www-authenticate': 'Bearer' }), ...Object.fromEntries(sendable) },

@@ -84,6 +84,12 @@ export const accountVariables = {
     default: '80,100',
     example: '50,80,100',
   },
+  QUOTA_ENFORCE: {
+    meaning: 'Whether calls of an account are refused (429 insufficient_quota) once its quota is used up',
+    type: yesOrNo,
+    default: 'false',
+    example: 'true',
+  },
   CREDIT_PRICES: {
     meaning:
       'Turns on prepaid credits: the price of a million tokens (input, cachedInput, output) or characters (character), of one image or of one second, by model',
