@@ -132,6 +132,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
   const limits = createLimitService({ rates, exceeded, publish, options: options.limits, logger: options.logger });
   const { admit } = limits;
   const quotaOf = createQuotaOf(options.quotas, options.logger);
+  const enforceQuotas = createEnforceQuotas({ periods: models.periods, quotaOf });
 
   return {
     usage: options.usage ? metering.service : undefined,
@@ -141,7 +142,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
     limits,
     admissionChecks: [
       ...(admit ? [({ principal }: ModelCall, tokens: number) => admit(principal, tokens)] : []),
-      ...(options.quotas?.enforce ? [createEnforceQuotas({ periods: models.periods, quotaOf })] : []),
+      ...(options.quotas?.enforce ? [({ principal }: ModelCall) => enforceQuotas(principal.userId)] : []),
       ...(credits ? [credits.admit] : []),
     ],
     async init() {

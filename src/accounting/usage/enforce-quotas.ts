@@ -1,6 +1,5 @@
 import { GatewayError } from '../../errors.ts';
 import { durableCollection } from '../../mongo/collection.ts';
-import type { AdmissionCheck } from '../../proxy/admission.ts';
 import type { PeriodModel } from './model.ts';
 import { countedLimit, type QuotaOf, usedOf } from './quotas.ts';
 import { dayOf, periodsOf } from './sums.ts';
@@ -13,6 +12,9 @@ interface Known {
   /** When the read of it began, by `performance.now()`. */
   readonly readAt: number;
 }
+
+/** Resolves, or returns at once, where an account may make a call. @throws GatewayError `insufficient_quota` */
+export type EnforceQuotas = (userId: string) => Promise<undefined> | undefined;
 
 export interface EnforceQuotasDeps {
   readonly periods: PeriodModel;
@@ -36,7 +38,7 @@ function exceeded(period: Period, limit: number, unit: string): GatewayError {
  * Refuses the calls of an account whose quota of the day or month is used up, by what has been counted: about a second after a
  * call has ended. So an account may exceed its quota by what it uses in that second, and by its calls under way.
  */
-export function createEnforceQuotas({ quotaOf, now = Date.now, ...deps }: EnforceQuotasDeps): AdmissionCheck {
+export function createEnforceQuotas({ quotaOf, now = Date.now, ...deps }: EnforceQuotasDeps): EnforceQuotas {
   const periods = durableCollection(deps.periods);
   const known = new Map<string, Known>();
   const reading = new Map<string, Promise<Known>>();
@@ -73,7 +75,7 @@ export function createEnforceQuotas({ quotaOf, now = Date.now, ...deps }: Enforc
     if (quota && usedUp && limit !== undefined) throw exceeded(usedUp, limit, quota.unit);
   }
 
-  return ({ principal: { userId } }) => {
+  return (userId) => {
     if (!quotaOf(userId)) return undefined;
     const entry = known.get(userId);
     if (entry && performance.now() - entry.readAt < lifetime) return judge(userId, entry);

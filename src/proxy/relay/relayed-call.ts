@@ -154,8 +154,10 @@ export class RelayedCall implements RoutedCall {
         },
       });
       if (response.status >= 300) this.#working = undefined;
-      if (concernsOperator(response.status)) this.#deps.failureLog.failed(upstream, url, response.status);
-      else this.#deps.failureLog.answered(upstream);
+      // an error that clients do not see is logged each time
+      const isLogged = isMasked(upstream, response);
+      if (concernsOperator(response.status) && !isLogged) this.#deps.failureLog.failed(upstream, url, response.status);
+      else if (!isLogged) this.#deps.failureLog.answered(upstream);
       return response;
     } catch (error) {
       if (!deadline.aborted) this.#working = undefined;

@@ -3,7 +3,7 @@ import type { APIError } from 'openai';
 import { createEnforceQuotas } from '../../../src/accounting/usage/enforce-quotas.ts';
 import { createPeriodModel } from '../../../src/accounting/usage/model.ts';
 import { periodsOf } from '../../../src/accounting/usage/sums.ts';
-import type { ModelCall, Quota } from '../../../src/options/options.ts';
+import type { Quota } from '../../../src/options/options.ts';
 import { startAccount } from '../../support/account.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
@@ -63,12 +63,10 @@ describe('a quota that is enforced', () => {
         await periods.insertMany(
           periodsOf({ userId: 'usr_1' }, '2026-01-31').map((period) => ({ ...period, ...used })),
         );
-        const check = createEnforceQuotas({ periods, quotaOf: () => quota, now: () => now });
-        const call = { principal: { userId: 'usr_1' } } as ModelCall;
-        const output = { choices: 1, maxTokens: undefined };
+        const enforce = createEnforceQuotas({ periods, quotaOf: () => quota, now: () => now });
         const code = async () => {
           try {
-            return await check(call, 1, output);
+            return await enforce('usr_1');
           } catch (error) {
             return (error as { code: string }).code;
           }
