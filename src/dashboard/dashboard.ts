@@ -82,7 +82,7 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
     else next();
   };
 
-  const below = express.Router({ caseSensitive: true, strict: true }).use(page);
+  const below = express.Router({ caseSensitive: true }).use(page);
   addApi(below, async (req) => (await authenticator.byKeyOrSession(req)).principal);
   router
     .all(path, (req, res, next) => (pathOf(req).endsWith('/') ? next() : redirect(req, res, next)))

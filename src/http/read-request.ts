@@ -89,11 +89,11 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     if (!relayed) {
       checkStorable(value);
       checkKnown(query, route.query);
-      await validate(req, res, route, { params, query, body: value });
+      await validate(req, route, { params, query, body: value });
     } else if (form) {
       checkForm(route, form);
     } else if (!isValid(route, value)) {
-      await validate(req, res, route, { params, query: {}, body: value });
+      await validate(req, route, { params, query: {}, body: value });
     }
     return new CheckedRequest(caller, { query, search, headers, body: form ? { ...body, form } : body, reservation });
   };

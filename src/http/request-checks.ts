@@ -39,7 +39,7 @@ async function createValidators(spec: Spec, routes: readonly Route[]): Promise<V
     const validate = await createValidator(spec, group);
     for (const { description } of group) validators.set(description, validate);
   }
-  return async (req, res, route, parsed) => validators.get(route.description)?.(req, res, route, parsed);
+  return async (req, route, parsed) => validators.get(route.description)?.(req, route, parsed);
 }
 
 async function compile(spec: Spec, routes: readonly Route[]): Promise<RequestChecks> {

@@ -21,10 +21,14 @@ export interface Parsed {
  * Checks a request against its operation, and turns the numbers in `query` into numbers.
  * @throws GatewayError `missing_required_parameter`, `unknown_parameter`, `invalid_type` or `invalid_value`, with `param`
  */
-export type Validate = (req: IncomingMessage, res: ServerResponse, route: Route, parsed: Parsed) => Promise<void>;
+export type Validate = (
+  req: Pick<IncomingMessage, 'method' | 'headers' | 'socket'>,
+  route: Route,
+  parsed: Parsed,
+) => Promise<void>;
 
 /** What a parser and Express add to a request, and the validator reads. */
-type ParsedRequest = IncomingMessage & { body?: unknown };
+type ParsedRequest = IncomingMessage & { body?: unknown; readonly openapi?: unknown };
 
 function findingsOf(error: unknown): readonly Finding[] | undefined {
   const { status, errors } = error as { status?: number; errors?: Finding[] };
@@ -33,9 +37,10 @@ function findingsOf(error: unknown): readonly Finding[] | undefined {
 
 const parameter = /\{(\w+)\}/g;
 
-/** The path of a request as the validator finds it: a slash in a model id is encoded. */
+/** The path of a request as the validator finds it. Every byte of a value is encoded: none can be part of another path. */
 function pathFor({ path }: Route, params: Readonly<Record<string, string>>): string {
-  return path.replace(parameter, (_, name: string) => encodeURIComponent(params[name] ?? ''));
+  const encoded = (value: string) => Buffer.from(value).toString('hex').replace(/../g, '%$&');
+  return path.replace(parameter, (_, name: string) => encoded(params[name] ?? ''));
 }
 
 const idPattern = /^\^[a-z]+_/;
@@ -76,15 +81,16 @@ function createValidatorApp(spec: Spec, routes: readonly Route[]): express.Expre
   return app;
 }
 
-/** Runs a request through an Express app, which sets its prototypes, and sets them back. */
-function runThrough(app: express.Express, req: IncomingMessage, res: ServerResponse): Promise<void> {
-  const prototypes = [Object.getPrototypeOf(req), Object.getPrototypeOf(res)];
+/**
+ * Runs a request through an Express app.
+ * @throws what the validator finds; Error if no operation has checked the request, which the validator would let pass
+ */
+function runThrough(app: express.Express, req: ParsedRequest): Promise<void> {
   return new Promise((resolve, reject) => {
-    app(req as express.Request, res as express.Response, (error?: unknown) => {
-      Object.setPrototypeOf(req, prototypes[0]);
-      Object.setPrototypeOf(res, prototypes[1]);
-      if (error === undefined) resolve();
-      else reject(error);
+    app(req as express.Request, new ServerResponse(req) as express.Response, (error?: unknown) => {
+      if (error !== undefined) reject(error);
+      else if (req.openapi === undefined) reject(new Error(`no operation has checked ${req.method} ${req.url}`));
+      else resolve();
     });
   });
 }
@@ -96,7 +102,7 @@ async function compile(validate: Validate, routes: readonly Route[]): Promise<vo
     req.method = route.method;
     const params = Object.fromEntries([...route.path.matchAll(parameter)].map(([, name]) => [name, '-']));
     try {
-      await validate(req, new ServerResponse(req), route, { params, query: {}, body: undefined });
+      await validate(req, route, { params, query: {}, body: undefined });
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
     }
@@ -108,24 +114,20 @@ async function compile(validate: Validate, routes: readonly Route[]): Promise<vo
  */
 export async function createValidator(spec: Spec, routes: readonly Route[]): Promise<Validate> {
   const app = createValidatorApp(spec, routes);
-  const validate: Validate = async (req, res, route, { params, query, body }) => {
-    const request: ParsedRequest = req;
-    const { headers, url } = req;
-    const contentType = headers['content-type'];
-    request.body = body;
+  // the request is the validator's own: Express and the validator change what they get, and the host's listeners see the client's
+  const validate: Validate = async ({ method, headers, socket }, route, { params, query, body }) => {
+    const req: ParsedRequest = new IncomingMessage(socket);
+    req.method = method;
     req.url = pathFor(route, params);
-    Object.defineProperty(req, 'query', { value: query, writable: true, configurable: true, enumerable: true });
     // the validator compiles and keeps one schema for every Content-Type it sees, parameters included
-    headers['content-type'] = 'application/json';
+    req.headers = { ...headers, 'content-type': 'application/json' };
+    req.body = body;
+    Object.defineProperty(req, 'query', { value: query, writable: true, configurable: true, enumerable: true });
     try {
-      await runThrough(app, req, res);
+      await runThrough(app, req);
     } catch (error) {
       const findings = findingsOf(error);
       throw findings ? invalidRequest(spec, route, findings) : error;
-    } finally {
-      req.url = url;
-      if (contentType === undefined) delete headers['content-type'];
-      else headers['content-type'] = contentType;
     }
   };
   await compile(validate, routes);

@@ -1,3 +1,4 @@
+import { GatewayError } from '../../errors.ts';
 import type { StoredKind } from '../ownership/stored-objects.ts';
 
 /** One endpoint about what an upstream keeps: what is the same for every call of it. */
@@ -41,9 +42,13 @@ export const storedEndpoints = {
 
 const parameter = /\{(\w+)\}/g;
 
-/** The path of one call. Pure. */
+/** The path of one call. Pure. @throws GatewayError `invalid_value` for `.` and `..`, which would lead to another path */
 export function pathFor({ path }: Pick<StoredEndpoint, 'path'>, params: Readonly<Record<string, string>>): string {
-  return path.replace(parameter, (_, name: string) => encodeURIComponent(params[name] as string));
+  return path.replace(parameter, (_, name: string) => {
+    const value = params[name] as string;
+    if (/^\.{1,2}$/.test(value)) throw new GatewayError('invalid_value', `${name}: must be an id`, { param: name });
+    return encodeURIComponent(value);
+  });
 }
 
 /** The parameter that has the id of the stored object; `undefined` where the endpoint makes one. Pure. */
