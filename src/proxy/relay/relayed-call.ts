@@ -15,7 +15,7 @@ import { closedRecord, openRecord, type UsageRecorder } from '../metering/usage-
 import { ownedResponse } from '../ownership/owned-response.ts';
 import type { StoredObject, StoredObjects } from '../ownership/stored-objects.ts';
 import { bodyFor, type ModelBody } from '../request/model-body.ts';
-import { concernsOperator, type FailureLog } from '../routing/failure-log.ts';
+import type { FailureLog } from '../routing/failure-log.ts';
 import { type RoutedCall, tryUpstreams } from '../routing/retry.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
 import { type Upstream, upstreamModelName, upstreamUrl } from '../routing/upstream.ts';
@@ -155,9 +155,7 @@ export class RelayedCall implements RoutedCall {
       });
       if (response.status >= 300) this.#working = undefined;
       // an error that clients do not see is logged each time
-      const isLogged = isMasked(upstream, response);
-      if (concernsOperator(response.status) && !isLogged) this.#deps.failureLog.failed(upstream, url, response.status);
-      else if (!isLogged) this.#deps.failureLog.answered(upstream);
+      if (!isMasked(upstream, response)) this.#deps.failureLog.answered(upstream, url, response.status);
       return response;
     } catch (error) {
       if (!deadline.aborted) this.#working = undefined;

@@ -3,26 +3,33 @@ import type { Upstream } from './upstream.ts';
 
 /** Tells the operator when an upstream begins to fail, and when it answers again: once each, however many calls there are. */
 export interface FailureLog {
-  /** @param reason a status, or the code of a failure without a response */
-  failed(upstream: Pick<Upstream, 'name'>, url: string, reason: number | string): void;
-  answered(upstream: Pick<Upstream, 'name'>): void;
+  /** The upstream gave no response. @param code why */
+  failed(upstream: Pick<Upstream, 'name'>, url: string, code: string): void;
+  /** The upstream gave a response with this status. */
+  answered(upstream: Pick<Upstream, 'name'>, url: string, status: number): void;
 }
 
-/** Whether a response concerns the operator: the upstream fails, refuses the gateway's key, or has no such path. */
-export function concernsOperator(status: number): boolean {
-  return status >= 500 || status === 401 || status === 403 || status === 404;
-}
+/** The upstream fails, or refuses the gateway's key. */
+const concernsOperator = (status: number): boolean => status >= 500 || status === 401 || status === 403;
 
 export function createFailureLog(logger: Logger): FailureLog {
   const failing = new Set<string>();
+  /** Those that have answered a call with success: their address is right, and a 404 is about what the client asked for. */
+  const proven = new Set<string>();
+
+  function failed({ name }: Pick<Upstream, 'name'>, url: string, reason: number | string): void {
+    if (failing.has(name)) return;
+    failing.add(name);
+    const { origin, pathname } = new URL(url);
+    logger.warn('an upstream fails', { upstream: name, url: origin + pathname, reason });
+  }
+
   return {
-    failed({ name }, url, reason) {
-      if (failing.has(name)) return;
-      failing.add(name);
-      const { origin, pathname } = new URL(url);
-      logger.warn('an upstream fails', { upstream: name, url: origin + pathname, reason });
-    },
-    answered({ name }) {
+    failed,
+    answered(upstream, url, status) {
+      const { name } = upstream;
+      if (concernsOperator(status) || (status === 404 && !proven.has(name))) return failed(upstream, url, status);
+      if (status < 300) proven.add(name);
       if (failing.delete(name)) logger.info('an upstream answers again', { upstream: name });
     },
   };

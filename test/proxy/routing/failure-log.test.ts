@@ -30,7 +30,11 @@ describe('an upstream that fails', () => {
     account.upstream.script = answer;
     await ask();
     await ask();
-    expect(told().slice(1)).to.deep.equal([{ message: 'an upstream answers again', upstream: 'up' }]);
+    account.upstream.script = json(404, { error: { message: 'Unknown model' } });
+    await ask();
+    expect(told().slice(1), 'a 404 of an address that is right').to.deep.equal([
+      { message: 'an upstream answers again', upstream: 'up' },
+    ]);
     account.upstream.script = (res) => void res.destroy();
     await ask();
     expect(told().slice(2)).to.deep.equal([{ message: 'an upstream fails', upstream: 'up', url, reason: 'reset' }]);
