@@ -119,7 +119,11 @@ func send(client reflect.Value, c call) (out outcome, err error) {
 	}
 	response := results[0].Elem()
 	out.Status = response.FieldByName("HTTPResponse").Interface().(*http.Response).StatusCode
-	out.Sent = response.FieldByName("Body").Bytes()
+	body := response.FieldByName("Body").Bytes()
+	if !json.Valid(body) {
+		return out, nil
+	}
+	out.Sent = body
 	if parsed := response.FieldByName(fmt.Sprintf("JSON%d", out.Status)); parsed.IsValid() {
 		out.Parsed = parsed.Interface()
 	}

@@ -66,6 +66,8 @@ def make(client, call):
             files = [File(io.BytesIO(item), f"{field}.png", "image/png") for item in as_list(value)]
             setattr(arguments["body"], field, files if isinstance(value, list) else files[0])
     response = module.sync_detailed(client=client, **arguments)
+    if "json" not in response.headers.get("content-type", ""):
+        return {"status": int(response.status_code)}
     parsed = response.parsed
     return {
         "status": int(response.status_code),
