@@ -63,21 +63,23 @@ export function isId(prefix: IdPrefix, text: unknown): boolean {
   return text.startsWith(`${prefix}_`) && /^[0-9a-z]{26}$/.test(text.slice(-26));
 }
 
-const userIdLimit = 256;
+const idLimit = 256;
 
 /** Whether an id that a host hands in is a text of sensible length that is stored and found again unchanged. */
 export function isStorableId(id: unknown): id is string {
-  return typeof id === 'string' && id.length > 0 && id.length <= userIdLimit && !/[\0\p{Surrogate}]/u.test(id);
+  return typeof id === 'string' && id.length > 0 && id.length <= idLimit && !/[\0\p{Surrogate}]/u.test(id);
 }
 
 /**
- * Makes sure that a user id, which a host hands in, is a text that is stored and found again unchanged, and no query operator.
+ * Makes sure that an id, which a host hands in, is a text that is stored and found again unchanged, and no query operator.
  * @throws GatewayError `invalid_value`
  */
+export function checkStorableId(param: string, id: unknown): asserts id is string {
+  if (isStorableId(id)) return;
+  throw new GatewayError('invalid_value', `${param}: must be a string of 1 to ${idLimit} characters`, { param });
+}
+
+/** The same for the id of a user. @throws GatewayError `invalid_value` */
 export function checkUserId(userId: unknown): asserts userId is string {
-  if (!isStorableId(userId)) {
-    throw new GatewayError('invalid_value', `userId: must be a string of 1 to ${userIdLimit} characters`, {
-      param: 'userId',
-    });
-  }
+  checkStorableId('userId', userId);
 }

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { ClientSession } from 'mongoose';
 import type { webhooks } from '../api.d.ts';
-import { GatewayError } from '../errors.ts';
 import type { Envelope } from './envelope.ts';
 import type { EventSubscribers, NewEvent } from './store/stored-event.ts';
 
@@ -43,16 +42,6 @@ export interface PublishOptions {
   readonly session?: ClientSession;
   /** Publishing again with the same key and content returns the first event. @default a generated key, which is returned */
   readonly idempotencyKey?: string;
-}
-
-const textLimit = 256;
-
-/** @throws GatewayError `invalid_value` unless `text` can be stored and found again unchanged */
-export function checkText(param: string, text: unknown): asserts text is string {
-  const storable = typeof text === 'string' && !/[\0\p{Surrogate}]/u.test(text);
-  if (!storable || text.length === 0 || text.length > textLimit) {
-    throw new GatewayError('invalid_value', `${param}: must be a string of 1 to ${textLimit} characters`, { param });
-  }
 }
 
 /** 122 random bits, from a UUID, because node draws the randomness of many UUIDs at once. */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ClientSession, Connection } from 'mongoose';
 import { GatewayError } from '../errors.ts';
+import { checkStorableId } from '../ids.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { latestElection } from '../mongo/elections.ts';
 import type { Logger } from '../options/options.ts';
@@ -8,7 +9,7 @@ import { beginToStore, boundPublication } from './bounded-publication.ts';
 import type { Catalogue } from './catalogue/read-catalogue.ts';
 import { createEnvelope } from './envelope.ts';
 import type { OwnerModel } from './model.ts';
-import { checkText, type EventInput, type PublishedEvent, type PublishOptions, toNewEvent } from './publication.ts';
+import { type EventInput, type PublishedEvent, type PublishOptions, toNewEvent } from './publication.ts';
 import type { Outbox } from './store/outbox.ts';
 import type { SettleSubscribers } from './store/settle-subscribers.ts';
 import type {
@@ -124,8 +125,8 @@ export function createEventService(deps: EventServiceDeps): EventService {
       await Promise.all([outbox.init(), owners.createIndexes()]);
     },
     async publish({ type, userId, data }, { session, idempotencyKey = randomUUID() } = {}) {
-      checkText('userId', userId);
-      checkText('idempotencyKey', idempotencyKey);
+      checkStorableId('userId', userId);
+      checkStorableId('idempotencyKey', idempotencyKey);
       catalogue.validate(type, data);
       // serialised before the first await, so that later changes of `data` have no effect
       const envelope = createEnvelope(type, data, Date.now());

@@ -1,7 +1,6 @@
 import type { ClientSession } from 'mongoose';
-import { GatewayError } from '../../errors.ts';
 import type { EventInput, PublishOptions } from '../../events/publication.ts';
-import { checkUserId, isStorableId } from '../../ids.ts';
+import { checkStorableId, checkUserId } from '../../ids.ts';
 import type { DatabaseAccess } from '../../mongo/connection/availability.ts';
 import type { RunInTransaction } from '../../mongo/transaction.ts';
 import type { CreditOptions, Logger, UsageRecord } from '../../options/options.ts';
@@ -83,11 +82,6 @@ export interface CreditService {
   close(): Promise<void>;
 }
 
-function checkReference(reference: unknown): void {
-  if (isStorableId(reference)) return;
-  throw new GatewayError('invalid_value', 'reference: must be a string of 1 to 256 characters', { param: 'reference' });
-}
-
 /** What the records cost, as entries of the ledger, by account. Pure. */
 function toDebits(records: readonly ChargedRecord[], prices: CreditOptions['prices']): Map<string, LedgerEntry[]> {
   const byUser = new Map<string, LedgerEntry[]>();
@@ -156,7 +150,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
 
     async topUp({ userId, credits, reference }) {
       checkUserId(userId);
-      checkReference(reference);
+      checkStorableId('reference', reference);
       const amount = toMicro('credits', credits);
       const _id = `top_up:${JSON.stringify([userId, reference])}`;
       await writeAccount(userId, async (session) => {
