@@ -25,7 +25,7 @@ export interface RouterDeps {
   readonly options: ResolvedOptions;
   readonly access: DatabaseAccess;
   /** Says whose an API key of the gateway's own is. */
-  readonly recognise: AuthenticateKey;
+  readonly authenticateKey: AuthenticateKey;
   readonly openRequests: OpenRequests;
 }
 
@@ -68,12 +68,12 @@ function operationsOf(deps: RouterDeps): OperationTable {
   });
 }
 
-function authenticatorOf({ options, recognise }: RouterDeps): Authenticator {
+function authenticatorOf({ options, authenticateKey }: RouterDeps): Authenticator {
   const { dashboard } = options;
   return createAuthenticator({
     byKey: options.authenticate
       ? checkedAuthenticate('authenticate', options.authenticate)
-      : (req, isModelCall = false) => recognise(bearerToken(req), isModelCall),
+      : (req, isModelCall = false) => authenticateKey(bearerToken(req), isModelCall),
     bySession: dashboard?.authenticate && checkedAuthenticate('dashboard.authenticate', dashboard.authenticate),
   });
 }

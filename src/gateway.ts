@@ -41,9 +41,9 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const services = createServices(options, database);
   const { models, webhooks, events, eventHistory, deliveries, recoveries, health, keys, accounting, proxy } = services;
   const { storedObjects } = services;
-  const recognise = createAuthenticateKey({ keys, database: access });
+  const authenticateKey = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
-  const router = await createGatewayRouter({ services, options, access, recognise, openRequests });
+  const router = await createGatewayRouter({ services, options, access, authenticateKey, openRequests });
   const indexed = [webhooks, events, deliveries, recoveries, health, accounting, storedObjects];
   const buildAll = () => Promise.all([models.keys.createIndexes(), ...indexed.map((service) => service.init())]);
   await buildIndexes(buildAll, { connection, logger });
@@ -51,7 +51,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { credits, payments, limits } = accounting;
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
   const { revoke } = keys;
-  const authenticate = async (token: string) => recognise(token, false);
+  const authenticate = async (token: string) => authenticateKey(token, false);
   const close = createShutdown({
     parts: { recoveries, deliveries, health, accounting, keys, events, proxy, access, database },
     openRequests,

@@ -9,7 +9,7 @@ const longestCheck = 1_000;
 const longestLookUp = 1_500;
 
 export interface AuthenticateKeyDeps {
-  readonly keys: Pick<KeyService, 'authenticate' | 'recogniseCached' | 'recall'>;
+  readonly keys: Pick<KeyService, 'authenticate' | 'authenticateCached' | 'authenticateInGracePeriod'>;
   readonly database: Pick<DatabaseAccess, 'isUnavailable' | 'run'>;
 }
 
@@ -17,7 +17,7 @@ export interface AuthenticateKeyDeps {
 export type AuthenticateKey = (token: string, isModelCall: boolean) => Promise<Principal | null>;
 
 /**
- * Recognises keys. While the database is unavailable, model calls continue with keys that were checked within the grace period.
+ * Authenticates by keys. While the database is unavailable, model calls continue with keys that were checked within the grace period.
  * Everything else needs the database anyway.
  */
 export function createAuthenticateKey({ keys, database }: AuthenticateKeyDeps): AuthenticateKey {
@@ -30,10 +30,10 @@ export function createAuthenticateKey({ keys, database }: AuthenticateKeyDeps): 
     }
   }
 
-  return async function recognise(token, isModelCall) {
-    const known = isModelCall ? keys.recall(token) : undefined;
+  return async function authenticateKey(token, isModelCall) {
+    const known = isModelCall ? keys.authenticateInGracePeriod(token) : undefined;
     if (known === null || (known && database.isUnavailable)) return known;
-    const cached = keys.recogniseCached(token);
+    const cached = keys.authenticateCached(token);
     if (cached !== undefined) return cached;
     return known ? checkAgain(token, known) : database.run(() => keys.authenticate(token), longestLookUp);
   };

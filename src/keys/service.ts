@@ -29,13 +29,14 @@ export interface KeyServiceDeps {
   readonly cacheTtl?: number;
   /** The most keys in the cache. @default 10_000 */
   readonly cacheCapacity?: number;
-  /** How long a record serves `recall`. Milliseconds. @default 300_000 */
+  /** How long a record serves `authenticateInGracePeriod`. Milliseconds. @default 300_000 */
   readonly gracePeriod?: number;
   /** How long uses are gathered before they are written. Milliseconds. @default 1_000 */
   readonly lastUsedDelay?: number;
 }
 
-export interface KeyService extends Pick<KeyVerifier, 'authenticate' | 'recogniseCached' | 'recall'> {
+export interface KeyService
+  extends Pick<KeyVerifier, 'authenticate' | 'authenticateCached' | 'authenticateInGracePeriod'> {
   /**
    * Creates a key for an account and publishes `api_key.created`: both or neither.
    * @throws GatewayError `invalid_value` for a wrong field; `api_key_limit_reached` if the account has the maximum of working
@@ -95,7 +96,7 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
     gracePeriod,
     onUse: lastUsed.note,
   });
-  const { authenticate, recogniseCached, recall } = verifier;
+  const { authenticate, authenticateCached, authenticateInGracePeriod } = verifier;
 
   const publish = createPublishKeyEvent(deps.publish);
 
@@ -118,8 +119,8 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
     },
 
     authenticate,
-    recogniseCached,
-    recall,
+    authenticateCached,
+    authenticateInGracePeriod,
 
     revoke: createRevoke({ keys, publish, transaction: deps.transaction, onRevoked: verifier.revoked }),
 

@@ -10,7 +10,7 @@ export interface KeyVerifierDeps {
   readonly cacheTtl: number;
   /** The most records in the cache. */
   readonly cacheCapacity: number;
-  /** How long a record serves `recall`. Milliseconds. */
+  /** How long a record serves `authenticateInGracePeriod`. Milliseconds. */
   readonly gracePeriod: number;
   /** Called for each use of a good key. */
   readonly onUse: (id: string) => void;
@@ -21,12 +21,12 @@ export interface KeyVerifier {
   /** Whose key it is; `null` if it is malformed (this needs no database), unknown, wrong, expired or revoked. */
   authenticate(token: string): Promise<Principal | null>;
   /** The same without the database; `undefined` if only the database knows. */
-  recogniseCached(token: string): Principal | null | undefined;
+  authenticateCached(token: string): Principal | null | undefined;
   /**
    * Whose key it was when this process last checked it, at most the grace period ago. For use while the database is
    * unavailable. `null` if it was not good then, or has expired since; `undefined` if this process has not checked it.
    */
-  recall(token: string): Principal | null | undefined;
+  authenticateInGracePeriod(token: string): Principal | null | undefined;
   /** Call it when this process has created the key: an earlier look-up that found nothing is out of date. */
   created(id: string): void;
   /** Call it when this process has revoked the key. */
@@ -61,14 +61,14 @@ export function createKeyVerifier(deps: KeyVerifierDeps): KeyVerifier {
     return id === null ? null : judge(id, token, await cache.find(id));
   }
 
-  function recogniseCached(token: string): Principal | null | undefined {
+  function authenticateCached(token: string): Principal | null | undefined {
     const id = keyIdIn(token);
     if (id === null) return null;
     const known = cache.peek(id);
     return known && judge(id, token, known);
   }
 
-  function recall(token: string): Principal | null | undefined {
+  function authenticateInGracePeriod(token: string): Principal | null | undefined {
     const id = keyIdIn(token);
     const known = id === null ? undefined : cache.last(id);
     if (!known || performance.now() - known.since >= gracePeriod) return undefined;
@@ -79,8 +79,8 @@ export function createKeyVerifier(deps: KeyVerifierDeps): KeyVerifier {
 
   return {
     authenticate,
-    recogniseCached,
-    recall,
+    authenticateCached,
+    authenticateInGracePeriod,
     created: cache.created,
     revoked: (id, record) => cache.keep(id, { record, since: performance.now() }),
   };

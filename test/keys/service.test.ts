@@ -119,10 +119,10 @@ describe('API keys', () => {
   it('are recognised without a wait while they are remembered, and only with the right secret', async () => {
     const service = newService();
     const { key } = await service.create({ userId: 'usr_1' });
-    expect(service.recogniseCached(key)).to.equal(undefined);
+    expect(service.authenticateCached(key)).to.equal(undefined);
     await service.authenticate(key);
-    expect(service.recogniseCached(key)).to.include({ userId: 'usr_1' });
-    expect(service.recogniseCached(withLastCharacter(key))).to.equal(null);
+    expect(service.authenticateCached(key)).to.include({ userId: 'usr_1' });
+    expect(service.authenticateCached(withLastCharacter(key))).to.equal(null);
   });
 
   it('stay remembered while others guess secrets and ids', async () => {
