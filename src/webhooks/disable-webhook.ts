@@ -11,7 +11,7 @@ export interface Disabling {
 }
 
 /** The other fields that change when the owner sets `active`: a webhook that is set active again starts afresh. */
-export function ownersChoice(active: boolean | undefined): Readonly<Record<string, unknown>> {
+export function activationFields(active: boolean | undefined): Readonly<Record<string, unknown>> {
   if (active !== true) return {};
   return { disabled: '$$REMOVE', enabledAt: { $cond: ['$active', '$enabledAt', '$$NOW'] } };
 }

@@ -4,7 +4,7 @@ import { durableCollection } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
 import { inAccountAfter, toIdPage } from '../mongo/id-page.ts';
 import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
-import { createDisabling, type Disabling, ownersChoice } from './disable-webhook.ts';
+import { activationFields, createDisabling, type Disabling } from './disable-webhook.ts';
 import { checkEvents, chooseSecret, toChanges } from './fields.ts';
 import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';
 import { toStored, toStoredHeaders } from './optional-fields.ts';
@@ -191,7 +191,7 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
       const updated = await changeByPipeline(
         webhooks,
         { _id: id, userId },
-        { ...literals({ ...changes, ...headers }), ...ownersChoice(changes.active) },
+        { ...literals({ ...changes, ...headers }), ...activationFields(changes.active) },
       );
       return toWebhook(updated ?? (await notFound(userId, id)));
     },

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import { isUnavailable } from '../../src/mongo/unavailable.ts';
 import { createSealer } from '../../src/webhooks/secrets/sealing.ts';
-import { keyIdsBeside } from '../../src/webhooks/secrets/secrets.ts';
+import { keyIdsExcept } from '../../src/webhooks/secrets/secrets.ts';
 import type { WebhookService } from '../../src/webhooks/service.ts';
 import { type Cluster, startCluster } from '../faults/cluster.ts';
 import { makeStale, type StalePrimary } from '../support/stale-primary.ts';
@@ -63,7 +63,7 @@ describe('A webhook that a replaced primary does not know, or knows as inactive'
     const next = createSealer([`k2:${randomBytes(32).toString('base64')}`]);
     await webhookServiceOf(cluster.connection, { sealer: next }).service.create(userId, valid);
     const isUsed = (connection: typeof stale.connection) =>
-      keyIdsBeside(webhookServiceOf(connection, { sealer }).webhooks, ['k1']);
+      keyIdsExcept(webhookServiceOf(connection, { sealer }).webhooks, ['k1']);
     const error = await isUsed(stale.connection).then(
       () => expect.fail('it succeeded'),
       (reason: unknown) => reason,

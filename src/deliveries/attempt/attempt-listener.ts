@@ -1,18 +1,6 @@
+import type { RecordedAttempt } from '../../webhooks/health/recorded-attempt.ts';
 import type { AttemptResult, Claim } from './claim.ts';
 import type { Claims } from './claims.ts';
-
-/** A recorded attempt. */
-export interface RecordedAttempt {
-  readonly webhookId: string;
-  readonly deliveryId: string;
-  /** When it ended, by the database's clock. */
-  readonly at: Date;
-  readonly durationMs: number;
-  /** Absent when the receiver did not answer. */
-  readonly status?: number;
-  /** Why it failed; absent when it succeeded. */
-  readonly code?: string;
-}
 
 /** Called after each recorded attempt. */
 export type OnAttempt = (attempt: RecordedAttempt) => void;

@@ -9,7 +9,7 @@ import { createReadyAttempt, type Prepare, type ReadyAttempt, type ReadyAttemptD
 /** After so many starts without an end an attempt counts as failed: an event that crashes workers must not do so for ever. */
 export const startLimit = 4;
 
-export interface AttemptDeps extends AttemptFinisherDeps, Omit<ReadyAttemptDeps, 'ends'> {
+export interface AttemptDeps extends AttemptFinisherDeps, Omit<ReadyAttemptDeps, 'finisher'> {
   readonly leases: LeaseRenewal;
   readonly forDelivery: TargetLookUp;
   readonly rateLimits: RateLimits;
@@ -41,44 +41,44 @@ export interface Attempts {
 /** Claims, judges, signs, sends and records attempts. */
 export function createAttempts(deps: AttemptDeps): Attempts {
   const { claims, leases, logger, schedule } = deps;
-  const ends = createAttemptFinisher(deps);
-  const readyAttempt = createReadyAttempt({ ...deps, ends });
+  const finisher = createAttemptFinisher(deps);
+  const readyAttempt = createReadyAttempt({ ...deps, finisher });
   const receiverOf = ({ delivery }: Claim) => readTarget(deps.forDelivery, delivery.webhookId, delivery);
 
-  async function judge(claim: Claim, reading: Promise<[DeliveryTarget | null, Buffer | null]>) {
+  async function makeReady(claim: Claim, reading: Promise<[DeliveryTarget | null, Buffer | null]>) {
     const { delivery } = claim;
     // awaited below, unless the attempt ends before
     reading.catch(() => {});
     if (delivery.starts > startLimit) {
-      return ends.record(claim, { code: 'worker_crashed', durationMs: 0, response: '' });
+      return finisher.record(claim, { code: 'worker_crashed', durationMs: 0, response: '' });
     }
     try {
       const [receiver, body] = await reading;
-      if (!receiver) return ends.cancel(claim, 'webhook_deleted');
-      if (!body) return ends.cancel(claim, 'event_deleted');
+      if (!receiver) return finisher.cancel(claim, 'webhook_deleted');
+      if (!body) return finisher.cancel(claim, 'event_deleted');
       const reason = reasonToCancel(delivery, receiver);
-      if (reason) return ends.cancel(claim, reason);
+      if (reason) return finisher.cancel(claim, reason);
       if (receiver.rateLimit !== undefined) {
         const wait = await deps.rateLimits.admit({ ...refOf(delivery), rateLimit: receiver.rateLimit });
-        if (wait > 0) return ends.delay(claim, wait);
+        if (wait > 0) return finisher.delay(claim, wait);
       }
       return readyAttempt(claim, receiver, body);
     } catch (error) {
-      return ends.postpone(claim, error);
+      return finisher.postpone(claim, error);
     }
   }
 
   /** `null` when there is nothing to send. */
-  async function claim({ deliveryId, attempt }: AttemptRef): Promise<ReadyAttempt | null | 'unclaimed'> {
+  async function claimAndRead({ deliveryId, attempt }: AttemptRef): Promise<ReadyAttempt | null | 'unclaimed'> {
     const claim = await claims.claim(deliveryId, attempt);
     if (!claim) return 'unclaimed';
     leases.hold(claim);
-    return judge(claim, Promise.all([receiverOf(claim), deps.body(claim.delivery.eventId)]));
+    return makeReady(claim, Promise.all([receiverOf(claim), deps.body(claim.delivery.eventId)]));
   }
 
   async function prepare(ref: AttemptRef): Promise<ReadyAttempt | null> {
     try {
-      const attempt = await claim(ref);
+      const attempt = await claimAndRead(ref);
       if (attempt !== 'unclaimed') return attempt;
       // the job ran early because this process's clock is ahead
       const wait = await claims.dueIn(ref.deliveryId, ref.attempt);
@@ -97,7 +97,7 @@ export function createAttempts(deps: AttemptDeps): Attempts {
 
   async function prepareFirst(first: FirstAttempt) {
     leases.track(first.claim);
-    return judge(first.claim, Promise.all([firstReceiver(first), first.body]));
+    return makeReady(first.claim, Promise.all([firstReceiver(first), first.body]));
   }
 
   async function sendNow(preparing: Promise<ReadyAttempt | null>): Promise<void> {

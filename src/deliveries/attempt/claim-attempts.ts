@@ -5,21 +5,19 @@ import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import { findConfirmed } from '../../mongo/confirmed-reads.ts';
 import { TimeoutError } from '../../mongo/with-timeout.ts';
 import type { DeliveryDocument, DeliveryModel } from '../model.ts';
+import type { AttemptRef } from './attempt-ref.ts';
 import type { Claim } from './claim.ts';
 
 /** An attempt that a caller wants to claim. */
-interface Wanted {
-  readonly deliveryId: string;
-  readonly attempt: number;
-}
+type Wanted = Pick<AttemptRef, 'deliveryId' | 'attempt'>;
 
-/** Attempts in one write or read. */
+/** Attempts in one write. */
 const maxSize = 500;
 /** Writes at the same time. */
 const concurrency = 2;
 
 /** One condition for any number of attempts: an id and its number belong together. */
-function whichOf(wanted: readonly Wanted[]) {
+function filterFor(wanted: readonly Wanted[]) {
   const numbers = [...new Set(wanted.map(({ attempt }) => attempt))];
   const idsOf = (number: number) =>
     wanted.filter(({ attempt }) => attempt === number).map(({ deliveryId }) => deliveryId);
@@ -40,7 +38,7 @@ async function giveBack(collection: Deliveries, wanted: readonly Wanted[], token
   const claimableAt = { $cond: [isClaimed, '$$NOW', '$claimableAt'] };
   await collection
     .updateMany(
-      { state: 'pending', starts: { $gt: 0 }, ...whichOf(wanted) },
+      { state: 'pending', starts: { $gt: 0 }, ...filterFor(wanted) },
       [{ $set: { starts, lease, claimableAt } }],
       { writeConcern: { w: 1 } },
     )
@@ -48,7 +46,7 @@ async function giveBack(collection: Deliveries, wanted: readonly Wanted[], token
 }
 
 /** The deliveries claimed with this token. A claim that is overlooked would lapse and count as a crashed attempt. */
-async function claimedUnder(
+async function readClaimed(
   collection: Deliveries,
   token: string,
   wanted: readonly Wanted[],
@@ -78,7 +76,7 @@ export function createClaimAttempt({
     const { matchedCount } = await collection.updateMany(
       {
         state: 'pending',
-        ...whichOf(wanted),
+        ...filterFor(wanted),
         'lease.token': { $ne: token },
         $expr: { $lte: ['$claimableAt', '$$NOW'] },
       },
@@ -96,10 +94,10 @@ export function createClaimAttempt({
   }
 
   /** @throws if it is not known in time what was claimed, or the leases have ended meanwhile */
-  async function claimUnder(token: string, wanted: readonly Wanted[], until: number): Promise<DeliveryDocument[]> {
+  async function claimWithToken(token: string, wanted: readonly Wanted[], until: number): Promise<DeliveryDocument[]> {
     // the driver does not retry an update of many documents; what has this token already is not claimed twice
     const count = await claim(wanted, token).catch(() => claim(wanted, token));
-    const claimed = await claimedUnder(collection, token, wanted, count);
+    const claimed = await readClaimed(collection, token, wanted, count);
     if (performance.now() < until) return claimed;
     throw new TimeoutError('the database confirmed claims only after their leases had ended');
   }
@@ -110,7 +108,7 @@ export function createClaimAttempt({
     async write(wanted) {
       const token = randomUUID();
       const heldUntil = performance.now() + lease;
-      const claimed = await claimUnder(token, wanted, heldUntil).catch(async (error: unknown) => {
+      const claimed = await claimWithToken(token, wanted, heldUntil).catch(async (error: unknown) => {
         await giveBack(collection, wanted, token);
         throw error;
       });
@@ -125,26 +123,4 @@ export function createClaimAttempt({
   });
 
   return claiming.add;
-}
-
-/** Milliseconds until an attempt is due; `null` when somebody has it or it was made. Many in one read. */
-export function createDueIn(deliveries: DeliveryModel): (wanted: Wanted) => Promise<number | null> {
-  const collection = durableCollection(deliveries);
-  const waits = createBatcher<Wanted, number | null>({
-    maxSize,
-    async write(wanted) {
-      const found = await collection
-        .aggregate<{ _id: string; attempt: number; wait: number }>([
-          { $match: { _id: { $in: wanted.map(({ deliveryId }) => deliveryId) }, state: 'pending', lease: null } },
-          { $project: { attempt: 1, wait: { $max: [0, { $subtract: ['$claimableAt', '$$NOW'] }] } } },
-        ])
-        .toArray();
-      const byId = new Map(found.map((delivery) => [delivery._id, delivery]));
-      return wanted.map(({ deliveryId, attempt }) => {
-        const delivery = byId.get(deliveryId);
-        return delivery?.attempt === attempt ? delivery.wait : null;
-      });
-    },
-  });
-  return waits.add;
 }

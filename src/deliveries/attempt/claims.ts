@@ -1,8 +1,9 @@
 import { fromNow } from '../../mongo/clock.ts';
 import type { CancelReason, DeliveryModel } from '../model.ts';
 import { type AttemptResult, type Claim, type Next, recordOf } from './claim.ts';
-import { createClaimAttempt, createDueIn } from './claim-attempts.ts';
+import { createClaimAttempt } from './claim-attempts.ts';
 import { createChangeClaimed } from './claim-changes.ts';
+import { createDueIn } from './due-in.ts';
 import { createRenewHeld } from './renew-claims.ts';
 
 /**

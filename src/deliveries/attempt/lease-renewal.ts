@@ -9,7 +9,7 @@ export interface LeaseRenewal {
   /** A claim whose delivery is not stored: it ends with the lease of its event, unless `hold` follows. */
   track(claim: Claim): void;
   /** Whether this worker surely still holds the claim if it writes the request now; judged by the monotonic clock. */
-  isSure(claim: Claim): boolean;
+  surelyHolds(claim: Claim): boolean;
   drop(claim: Claim): void;
 }
 
@@ -24,7 +24,7 @@ export interface LeaseRenewalDeps {
 }
 
 /** The time that a lease must still last when a request is written, because the request takes time to reach the receiver. Milliseconds. */
-export const margin = 500;
+export const sendMargin = 500;
 
 /** Renews all held leases in one write. */
 export function createLeaseRenewal({ renew, lease, interval, logger }: LeaseRenewalDeps): LeaseRenewal {
@@ -61,7 +61,7 @@ export function createLeaseRenewal({ renew, lease, interval, logger }: LeaseRene
     track(claim) {
       known.set(claim, claim.heldUntil);
     },
-    isSure: (claim) => performance.now() < (known.get(claim) ?? 0) - margin,
+    surelyHolds: (claim) => performance.now() < (known.get(claim) ?? 0) - sendMargin,
     drop(claim) {
       known.delete(claim);
       held.delete(claim);

@@ -6,7 +6,7 @@ import type { DeliveryTarget } from './delivery-target.ts';
 import type { LeaseRenewal } from './lease-renewal.ts';
 
 export interface OutgoingDeps {
-  readonly leases: Pick<LeaseRenewal, 'isSure'>;
+  readonly leases: Pick<LeaseRenewal, 'surelyHolds'>;
   readonly userAgent: string;
 }
 
@@ -22,6 +22,6 @@ export function toOutgoing(claim: Claim, receiver: DeliveryTarget, body: Buffer,
     body,
     // the owner's headers are as secret as the signatures
     sign: (bytes) => ({ ...receiver.headers, ...signatureHeaders({ eventId, startedAt, secrets }, bytes) }),
-    maySend: () => deps.leases.isSure(claim),
+    maySend: () => deps.leases.surelyHolds(claim),
   };
 }

@@ -19,7 +19,7 @@ export type Prepare = (ref: AttemptRef) => Promise<ReadyAttempt | null>;
 
 export interface ReadyAttemptDeps extends OutgoingDeps {
   readonly send: Send;
-  readonly ends: AttemptFinisher;
+  readonly finisher: AttemptFinisher;
   /** Keeps a job for an attempt that was given back and waits for a place again. */
   readonly scheduleWaiting: (ref: AttemptRef) => void;
 }
@@ -28,7 +28,7 @@ export interface ReadyAttemptDeps extends OutgoingDeps {
 export function createReadyAttempt(
   deps: ReadyAttemptDeps,
 ): (claim: Claim, receiver: DeliveryTarget, body: Buffer) => ReadyAttempt {
-  const { ends } = deps;
+  const { finisher } = deps;
 
   return function readyAttempt(claim, receiver, body) {
     const post = async () => toAttemptResult(await deps.send(toOutgoing(claim, receiver, body, deps)));
@@ -36,13 +36,13 @@ export function createReadyAttempt(
     return {
       async send() {
         const end = await post().then(
-          (result) => () => ends.record(claim, result),
-          (error) => () => ends.postpone(claim, error),
+          (result) => () => finisher.record(claim, result),
+          (error) => () => finisher.postpone(claim, error),
         );
         return () => end().then(() => {});
       },
       async giveBack() {
-        await ends.giveBack(claim);
+        await finisher.giveBack(claim);
         deps.scheduleWaiting(refOf(claim.delivery));
       },
     };

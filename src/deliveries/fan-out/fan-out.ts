@@ -11,7 +11,7 @@ import {
   noFirstAttempts,
   noReceivers,
   type StartDeliveriesDeps,
-  type Targets,
+  type TargetLookUps,
 } from './start-deliveries.ts';
 
 /** How old a receiver may be, once read, when the event is stored: later changes to it are not seen. Milliseconds. */
@@ -74,7 +74,11 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     }
   }
 
-  async function start(held: HeldEvent, receivers: Targets, firstAttempts: FirstAttemptMaker = deps): Promise<void> {
+  async function start(
+    held: HeldEvent,
+    receivers: TargetLookUps,
+    firstAttempts: FirstAttemptMaker = deps,
+  ): Promise<void> {
     const { event } = held;
     const maker = event.targetsAdded ? noFirstAttempts : firstAttempts;
     if (!hasValidTargets(event)) throw new TypeError('The stored event has targets that are not ids of webhooks');
@@ -102,7 +106,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     deps.logger.warn('an event was not fanned out; a sweep tries again', { eventId, reason: String(error) });
   }
 
-  function read(event: Parameters<FanOuts['prepare']>[0]): Targets {
+  function read(event: Parameters<FanOuts['prepare']>[0]): TargetLookUps {
     const { userId, targets } = event;
     const near = targets.slice(0, maxPrepared).filter((webhookId) => deps.hasRoom({ webhookId, userId }));
     const receivers = new Map(near.map((webhookId) => [webhookId, deps.receiver(webhookId, event)]));

@@ -2,7 +2,7 @@ import type { HeldEvent } from '../../events/store/stored-event.ts';
 import type { FirstAttempt } from '../attempt/attempt.ts';
 import { type AttemptRef, refOf, type WebhookRef } from '../attempt/attempt-ref.ts';
 import type { DeliveryTarget } from '../attempt/delivery-target.ts';
-import { margin } from '../attempt/lease-renewal.ts';
+import { sendMargin } from '../attempt/lease-renewal.ts';
 import { attemptsAllowed } from '../attempt/retry-delay.ts';
 import type { DeliveryDocument } from '../model.ts';
 import { firstDelivery } from './first-delivery.ts';
@@ -30,13 +30,13 @@ export const noFirstAttempts: FirstAttemptMaker = {
 };
 
 /** Receivers that are being read, by webhook id. */
-export type Targets = ReadonlyMap<string, Promise<DeliveryTarget | null>>;
-export const noReceivers: Targets = new Map();
+export type TargetLookUps = ReadonlyMap<string, Promise<DeliveryTarget | null>>;
+export const noReceivers: TargetLookUps = new Map();
 
 /** What the deliveries of one event need. */
 export interface StartContext {
   readonly held: HeldEvent;
-  readonly receivers: Targets;
+  readonly receivers: TargetLookUps;
   readonly maker: FirstAttemptMaker;
 }
 
@@ -56,9 +56,9 @@ export function createStartDeliveries({ firstWrites, retryDelays, enqueue }: Sta
   function handOver(
     delivery: DeliveryDocument,
     { held: { event, lease }, maker }: StartContext,
-    receivers: Targets,
+    receivers: TargetLookUps,
   ): Promise<void> | null {
-    const mayAttempt = lease.isFirst && performance.now() < lease.heldUntil - margin;
+    const mayAttempt = lease.isFirst && performance.now() < lease.heldUntil - sendMargin;
     if (!event.body || !mayAttempt || !maker.hasRoom(delivery)) return null;
     const { claim, written } = firstWrites.begin(delivery, lease);
     // awaited by the fan-out, unless something else fails first

@@ -1,18 +1,6 @@
 import { bucketOf } from './histogram.ts';
 import type { Failure } from './model.ts';
-
-/** A recorded attempt. */
-export interface RecordedAttempt {
-  readonly webhookId: string;
-  readonly deliveryId: string;
-  /** When it ended, by the database's clock. */
-  readonly at: Date;
-  readonly durationMs: number;
-  /** Absent if the receiver did not answer. */
-  readonly status?: number;
-  /** Why it failed; absent if it succeeded. */
-  readonly code?: string;
-}
+import type { RecordedAttempt } from './recorded-attempt.ts';
 
 /** One webhook's attempts of one hour. */
 export interface Hour {

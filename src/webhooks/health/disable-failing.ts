@@ -2,13 +2,13 @@ import { durableCollection } from '../../mongo/collection.ts';
 import { findConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { DisabledWebhook, DisableOptions } from '../../options/disabling.ts';
 import type { Logger } from '../../options/options.ts';
-import type { RecordedAttempt } from './batch.ts';
-import { failuresToFail } from './health-state.ts';
+import { minFailures } from './health-state.ts';
 import type { HealthModel } from './model.ts';
+import type { RecordedAttempt } from './recorded-attempt.ts';
 
 type Reason = DisabledWebhook['reason'];
 
-export interface DisablingDeps {
+export interface DisableFailingDeps {
   readonly healths: HealthModel;
   /** The webhook if it has been active ever since `since`; otherwise `null`. */
   readonly activeSince: (webhookId: string, since: Date) => Promise<Omit<DisabledWebhook, 'reason'> | null>;
@@ -36,7 +36,7 @@ async function forEach<Item>(items: Iterable<Item>, task: (item: Item) => Promis
   if (failure) throw failure.error;
 }
 
-export function createDisableFailing({ healths, options, logger, ...webhooks }: DisablingDeps): DisableFailing {
+export function createDisableFailing({ healths, options, logger, ...webhooks }: DisableFailingDeps): DisableFailing {
   const { disableAfterDays, disableOnGone, onDisable } = options;
   const collection = durableCollection(healths);
 
@@ -55,7 +55,7 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
   async function failingTooLong(ids: readonly string[], days: number): Promise<string[]> {
     const filterFor = (webhookIds: readonly string[]) => ({
       _id: { $in: [...webhookIds] },
-      failures: { $gte: failuresToFail },
+      failures: { $gte: minFailures },
       $expr: {
         $and: [
           { $lte: ['$failingSince', { $subtract: ['$$NOW', days * day] }] },

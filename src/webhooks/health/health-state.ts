@@ -4,7 +4,7 @@ import type { HealthDocument } from './model.ts';
 export type HealthState = 'healthy' | 'failing' | 'idle';
 
 /** A webhook is failing after this many failures without a success between them … */
-export const failuresToFail = 3;
+export const minFailures = 3;
 /** … over at least this time, so that a burst of events during one restart does not count. Milliseconds. */
 const failingFor = 5 * 60_000;
 /** A webhook without attempts for this time is idle. Milliseconds. */
@@ -14,7 +14,7 @@ const idleAfter = 7 * 86_400_000;
 export function healthState(health: Partial<HealthDocument>, now: number): HealthState {
   const { lastSuccessAt, lastFailure, failingSince, failures = 0 } = health;
   const last = Math.max(lastSuccessAt?.getTime() ?? 0, lastFailure?.at.getTime() ?? 0);
-  if (failingSince && lastFailure && failures >= failuresToFail) {
+  if (failingSince && lastFailure && failures >= minFailures) {
     if (lastFailure.at.getTime() - failingSince.getTime() >= failingFor) return 'failing';
   }
   return last < now - idleAfter ? 'idle' : 'healthy';

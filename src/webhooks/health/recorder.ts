@@ -1,7 +1,8 @@
 import { describeThrown } from '../../errors.ts';
 import type { Logger } from '../../options/options.ts';
-import { addAttempt, type Batch, newBatch, type RecordedAttempt } from './batch.ts';
+import { addAttempt, type Batch, newBatch } from './batch.ts';
 import type { HealthModel, TallyModel } from './model.ts';
+import type { RecordedAttempt } from './recorded-attempt.ts';
 import { createWriteStatistics } from './write-statistics.ts';
 
 /** Adds this process's attempts to the statistics. */

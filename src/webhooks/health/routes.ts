@@ -3,7 +3,7 @@ import type { OperationTable } from '../../http/operation.ts';
 import { healthState } from './health-state.ts';
 import type { HealthDocument } from './model.ts';
 import type { HealthService } from './service.ts';
-import type { Sum } from './stats.ts';
+import type { AttemptStats } from './stats.ts';
 
 type Schemas = components['schemas'];
 
@@ -44,8 +44,8 @@ export function toHealthBody(
   };
 }
 
-const counts = ({ succeeded, failed }: Sum) => ({ succeeded, failed });
-const times = ({ p50, p95 }: Sum) => ({ p50_ms: p50, p95_ms: p95 });
+const counts = ({ succeeded, failed }: AttemptStats) => ({ succeeded, failed });
+const times = ({ p50, p95 }: AttemptStats) => ({ p50_ms: p50, p95_ms: p95 });
 
 /** The operation that reads the statistics of a webhook. */
 export function healthOperations(deps: HealthRoutesDeps) {

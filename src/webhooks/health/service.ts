@@ -1,8 +1,8 @@
 import { durableCollection } from '../../mongo/collection.ts';
 import type { Logger } from '../../options/options.ts';
-import type { RecordedAttempt } from './batch.ts';
 import type { DisableFailing } from './disable-failing.ts';
 import type { HealthDocument, HealthModel, TallyModel } from './model.ts';
+import type { RecordedAttempt } from './recorded-attempt.ts';
 import { createRecorder } from './recorder.ts';
 import { createReadStats, type WebhookStats } from './stats.ts';
 

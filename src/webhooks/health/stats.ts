@@ -4,7 +4,7 @@ import { merged, percentile } from './histogram.ts';
 import type { TallyDocument, TallyModel } from './model.ts';
 
 /** The attempts of one hour, or of all hours. */
-export interface Sum {
+export interface AttemptStats {
   readonly succeeded: number;
   readonly failed: number;
   /** Milliseconds; `null` without attempts. */
@@ -12,18 +12,18 @@ export interface Sum {
   readonly p95: number | null;
 }
 
-export interface WebhookStats extends Sum {
+export interface WebhookStats extends AttemptStats {
   readonly since: Date;
   readonly until: Date;
   /** All 168, oldest first. */
-  readonly hours: readonly (Sum & { readonly start: Date })[];
+  readonly hours: readonly (AttemptStats & { readonly start: Date })[];
 }
 
 const hoursShown = 168;
 
 const nothing = { succeeded: 0, failed: 0, durations: {} } as const;
 
-function summed(tallies: readonly Pick<TallyDocument, 'succeeded' | 'failed' | 'durations'>[]): Sum {
+function summed(tallies: readonly Pick<TallyDocument, 'succeeded' | 'failed' | 'durations'>[]): AttemptStats {
   const durations = merged(tallies.map((tally) => tally.durations));
   return {
     succeeded: tallies.reduce((sum, { succeeded }) => sum + succeeded, 0),

@@ -1,7 +1,7 @@
 import { durableCollection } from '../../mongo/collection.ts';
 import { findConfirmed, findOneConfirmed } from '../../mongo/confirmed-reads.ts';
 import { changeByPipeline, dropEndedRotations, type WebhookDocument, type WebhookModel } from '../model.ts';
-import { keyIdsBeside, type Secrets } from './secrets.ts';
+import { keyIdsExcept, type Secrets } from './secrets.ts';
 
 /** The result of resealing. */
 export interface Resealed {
@@ -60,7 +60,7 @@ export function createReseal(webhooks: WebhookModel, secrets: Secrets): () => Pr
     let resealed = 0;
     const unreadable = new Set<string>();
     await dropEndedRotations(webhooks);
-    for (const keyId of await keyIdsBeside(webhooks, [newestKeyId])) {
+    for (const keyId of await keyIdsExcept(webhooks, [newestKeyId])) {
       for await (const batch of batchesSealedWith(keyId)) {
         const results = await Promise.allSettled(batch.map(resealOne));
         for (const [i, result] of results.entries()) {

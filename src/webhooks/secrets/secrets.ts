@@ -65,7 +65,7 @@ export function createSecrets(webhooks: WebhookModel, sealer: Sealer): Secrets {
 }
 
 /** The ids of keys in use that are not in `known`. Each costs one read of the index; a confirmed read proves that there are no others. */
-export async function keyIdsBeside(webhooks: WebhookModel, known: readonly string[]): Promise<string[]> {
+export async function keyIdsExcept(webhooks: WebhookModel, known: readonly string[]): Promise<string[]> {
   const collection = durableCollection(webhooks);
   const found = new Set<string>();
   for (;;) {
@@ -81,7 +81,7 @@ export async function keyIdsBeside(webhooks: WebhookModel, known: readonly strin
  * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
  */
 export async function requireEveryKey(webhooks: WebhookModel, sealer: Sealer): Promise<void> {
-  const missing = await keyIdsBeside(webhooks, sealer.keyIds);
+  const missing = await keyIdsExcept(webhooks, sealer.keyIds);
   if (missing.length === 0) return;
   const ids = missing.map((id) => `'${id}'`).join(', ');
   throw new GatewayError(

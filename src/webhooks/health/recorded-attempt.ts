@@ -1,0 +1,12 @@
+/** A recorded attempt. */
+export interface RecordedAttempt {
+  readonly webhookId: string;
+  readonly deliveryId: string;
+  /** When it ended, by the database's clock. */
+  readonly at: Date;
+  readonly durationMs: number;
+  /** Absent if the receiver did not answer. */
+  readonly status?: number;
+  /** Why it failed; absent if it succeeded. */
+  readonly code?: string;
+}
