@@ -5,7 +5,7 @@
 // A folder imports itself freely. The rows read from the ground up: a row names folders that stand above it, so that
 // no two folders need each other, and of a folder that stands below it single files only.
 
-const base = 'errors.ts ids.ts page.ts logger.ts version.ts api.d.ts options';
+const base = 'errors.ts ids.ts page.ts logger.ts redact.ts version.ts api.d.ts options';
 /** A domain keeps collections, and has operations that http serves. */
 const domain = `${base} mongo fairness http/operation.ts`;
 
@@ -15,6 +15,7 @@ const arrows = {
   'ids.ts': 'errors.ts',
   'page.ts': 'errors.ts ids.ts',
   'logger.ts': 'errors.ts',
+  'redact.ts': '',
   'version.ts': '',
   'api.d.ts': '',
   options: 'errors.ts logger.ts http/operation.ts',
@@ -25,11 +26,11 @@ const arrows = {
 
   'http/authentication': `${base} http/operation.ts http/target.ts`,
   'http/reply': `${base} http/operation.ts`,
-  'http/validation': `${base} openapi http/routes.ts`,
+  'http/validation': `${base} openapi http/route.ts`,
   'http/body/json': `${base} openapi http/operation.ts`,
-  'http/body/form': `${base} openapi http/routes.ts`,
+  'http/body/form': `${base} openapi http/route.ts`,
   'http/body': `${base} http/reply http/body/json
-    http/open-requests.ts http/operation.ts http/routes.ts`,
+    http/open-requests.ts http/operation.ts http/route.ts`,
   'http/server': `${base} http/reply`,
   http: `${base} openapi fairness
     http/authentication http/reply http/validation http/body http/body/json http/body/form`,

@@ -1,32 +1,31 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type express from 'express';
 import { GatewayError } from '../errors.ts';
-import type { Route } from './routes.ts';
+import { pathParameter, type Route } from './route.ts';
 import { pathOf } from './target.ts';
 
 /** A request that Express has matched with a path. */
-export type Matched = IncomingMessage & { readonly params: Readonly<Record<string, string>> };
+export type MatchedRequest = IncomingMessage & { readonly params: Readonly<Record<string, string>> };
 
 /** What a router calls for a request to one of its paths. */
 export interface RouteHandlers {
   /** Makes the handler of a route. */
-  readonly answer: (route: Route) => (req: Matched, res: ServerResponse) => void;
+  readonly answer: (route: Route) => (req: MatchedRequest, res: ServerResponse) => void;
   /** Answers a request that does not fit its path. */
   readonly refuse: (req: IncomingMessage, res: ServerResponse, error: GatewayError) => void;
 }
 
-const parameter = /\{(\w+)\}/g;
 /** A parameter that takes the rest of the path, because model ids contain slashes. */
 const wildcard = '{model}';
 
 /** A path of openapi.yaml as Express takes it. The wildcards of Express 4 and 5 differ; a regular expression works in both. */
 function expressPath(template: string): string | RegExp {
   if (template.endsWith(wildcard)) return new RegExp(`^${template.replace(wildcard, '(.+?)')}/?$`);
-  return template.replace(parameter, ':$1');
+  return template.replace(pathParameter, ':$1');
 }
 
 /** The parameters of a route in the path of a request, decoded, by their names in openapi.yaml. */
-export function pathParams({ path }: Route, { params }: Matched): Readonly<Record<string, string>> {
+export function pathParams({ path }: Route, { params }: MatchedRequest): Readonly<Record<string, string>> {
   return path.endsWith(wildcard) ? { model: params[0] as string } : params;
 }
 
@@ -42,7 +41,7 @@ function isDecodable(text: string): boolean {
 /** The first parameter in a path that has a `%` which encodes no character. */
 function malformedParameter(templates: Iterable<string>, path: string): string | undefined {
   for (const template of templates) {
-    const named = template.replace(parameter, (text, name) => `(?<${name}>${text === wildcard ? '.+' : '[^/]+'})`);
+    const named = template.replace(pathParameter, (text, name) => `(?<${name}>${text === wildcard ? '.+' : '[^/]+'})`);
     const values = new RegExp(`^${named}/?$`).exec(path)?.groups ?? {};
     const name = Object.keys(values).find((key) => !isDecodable(values[key] as string));
     if (name !== undefined) return name;
@@ -71,7 +70,7 @@ export function addRoutes(router: express.Router, routes: readonly Route[], { an
     const path = router.route(expressPath(template));
     for (const route of methods) {
       const handler = answer(route);
-      path[route.method.toLowerCase() as 'get']((req, res) => handler(req as unknown as Matched, res));
+      path[route.method.toLowerCase() as 'get']((req, res) => handler(req as unknown as MatchedRequest, res));
     }
     path.all((req, res, next) => {
       if (req.method === 'OPTIONS') next();

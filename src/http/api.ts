@@ -14,7 +14,7 @@ import { createRequestReader, type ReadRequest } from './read-request.ts';
 import { answerError, isAnswered } from './reply/answer-error.ts';
 import { sendReply } from './reply/reply.ts';
 import { requestId } from './request-id.ts';
-import { isOfModels, isRead, isWrite, joinRoutes, type Operations, type Route } from './routes.ts';
+import { isModelRoute, isRead, isWrite, joinRoutes, type Operations, type Route } from './route.ts';
 import { requireOneHost } from './target.ts';
 
 /** What {@link createApi} joins. Sizes are bytes. */
@@ -46,7 +46,7 @@ const readsAtOnce = 8;
  * How much of the authentication counts as waiting for the database, at most: a host's own function may wait for something
  * else. Milliseconds.
  */
-const longestRecognition = 1_500;
+const maxAuthenticationWait = 1_500;
 
 /** Says who makes a request, before its body is read. @throws GatewayError when nobody is known to */
 export type RequirePrincipal = (req: IncomingMessage, isModelCall: boolean) => Promise<Principal>;
@@ -55,7 +55,7 @@ export type RequirePrincipal = (req: IncomingMessage, isModelCall: boolean) => P
 export type AddApi = (router: express.Router, authenticate: RequirePrincipal) => void;
 
 /** A request for one of our paths: for a route of it, or one that the path refuses. */
-type Asked =
+type RouteMatch =
   | {
       readonly route: Route;
       readonly params: Readonly<Record<string, string>>;
@@ -63,32 +63,38 @@ type Asked =
     }
   | { readonly refusal: GatewayError };
 
-type Answer = (req: IncomingMessage, res: ServerResponse, asked: Asked) => Promise<void>;
+type AnswerRequest = (req: IncomingMessage, res: ServerResponse, match: RouteMatch) => Promise<void>;
 
 /** Makes the function that has an operation reply to a request. It gives `undefined` for a client that disconnects before its turn. */
-function createReplies({ withDatabase = (work) => work() }: ApiDependencies) {
+function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies) {
   const readTurns = new AccountTurns(readsAtOnce);
 
-  function reply({ handle, databaseWait }: DataOperation, request: ApiRequest, waited: number): Promise<Reply> {
+  function runWithDatabase(
+    { handle, databaseWait }: DataOperation,
+    request: ApiRequest,
+    waited: number,
+  ): Promise<Reply> {
     return databaseWait === null ? handle(request) : withDatabase(() => handle(request), databaseWait, waited);
   }
 
   /** @param waited how long the request has waited for the database already, in milliseconds */
   return async (operation: DataOperation, route: Route, request: ApiRequest, waited: number) => {
-    if (!isRead(route) || isOfModels(route)) return reply(operation, request, waited);
+    if (!isRead(route) || isModelRoute(route)) return runWithDatabase(operation, request, waited);
     const readyAt = performance.now();
     return readTurns.run(request.principal.userId, async () =>
-      request.client.disconnected ? undefined : reply(operation, request, waited + performance.now() - readyAt),
+      request.client.disconnected
+        ? undefined
+        : runWithDatabase(operation, request, waited + performance.now() - readyAt),
     );
   };
 }
 
 /** Makes the function that takes a request through all its steps, and answers it. */
-function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readRequest: ReadRequest): Answer {
+function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readRequest: ReadRequest): AnswerRequest {
   const { logger } = deps;
-  const replyTo = createReplies(deps);
+  const runOperation = createRunOperation(deps);
 
-  return async function answer(req, res, asked) {
+  return async function answer(req, res, match) {
     if (isAnswered(res, logger)) return;
     const id = requestId(req, res);
     const client = new ClientDisconnect(res);
@@ -98,19 +104,19 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       res.setHeader('cache-control', 'no-store');
       openRequests.add(res);
       requireOneHost(req);
-      if ('refusal' in asked) throw asked.refusal;
-      const { route, params, authenticate } = asked;
-      const askedAt = performance.now();
-      const principal = await authenticate(req, isOfModels(route));
-      const waited = Math.min(performance.now() - askedAt, longestRecognition);
+      if ('refusal' in match) throw match.refusal;
+      const { route, params, authenticate } = match;
+      const startedAt = performance.now();
+      const principal = await authenticate(req, isModelRoute(route));
+      const waited = Math.min(performance.now() - startedAt, maxAuthenticationWait);
       requireScope(principal, route.scope);
       if (isWrite(route)) await deps.limitWrites?.(principal.userId);
       if (isRead(route)) await deps.limitReads?.(principal.userId);
       if (client.disconnected) return;
-      const request = await readRequest(req, res, { route, caller: { requestId: id, principal, params, client } });
+      const request = await readRequest(req, res, { route, head: { requestId: id, principal, params, client } });
       if ('relay' in route.operation) await route.operation.relay(request, res);
       else {
-        const reply = await replyTo(route.operation, route, request, waited);
+        const reply = await runOperation(route.operation, route, request, waited);
         if (reply) sendReply(req, res, reply);
       }
     } catch (error) {

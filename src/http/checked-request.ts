@@ -6,7 +6,7 @@ import type { ClientDisconnect } from './client-disconnect.ts';
 import type { ApiRequest, Principal } from './operation.ts';
 
 /** What is known of a request before its body is read. */
-export interface Caller {
+export interface RequestHead {
   readonly requestId: string;
   readonly principal: Principal;
   readonly params: Readonly<Record<string, string>>;
@@ -42,7 +42,7 @@ export class CheckedRequest implements ApiRequest {
   readonly #reservation: BodyReservation;
 
   constructor(
-    { requestId, principal, params, client }: Caller,
+    { requestId, principal, params, client }: RequestHead,
     { query, search, headers, body: { value, raw, fields, form }, reservation }: RequestContents,
   ) {
     this.requestId = requestId;

@@ -5,22 +5,22 @@ import { BodyMemory, type BodyReservation } from './body/body-memory.ts';
 import { readForm } from './body/form/form.ts';
 import type { BodyLimits } from './body/read-body.ts';
 import { type RequestBody, takeBody } from './body/request-body.ts';
-import { type Caller, CheckedRequest } from './checked-request.ts';
+import { CheckedRequest, type RequestHead } from './checked-request.ts';
 import type { OpenRequests } from './open-requests.ts';
 import type { ApiRequest } from './operation.ts';
 import { requestChecks } from './request-checks.ts';
-import { isRelayed, type Route } from './routes.ts';
+import { isRelayed, type Route } from './route.ts';
 import { searchOf } from './target.ts';
 import { checkKnown, parseQuery, readQuery } from './validation/query.ts';
 import { checkStorable } from './validation/storable.ts';
 
 /** Reads, parses and validates the rest of a request. */
-export type ReadRequest = (req: IncomingMessage, res: ServerResponse, found: Found) => Promise<ApiRequest>;
+export type ReadRequest = (req: IncomingMessage, res: ServerResponse, request: RoutedRequest) => Promise<ApiRequest>;
 
 /** What a request is for, and who makes it. */
-export interface Found {
+export interface RoutedRequest {
   readonly route: Route;
-  readonly caller: Caller;
+  readonly head: RequestHead;
 }
 
 /** What {@link createRequestReader} needs. */
@@ -71,13 +71,13 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     }
   }
 
-  return async function readRequest(req, res, { route, caller }) {
+  return async function readRequest(req, res, { route, head }) {
     const relayed = isRelayed(route);
-    const reservation = memory.open(caller.principal.userId);
+    const reservation = memory.open(head.principal.userId);
     res.once('close', () => reservation.release());
     const body = await take(req, route, reservation);
     const { raw, value } = body;
-    const { params } = caller;
+    const { params } = head;
     const { headers } = req;
     // what is relayed goes up as it came: a provider may know parameters that appear twice
     const query = relayed ? readQuery(req.url ?? '') : parseQuery(req.url ?? '');
@@ -95,6 +95,6 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     } else if (!isValid(route, value)) {
       await validate(req, route, { params, query: {}, body: value });
     }
-    return new CheckedRequest(caller, { query, search, headers, body: form ? { ...body, form } : body, reservation });
+    return new CheckedRequest(head, { query, search, headers, body: form ? { ...body, form } : body, reservation });
   };
 }

@@ -1,7 +1,7 @@
 import type { Spec, SpecOperation } from '../openapi/spec.ts';
 import { type CheckForm, createFormCheck } from './body/form/check-form.ts';
 import { type BodyShape, bodyShape } from './body/json/body-shape.ts';
-import { isRelayed, type Route } from './routes.ts';
+import { isRelayed, type Route } from './route.ts';
 import { type CompiledCheck, createCompiledCheck } from './validation/compiled-check.ts';
 import { createValidator, type Validate } from './validation/validate-request.ts';
 

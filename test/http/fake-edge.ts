@@ -4,8 +4,8 @@ import { createAuthenticator } from '../../src/http/authentication/authenticator
 import { bearerToken } from '../../src/http/authentication/bearer.ts';
 import type { Authenticate } from '../../src/http/authentication/principal.ts';
 import type { ApiRequest, DataOperation, Operation, RelayOperation } from '../../src/http/operation.ts';
+import type { Operations } from '../../src/http/route.ts';
 import { createRouter, type GatewayRouter } from '../../src/http/router.ts';
-import type { Operations } from '../../src/http/routes.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import { type Listening, listen } from '../support/gateway.ts';
 import { recordingLogger } from '../support/logger.ts';

@@ -8,7 +8,7 @@ import { createApi } from '../../src/http/api.ts';
 import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
 import type { Authenticate } from '../../src/http/authentication/principal.ts';
 import type { DataOperation, Operation, Principal, RelayOperation } from '../../src/http/operation.ts';
-import type { Operations } from '../../src/http/routes.ts';
+import type { Operations } from '../../src/http/route.ts';
 import { loadSpec, type Spec } from '../../src/openapi/spec.ts';
 import { createProxy, type ModelProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
 import { silentLogger } from './logger.ts';

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../errors.ts';
 import type { FieldSpan } from '../operation.ts';
 import { announcesBody } from '../reply/unread-body.ts';
-import type { Route } from '../routes.ts';
+import type { Route } from '../route.ts';
 import type { BodyShape } from './json/body-shape.ts';
 import { checkTree, outline, parseJson } from './json/parse.ts';
 import { keptBody } from './kept-body.ts';

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { describeThrown } from '../../errors.ts';
 import type { Logger } from '../../options/options.ts';
+import { longSecrets, redact } from '../../redact.ts';
 import { readError } from './read-error.ts';
 import { sendReply } from './reply.ts';
 
@@ -9,14 +10,7 @@ const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie', 'x-
 
 /** The credentials of a request, one by one, longest first. */
 function credentialsOf(req: IncomingMessage): string[] {
-  return credentialHeaders
-    .flatMap((name) => String(req.headers[name] ?? '').split(/[\s;,]+/))
-    .filter((part) => part.length >= 8)
-    .sort((a, b) => b.length - a.length);
-}
-
-function redact(text: string, secrets: readonly string[]): string {
-  return secrets.reduce((redacted, secret) => redacted.replaceAll(secret, '[redacted]'), text);
+  return longSecrets(credentialHeaders.flatMap((name) => String(req.headers[name] ?? '').split(/[\s;,]+/)));
 }
 
 function stackOf(thrown: unknown): string | undefined {

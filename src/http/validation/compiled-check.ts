@@ -2,7 +2,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { referencedSchemas } from '../../openapi/resolve-schema.ts';
 import type { Spec, SpecOperation } from '../../openapi/spec.ts';
-import type { Route } from '../routes.ts';
+import type { Route } from '../route.ts';
 
 /** Whether a JSON body is certainly valid. Where it is not, the full validator decides, and words the error. */
 export type CompiledCheck = (route: Route, body: unknown) => boolean;
@@ -20,13 +20,13 @@ export function createCompiledCheck({ components }: Spec, routes: readonly Route
   // the document is our own and has been checked: what checks schemas would stay in memory
   const ajv = new Ajv2020({ strict: false, strictNumbers: true, logger: false, validateSchema: false });
   addFormats.default(ajv);
-  const schemas = new Map<SpecOperation, ValidateFunction>();
+  const validators = new Map<SpecOperation, ValidateFunction>();
   for (const { description, parameters } of routes) {
     const schema = description.requestBody?.content['application/json']?.schema;
     if (schema && parameters.length === 0) {
       const referred = referencedSchemas(schema, components.schemas);
-      schemas.set(description, ajv.compile(anyAlternative({ allOf: [schema], components: { schemas: referred } })));
+      validators.set(description, ajv.compile(anyAlternative({ allOf: [schema], components: { schemas: referred } })));
     }
   }
-  return ({ description }, body) => body !== undefined && schemas.get(description)?.(body) === true;
+  return ({ description }, body) => body !== undefined && validators.get(description)?.(body) === true;
 }

@@ -2,7 +2,8 @@ import { type ErrorCode, GatewayError } from '../../errors.ts';
 import { describeSchema } from '../../openapi/describe-schema.ts';
 import { schemaAt } from '../../openapi/resolve-schema.ts';
 import type { Spec, SpecSchema } from '../../openapi/spec.ts';
-import type { Route } from '../routes.ts';
+import type { Route } from '../route.ts';
+import { notAParameter } from './query.ts';
 
 /** One error that the validator found. */
 export interface Finding {
@@ -58,9 +59,9 @@ function toPath(pointer: string): string[] {
 }
 
 /** Of two equal items the validator names the list, and both items in its message; the error names the later one. */
-function pathOf({ path, message }: Finding, keyword: string): string[] {
-  const twins = keyword === 'uniqueItems' ? (message.match(/\d+/g) ?? []) : [];
-  const later = twins.length === 2 ? [String(Math.max(...twins.map(Number)))] : [];
+function pathTo({ path, message }: Finding, keyword: string): string[] {
+  const indexes = keyword === 'uniqueItems' ? (message.match(/\d+/g) ?? []) : [];
+  const later = indexes.length === 2 ? [String(Math.max(...indexes.map(Number)))] : [];
   return [...toPath(path), ...later];
 }
 
@@ -76,10 +77,8 @@ function sentence(spec: Spec, root: SpecSchema | undefined, path: readonly strin
     case 'required':
       return wanted === '' ? 'is required' : `is required, and must be ${wanted}`;
     case 'additionalProperties':
-    case 'unevaluatedProperties': {
-      const known = Object.keys(schemaAt(spec, root, path.slice(0, -1)).properties ?? {});
-      return `is not a parameter of this operation; ${known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`}`;
-    }
+    case 'unevaluatedProperties':
+      return notAParameter(Object.keys(schemaAt(spec, root, path.slice(0, -1)).properties ?? {}));
     case 'minProperties':
       return `must have at least one of ${Object.keys(schemaAt(spec, root, path).properties ?? {}).join(', ')}`;
     case 'uniqueItems':
@@ -95,7 +94,7 @@ export function invalidRequest(spec: Spec, route: Route, findings: readonly Find
   const noneFits = findings.findLast((found) => keywordOf(found) === 'anyOf');
   const finding = noneFits ?? (withoutAlternatives(findings)[0] as Finding);
   const keyword = keywordOf(finding);
-  const [, location = '', ...path] = pathOf(finding, keyword);
+  const [, location = '', ...path] = pathTo(finding, keyword);
   const code = codes[keyword] ?? 'invalid_value';
   const text = sentence(spec, schemaOf(route, location), path, keyword);
   if (path.length === 0) return new GatewayError(code, `The ${location} ${text}`);

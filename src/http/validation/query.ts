@@ -23,6 +23,11 @@ export function readQuery(url: string): Record<string, unknown> {
   return start === -1 ? {} : Object.fromEntries(new URLSearchParams(url.slice(start)));
 }
 
+/** Says that a parameter is not one of those that an operation takes. */
+export function notAParameter(known: readonly string[]): string {
+  return `is not a parameter of this operation; ${known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`}`;
+}
+
 /**
  * Refuses a query parameter that an operation does not have.
  * @throws GatewayError `unknown_parameter`
@@ -30,8 +35,5 @@ export function readQuery(url: string): Record<string, unknown> {
 export function checkKnown(query: Readonly<Record<string, unknown>>, known: readonly string[]): void {
   const unknown = Object.keys(query).find((name) => !known.includes(name));
   if (unknown === undefined) return;
-  const takes = known.length === 0 ? 'it takes none' : `it takes ${known.join(', ')}`;
-  throw new GatewayError('unknown_parameter', `${unknown}: is not a parameter of this operation; ${takes}`, {
-    param: unknown,
-  });
+  throw new GatewayError('unknown_parameter', `${unknown}: ${notAParameter(known)}`, { param: unknown });
 }

@@ -4,7 +4,7 @@ import express from 'express';
 import { GatewayError } from '../../errors.ts';
 import { referencedSchemas } from '../../openapi/resolve-schema.ts';
 import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
-import type { Route } from '../routes.ts';
+import { pathParameter, type Route } from '../route.ts';
 import { openApiValidator } from './express-openapi-validator.ts';
 import { type Finding, invalidRequest } from './invalid-request.ts';
 
@@ -35,12 +35,10 @@ function findingsOf(error: unknown): readonly Finding[] | undefined {
   return status === 400 && errors && errors.length > 0 ? errors : undefined;
 }
 
-const parameter = /\{(\w+)\}/g;
-
 /** The path of a request as the validator finds it. Every byte of a value is encoded: none can be part of another path. */
 function pathFor({ path }: Route, params: Readonly<Record<string, string>>): string {
   const encoded = (value: string) => Buffer.from(value).toString('hex').replace(/../g, '%$&');
-  return path.replace(parameter, (_, name: string) => encoded(params[name] ?? ''));
+  return path.replace(pathParameter, (_, name: string) => encoded(params[name] ?? ''));
 }
 
 const idPattern = /^\^[a-z]+_/;
@@ -100,7 +98,7 @@ async function compile(validate: Validate, routes: readonly Route[]): Promise<vo
   for (const route of routes) {
     const req = new IncomingMessage(new Socket());
     req.method = route.method;
-    const params = Object.fromEntries([...route.path.matchAll(parameter)].map(([, name]) => [name, '-']));
+    const params = Object.fromEntries([...route.path.matchAll(pathParameter)].map(([, name]) => [name, '-']));
     try {
       await validate(req, route, { params, query: {}, body: undefined });
     } catch (error) {

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { ApiRequest } from '../../http/operation.ts';
 import type { CallEnding, Logger } from '../../options/options.ts';
+import { longSecrets, redact } from '../../redact.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import { failure } from '../failure.ts';
 import { type HeaderPlan, isEncoded } from '../headers.ts';
@@ -38,8 +39,7 @@ export function isMasked(
 
 /** The secrets in the headers that the operator has configured for an upstream, the longest first. */
 function secretsOf(fixedHeaders: HeaderPlan['fixed']): string[] {
-  const values = Object.values(fixedHeaders).flatMap((value) => [value, ...value.split(/\s+/)]);
-  return values.filter(({ length }) => length >= 8).sort((a, b) => b.length - a.length);
+  return longSecrets(Object.values(fixedHeaders).flatMap((value) => [value, ...value.split(/\s+/)]));
 }
 
 /** A text without the beginning of a secret that it ends in. */
@@ -56,7 +56,7 @@ function withoutCutOff(text: string, secret: string): string {
  */
 export function loggableError(text: string, whole: boolean, fixedHeaders: HeaderPlan['fixed']): string {
   const secrets = secretsOf(fixedHeaders);
-  const redacted = secrets.reduce((left, secret) => left.replaceAll(secret, '[redacted]'), text);
+  const redacted = redact(text, secrets);
   const known = whole ? redacted : secrets.reduce(withoutCutOff, redacted);
   return known.replace(keyLike, '[redacted]').slice(0, logLimit);
 }

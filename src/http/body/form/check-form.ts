@@ -3,7 +3,7 @@ import { type ErrorCode, GatewayError } from '../../../errors.ts';
 import { describeSchema } from '../../../openapi/describe-schema.ts';
 import { resolveSchema } from '../../../openapi/resolve-schema.ts';
 import type { Spec, SpecSchema } from '../../../openapi/spec.ts';
-import type { Route } from '../../routes.ts';
+import type { Route } from '../../route.ts';
 import type { Form, FormPart } from './form.ts';
 
 /** Checks a form against its operation. @throws GatewayError `missing_required_parameter`, `invalid_type`, … with `param` */

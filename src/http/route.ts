@@ -32,6 +32,9 @@ function operationFor(operations: Operations, id: string): Operation {
   return operation;
 }
 
+/** A parameter in the template of a path. */
+export const pathParameter = /\{(\w+)\}/g;
+
 /** Every operation must name its scope. */
 function scopeOf({ operationId, 'x-scope': scope }: SpecOperation): Scope {
   const known = scopes.find((name) => name === scope);
@@ -73,7 +76,7 @@ export function joinRoutes(spec: Spec, operations: Operations): Route[] {
 /** The paths of the model endpoints, each once. */
 export function modelPaths(spec: Spec, operations: Operations): string[] {
   const paths = joinRoutes(spec, operations)
-    .filter(isOfModels)
+    .filter(isModelRoute)
     .map(({ path }) => path);
   return [...new Set(paths)];
 }
@@ -94,6 +97,6 @@ export function isRead(route: Route): boolean {
 }
 
 /** Whether a route calls or lists models, which works without the database. */
-export function isOfModels({ operation, scope }: Route): boolean {
+export function isModelRoute({ operation, scope }: Route): boolean {
   return scope === 'models' && ('relay' in operation || operation.databaseWait === null);
 }
