@@ -7,7 +7,7 @@
 
 const base = 'errors.ts ids.ts page.ts logger.ts redact.ts version.ts api.d.ts options';
 /** A domain keeps collections, and has operations that http serves. */
-const domain = `${base} mongo fairness http/operation.ts`;
+const domain = `${base} mongo fairness http/operation.ts http/principal.ts`;
 
 /** @type {Record<string, string>} */
 const arrows = {
@@ -18,13 +18,13 @@ const arrows = {
   'redact.ts': '',
   'version.ts': '',
   'api.d.ts': '',
-  options: 'errors.ts logger.ts http/operation.ts',
+  options: 'errors.ts logger.ts http/principal.ts',
   openapi: base,
   fairness: base,
   mongo: base,
   outbound: base,
 
-  'http/authentication': `${base} http/operation.ts http/target.ts`,
+  'http/authentication': `${base} http/principal.ts http/target.ts`,
   'http/reply': `${base} http/operation.ts`,
   'http/validation': `${base} openapi http/route.ts`,
   'http/body/json': `${base} openapi http/operation.ts`,
@@ -48,7 +48,7 @@ const arrows = {
   'proxy/stored': `${base} http/operation.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
     proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
-  proxy: `${base} http/operation.ts outbound
+  proxy: `${base} http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay proxy/stored`,
 
   stored: `${domain} proxy/ownership`,

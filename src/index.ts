@@ -6,7 +6,7 @@ export type { PastEvent } from './events/history.ts';
 export type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
 export { createModelGateway, type ModelGateway } from './gateway.ts';
 export { keepRawBody } from './http/body/kept-body.ts';
-export { type Principal, type Scope, scopes } from './http/operation.ts';
+export { type Principal, type Scope, scopes } from './http/principal.ts';
 export { type HardenOptions, hardenServer } from './http/server/harden.ts';
 export type { ApiKey, ApiKeyInput, NewApiKey } from './keys/api-key.ts';
 export type { DisabledWebhook } from './options/disabling.ts';

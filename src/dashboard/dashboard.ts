@@ -5,7 +5,7 @@ import { GatewayError } from '../errors.ts';
 import type { AddApi } from '../http/api.ts';
 import type { Authenticator } from '../http/authentication/authenticator.ts';
 import type { OpenRequests } from '../http/open-requests.ts';
-import { accountScopes } from '../http/operation.ts';
+import { accountScopes } from '../http/principal.ts';
 import { answerError, isAnswered } from '../http/reply/answer-error.ts';
 import { sendReply } from '../http/reply/reply.ts';
 import { requestId } from '../http/request-id.ts';

@@ -3,7 +3,8 @@ import type { BodyReservation } from './body/body-memory.ts';
 import type { Form } from './body/form/form.ts';
 import type { RequestBody } from './body/request-body.ts';
 import type { ClientDisconnect } from './client-disconnect.ts';
-import type { ApiRequest, Principal } from './operation.ts';
+import type { ApiRequest } from './operation.ts';
+import type { Principal } from './principal.ts';
 
 /** What is known of a request before its body is read. */
 export interface RequestHead {

@@ -1,6 +1,7 @@
 import { resolveSchema } from '../openapi/resolve-schema.ts';
 import { type Spec, type SpecOperation, type SpecSchema, specMethods } from '../openapi/spec.ts';
-import { type Operation, type Scope, scopes } from './operation.ts';
+import type { Operation } from './operation.ts';
+import { type Scope, scopes } from './principal.ts';
 
 /** One operation of openapi.yaml, with its handler. */
 export interface Route {

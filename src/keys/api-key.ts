@@ -1,4 +1,4 @@
-import type { Principal, Scope } from '../http/operation.ts';
+import type { Principal, Scope } from '../http/principal.ts';
 import type { KeyRecord } from './key-cache.ts';
 import type { KeyDocument } from './model.ts';
 

@@ -1,4 +1,4 @@
-import type { Principal } from '../http/operation.ts';
+import type { Principal } from '../http/principal.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { isUnavailableError } from '../mongo/unavailable.ts';
 import type { KeyService } from './service.ts';

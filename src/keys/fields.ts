@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import { accountScopes, scopes as everyScope, type Scope } from '../http/operation.ts';
+import { accountScopes, scopes as everyScope, type Scope } from '../http/principal.ts';
 import { checkUserId } from '../ids.ts';
 import type { ApiKeyInput } from './api-key.ts';
 

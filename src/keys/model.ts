@@ -1,5 +1,5 @@
 import mongoose, { type Connection, type Model, Schema } from 'mongoose';
-import type { Scope } from '../http/operation.ts';
+import type { Scope } from '../http/principal.ts';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
 
 /** One API key, as it is stored. Its text is never stored. */

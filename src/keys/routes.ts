@@ -1,6 +1,7 @@
 import type { components, operations } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
-import { accountScopes, type OperationTable, type Principal, type ReplyOf, type Scope } from '../http/operation.ts';
+import type { OperationTable, ReplyOf } from '../http/operation.ts';
+import { accountScopes, type Principal, type Scope } from '../http/principal.ts';
 import type { ApiKey, KeyPage, NewApiKey } from './api-key.ts';
 import { apiKeyNotFound, type KeyService } from './service.ts';
 

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
-import type { Principal } from '../http/operation.ts';
+import type { Principal } from '../http/principal.ts';
 import { createKeyCache, type KeyCacheOptions, type KeyRecord, type Known } from './key-cache.ts';
 import { digestOf, keyIdIn } from './key-text.ts';
 

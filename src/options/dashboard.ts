@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Principal } from '../http/operation.ts';
+import type { Principal } from '../http/principal.ts';
 import { checkKeys, refuse } from './checks.ts';
 
 /** The page where customers see their webhooks, and who may open it. */

@@ -1,4 +1,4 @@
-import type { Principal } from '../http/operation.ts';
+import type { Principal } from '../http/principal.ts';
 import { checkKeys, refuse } from './checks.ts';
 
 /** What may be asked for in a minute of the clock; what is left out is not limited. */

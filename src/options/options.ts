@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Connection, Mongoose } from 'mongoose';
-import type { Principal } from '../http/operation.ts';
+import type { Principal } from '../http/principal.ts';
 import { consoleLogger, faultTolerant, type Logger } from '../logger.ts';
 import { type BodyOptions, bodyDefaults, checkBodyOptions } from './bodies.ts';
 import { checkIntegers, refuse } from './checks.ts';

@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import type { Principal } from '../http/operation.ts';
+import type { Principal } from '../http/principal.ts';
 
 /** Whether the caller may call this model, by the name that callers use. Pure. */
 export function mayCall({ models }: Principal, model: string): boolean {

@@ -5,7 +5,8 @@ import { failureFrom } from './failure.ts';
 import { upstreamRequestHeaders } from './headers.ts';
 import { collect } from './relay/collect.ts';
 import { decoded } from './relay/decoded-body.ts';
-import { modelMatcher, type Upstream, upstreamModelName, upstreamUrl } from './routing/upstream.ts';
+import { modelMatcher } from './routing/model-matcher.ts';
+import { type Upstream, upstreamModelName, upstreamUrl } from './routing/upstream.ts';
 
 /** One model as the upstream lists it, unknown fields included. */
 export interface Model {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { scopes } from '../../src/http/operation.ts';
+import { scopes } from '../../src/http/principal.ts';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
 import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';

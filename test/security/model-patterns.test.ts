@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { modelMatcher } from '../../src/proxy/routing/upstream.ts';
+import { modelMatcher } from '../../src/proxy/routing/model-matcher.ts';
 
 describe('a pattern for models with many wildcards', () => {
   for (const [title, pattern] of [

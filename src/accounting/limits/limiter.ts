@@ -1,5 +1,5 @@
 import { describeThrown, GatewayError } from '../../errors.ts';
-import type { Principal } from '../../http/operation.ts';
+import type { Principal } from '../../http/principal.ts';
 import type { LimitOptions, RateLimits, RateLimitsFor } from '../../options/options.ts';
 import { type LimitUsage, rateLimitHeaders } from './headers.ts';
 import { type MinuteCounter, type MinuteCounters, untilNextMinute } from './minute-counters.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../errors.ts';
-import type { Principal } from '../operation.ts';
+import type { Principal } from '../principal.ts';
 import { hostOf } from '../target.ts';
 import type { Authenticate } from './principal.ts';
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../errors.ts';
 import { isStorableId } from '../../ids.ts';
-import { accountScopes, type Principal, type Scope, scopes } from '../operation.ts';
+import { accountScopes, type Principal, type Scope, scopes } from '../principal.ts';
 
 /** Says who makes a request; `null` means that nobody is known to. */
 export type Authenticate = (

@@ -4,6 +4,7 @@ import { createDispatcher } from '../../outbound/connection-pool.ts';
 import { splitUrl } from '../../outbound/url.ts';
 import { type HeaderPlan, planHeaders } from '../headers.ts';
 import { type Breaker, createBreaker } from './breaker.ts';
+import { modelMatcher } from './model-matcher.ts';
 import { UpstreamCalls } from './upstream-calls.ts';
 
 /** One provider, as the relay needs it. */
@@ -45,36 +46,6 @@ const defaultMaxConcurrency = 2_000;
 
 function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-}
-
-/** Whether a model matches one of some ids and patterns. */
-export type MatchesModel = (model: string) => boolean;
-
-/**
- * Searches every piece between two `*` once, after the piece before: the first match leaves the most text to the pieces that
- * follow, so no other match has to be tried.
- */
-function patternMatcher(pattern: string): MatchesModel {
-  const [start = '', ...pieces] = pattern.split('*');
-  const end = pieces.pop() ?? '';
-  return (model) => {
-    const limit = model.length - end.length;
-    if (limit < start.length || !model.startsWith(start) || !model.endsWith(end)) return false;
-    let at = start.length;
-    for (const piece of pieces) {
-      const found = model.indexOf(piece, at);
-      if (found === -1 || found + piece.length > limit) return false;
-      at = found + piece.length;
-    }
-    return true;
-  };
-}
-
-/** Creates a matcher for ids, and for patterns where `*` stands for any text. Its cost does not grow with the number of `*`. */
-export function modelMatcher(models: readonly string[]): MatchesModel {
-  const ids = new Set(models.filter((model) => !model.includes('*')));
-  const patterns = models.filter((model) => model.includes('*')).map(patternMatcher);
-  return (model) => ids.has(model) || patterns.some((matches) => matches(model));
 }
 
 /** The configured address without the slashes at the end of its path, and its query. */
