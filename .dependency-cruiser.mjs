@@ -73,6 +73,7 @@ const arrows = {
   'deliveries/send': `${base} outbound webhooks/webhook.ts`,
   'deliveries/rate-limit': `${base} mongo`,
   'deliveries/attempt': `${base} mongo outbound/outbound-error.ts deliveries/send deliveries/rate-limit
+    webhooks/health/recorded-attempt.ts
     deliveries/model.ts`,
   'deliveries/jobs': `${base} mongo deliveries/attempt deliveries/background.ts`,
   'deliveries/dispatcher': `${base} fairness deliveries/attempt`,
