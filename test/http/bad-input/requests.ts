@@ -36,7 +36,7 @@ export const credentials: Row[] = [
 ];
 
 export const methods: Row[] = [
-  ['GET of a POST', 'GET /v1/chat/completions', {}, 405, 'method_not_allowed'],
+  ['GET of a POST', 'GET /v1/embeddings', {}, 405, 'method_not_allowed'],
   ['PUT', 'PUT /v1/webhooks', create({}), 405, 'method_not_allowed'],
   ['PATCH of the list', 'PATCH /v1/webhooks', { body: {} }, 405, 'method_not_allowed'],
   ['DELETE of the list', 'DELETE /v1/webhooks', {}, 405, 'method_not_allowed'],
