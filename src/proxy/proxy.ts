@@ -69,6 +69,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     upstreams,
     retry: { attempts: retry.attempts ?? 3, maxWait: retry.maxWait ?? 2_000, budget: new RetryBudget() },
     storedObjects,
+    admissionChecks,
     exposeUpstream,
     idempotencySecret,
     logger,
@@ -77,7 +78,6 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     ...common,
     usageRecorder: withHook(usageRecorder, hooks, logger),
     hooks: relayHooks(hooks, logger),
-    admissionChecks,
     failureLog: createFailureLog(logger),
     abortOnDisconnect,
   });

@@ -17,7 +17,12 @@ const notRun: ReadonlyMap<CodeBlock, string> = new Map([
   [blockWith('README.md', 'sh', 'npm ci && npm test'), 'it starts what README.md starts again below, and every test'],
 ]);
 
-const runnable = codeBlocks.filter(({ language }) => language === 'sh' || language === 'console');
+/** What the commands of this document generate, `test/clients` generates and runs, in the places that they need. */
+const ofClients = 'docs/clients.md';
+
+const runnable = codeBlocks.filter(
+  ({ language, document }) => (language === 'sh' || language === 'console') && document !== ofClients,
+);
 const toRun = runnable.filter((block) => !started.includes(block) && !notRun.has(block));
 
 /** A gateway that a document has started, and the receiver for its webhooks. */

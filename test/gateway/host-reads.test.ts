@@ -44,7 +44,16 @@ describe('a host’s own code', () => {
     const report = () => gateway.usage?.report('usr_1', { groupBy: ['model'] });
     await until(async () => ((await report())?.lines.length ?? 0) > 0);
     expect((await report())?.lines).to.deep.equal([
-      { model: 'm', requests: 1, inputTokens: 3, cachedInputTokens: 0, outputTokens: 2, images: 0 },
+      {
+        model: 'm',
+        requests: 1,
+        inputTokens: 3,
+        cachedInputTokens: 0,
+        outputTokens: 2,
+        images: 0,
+        seconds: 0,
+        characters: 0,
+      },
     ]);
   });
 });

@@ -60,11 +60,10 @@ export function finalUsage(meter: Measured, call: MeteredCall): Used {
   if (isFree) return nothing;
   // an upstream that works on images finishes them, also when the client has left
   const images = answersImages && ending === 'client_left' ? Math.max(meter.images, output.choices) : meter.images;
-  if (reported) {
-    return { ...nothing, ...reported, images };
-  }
   // exact, whatever came of the answer: the whole text was sent up
-  if (unit === 'characters') return { ...nothing, characters: output.characters ?? 0 };
+  const characters = unit === 'characters' ? (output.characters ?? 0) : 0;
+  if (reported) return { ...nothing, ...reported, images, characters };
+  if (unit === 'characters') return { ...nothing, characters };
   if (unit === 'seconds' && duration !== undefined) return { ...nothing, seconds: duration };
   // images are counted by number; many providers report no tokens for them
   if (images > 0 && ending === 'complete') {

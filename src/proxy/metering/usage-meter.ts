@@ -47,12 +47,15 @@ const shortSilence = 1_000;
 /** The keys of a delta that are not text. */
 const unwritten: ReadonlySet<string> = new Set(['role', 'id', 'type']);
 
+/** No text lies deeper in a piece of an answer. */
+const deepest = 32;
+
 /** The bytes of all text in a piece of an answer: content, reasoning, tool calls, refusals. Pure. */
-function textBytes(value: unknown): number {
+function textBytes(value: unknown, depth = 0): number {
   if (typeof value === 'string') return Buffer.byteLength(value);
-  if (typeof value !== 'object' || value === null) return 0;
+  if (typeof value !== 'object' || value === null || depth > deepest) return 0;
   let sum = 0;
-  for (const [name, part] of Object.entries(value)) if (!unwritten.has(name)) sum += textBytes(part);
+  for (const [name, part] of Object.entries(value)) if (!unwritten.has(name)) sum += textBytes(part, depth + 1);
   return sum;
 }
 
@@ -70,6 +73,8 @@ export class UsageMeter {
   readonly #keepsBeginning: boolean;
   #beginning = '';
   bytes = 0;
+  /** Whether a `usage` in the answer is the upstream's. */
+  trustsUsage = true;
   /** Events of a stream, comments aside. */
   events = 0;
 
@@ -106,7 +111,7 @@ export class UsageMeter {
   }
 
   get reported(): ReportedUsage | undefined {
-    return this.#usage.usage;
+    return this.trustsUsage ? this.#usage.usage : undefined;
   }
 
   /** How long a recording is by the answer's `duration`, which verbose transcriptions begin with. Seconds. */

@@ -1,3 +1,5 @@
+import type { Principal } from '../../http/principal.ts';
+import { mayCall } from '../allowed-models.ts';
 import type { Upstream } from '../routing/upstream.ts';
 import { storedObjectNotFound } from './not-found.ts';
 import type { StoredReference } from './references.ts';
@@ -11,15 +13,17 @@ import type { StoredObjects } from './stored-objects.ts';
  */
 export async function requireOwned(
   objects: StoredObjects,
-  userId: string,
+  principal: Principal,
   references: readonly StoredReference[],
   upstreams: readonly Upstream[],
 ): Promise<readonly Upstream[]> {
   let keepers = upstreams;
   for (const reference of references) {
     const { id, kind } = reference;
-    const found = await objects.find({ id, kind, userId });
-    keepers = keepers.filter(({ name }) => name === found?.upstream);
+    const found = await objects.find({ id, kind, userId: principal.userId });
+    // a key that is limited to some models gets at what these have made
+    const isAllowed = found !== null && (found.model === null || mayCall(principal, found.model));
+    keepers = isAllowed ? keepers.filter(({ name }) => name === found.upstream) : [];
     if (keepers.length === 0) throw storedObjectNotFound(reference);
   }
   return keepers;

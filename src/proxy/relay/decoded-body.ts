@@ -1,6 +1,6 @@
 import type { Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
-import { outboundError } from '../../outbound/classify.ts';
+import { classify, outboundError } from '../../outbound/classify.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
 import type { OutboundError } from '../../outbound/outbound-error.ts';
 import type { BodySink, ResponseBody } from '../../outbound/response-body.ts';
@@ -100,8 +100,12 @@ class DecodedBody implements RelayedBody {
     this.#length += chunk.length;
     if (this.#length > freeOutput && this.#length > largestRatio * this.#received) {
       this.#settle(outboundError('invalid_response'));
-    } else if (this.#sink?.onChunk(chunk) === false) {
-      this.#decoder.pause();
+      return;
+    }
+    try {
+      if (this.#sink?.onChunk(chunk) === false) this.#decoder.pause();
+    } catch (error) {
+      this.#settle(classify(error));
     }
   }
 

@@ -57,7 +57,7 @@ export function createRelay(deps: RelayDependencies): Relay {
   /** The upstreams that keep what the call goes on from; all of them where it goes on from nothing. */
   function keepersOf({ call }: ModelRequest): Promise<readonly Upstream[]> {
     const references = storedReferences(call.rawBody, call.fields);
-    return requireOwned(deps.storedObjects, call.principal.userId, references, deps.upstreams);
+    return requireOwned(deps.storedObjects, call.principal, references, deps.upstreams);
   }
 
   return async function relay(endpoint, call, res) {

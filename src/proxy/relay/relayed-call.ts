@@ -101,7 +101,9 @@ export class RelayedCall implements RoutedCall {
     this.#route = route;
     this.#headers = withAccountsIdempotencyKey(headers, principal.userId, deps.idempotencySecret);
     this.#meter = createUsageMeter(request.endpoint, request.body);
-    route.deadline.graceOnDisconnect = () => (this.#working ? disconnectGrace(deps.abortOnDisconnect, this.#meter) : 0);
+    // what a response goes on from is input too, and only its end says how much that was
+    const aborts = deps.abortOnDisconnect && !request.endpoint.continues;
+    route.deadline.graceOnDisconnect = () => (this.#working ? disconnectGrace(aborts, this.#meter) : 0);
   }
 
   async run(res: ServerResponse): Promise<void> {

@@ -2,9 +2,12 @@ import type { GatewayError } from '../../errors.ts';
 
 /** What is kept of the bytes before, to find what two chunks share. Characters. */
 const tailLength = 96;
-/** The events with which a stream of the Responses API ends, by their field `event` or by their `type`. */
+/**
+ * The events with which a stream of the Responses API ends, by their field `event` or by the `type` that their data begins with. Both begin a
+ * line, which nothing inside a JSON string can do: what a caller has named, such as metadata, is in the events too.
+ */
 const lastEvent =
-  /(?:^|[\r\n])event: ?(?:error|response\.(?:completed|failed|incomplete|cancelled))[\r\n]|(?:^|[\r\n])data: ?\{"type":"error"|"type"\s*:\s*"response\.(?:completed|failed|incomplete|cancelled)"/;
+  /(?:^|[\r\n])event: ?(?:error|response\.(?:completed|failed|incomplete|cancelled))[\r\n]|(?:^|[\r\n])data: ?\{\s*"type"\s*:\s*"(?:error|response\.(?:completed|failed|incomplete|cancelled))"/;
 const sequenceKey = '"sequence_number"';
 const sequence = /^\s*:\s*(\d{1,15})\b/;
 const blankLine = /(?:\r\n\r\n|\n\n|\r\r)$/;

@@ -136,6 +136,8 @@ async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
   const ending = await ended;
   res.off('close', noteEnd);
   meter.events = framer.events;
+  // what a caller has sent comes back in the first events, whatever is called `usage` there included
+  meter.trustsUsage = plan.responseStream === undefined || end.isDone;
   return end.isDone && hadAll ? 'complete' : ending;
 }
 
@@ -144,9 +146,9 @@ function beginsAsJson(bytes: Buffer): boolean {
   return /^\s*[[{]/.test(bytes.toString('latin1', 0, 64));
 }
 
-/** Whether an answer may say what was used. In a text that is no JSON, a speaker might say so. */
+/** Whether an answer may say what was used. Bytes do not, and in a text that is no JSON a speaker might. */
 function mayReport({ answers }: ResponsePlan, first: Buffer): boolean {
-  return answers !== 'text' || beginsAsJson(first);
+  return answers !== 'bytes' && (answers !== 'text' || beginsAsJson(first));
 }
 
 /** Sends a body as it comes: one that is too large to be held, or that cannot be read. */

@@ -115,9 +115,10 @@ class Transfer implements BodySink {
     this.#done(ending);
   }
 
-  /** A paused body goes on without its client where the call may continue. */
+  /** A paused body goes on without its client where the call may continue, and otherwise to its end, which the abort has begun. */
   #onClose = (): void => {
-    if (!this.#deadline.aborted) this.#onDrain();
+    if (this.#deadline.aborted) this.#body.resume();
+    else this.#onDrain();
   };
 
   #onDrain = (): void => {

@@ -33,12 +33,23 @@ export function charactersIn(bytes: Buffer, { start, end }: Span): number {
 /** What is assumed of a recording whose format does not say it: 64 kbit/s. */
 const bytesPerSecond = 8_000;
 const wavHeader = 44;
+/** 8 channels of 32 bits at 192 kHz. */
+const mostPerSecond = 8 * 4 * 192_000;
 
 /** The bytes of a second of a WAV file by its header; `undefined` for any other. */
 function wavRate(file: Buffer): number | undefined {
   const isWav = file.length > wavHeader && /^RIFF....WAVEfmt $/s.test(file.toString('latin1', 0, 16));
-  const rate = isWav ? file.readUInt32LE(24) * file.readUInt16LE(32) : 0;
-  return rate > 0 ? rate : undefined;
+  if (!isWav) return undefined;
+  const [format, channels, blockAlign, bits] = [20, 22, 32, 34].map((at) => file.readUInt16LE(at)) as [
+    number,
+    number,
+    number,
+    number,
+  ];
+  // only of samples that are not compressed does the header say what a second takes, and only where it fits itself
+  const isPlain = (format === 1 || format === 3) && blockAlign === (channels * bits) / 8;
+  const rate = file.readUInt32LE(24) * blockAlign;
+  return isPlain && rate > 0 && rate <= mostPerSecond ? rate : undefined;
 }
 
 /** The estimated length of a recording. Seconds. Pure. */

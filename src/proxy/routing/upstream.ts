@@ -90,7 +90,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
 
 function parameterName(parameter: string): string | undefined {
   const [name] = new URLSearchParams(parameter).keys();
-  return name;
+  return name?.toLowerCase();
 }
 
 /**
@@ -102,7 +102,7 @@ function parameterName(parameter: string): string | undefined {
 export function upstreamUrl(upstream: Pick<Upstream, 'baseUrl' | 'search'>, path: string, search = ''): string {
   const url = upstream.baseUrl + path;
   if (upstream.search === '') return url + search;
-  const configured = new Set(new URLSearchParams(upstream.search).keys());
+  const configured = new Set([...new URLSearchParams(upstream.search).keys()].map((name) => name.toLowerCase()));
   const given = search.slice(1).split('&');
   const added = given.filter((parameter) => parameter !== '' && !configured.has(parameterName(parameter) ?? ''));
   return [url + upstream.search, ...added].join('&');

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { GatewayError } from '../../errors.ts';
 import type { ApiRequest } from '../../http/operation.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
+import { mayCall } from '../allowed-models.ts';
 import { CallDeadline } from '../call-deadline.ts';
 import { failureFrom } from '../failure.ts';
 import type { StoredObject, StoredObjectQuery } from '../ownership/stored-objects.ts';
@@ -16,6 +17,8 @@ const defaultLimit = 20;
 const longestPage = 100;
 /** How many are fetched at once. */
 const atOnce = 8;
+/** A page for which as many objects were looked at ends early: what upstreams keep no longer is not in it. */
+const longestLook = 200;
 /** A page that has as much ends early. Bytes. */
 const pageBytes = 16 * 1024 * 1024;
 
@@ -51,10 +54,12 @@ interface Page {
   /** Those that their upstreams keep no longer. */
   readonly gone: StoredObject[];
   readonly hasMore: boolean;
+  /** What the next page follows. */
+  readonly lastId: string | undefined;
 }
 
-function listOf({ found, hasMore }: Page): Buffer {
-  const ids = { first_id: found[0]?.id ?? null, last_id: found.at(-1)?.id ?? null, has_more: hasMore };
+function listOf({ found, hasMore, lastId }: Page): Buffer {
+  const ids = { first_id: found[0]?.id ?? null, last_id: lastId ?? null, has_more: hasMore };
   const comma = Buffer.from(',');
   const data = found.flatMap(({ bytes }, i) => (i === 0 ? [bytes] : [comma, bytes]));
   return Buffer.concat([
@@ -72,18 +77,20 @@ export function createStoredChatList(deps: StoredRelayDependencies): StoredChatL
     const found: Page['found'] = [];
     const gone: StoredObject[] = [];
     let bytes = 0;
+    let looked = 0;
     let { after } = query;
     for (;;) {
       const wanted = Math.min(atOnce, query.limit - found.length);
       const listed = await storedObjects.list({ ...query, ...(after !== undefined && { after }), limit: wanted });
       const objects = listed.slice(0, wanted);
+      const readable = objects.filter(({ model }) => model === null || mayCall(call.principal, model));
       const fetched = await Promise.all(
-        objects.map(({ id, upstream: name }) => {
+        readable.map(({ id, upstream: name }) => {
           const upstream = upstreams.find((candidate) => candidate.name === name);
           return upstream && fetchStored(deps, { call, deadline, upstream, path: `/chat/completions/${id}` });
         }),
       );
-      objects.forEach((object, i) => {
+      readable.forEach((object, i) => {
         const body = fetched[i];
         if (body === null) gone.push(object);
         if (!body) return;
@@ -91,8 +98,11 @@ export function createStoredChatList(deps: StoredRelayDependencies): StoredChatL
         bytes += body.length;
       });
       const hasMore = listed.length > objects.length;
-      if (!hasMore || found.length >= query.limit || bytes > pageBytes) return { found, gone, hasMore };
       after = objects.at(-1)?.id;
+      looked += objects.length;
+      if (!hasMore || found.length >= query.limit || bytes > pageBytes || looked >= longestLook) {
+        return { found, gone, hasMore, lastId: hasMore ? after : found.at(-1)?.id };
+      }
     }
   }
 

@@ -42,11 +42,14 @@ export const storedEndpoints = {
 
 const parameter = /\{(\w+)\}/g;
 
-/** The path of one call. Pure. @throws GatewayError `invalid_value` for `.` and `..`, which would lead to another path */
+/** An id as upstreams name things. Nothing else goes up: with dots and encoded slashes, a path could lead elsewhere. */
+const storedId = /^[\w:-][\w.:-]{0,255}$/;
+
+/** The path of one call. Pure. @throws GatewayError `invalid_value` for what is no id */
 export function pathFor({ path }: Pick<StoredEndpoint, 'path'>, params: Readonly<Record<string, string>>): string {
   return path.replace(parameter, (_, name: string) => {
     const value = params[name] as string;
-    if (/^\.{1,2}$/.test(value)) throw new GatewayError('invalid_value', `${name}: must be an id`, { param: name });
+    if (!storedId.test(value)) throw new GatewayError('invalid_value', `${name}: must be an id`, { param: name });
     return encodeURIComponent(value);
   });
 }

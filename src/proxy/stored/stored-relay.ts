@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { ApiRequest } from '../../http/operation.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
+import { type AdmissionCheck, requestAdmission } from '../admission.ts';
 import { CallDeadline } from '../call-deadline.ts';
 import { failureFrom } from '../failure.ts';
 import { ownedResponse } from '../ownership/owned-response.ts';
@@ -15,6 +16,8 @@ import { idParameter, pathFor, type StoredEndpoint } from './stored-endpoint.ts'
 export interface StoredRelayDependencies extends StoredCallDependencies {
   readonly upstreams: readonly Upstream[];
   readonly storedObjects: StoredObjects;
+  /** Which checks may refuse a call that has an upstream keep more, in this order. */
+  readonly admissionChecks: readonly AdmissionCheck[];
 }
 
 /** Relays one call about what an upstream keeps. */
@@ -53,12 +56,23 @@ export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
       return selectUpstreams(upstreams, undefined);
     }
     const reference = { kind, id: params[param] as string, param };
-    return requireOwned(storedObjects, principal.userId, [reference], upstreams);
+    return requireOwned(storedObjects, principal, [reference], upstreams);
+  }
+
+  /** Counts a call that has an upstream keep more as a request of its account; it uses no tokens. */
+  async function requireRoom({ method, path, effect }: StoredEndpoint, call: ApiRequest, res: ServerResponse) {
+    if (method !== 'POST' || path.endsWith('/cancel') || effect === 'removes') return;
+    const { requestId, principal } = call;
+    const info = { requestId, principal, endpoint: path, model: undefined, stream: false };
+    const request = { info, estimatedTokens: 0, output: { choices: 1, maxTokens: 0 } };
+    const admissions = await requestAdmission(deps.admissionChecks, request, res);
+    for (const admission of admissions) admission.dropped();
   }
 
   return async function relayStored(endpoint, call, res) {
     const param = idParameter(endpoint);
     const order = await orderFor(endpoint, call, param);
+    await requireRoom(endpoint, call, res);
     const { method } = endpoint;
     const onSuccess = onSuccessOf(endpoint, call, param === undefined ? '' : (call.params[param] as string));
     deps.retry.budget.earn();

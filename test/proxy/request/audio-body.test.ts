@@ -34,9 +34,19 @@ describe('the length of a recording', () => {
     expect(estimateSeconds(Buffer.alloc(8_001))).to.equal(2);
     const wav = Buffer.alloc(96_000);
     wav.write('RIFF....WAVEfmt ', 'latin1');
+    wav.writeUInt16LE(1, 20);
+    wav.writeUInt16LE(2, 22);
     wav.writeUInt32LE(48_000, 24);
     wav.writeUInt16LE(4, 32);
+    wav.writeUInt16LE(16, 34);
+    // a second is 192,000 bytes
     expect(estimateSeconds(wav)).to.equal(1);
+    wav.writeUInt16LE(65_535, 32);
+    expect(estimateSeconds(wav), 'by a header that does not fit itself').to.equal(12);
+    wav.writeUInt16LE(4, 32);
+    wav.writeUInt16LE(0x55, 20);
+    expect(estimateSeconds(wav), 'of compressed samples').to.equal(12);
+    wav.writeUInt16LE(1, 20);
     wav.writeUInt32LE(0, 24);
     expect(estimateSeconds(wav)).to.equal(12);
   });

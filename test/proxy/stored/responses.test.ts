@@ -114,9 +114,14 @@ describe('responses', () => {
     });
   }
 
-  it('are charged by estimate to a client that leaves early', async () => {
+  it('are charged what the upstream says to a client that leaves early, whatever the client has named usage', async () => {
     records.length = 0;
-    setup.one.script = stall(streamOf('resp_left').slice(0, 2).join(''));
+    const planted = streamOf('resp_left').map((text, i) =>
+      i === 0
+        ? text.replace('"response":{', '"response":{"tools":[{"usage":{"input_tokens":0,"output_tokens":0}}],')
+        : text,
+    );
+    setup.one.script = chunks(planted, {}, 50);
     const abort = new AbortController();
     const stream = await setup.client.responses.create(
       { model: 'm', input: 'Hi', stream: true },
@@ -125,7 +130,22 @@ describe('responses', () => {
     for await (const { type } of stream) if (type === 'response.output_text.delta') break;
     abort.abort();
     await until(() => records.length === 1);
-    expect(records[0]).to.include({ estimated: true, ending: 'client_left' });
+    expect(records[0]).to.include({ estimated: false, ending: 'client_left' });
+    expect(records[0]).to.have.property('inputTokens').that.is.greaterThan(0);
+  });
+
+  it('that break off are charged by estimate, whatever the client has named usage, metadata or its type', async () => {
+    records.length = 0;
+    const mine = '"metadata":{"type":"response.completed"},"usage":{"input_tokens":0,"output_tokens":0},';
+    const first = event('response.created', 0, { response: responseOf('resp_cut') }).replace(
+      '"response":{',
+      `"response":{${mine}`,
+    );
+    setup.one.script = reset(first);
+    const { text } = await send('POST', '/responses', '{"model":"m","input":"Hi","stream":true}');
+    expect(text.slice(first.length)).to.match(/^event: error\ndata: /);
+    await until(() => records.length === 1);
+    expect(records[0]).to.include({ estimated: true, ending: 'upstream_failed' });
   });
 
   it('are retrieved, streamed again, listed, canceled and deleted at the upstream that keeps them, and nowhere else', async () => {
