@@ -37,8 +37,9 @@ const arrows = {
 
   'proxy/request': `${base} http/operation.ts`,
   'proxy/routing': `${base} fairness outbound
-    proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
-  'proxy/ownership': `${base} http/operation.ts outbound proxy/request proxy/routing proxy/failure.ts proxy/headers.ts`,
+    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
+  'proxy/ownership': `${base} http/operation.ts http/principal.ts outbound proxy/request proxy/routing
+    proxy/allowed-models.ts proxy/failure.ts proxy/headers.ts`,
   'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
     proxy/endpoint.ts proxy/held-bytes.ts`,
   'proxy/relay': `${base} http/operation.ts http/body/json/search.ts outbound
@@ -47,7 +48,7 @@ const arrows = {
     proxy/failure.ts proxy/headers.ts proxy/held-bytes.ts proxy/hooks.ts`,
   'proxy/stored': `${base} http/operation.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
-    proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
+    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
   proxy: `${base} http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay proxy/stored`,
 
