@@ -5,7 +5,7 @@ import { GatewayError } from '../../src/errors.ts';
 import { newId } from '../../src/ids.ts';
 import { newKeyText } from '../../src/keys/key-text.ts';
 import { createKeyModel, type KeyModel } from '../../src/keys/model.ts';
-import { createKeyService, type KeyServiceDeps } from '../../src/keys/service.ts';
+import { createKeyService, type KeyService, type KeyServiceDeps } from '../../src/keys/service.ts';
 import { type SeenCommand, watchedDatabase } from '../support/commands.ts';
 import { until } from '../support/until.ts';
 
@@ -20,15 +20,20 @@ describe('API keys', () => {
   const confirmations = () => finds().filter(isConfirming).length;
   const withLastCharacter = (key: string) => key.slice(0, -1) + (key.endsWith('A') ? 'B' : 'A');
 
+  let services: KeyService[] = [];
+
   /** The service alone: nothing is published, nothing joined in a transaction. */
-  const newService = (own: Partial<KeyServiceDeps> = {}) =>
-    createKeyService({
+  function newService(own: Partial<KeyServiceDeps> = {}): KeyService {
+    const service = createKeyService({
       keys,
       publish: async () => {},
       transaction: (fn) => fn(undefined),
       onLastUsedLost() {},
       ...own,
     });
+    services.push(service);
+    return service;
+  }
 
   before(async () => {
     database = await watchedDatabase();
@@ -36,6 +41,11 @@ describe('API keys', () => {
     await keys.createIndexes();
   });
   beforeEach(() => database.forget());
+  afterEach(async () => {
+    // a last use that is written later would be seen by the next test
+    await Promise.all(services.map((service) => service.close()));
+    services = [];
+  });
   after(() => database.drop());
 
   it('are shown once: the database has the digest, not the text', async () => {
