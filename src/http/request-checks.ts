@@ -39,7 +39,11 @@ async function createValidators(spec: Spec, routes: readonly Route[]): Promise<V
     const validate = await createValidator(spec, group);
     for (const { description } of group) validators.set(description, validate);
   }
-  return async (req, route, parsed) => validators.get(route.description)?.(req, route, parsed);
+  return async (req, route, parsed) => {
+    const validate = validators.get(route.description);
+    if (!validate) throw new Error(`nothing checks the requests of ${route.description.operationId}`);
+    await validate(req, route, parsed);
+  };
 }
 
 async function compile(spec: Spec, routes: readonly Route[]): Promise<RequestChecks> {

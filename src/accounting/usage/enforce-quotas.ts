@@ -6,9 +6,16 @@ import { dayOf, periodsOf } from './sums.ts';
 
 type Period = 'daily' | 'monthly';
 
-/** What is known of an account: which of its quotas are used up. */
+/** A quota that is used up. */
+interface UsedUp {
+  readonly period: Period;
+  readonly limit: number;
+  readonly unit: string;
+}
+
+/** What is known of an account: which of its quotas is used up. */
 interface Known {
-  readonly usedUp: Period | undefined;
+  readonly usedUp: UsedUp | undefined;
   /** When the read of it began, by `performance.now()`. */
   readonly readAt: number;
 }
@@ -28,7 +35,7 @@ const lifetime = 1_000;
 /** The most accounts that are remembered. */
 const capacity = 10_000;
 
-function exceeded(period: Period, limit: number, unit: string): GatewayError {
+function exceeded({ period, limit, unit }: UsedUp): GatewayError {
   const next = period === 'daily' ? 'day' : 'month';
   const message = `This account has used its ${period} quota of ${limit} ${unit}; it begins anew with the next ${next} (UTC)`;
   return new GatewayError('insufficient_quota', message, { headers: { 'x-should-retry': 'false' } });
@@ -48,11 +55,14 @@ export function createEnforceQuotas({ quotaOf, now = Date.now, ...deps }: Enforc
     const quota = quotaOf(userId);
     const keys = periodsOf({ userId }, dayOf(new Date(now())));
     const found = quota ? await periods.find({ _id: { $in: keys.map(({ _id }) => _id) } }).toArray() : [];
-    const usedUp = found.find((period) => {
-      const limit = quota?.[period.period];
-      return quota && limit !== undefined && usedOf(period, quota.unit) >= countedLimit(limit, quota.unit);
+    const [usedUp] = found.flatMap((document): UsedUp[] => {
+      const { period } = document;
+      const limit = quota?.[period];
+      if (!quota || limit === undefined) return [];
+      const { unit } = quota;
+      return usedOf(document, unit) >= countedLimit(limit, unit) ? [{ period, limit, unit }] : [];
     });
-    const entry = { usedUp: usedUp?.period, readAt };
+    const entry = { usedUp, readAt };
     known.delete(userId);
     known.set(userId, entry);
     for (const oldest of known.keys()) {
@@ -69,20 +79,15 @@ export function createEnforceQuotas({ quotaOf, now = Date.now, ...deps }: Enforc
     return present;
   }
 
-  function judge(userId: string, { usedUp }: Known): undefined {
-    const quota = quotaOf(userId);
-    const limit = usedUp && quota?.[usedUp];
-    if (quota && usedUp && limit !== undefined) throw exceeded(usedUp, limit, quota.unit);
+  function judge({ usedUp }: Known): undefined {
+    if (usedUp) throw exceeded(usedUp);
   }
 
   return (userId) => {
     if (!quotaOf(userId)) return undefined;
     const entry = known.get(userId);
-    if (entry && performance.now() - entry.readAt < lifetime) return judge(userId, entry);
-    return readOnce(userId).then(
-      (fresh) => judge(userId, fresh),
-      // while the database is unavailable, calls go on by what is known
-      () => entry && judge(userId, entry),
-    );
+    if (entry && performance.now() - entry.readAt < lifetime) return judge(entry);
+    // while the database is unavailable, calls go on by what is known
+    return readOnce(userId).then(judge, () => entry && judge(entry));
   };
 }
