@@ -1,4 +1,5 @@
 import { createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { UpstreamTimeouts } from '../../src/options/options.ts';
 import { callerKey, type ModelServer, startModelServer } from '../support/model-server.ts';
@@ -80,6 +81,19 @@ describe('the time limits of an upstream', () => {
       expect(took).to.be.within(99, 8_000);
     });
   }
+
+  it('between chunks counts what has come while the process was too busy to read it', async () => {
+    const busy: Script = async (res) => {
+      res.writeHead(200).write('data: {"a":1}\n\n');
+      await sleep(50);
+      res.write('data: {"a":2}\n\n');
+      const end = performance.now() + 400;
+      while (performance.now() < end);
+      res.end();
+    };
+    const { text } = await ask({ betweenChunks: 200 }, busy, true);
+    expect(text).to.equal('data: {"a":1}\n\ndata: {"a":2}\n\n');
+  });
 
   it('for the whole call ends a stream that goes on and on', async () => {
     const endless = Array(1_000).fill('data: {"a":1}\n\n');
