@@ -32,7 +32,7 @@ function parse(text: string): URL {
 function checkScheme({ protocol }: URL, { allowHttp }: UrlRules): void {
   if (protocol === 'https:' || (protocol === 'http:' && allowHttp)) return;
   if (allowHttp) refuse('url_not_allowed', 'must be an https or http URL');
-  refuse('url_not_allowed', 'must be an https URL; plain http needs allowHttp in the options of the gateway');
+  refuse('url_not_allowed', 'must be an https URL: this service does not send to plain http');
 }
 
 function checkParts(text: string): void {
@@ -53,10 +53,7 @@ function checkHost({ hostname }: URL, { networks }: UrlRules): void {
   if (host === '') refuse('invalid_value', 'must name a host, such as example.com');
   const addresses = /(^|\.)localhost$/.test(host) ? ['127.0.0.1', '::1'] : isIP(host) === 0 ? [] : [host];
   if (addresses.length === 0 || addresses.some((address) => isAllowedAddress(address, networks))) return;
-  refuse(
-    'url_not_allowed',
-    'must lead to a public address; private and reserved ones need allowPrivateNetworks in the options of the gateway',
-  );
+  refuse('url_not_allowed', 'must lead to a public address: this service does not send to private or reserved ones');
 }
 
 /**

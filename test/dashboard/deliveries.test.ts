@@ -70,7 +70,8 @@ describe('deliveries in the dashboard', function () {
     receiver.answers(200);
     await page.getByRole('button', { name: 'Send again' }).click();
     await page.getByText('Sent again: HTTP 200').waitFor();
-    await page.getByText('The receiver took it over').waitFor();
+    await page.getByText('The receiver took it over after 7 attempts, 1 sent by hand.').waitFor();
+    await page.getByText('6 of 6, 1 sent by hand').waitFor();
     await attempts(page).getByText('Sent by hand').waitFor();
     expect(receiver.received).to.have.length(8);
     expect(problems).to.deep.equal([]);
@@ -105,6 +106,25 @@ describe('deliveries in the dashboard', function () {
 
     await page.getByRole('link', { name: 'Events' }).click();
     await page.getByRole('region', { name: 'Failed events' }).getByText('1 failed').first().waitFor();
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('that failed are not pinned where they are only tests, and their webhook says why the last attempt failed', async () => {
+    const id = await webhookOf(scene, receiver);
+    receiver.answers(500);
+    const { body: test } = await scene.live.call('POST', `/v1/webhooks/${id}/test`, { type: 'credits.low' });
+    expect(test.state).to.equal('failed');
+    const { page, problems } = await scene.signIn(`#/webhooks/${id}`);
+    await page.getByText('– the last attempt failed').waitFor();
+    await page.getByText('The receiver answered with this status, which is not 2xx.').waitFor();
+    await page.getByText(/^Times are in Europe\/Berlin \(GMT\+[12]\)/).waitFor();
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).to.include('http://127.0.0.1:');
+    await page
+      .getByRole('region', { name: 'Deliveries', exact: true })
+      .getByRole('link', { name: 'credits.low' })
+      .waitFor();
+    await page.waitForLoadState('networkidle');
+    expect(await page.getByRole('region', { name: 'Failed deliveries' }).count()).to.equal(0);
     expect(problems).to.deep.equal([]);
   });
 

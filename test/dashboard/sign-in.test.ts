@@ -49,6 +49,24 @@ describe('signing in at the dashboard', function () {
     expect(await kept()).to.deep.equal([{}, {}, '']);
   });
 
+  it('says what a key for models alone does not show', async () => {
+    const { key } = await scene.live.gateway.keys.create({ userId: 'usr_4', scopes: ['models'] });
+    const { page, problems } = await scene.signIn('', { key });
+    await page.getByText('This key has the scope models, so it shows Usage alone.').waitFor();
+    await page.getByRole('heading', { name: 'Usage' }).waitFor();
+    await page.goto(`${scene.dashboard}#/webhooks`);
+    await page.getByText('This needs the scope webhooks').waitFor();
+    expect(problems.filter((problem) => !problem.includes('status of 40'))).to.deep.equal([]);
+  });
+
+  it('says that a key has nothing to see', async () => {
+    const { key } = await scene.live.gateway.keys.create({ userId: 'usr_4', scopes: ['events:publish'] });
+    const { page } = await scene.open();
+    await page.getByLabel('API key').fill(key);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('alert').getByText('nothing to see here for the scopes events:publish').waitFor();
+  });
+
   it('ends when the key is revoked', async () => {
     const { id, key } = await scene.live.gateway.keys.create({ userId: 'usr_3', scopes: ['webhooks'] });
     const { page } = await scene.signIn('', { key });

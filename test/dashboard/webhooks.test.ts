@@ -38,7 +38,11 @@ describe('webhooks in the dashboard', function () {
 
     await page.getByRole('button', { name: 'Edit' }).click();
     const edit = page.getByRole('dialog', { name: 'Edit the webhook' });
-    await edit.getByLabel('credits.low').uncheck();
+    expect(await edit.textContent()).to.not.include('Beta');
+    for (const type of ['credits.low', 'payment.completed']) await edit.getByLabel(type).uncheck();
+    await edit.getByRole('button', { name: 'Save' }).click();
+    await edit.getByRole('alert').getByText('Choose at least one').waitFor();
+    await edit.getByLabel('payment.completed').check();
     await edit.getByLabel('payment.failed').check();
     await edit.getByRole('button', { name: 'Save' }).click();
     await page.getByText('The webhook has been changed').waitFor();
@@ -47,7 +51,9 @@ describe('webhooks in the dashboard', function () {
     await page.getByRole('button', { name: 'Pause' }).click();
     await page.getByText('It is paused: nothing is sent').waitFor();
     expect((await only())?.active).to.equal(false);
-    expect(await page.getByRole('button', { name: 'Send test event' }).isDisabled()).to.equal(true);
+    const test = page.getByRole('button', { name: 'Send test event' });
+    expect(await test.isDisabled()).to.equal(true);
+    expect(await test.getAttribute('title')).to.equal('The webhook is paused: resume it first');
     await page.getByRole('button', { name: 'Resume' }).click();
     await page.getByRole('button', { name: 'Pause' }).waitFor();
     expect((await only())?.active).to.equal(true);

@@ -6,12 +6,13 @@ import { EventView } from './events/event-view.tsx';
 import { EventsView } from './events/events-view.tsx';
 import { KeysView } from './keys/keys-view.tsx';
 import { href, type Route, useRoute } from './routing/route.ts';
-import { SessionContext } from './session/session.ts';
+import { SessionContext, useSession } from './session/session.ts';
 import { SignInView } from './session/sign-in.tsx';
 import { useSignIn } from './session/use-sign-in.ts';
 import { Announcements } from './shell/announce.tsx';
 import { Boundary } from './shell/boundary.tsx';
 import { Heading } from './shell/heading.tsx';
+import { firstPlace, missingScope } from './shell/places.ts';
 import { Shell } from './shell/shell.tsx';
 import { UsageView } from './usage/usage-view.tsx';
 import { WebhookView } from './webhooks/webhook-view.tsx';
@@ -28,8 +29,22 @@ function NotThere() {
   );
 }
 
+function NotAllowed({ scope }: { scope: string }) {
+  return (
+    <>
+      <Heading title="Not for this sign-in" />
+      <Empty title={`This needs the scope ${scope}`}>
+        <p class="muted">Sign in with a key that has it. Who has the scope keys creates one under API keys.</p>
+      </Empty>
+    </>
+  );
+}
+
 function View({ route }: { route: Route }) {
-  const [place = 'webhooks', id] = route.path;
+  const { scopes } = useSession();
+  const [place = firstPlace(scopes) ?? 'webhooks', id] = route.path;
+  const missing = missingScope(place, scopes);
+  if (missing) return <NotAllowed scope={missing} />;
   // a key of its own for each: another id is another view, which starts anew
   switch (place) {
     case 'webhooks':
@@ -71,7 +86,7 @@ export function App({ hostSessions }: { hostSessions: boolean }) {
         <SessionContext.Provider value={state.session}>
           <Clock>
             <Announcements>
-              <Shell place={route.path[0] ?? 'webhooks'}>
+              <Shell place={route.path[0] ?? firstPlace(state.session.scopes) ?? 'webhooks'}>
                 <Boundary key={route.path.join('/')}>
                   <View route={route} />
                 </Boundary>

@@ -14,7 +14,7 @@ import type {
 type Stated<T> = { [Name in keyof T]?: NonNullable<T[Name]> };
 
 /** Without what is not set. What the address says is for the API to judge. */
-function stated<T extends object>(query: T): Stated<T> {
+export function stated<T extends object>(query: T): Stated<T> {
   return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) as Stated<T>;
 }
 

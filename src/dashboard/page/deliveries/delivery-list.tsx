@@ -1,3 +1,5 @@
+import { useMemo } from 'preact/hooks';
+import { stated } from '../api/operations.ts';
 import type { DeliveryFilter } from '../api/types.ts';
 import { useQuery } from '../data/use-query.ts';
 import { useReloadOn } from '../data/use-reload-on.ts';
@@ -7,6 +9,7 @@ import { Empty, Loaded } from '../elements/states.tsx';
 import { href, type Route } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 import { DeliveryTable } from './delivery-table.tsx';
+import { sinceOf } from './filters.tsx';
 import { isOpen } from './words.ts';
 
 /** While something is pending, what is shown is this old at most, in milliseconds. */
@@ -15,6 +18,8 @@ export const liveEvery = 2_000;
 const quietEvery = 5_000;
 const pageSize = 50;
 const failedShown = 5;
+/** More than are shown: tests are left out. */
+const failedAsked = 50;
 
 interface Props {
   readonly route: Route;
@@ -37,15 +42,21 @@ interface FailedProps extends Omit<Props, 'narrowed'> {
   readonly known: string;
 }
 
-/** The latest failed ones, before everything else. */
+/** The latest failed ones of seven days, before everything else; failed tests are in the list alone. */
 function FailedFirst({ route, filter, hosts, known }: FailedProps) {
-  const query = useDeliveries({ ...filter, state: 'failed', limit: failedShown });
+  const since = useMemo(() => sinceOf('7d'), []);
+  const query = useDeliveries({ since, ...stated(filter), state: 'failed', limit: failedAsked });
   useReloadOn(known, query.reload);
-  if (!query.data || query.data.data.length === 0) return null;
-  const { data, has_more } = query.data;
+  const failed = query.data?.data.filter(({ test }) => !test) ?? [];
+  if (failed.length === 0) return null;
+  const isMore = failed.length > failedShown || query.data?.has_more;
   return (
-    <FailedCard what="deliveries" more={has_more ? href(route.path, { ...route.query, state: 'failed' }) : undefined}>
-      <DeliveryTable caption="Failed deliveries, newest first" deliveries={data} hosts={hosts} />
+    <FailedCard what="deliveries" more={isMore ? href(route.path, { ...route.query, state: 'failed' }) : undefined}>
+      <DeliveryTable
+        caption="Failed deliveries, newest first"
+        deliveries={failed.slice(0, failedShown)}
+        hosts={hosts}
+      />
     </FailedCard>
   );
 }

@@ -41,7 +41,7 @@ export function DeliveryFilters({ route, webhooks, types }: Props) {
         name="webhook"
         label="Webhook"
         any="Any webhook"
-        options={webhooks.map(({ id, url }) => ({ value: id, name: url.replace(/^https?:\/\//, '') }))}
+        options={webhooks.map(({ id, url }) => ({ value: id, name: url }))}
       />
       <Choice
         route={route}

@@ -12,6 +12,12 @@ interface Props {
   readonly onSent: (delivery: DeliveryDetails) => void;
 }
 
+/** Why a delivery cannot be sent again at present. */
+function whyNot({ in_flight, url }: DeliveryDetails): string | undefined {
+  if (url === null) return 'Its webhook has been deleted';
+  return in_flight ? 'An attempt is under way: wait for its end' : undefined;
+}
+
 /** Makes one more attempt now and shows its result. */
 export function useResend({ delivery, onSent }: Props) {
   const api = useApi();
@@ -26,12 +32,7 @@ export function useResend({ delivery, onSent }: Props) {
   });
   return {
     button: (
-      <Button
-        kind="primary"
-        busy={resend.running}
-        disabled={delivery.in_flight || delivery.url === null}
-        onClick={() => void resend.run()}
-      >
+      <Button kind="primary" busy={resend.running} whyNot={whyNot(delivery)} onClick={() => void resend.run()}>
         <AgainIcon />
         {resend.running ? 'Sending…' : 'Send again'}
       </Button>

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import type { DeliveryDetails } from '../api/types.ts';
 import { Countdown } from '../elements/time.tsx';
 import { counted } from '../format/number.ts';
-import { reasonOf, succeeded } from './words.ts';
+import { byHandWords, reasonOf, succeeded } from './words.ts';
 
 /** How it stands; why, where that needs a reason; what happens next. */
 interface Parts {
@@ -14,6 +14,7 @@ interface Parts {
 function partsOf(delivery: DeliveryDetails): Parts {
   const { state, in_flight, attempts, next_attempt_at, attempts_made, max_attempts } = delivery;
   const why = attempts.findLast((attempt) => !succeeded(attempt))?.explanation;
+  const byHand = byHandWords(delivery);
   if (in_flight) return { standing: 'An attempt is under way at this moment.' };
   switch (state) {
     case 'delivered':
@@ -21,13 +22,13 @@ function partsOf(delivery: DeliveryDetails): Parts {
         standing:
           attempts_made === 0
             ? 'The receiver took it over when it was sent by hand.'
-            : `The receiver took it over after ${counted(attempts_made, 'attempt')}.`,
+            : `The receiver took it over after ${counted(attempts.length, 'attempt')}${byHand && `, ${byHand}`}.`,
       };
     case 'canceled':
       return { standing: 'Canceled.', why: reasonOf(delivery), next: 'Nothing more is sent by itself.' };
     case 'failed':
       return {
-        standing: max_attempts === 1 ? 'The one attempt failed.' : `All ${attempts_made} attempts failed.`,
+        standing: `${max_attempts === 1 ? 'The one attempt' : `All ${attempts_made} attempts`} failed${byHand && `; ${byHand}`}.`,
         why,
         next: 'Nothing more is sent by itself. Once the receiver works, send it again.',
       };
@@ -37,7 +38,7 @@ function partsOf(delivery: DeliveryDetails): Parts {
       return {
         standing: (
           <>
-            {attempts_made} of {max_attempts} attempts failed; the next is due {due}.
+            {attempts_made} of {max_attempts} attempts failed{byHand && ` (${byHand})`}; the next is due {due}.
           </>
         ),
         why,

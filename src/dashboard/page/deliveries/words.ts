@@ -1,4 +1,4 @@
-import type { Attempt, Delivery } from '../api/types.ts';
+import type { Attempt, Delivery, DeliveryDetails } from '../api/types.ts';
 import type { StateShape } from '../elements/icons.tsx';
 
 /** How a delivery stands, in a word or two. */
@@ -55,6 +55,12 @@ const reasonWords: Readonly<Record<NonNullable<Delivery['reason']>, string>> = {
 
 export function reasonOf({ reason }: Delivery): string {
   return reason === null ? 'It was canceled.' : reasonWords[reason];
+}
+
+/** `2 sent by hand`: attempts that are not among the scheduled ones; empty where there are none. */
+export function byHandWords({ attempts }: Pick<DeliveryDetails, 'attempts'>): string {
+  const n = attempts.filter(({ manual }) => manual).length;
+  return n === 0 ? '' : `${n} sent by hand`;
 }
 
 /** Whether its state can still change by itself. */

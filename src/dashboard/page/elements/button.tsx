@@ -1,4 +1,6 @@
 import type { ComponentChildren } from 'preact';
+import { useId } from 'preact/hooks';
+import { useAnnounce } from '../shell/announce.tsx';
 
 interface Props {
   readonly children: ComponentChildren;
@@ -7,6 +9,8 @@ interface Props {
   /** Under way: it stays focusable, and does nothing. */
   readonly busy?: boolean;
   readonly disabled?: boolean;
+  /** Why it does nothing at present: shown on hover and read out, and announced on a click. */
+  readonly whyNot?: string | false | undefined;
   readonly wide?: boolean;
   /** Where the text alone does not say what it is about. */
   readonly label?: string;
@@ -21,26 +25,41 @@ export function Button({
   type = 'button',
   busy,
   disabled,
+  whyNot,
   wide,
   label,
   pressed,
   onClick,
 }: Props) {
-  return (
+  const id = useId();
+  const announce = useAnnounce();
+  const button = (
     <button
       type={type}
-      class={`button button-${kind}${wide ? ' button-wide' : ''}`}
+      class={`button button-${kind}${wide ? ' button-wide' : ''}${whyNot ? ' button-off' : ''}`}
       disabled={disabled}
-      aria-disabled={busy ? true : undefined}
+      aria-disabled={busy || whyNot ? true : undefined}
+      aria-describedby={whyNot ? id : undefined}
+      title={whyNot || undefined}
       aria-label={label}
       aria-pressed={pressed}
       onClick={(event) => {
-        if (busy) event.preventDefault();
+        if (busy || whyNot) event.preventDefault();
         else onClick?.();
+        if (whyNot) announce(whyNot);
       }}
     >
       {busy && <span class="spinner" aria-hidden="true" />}
       {children}
     </button>
+  );
+  if (!whyNot) return button;
+  return (
+    <>
+      {button}
+      <span id={id} class="visually-hidden">
+        {whyNot}
+      </span>
+    </>
   );
 }

@@ -13,7 +13,7 @@ export function FailedCard({ what, more, children }: Props) {
   return (
     <section class="card card-bad" aria-label={`Failed ${what}`}>
       <div class="card-head">
-        <h2>Failed</h2>
+        <h2>Failed in the last 7 days</h2>
         {more !== undefined && <a href={more}>See all failed</a>}
       </div>
       {children}

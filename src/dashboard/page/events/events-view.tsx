@@ -22,6 +22,10 @@ const states = [
 const quietEvery = 5_000;
 const pageSize = 50;
 const failedShown = 5;
+/** More than are shown: tests and old ones are left out. */
+const failedAsked = 25;
+/** Milliseconds. */
+const failedFor = 7 * 86_400_000;
 
 function useEvents(filter: EventFilter) {
   const api = useApi();
@@ -31,15 +35,17 @@ function useEvents(filter: EventFilter) {
   });
 }
 
-/** The latest that at least one webhook did not get, before everything else. */
+/** The latest of seven days that at least one webhook did not get, before everything else; no tests. */
 function FailedFirst({ route, known }: { route: Route; known: string }) {
-  const query = useEvents({ type: route.query.type, state: 'failed', limit: failedShown });
+  const query = useEvents({ type: route.query.type, state: 'failed', limit: failedAsked });
   useReloadOn(known, query.reload);
-  if (!query.data || query.data.data.length === 0) return null;
-  const { data, has_more } = query.data;
+  const recent = new Date(Date.now() - failedFor).toISOString();
+  const found = query.data?.data.filter(({ test, created }) => !test && created > recent) ?? [];
+  if (found.length === 0) return null;
+  const isMore = found.length > failedShown || query.data?.has_more;
   return (
-    <FailedCard what="events" more={has_more ? href(route.path, { ...route.query, state: 'failed' }) : undefined}>
-      <EventTable caption="Failed events, newest first" events={data} />
+    <FailedCard what="events" more={isMore ? href(route.path, { ...route.query, state: 'failed' }) : undefined}>
+      <EventTable caption="Failed events, newest first" events={found.slice(0, failedShown)} />
     </FailedCard>
   );
 }

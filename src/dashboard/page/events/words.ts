@@ -9,6 +9,11 @@ const states: Readonly<Record<EventState, { shape: StateShape; words: string }>>
   none: { shape: 'idle', words: 'No receiver' },
 };
 
+/** A type's description without the word that all of them begin with; the catalogue says it once. */
+export function withoutStage(description: string): string {
+  return description.replace(/^Beta\. /, '').replaceAll('`', '');
+}
+
 /** How an event stands as a whole. */
 export function standingOf({ state }: PastEvent): { shape: StateShape; words: string } {
   return states[state];

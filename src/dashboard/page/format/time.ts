@@ -19,6 +19,14 @@ export function localTime(iso: string): string {
   return (date.getFullYear() === new Date().getFullYear() ? thisYear : anyYear).format(date);
 }
 
+/** The reader's zone: `Europe/Berlin (GMT+1)`. */
+export function timeZone(): string {
+  const { timeZone: name } = Intl.DateTimeFormat().resolvedOptions();
+  const parts = new Intl.DateTimeFormat('en', { timeZoneName: 'shortOffset' }).formatToParts();
+  const offset = parts.find(({ type }) => type === 'timeZoneName')?.value ?? '';
+  return offset === '' || offset === name ? name : `${name} (${offset})`;
+}
+
 /** `2026-01-31 12:00:05.123 UTC` */
 export function utcTime(iso: string): string {
   return new Date(iso).toISOString().replace('T', ' ').replace('Z', ' UTC');

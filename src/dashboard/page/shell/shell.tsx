@@ -1,26 +1,10 @@
 import type { ComponentChildren } from 'preact';
-import {
-  DeliveryIcon,
-  EventIcon,
-  KeyIcon,
-  Logo,
-  MoonIcon,
-  OutIcon,
-  SunIcon,
-  UsageIcon,
-  WebhookIcon,
-} from '../elements/icons.tsx';
+import { Logo, MoonIcon, OutIcon, SunIcon } from '../elements/icons.tsx';
+import { timeZone } from '../format/time.ts';
 import { href } from '../routing/route.ts';
 import { useSession } from '../session/session.ts';
+import { firstPlace, places } from './places.ts';
 import { useTheme } from './theme.ts';
-
-const places = [
-  { place: 'webhooks', name: 'Webhooks', Icon: WebhookIcon, scope: 'webhooks' },
-  { place: 'events', name: 'Events', Icon: EventIcon, scope: 'webhooks' },
-  { place: 'deliveries', name: 'Deliveries', Icon: DeliveryIcon, scope: 'webhooks' },
-  { place: 'keys', name: 'API keys', Icon: KeyIcon, scope: 'keys' },
-  { place: 'usage', name: 'Usage', Icon: UsageIcon, scope: 'models' },
-] as const;
 
 function ThemeToggle() {
   const [theme, toggle] = useTheme();
@@ -55,6 +39,20 @@ function Account() {
   );
 }
 
+/** Says what a key lacks that cannot see webhooks, which most people come for. */
+function ScopeNote() {
+  const { scopes, via } = useSession();
+  if (scopes.includes('webhooks')) return null;
+  const shown = places.filter(({ scope }) => scopes.includes(scope)).map(({ name }) => name);
+  return (
+    <p class="note scope-note">
+      {via === 'key' ? 'This key' : 'Your account here'} has the {scopes.length === 1 ? 'scope' : 'scopes'}{' '}
+      {scopes.join(', ')}, so it shows {shown.join(' and ')} alone. Webhooks, events and deliveries need the scope
+      webhooks.
+    </p>
+  );
+}
+
 /** The frame around every view. */
 export function Shell({ place, children }: { place: string; children: ComponentChildren }) {
   const { scopes } = useSession();
@@ -64,7 +62,7 @@ export function Shell({ place, children }: { place: string; children: ComponentC
         Skip to the content
       </button>
       <header class="side">
-        <a class="brand" href={href(['webhooks'])}>
+        <a class="brand" href={href([firstPlace(scopes) ?? 'webhooks'])}>
           <Logo />
           Webhooks
         </a>
@@ -81,7 +79,9 @@ export function Shell({ place, children }: { place: string; children: ComponentC
         <Account />
       </header>
       <main id="content" tabIndex={-1}>
+        <ScopeNote />
         {children}
+        <footer class="zone muted small">Times are in {timeZone()}; in UTC on hover.</footer>
       </main>
     </div>
   );

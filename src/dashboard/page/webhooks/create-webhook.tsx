@@ -9,7 +9,7 @@ import { Failure } from '../elements/states.tsx';
 import { goTo, href } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 import { useAnnounce } from '../shell/announce.tsx';
-import { EventsField } from './events-field.tsx';
+import { EventsField, requireEvents } from './events-field.tsx';
 import { OptionFields, optionFields } from './option-fields.tsx';
 import { toOptions, toTexts } from './option-texts.ts';
 import { newSecret } from './secret.ts';
@@ -25,6 +25,7 @@ export function CreateWebhook({ onClose }: { onClose: () => void }) {
   const [secret, setSecret] = useState(newSecret);
   const [options, setOptions] = useState(() => toTexts({}));
   const create = useAction(async () => {
+    requireEvents(events);
     const body = { url: url.trim(), events, secret, ...toOptions(options) } as WebhookCreate;
     const { id } = await api.createWebhook(body);
     announce('The webhook has been added');
@@ -41,7 +42,7 @@ export function CreateWebhook({ onClose }: { onClose: () => void }) {
       actions={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" busy={create.running} disabled={events.length === 0}>
+          <Button kind="primary" type="submit" busy={create.running}>
             Add webhook
           </Button>
         </>

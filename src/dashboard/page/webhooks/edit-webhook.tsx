@@ -7,7 +7,7 @@ import { Dialog } from '../elements/dialog.tsx';
 import { Failure } from '../elements/states.tsx';
 import { useApi } from '../session/session.ts';
 import { useAnnounce } from '../shell/announce.tsx';
-import { EventsField } from './events-field.tsx';
+import { EventsField, requireEvents } from './events-field.tsx';
 import { OptionFields, optionFields } from './option-fields.tsx';
 import { toOptionChanges, toTexts } from './option-texts.ts';
 
@@ -24,6 +24,7 @@ export function EditWebhook({ webhook, onClose, onChanged }: Props) {
   const [active, setActive] = useState(webhook.active);
   const [options, setOptions] = useState(() => toTexts(webhook));
   const save = useAction(async () => {
+    requireEvents(events);
     await api.updateWebhook(webhook.id, { events, active, ...toOptionChanges(options, webhook) } as WebhookUpdate);
     announce('The webhook has been changed');
     onChanged();
@@ -39,7 +40,7 @@ export function EditWebhook({ webhook, onClose, onChanged }: Props) {
       actions={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" busy={save.running} disabled={events.length === 0}>
+          <Button kind="primary" type="submit" busy={save.running}>
             Save
           </Button>
         </>

@@ -1,11 +1,19 @@
 import { useId } from 'preact/hooks';
+import { ApiError } from '../api/error.ts';
 import { Loaded } from '../elements/states.tsx';
 import { useEventTypes } from '../events/use-event-types.ts';
+import { withoutStage } from '../events/words.ts';
 
 interface Props {
   readonly chosen: readonly string[];
   readonly error?: string | undefined;
   readonly onChosen: (types: string[]) => void;
+}
+
+/** @throws ApiError for the field where no type is chosen */
+export function requireEvents(chosen: readonly string[]): void {
+  if (chosen.length > 0) return;
+  throw new ApiError('events: choose at least one', { status: 0, code: 'missing_required_parameter', param: 'events' });
 }
 
 /** The types of event to receive. */
@@ -36,7 +44,7 @@ export function EventsField({ chosen, error, onChosen }: Props) {
                   />
                   <span>
                     <b>{type}</b>
-                    <span class="muted small">{description}</span>
+                    <span class="muted small">{withoutStage(description)}</span>
                   </span>
                 </label>
               ))}

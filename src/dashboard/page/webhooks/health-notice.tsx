@@ -3,6 +3,7 @@ import { outcomeWords } from '../deliveries/words.ts';
 import { StateIcon } from '../elements/icons.tsx';
 import { Ago, Time } from '../elements/time.tsx';
 import { href } from '../routing/route.ts';
+import { lastFailed } from './words.ts';
 
 const disabledFor = {
   gone: 'it answered 410 Gone',
@@ -21,10 +22,40 @@ function Rotation({ webhook: { secret_rotation } }: { webhook: Webhook }) {
   );
 }
 
+/** Why the last attempt failed, as long as none has succeeded since. */
+function LastFailure({ webhook: { active, disabled, health } }: { webhook: Webhook }) {
+  const { failing_since, last_failure } = health;
+  if (!last_failure || !lastFailed(health) || (!active && !disabled)) return null;
+  const isFailing = health.state === 'failing' || disabled;
+  return (
+    <div class={isFailing ? 'notice notice-bad' : 'notice'}>
+      <StateIcon shape={isFailing ? 'bad' : 'uneasy'} />
+      <div>
+        <p>
+          <b>{outcomeWords(last_failure)}</b>
+          {isFailing && failing_since ? (
+            <>
+              {' '}
+              – failing since <Ago at={failing_since} />
+            </>
+          ) : (
+            <>
+              {' '}
+              – the last attempt failed, <Ago at={last_failure.at} />
+            </>
+          )}
+        </p>
+        <p>
+          {last_failure.explanation} <a href={href(['deliveries', last_failure.delivery_id])}>See the last failure</a>
+        </p>
+      </div>
+    </div>
+  );
+}
+
 /** What its owner should know first. */
 export function HealthNotice({ webhook }: { webhook: Webhook }) {
-  const { active, disabled, health } = webhook;
-  const { failing_since, last_failure } = health;
+  const { active, disabled } = webhook;
   return (
     <>
       {disabled && (
@@ -42,26 +73,7 @@ export function HealthNotice({ webhook }: { webhook: Webhook }) {
           <p>It is paused: nothing is sent. What it misses can be recovered once it is resumed.</p>
         </div>
       )}
-      {active && health.state === 'failing' && last_failure && (
-        <div class="notice notice-bad">
-          <StateIcon shape="bad" />
-          <div>
-            <p>
-              <b>{outcomeWords(last_failure)}</b>
-              {failing_since && (
-                <>
-                  {' '}
-                  – failing since <Ago at={failing_since} />
-                </>
-              )}
-            </p>
-            <p>
-              {last_failure.explanation}{' '}
-              <a href={href(['deliveries', last_failure.delivery_id])}>See the last failure</a>
-            </p>
-          </div>
-        </div>
-      )}
+      <LastFailure webhook={webhook} />
       <Rotation webhook={webhook} />
     </>
   );

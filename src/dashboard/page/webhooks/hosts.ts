@@ -1,17 +1,17 @@
 import type { WebhookSummary } from '../api/types.ts';
 
-/** A URL in two parts, so that the one that tells webhooks apart can stand out. */
-export function splitUrl(url: string): { host: string; rest: string } {
-  const { host, pathname, search } = new URL(url);
-  return { host, rest: `${pathname}${search}`.replace(/^\/$/, '') };
+/** A URL in parts, so that the one that tells webhooks apart can stand out. */
+export function splitUrl(url: string): { scheme: string; host: string; rest: string } {
+  const { protocol, host, pathname, search } = new URL(url);
+  return { scheme: `${protocol}//`, host, rest: `${pathname}${search}`.replace(/^\/$/, '') };
 }
 
 /** What each webhook is called in lists, by id. */
 export function hostsOf(webhooks: readonly WebhookSummary[]): ReadonlyMap<string, string> {
   return new Map(
     webhooks.map(({ id, url }) => {
-      const { host, rest } = splitUrl(url);
-      return [id, `${host}${rest}`];
+      const { scheme, host, rest } = splitUrl(url);
+      return [id, `${scheme}${host}${rest}`];
     }),
   );
 }

@@ -68,7 +68,11 @@ export function Recover({ webhook }: { webhook: Webhook }) {
           <Button
             type="submit"
             busy={recover.running || latest?.state === 'running'}
-            disabled={states.length === 0 || !webhook.active}
+            whyNot={
+              !webhook.active
+                ? 'The webhook is paused: resume it first'
+                : states.length === 0 && 'Choose what to send again'
+            }
           >
             Recover
           </Button>

@@ -31,7 +31,11 @@ export function WebhookActions({ webhook, onChanged }: Props) {
   });
   return (
     <>
-      <Button kind="primary" disabled={!webhook.active} onClick={() => setOpen('test')}>
+      <Button
+        kind="primary"
+        whyNot={!webhook.active && 'The webhook is paused: resume it first'}
+        onClick={() => setOpen('test')}
+      >
         <SendIcon />
         Send test event
       </Button>

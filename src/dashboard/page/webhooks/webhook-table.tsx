@@ -57,12 +57,13 @@ function Standing({ webhook: { id, active } }: { webhook: WebhookSummary }) {
 /** A row fetches its health once it becomes visible. */
 function Row({ webhook }: { webhook: WebhookSummary }) {
   const [row, seen] = useSeen<HTMLTableRowElement>();
-  const { host, rest } = splitUrl(webhook.url);
+  const { scheme, host, rest } = splitUrl(webhook.url);
   return (
     <tr ref={row}>
       <td>{seen && <Standing webhook={webhook} />}</td>
       <td class="cell-main">
         <a class="row-link url" href={href(['webhooks', webhook.id])}>
+          <span class="muted">{scheme}</span>
           {host}
           <span class="muted">{rest}</span>
         </a>

@@ -76,11 +76,12 @@ function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route;
     every: () => refreshEvery,
   });
   const { shape, words } = standingOf(webhook);
-  const { host, rest } = splitUrl(url);
+  const { scheme, host, rest } = splitUrl(url);
   return (
     <>
       <Heading title={host} up={up} actions={<WebhookActions webhook={webhook} onChanged={onChanged} />}>
         <span class="url">
+          <span class="muted">{scheme}</span>
           {host}
           <span class="muted">{rest}</span>
         </span>{' '}

@@ -8,7 +8,7 @@ const healthWords: Readonly<Record<Webhook['health']['state'], { shape: StateSha
 };
 
 /** Whether the latest thing that happened to it was a failure; it takes more of them before it counts as failing. */
-function lastFailed({ last_success_at, last_failure }: Webhook['health']): boolean {
+export function lastFailed({ last_success_at, last_failure }: Webhook['health']): boolean {
   return last_failure !== null && (last_success_at === null || last_success_at < last_failure.at);
 }
 
