@@ -1,0 +1,98 @@
+const { existsSync, readdirSync } = require('node:fs');
+
+/**
+ * Tests that start browsers, compilers, clusters or processes that they kill, or try hundreds of orders of events: `npm run test:long`.
+ * The longest are first: begun late, one of them would run on alone.
+ */
+const long = [
+  'deliveries/worker/quiet-watch',
+  'mongo/connection/slow-database',
+  'gateway/half-open',
+  'keys/revoked',
+  'proxy/relay/backpressure',
+  'package/tarball',
+  'clients/clients',
+  'deliveries/fan-out/event-first',
+  'cli/mongo/embedded-mongo',
+  'security/body-cost',
+  'dashboard/views',
+  'deliveries/redeliver/recoveries/recovery',
+  'gateway/database-away',
+  'security/database-away',
+  'cli/cli',
+  'deliveries/redeliver/recoveries/killed',
+  'accounting/credits/stepped-down',
+  'events/store/lost-answers',
+  'accounting/credits/killed',
+  'proxy/relay/aborted-streams',
+  'deliveries/worker/processes',
+  'deliveries/interleavings/interleavings',
+  'dashboard/deliveries',
+  'gateway/stale-primary',
+  'deliveries/redeliver/resend',
+  'deliveries/worker/stopped-worker',
+  'deliveries/attempt/record-agrees',
+  'events/transactions/open-transactions',
+  'mongo/build-indexes',
+  'documentation/receivers',
+  'dashboard/webhooks',
+  'events/store/replaced-primary',
+  'faults/cluster',
+  'cli/commands/reseal',
+  'cli/server/closing',
+  'accounting/usage/killed-gateway',
+  'accounting/usage/killed',
+  'dashboard/sign-in',
+  'dashboard/account',
+];
+
+/**
+ * The first of `npm test`: those that mostly wait, those that hold a time against a bound or count what a busy machine does in more
+ * steps, and those that take longest.
+ */
+const first = [
+  'mongo/periodic',
+  'deliveries/worker/stalled-sweep',
+  'deliveries/worker/drain',
+  'deliveries/attempt/unawaited-reads',
+  'deliveries/fan-out/fan-out',
+  'deliveries/fan-out/fan-out-sweep',
+  'gateway/credits',
+  'keys/service',
+  'deliveries/send/send',
+  'deliveries/send/misbehaving',
+  'deliveries/worker/waking',
+  'deliveries/lists',
+  'proxy/timeouts',
+  'proxy/relay/faults',
+  'proxy/relay/embedding-repair',
+  'proxy/metering/value-reader',
+  'proxy/request/model-body',
+  'http/server/harden',
+  'outbound/client',
+  'mongo/clock',
+  'security/early-disconnects',
+  'openapi/examples',
+  'http/target',
+  'security/bad-input',
+  'accounting/usage/count',
+];
+
+const fileOf = (name) => `test/${name}.test.ts`;
+const longFiles = long.map(fileOf);
+const firstFiles = first.map(fileOf);
+
+for (const file of [...longFiles, ...firstFiles]) {
+  if (!existsSync(file)) throw new Error(`test/support/test-files.cjs names ${file}, which does not exist`);
+}
+
+const all = readdirSync('test', { recursive: true })
+  .map((file) => `test/${file.replaceAll('\\', '/')}`)
+  .filter((file) => file.endsWith('.test.ts'))
+  .sort();
+
+module.exports = {
+  longFiles,
+  /** All others: `npm test`. */
+  quickFiles: [...new Set([...firstFiles, ...all])].filter((file) => !longFiles.includes(file)),
+};
