@@ -1,7 +1,7 @@
 const { existsSync, readdirSync } = require('node:fs');
 
 /**
- * Tests that start browsers, compilers, clusters or processes that they kill, or try hundreds of orders of events: `npm run test:long`.
+ * Tests that start browsers, compilers, clusters or processes, or try thousands of inputs or orders: `npm run test:long`.
  * The longest are first: begun late, one of them would run on alone.
  */
 const long = [
@@ -10,10 +10,14 @@ const long = [
   'gateway/half-open',
   'keys/revoked',
   'proxy/relay/backpressure',
+  'security/body-memory',
+  'security/overdraft',
   'package/tarball',
   'clients/clients',
   'deliveries/fan-out/event-first',
   'cli/mongo/embedded-mongo',
+  'security/embedded-mongo',
+  'security/body-fuzz',
   'security/body-cost',
   'dashboard/views',
   'deliveries/redeliver/recoveries/recovery',
@@ -44,6 +48,20 @@ const long = [
   'accounting/usage/killed',
   'dashboard/sign-in',
   'dashboard/account',
+  'documentation/shell',
+  'security/hostile-requests',
+  'security/host-mistakes',
+  'mongo/confirmed-reads',
+  'security/downloaded-mongod',
+  'deliveries/stale-primary',
+  'cli/server/database-away',
+  'http/with-express-4',
+  'package/arrows',
+  'package/host',
+  'cli/server/signals',
+  'cli/server/prepaid',
+  'keys/stale-primary',
+  'webhooks/stale-primary',
 ];
 
 /**
