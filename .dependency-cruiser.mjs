@@ -216,7 +216,7 @@ export default {
       'mongoose belongs to */model.ts, and to the files of mongo that wrap it',
       {
         path: '^src/',
-        pathNot: ['/model\\.ts$', '^src/mongo/(writes/bare-writes|connection/connection|id-page)\\.ts$'],
+        pathNot: ['/model\\.ts$', '^src/mongo/(writes/bare-writes|connection/connection|id-page|object-id)\\.ts$'],
       },
       { path: packageFiles('mongoose'), dependencyTypesNot: ['type-only'] },
     ),

@@ -21,6 +21,7 @@ import type {
   StoredEvent,
 } from './store/stored-event.ts';
 import { createOpenTransactions } from './transactions/open-transactions.ts';
+import { requireOwnClient } from './transactions/own-client.ts';
 import { createTransactions } from './transactions/transactions.ts';
 import { createMajorityCheck } from './transactions/write-concern.ts';
 
@@ -135,7 +136,10 @@ export function createEventService(deps: EventServiceDeps): EventService {
       const toPublished = ({ _id: id, created }: StoredEvent): PublishedEvent => {
         return { id, type, created: created.toISOString(), data, idempotencyKey };
       };
-      if (session) await requireMajority(session);
+      if (session) {
+        requireOwnClient(deps.connection, session);
+        await requireMajority(session);
+      }
       if (session?.inTransaction()) {
         return toPublished(await storeIn(session, toEvent(await subscribers(addressed, session))));
       }

@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process';
-import { cp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { codeBlocks } from '../documentation/documents.ts';
+import { freshUri } from '../support/mongo.ts';
 import { installTarball, root } from './tarball.ts';
 
 const run = promisify(execFile);
@@ -46,6 +47,27 @@ describe('the packed tarball', function () {
     await run('node', [path.join(root, 'node_modules/typescript/bin/tsc'), '-p', 'typescript'], { cwd: folder });
     const { stdout } = await run('node', ['typescript/out/main.mjs'], { cwd: folder });
     expect(stdout).to.equal('true invalid_options function\n');
+  });
+
+  it('works with mongoose 8, whose driver is another: types, retries by Agenda, transactions of the host', async () => {
+    const host = path.join(folder, 'mongoose-8');
+    const modules = path.join(host, 'node_modules');
+    await mkdir(modules);
+    await cp(path.join(folder, 'node_modules/express-model-gateway'), path.join(modules, 'express-model-gateway'), {
+      recursive: true,
+    });
+    await symlink(path.join(root, 'node_modules/mongoose8'), path.join(modules, 'mongoose'));
+    await run('node', [path.join(root, 'node_modules/typescript/bin/tsc'), '-p', 'mongoose-8'], { cwd: folder });
+    const env = { ...process.env, MONGODB_URI: freshUri() };
+    const { stdout } = await run('node', ['mongoose-8/out/main.mjs'], { cwd: folder, env });
+    expect(JSON.parse(stdout)).to.deep.equal({
+      mongoose: '8',
+      delivered: { invoice: [500, 200], gateway: [200] },
+      jobsLeft: 0,
+      invoices: 1,
+      balance: 5,
+      session: 'invalid_value',
+    });
   });
 
   it('type-checks every program and fragment in the README and docs', async () => {

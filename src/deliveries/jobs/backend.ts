@@ -1,6 +1,7 @@
-import { MongoBackend, ObjectId } from '@agendajs/mongo-backend';
+import { MongoBackend } from '@agendajs/mongo-backend';
 import type { AgendaBackend, JobParameters, JobRepository, RemoveJobsOptions } from 'agenda';
 import { createBatcher } from '../../mongo/batcher.ts';
+import { isObjectId, objectId } from '../../mongo/object-id.ts';
 import { failuresIn, isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import { createBackground } from '../background.ts';
 import { DueChannel, type RunDelays } from './channel.ts';
@@ -25,7 +26,7 @@ const isPassing = ({ nextRunAt, failedAt }: JobParameters) => !nextRunAt && !fai
 /** The filter of the jobs to remove; `null` if they are not named by id or by data alone. */
 function filterOf({ id, data, ...others }: RemoveJobsOptions): object | null {
   if (Object.keys(others).length > 0) return null;
-  if (data === undefined) return ObjectId.isValid(String(id)) ? { _id: new ObjectId(String(id)) } : null;
+  if (data === undefined) return isObjectId(String(id)) ? { _id: objectId(String(id)) } : null;
   if (id !== undefined) return null;
   return Object.fromEntries(Object.entries(data as object).map(([key, value]) => [`data.${key}`, value]));
 }

@@ -1,4 +1,4 @@
-import { ObjectId } from '@agendajs/mongo-backend';
+import { objectId } from '../../mongo/object-id.ts';
 import type { JobsDb } from './due-jobs.ts';
 
 /** The jobs that this process has locked. */
@@ -32,7 +32,7 @@ export class JobLocks {
 
   /** If its lock has lapsed, another process may have the job by now. */
   async #write(ids: readonly string[]): Promise<void> {
-    const lockedHere = { _id: { $in: ids.map((id) => new ObjectId(id)) }, lastModifiedBy: this.owner };
+    const lockedHere = { _id: { $in: ids.map((id) => objectId(id)) }, lastModifiedBy: this.owner };
     await this.#jobs.updateMany(lockedHere, { $unset: { lockedAt: true } });
   }
 }

@@ -72,6 +72,22 @@ async function open(uri: string): Promise<Connection> {
 }
 
 /**
+ * The schemas and ids of one major version do not work with the connections of another.
+ * @throws GatewayError `invalid_options`
+ */
+function requireSameMongoose({ base }: Connection): void {
+  const major = (version: string | undefined) => version?.split('.')[0];
+  const theirs = (base as Mongoose | undefined)?.version;
+  if (major(theirs) === major(mongoose.version)) return;
+  throw new GatewayError(
+    'invalid_options',
+    `mongo: this connection is of mongoose ${theirs}, but express-model-gateway finds mongoose ${mongoose.version}; ` +
+      'install one of them for both (npm ls mongoose shows who asks for which), or pass the URI',
+    { param: 'mongo' },
+  );
+}
+
+/**
  * The host's connection, once it is open.
  * @throws GatewayError `invalid_options` when it is not being opened, or is no connection of mongoose's
  */
@@ -86,6 +102,7 @@ async function whenOpen(mongo: Connection | Mongoose): Promise<Connection> {
       },
     );
   }
+  requireSameMongoose(connection);
   const { connecting, connected } = mongoose.ConnectionStates;
   if (connection.readyState !== connecting && connection.readyState !== connected) {
     const message = 'mongo: is not connected; call mongoose.connect(uri) before createModelGateway, or pass the URI';

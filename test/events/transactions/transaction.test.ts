@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import mongoose from 'mongoose';
 import { freshDatabase } from '../../support/mongo.ts';
 import { payment, rejection, startEvents, type TestEvents } from '../harness.ts';
 
@@ -100,6 +101,20 @@ describe('publishing with the host’s own writes', () => {
       expect(message).to.include("writeConcern: { w: 'majority' }");
     });
   }
+
+  it('refuses a session of another connection', async () => {
+    const other = await mongoose.createConnection(database.uri).asPromise();
+    try {
+      const refused = other.transaction((session) => events.publish(payment, { session }), majority);
+      const { code, message } = await rejection(refused);
+      expect([code, message]).to.deep.equal([
+        'invalid_value',
+        'session: must be of the connection that the option mongo names; start it with connection.startSession()',
+      ]);
+    } finally {
+      await other.close();
+    }
+  });
 
   it('publishes at once under a session that is in no transaction', async () => {
     const session = await database.connection.startSession();

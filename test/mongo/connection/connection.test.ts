@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection, Mongoose } from 'mongoose';
+import { Mongoose as Mongoose8 } from 'mongoose8';
 import { openDatabase } from '../../../src/mongo/connection/connection.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
@@ -24,6 +25,20 @@ describe('the option mongo', () => {
       const error = await openDatabase(unopened, silentLogger).catch((thrown) => thrown);
       expect(error).to.include({ code: 'invalid_options', param: 'mongo' });
       expect(error.message).to.contain('is not connected; call mongoose.connect(uri) before');
+    }
+  });
+
+  it('says which mongoose versions do not go together', async () => {
+    const theirs = new Mongoose8();
+    await theirs.connect(freshUri());
+    try {
+      for (const mongo of [theirs, theirs.connection]) {
+        const error = await openDatabase(mongo, silentLogger).catch((thrown) => thrown);
+        expect(error).to.include({ code: 'invalid_options', param: 'mongo' });
+        expect(error.message).to.match(/is of mongoose 8\.\S+, but express-model-gateway finds mongoose 9\./);
+      }
+    } finally {
+      await theirs.disconnect();
     }
   });
 
