@@ -39,14 +39,14 @@ const arrows = {
   'proxy/routing': `${base} fairness outbound
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
   'proxy/ownership': `${base} http/operation.ts http/principal.ts outbound proxy/request proxy/routing
-    proxy/allowed-models.ts proxy/failure.ts proxy/headers.ts`,
+    proxy/admission.ts proxy/allowed-models.ts proxy/failure.ts proxy/headers.ts`,
   'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
     proxy/endpoint.ts proxy/held-bytes.ts`,
   'proxy/relay': `${base} http/operation.ts http/body/json/search.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
     proxy/failure.ts proxy/headers.ts proxy/held-bytes.ts proxy/hooks.ts`,
-  'proxy/stored': `${base} http/operation.ts outbound
+  'proxy/stored': `${base} http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
   proxy: `${base} http/operation.ts http/principal.ts outbound
@@ -88,13 +88,16 @@ const arrows = {
   deliveries: `${domain} events events/store deliveries/send deliveries/rate-limit deliveries/attempt deliveries/jobs
     deliveries/fan-out deliveries/worker deliveries/redeliver`,
 
+  'stored/background': `${domain} deliveries/jobs stored
+    proxy/admission.ts proxy/ownership proxy/stored/ask-response.ts proxy/stored/ended-response.ts`,
+
   receiver: 'api.d.ts deliveries/send/signature.ts',
   'dashboard/page': 'api.d.ts',
   dashboard: 'errors.ts version.ts options http http/authentication http/reply',
 
   // The files beside the folders join them. The command uses the package as a host does.
   '.': `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events/**
-    keys accounting/** stored deliveries/** dashboard`,
+    keys accounting/** stored stored/background deliveries/** dashboard`,
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
@@ -116,7 +119,7 @@ const arrows = {
 /** Which files of src may import a package; one that is not named, none may. @type {Record<string, string>} */
 const packages = {
   '@agendajs/mongo-backend': 'deliveries/jobs',
-  agenda: 'deliveries/jobs',
+  agenda: 'deliveries/jobs stored/background',
   ajv: 'events/catalogue http/validation/compiled-check.ts',
   'ajv-formats': 'events/catalogue http/validation/compiled-check.ts',
   axios: 'outbound deliveries/send',
@@ -132,7 +135,7 @@ const packages = {
   mongodb: 'cli/mongo',
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
-  mongoose: '. options mongo stored webhooks/** events/** keys accounting/** deliveries/**',
+  mongoose: '. options mongo stored/** webhooks/** events/** keys accounting/** deliveries/**',
   'openapi-fetch': 'cli/client dashboard/page',
   preact: 'dashboard/page',
   'rate-limiter-flexible': 'http/account-limits.ts',

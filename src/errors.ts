@@ -57,6 +57,8 @@ export const errorStatus = {
   webhook_deleted: 409,
   event_deleted: 409,
   recovery_running: 409,
+  // responses
+  response_in_progress: 409,
   // upstreams
   upstream_unreachable: 502,
   upstream_auth_failed: 502,

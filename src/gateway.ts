@@ -40,11 +40,11 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { logger } = options;
   const services = createServices(options, database);
   const { models, webhooks, events, eventHistory, deliveries, recoveries, health, keys, accounting, proxy } = services;
-  const { storedObjects } = services;
+  const { storedObjects, backgroundResponses } = services;
   const authenticateKey = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
   const router = await createGatewayRouter({ services, options, access, authenticateKey, openRequests });
-  const indexed = [webhooks, events, deliveries, recoveries, health, accounting, storedObjects];
+  const indexed = [webhooks, events, deliveries, recoveries, health, accounting, storedObjects, backgroundResponses];
   const buildAll = () => Promise.all([models.keys.createIndexes(), ...indexed.map((service) => service.init())]);
   await buildIndexes(buildAll, { connection, logger });
 
@@ -53,7 +53,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { revoke } = keys;
   const authenticate = async (token: string) => authenticateKey(token, false);
   const close = createShutdown({
-    parts: { recoveries, deliveries, health, accounting, keys, events, proxy, access, database },
+    parts: { recoveries, deliveries, health, accounting, keys, events, proxy, backgroundResponses, access, database },
     openRequests,
     drainTimeout: options.drainTimeout,
     logger,
@@ -70,10 +70,10 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     events: withDatabase(access, { list: eventHistory.list, get: eventHistory.get }),
     deliveries: withDatabase(access, { ...hostDeliveries(deliveries.history) }),
     ...(accounting.report && { usage: withDatabase(access, { report: accounting.report }) }),
-    start() {
+    async start() {
       accounting.start();
       recoveries.start();
-      return deliveries.start();
+      await Promise.all([deliveries.start(), backgroundResponses.start()]);
     },
     publish: events.publish,
     transaction: (fn) => events.transaction(fn),

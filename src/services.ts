@@ -16,7 +16,9 @@ import { type RunInTransaction, whileAwaited } from './mongo/transaction.ts';
 import { sharedSpec } from './openapi/spec.ts';
 import type { ResolvedOptions } from './options/options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
-import { createProxy } from './proxy/proxy.ts';
+import { usageHook } from './proxy/hooks.ts';
+import { createProxy, type ModelProxy } from './proxy/proxy.ts';
+import { createBackgroundService } from './stored/background/service.ts';
 import { createStoredObjects } from './stored/service.ts';
 import { readVersion } from './version.ts';
 import { createDisableFailing } from './webhooks/health/disable-failing.ts';
@@ -153,16 +155,30 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     objects: models.stored,
     database: access,
     retentionDays: options.storedRetentionDays,
+    background: { interval: options.backgroundPollInterval, timeout: options.backgroundTimeout },
     logger,
   });
-  const proxy = createProxy({
+  const { usage } = accounting;
+  const backgroundResponses = createBackgroundService({
+    objects: models.stored,
+    database: access,
+    collectionPrefix: options.collectionPrefix,
+    ask: (response) => proxy.askResponse(response),
+    ...(usage && { recordOnce: usage.recordOnce, dropOpen: usage.dropped }),
+    onCounted: usageHook(options, logger),
+    interval: options.backgroundPollInterval,
+    longestInterval: options.backgroundPollLimit,
+    logger,
+  });
+  const proxy: ModelProxy = createProxy({
     upstreams: options.upstreams,
     logger,
     retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
     hooks: options,
     admissionChecks: accounting.admissionChecks,
-    ...(accounting.usage && { usageRecorder: accounting.usage }),
+    ...(usage && { usageRecorder: usage }),
     storedObjects,
+    backgroundResponses,
     exposeUpstream: options.exposeUpstream,
     idempotencySecret: sealer.derive('upstream idempotency keys'),
     abortOnDisconnect: options.abortOnDisconnect,
@@ -182,6 +198,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     keys,
     accounting,
     storedObjects,
+    backgroundResponses,
     proxy,
   };
 }

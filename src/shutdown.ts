@@ -8,7 +8,15 @@ interface Closable {
 
 export interface ShutdownDeps {
   readonly parts: {
-    readonly [name in 'recoveries' | 'health' | 'accounting' | 'keys' | 'events' | 'proxy' | 'database']: Closable;
+    readonly [name in
+      | 'recoveries'
+      | 'health'
+      | 'accounting'
+      | 'keys'
+      | 'events'
+      | 'proxy'
+      | 'backgroundResponses'
+      | 'database']: Closable;
   } & {
     readonly deliveries: Closable & { stop(): Promise<unknown> };
     readonly access: { close(): void; readonly isUnavailable: boolean };
@@ -32,7 +40,8 @@ const flushTimeout = 1_000;
 
 /** Closes the parts of a gateway in their order: first what makes work, then what records it, the database last. Once. */
 export function createShutdown({ parts, openRequests, drainTimeout, logger }: ShutdownDeps): () => Promise<void> {
-  const { recoveries, deliveries, health, accounting, keys, events, proxy, access, database } = parts;
+  const { recoveries, deliveries, health, accounting, keys, events, proxy, backgroundResponses, access, database } =
+    parts;
 
   /** Lets the calls under way end by themselves as long as they may, then has them end. */
   async function endCalls(): Promise<void> {
@@ -69,7 +78,7 @@ export function createShutdown({ parts, openRequests, drainTimeout, logger }: Sh
       return Math.min(left, access.isUnavailable ? unavailableTimeout : writeTimeout);
     }
     const drained = longest + flushTimeout + unavailableTimeout;
-    await closeAll(drained, [() => endDeliveries(longest), endCalls]);
+    await closeAll(drained, [() => endDeliveries(longest), endCalls, backgroundResponses.close]);
     await closeAll(timeout(2 * lastTimeout), [health.close, accounting.close, keys.close]);
     await closeAll(timeout(lastTimeout), [events.close, async () => access.close()]);
     await closeAll(lastTimeout, [database.close]);

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Connection, Mongoose } from 'mongoose';
 import type { Principal } from '../http/principal.ts';
 import { consoleLogger, faultTolerant, type Logger } from '../logger.ts';
+import { type BackgroundOptions, backgroundDefaults, checkBackgroundOptions } from './background.ts';
 import { type BodyOptions, bodyDefaults, checkBodyOptions } from './bodies.ts';
 import { checkIntegers, refuse } from './checks.ts';
 import { type CreditOptions, checkCreditOptions } from './credits.ts';
@@ -36,6 +37,7 @@ export type { UpstreamOptions, UpstreamTimeouts } from './upstreams.ts';
 /** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
 export interface ModelGatewayOptions<Custom extends string = string>
   extends ModelHooks,
+    BackgroundOptions,
     BodyOptions,
     DatabaseOptions,
     DeliveryOptions,
@@ -147,6 +149,7 @@ const defaults = {
   readRateLimit: 6_000,
   disableOnGone: false,
   drainTimeout: 30_000,
+  ...backgroundDefaults,
   ...databaseDefaults,
   logger: consoleLogger,
 } satisfies Partial<ModelGatewayOptions>;
@@ -201,6 +204,7 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
     if (options[name] !== undefined && !options.usage) refuse('usage', `must be true for the option ${name}`);
   }
   checkDisableOptions(options);
+  checkBackgroundOptions(options);
   checkBodyOptions(options);
   checkDatabaseOptions(options);
   checkDeliveryOptions(options);

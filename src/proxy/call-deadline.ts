@@ -6,6 +6,9 @@ const longestTimer = 60_000;
 
 type Listener = () => void;
 
+/** Whether the client is still there. */
+type Client = Pick<ApiRequest['client'], 'disconnected' | 'onDisconnect'>;
+
 /**
  * Ends a call early: when the client leaves or a time limit passes. Has the part of AbortSignal that
  * outgoing requests use: with AbortSignals in the place of this and of `ClientDisconnect` a relayed call takes 1.11 times the CPU (1.07 to
@@ -17,7 +20,7 @@ export class CallDeadline implements Abortable {
   reason: unknown;
   /** How long the call may continue after the client has left; called at that moment. Milliseconds. @default 0 */
   graceOnDisconnect: () => number = () => 0;
-  readonly #client: ApiRequest['client'];
+  readonly #client: Client;
   readonly #listeners: Listener[] = [];
   /** When the whole call must have ended, by `performance.now()`. */
   #totalDueAt: number;
@@ -29,7 +32,7 @@ export class CallDeadline implements Abortable {
   #firesAt = Number.POSITIVE_INFINITY;
 
   /** @param total milliseconds for the whole call */
-  constructor(client: ApiRequest['client'], total: number) {
+  constructor(client: Client, total: number) {
     this.#client = client;
     this.#totalDueAt = performance.now() + total;
     this.#schedule();

@@ -1,5 +1,5 @@
 import { describeThrown, GatewayError, isGatewayError } from '../errors.ts';
-import type { Logger, ModelCall, ModelHooks } from '../options/options.ts';
+import type { Logger, ModelCall, ModelHooks, UsageRecord } from '../options/options.ts';
 
 /** The host's hooks, as the relay calls them. It waits for `onRequest` alone. */
 export interface RelayHooks {
@@ -8,7 +8,7 @@ export interface RelayHooks {
 }
 
 /** Runs a host's function that nobody waits for, and logs what it throws. */
-export function callHook(logger: Logger, name: keyof ModelHooks, run: () => void | Promise<void>): void {
+function callHook(logger: Logger, name: keyof ModelHooks, run: () => void | Promise<void>): void {
   const report = (error: unknown): void => logger.error(`the host's ${name} failed`, { error: describeThrown(error) });
   try {
     const running: unknown = run();
@@ -43,4 +43,12 @@ export function relayHooks({ onRequest, onResponse }: ModelHooks, logger: Logger
       if (onResponse) callHook(logger, 'onResponse', () => onResponse({ ...call, upstream, status, firstByteMs }));
     },
   };
+}
+
+/** The host's `onUsage`, as the gateway calls it; `undefined` where there is none. */
+export function usageHook({ onUsage }: ModelHooks, logger: Logger): ((record: UsageRecord) => void) | undefined {
+  if (!onUsage) return undefined;
+  return (record) =>
+    // a copy: the host must not change what is charged and written later
+    callHook(logger, 'onUsage', () => onUsage({ ...record, startedAt: new Date(record.startedAt) }));
 }

@@ -1,15 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger, ModelHooks, UpstreamOptions } from '../options/options.ts';
 import type { AdmissionCheck } from './admission.ts';
-import { callHook, relayHooks } from './hooks.ts';
+import { relayHooks, usageHook } from './hooks.ts';
 import type { UsageRecorder } from './metering/usage-record.ts';
 import { createModelList } from './model-list.ts';
+import { type BackgroundResponses, noBackgroundResponses } from './ownership/background-responses.ts';
 import { noStoredObjects, type StoredObjects } from './ownership/stored-objects.ts';
 import { createRelay } from './relay/relay.ts';
 import { modelOperations } from './routes.ts';
 import { createFailureLog } from './routing/failure-log.ts';
 import { RetryBudget, type RetryOptions } from './routing/retry-policy.ts';
 import { createUpstream } from './routing/upstream.ts';
+import { type AskResponse, createAskResponse } from './stored/ask-response.ts';
 import { storedOperations } from './stored/routes.ts';
 import { createStoredChatList } from './stored/stored-chat-list.ts';
 import { createStoredRelay } from './stored/stored-relay.ts';
@@ -25,6 +27,8 @@ export interface ProxyDependencies {
   readonly usageRecorder?: UsageRecorder;
   /** Remembers whose the things are that upstreams keep. @default nothing is remembered */
   readonly storedObjects?: StoredObjects;
+  /** Follows responses that are made in the background. @default nothing is followed */
+  readonly backgroundResponses?: BackgroundResponses;
   /** Makes the idempotency keys of one account differ from those of another. The same in all processes. */
   readonly idempotencySecret: Buffer;
   /** Whether answers name their upstream in `x-gateway-upstream`. @default false */
@@ -37,6 +41,8 @@ export interface ProxyDependencies {
 
 export interface ModelProxy {
   readonly operations: ReturnType<typeof modelOperations> & ReturnType<typeof storedOperations>;
+  /** Asks an upstream about a response that is made in the background. */
+  readonly askResponse: AskResponse;
   /** Closes every connection to the upstreams. Calls in flight end with the error `shutting_down`. */
   close(): Promise<void>;
 }
@@ -47,14 +53,13 @@ const closeTimeout = 5_000;
 const noRecorder: UsageRecorder = { opened() {}, closed() {}, dropped() {} };
 
 /** Gives records to the recorder, then to the host's `onUsage`. */
-function withHook(usageRecorder: UsageRecorder, { onUsage }: ModelHooks, logger: Logger): UsageRecorder {
+function withHook(usageRecorder: UsageRecorder, onUsage: ReturnType<typeof usageHook>): UsageRecorder {
   if (!onUsage) return usageRecorder;
   return {
     ...usageRecorder,
     closed(record) {
       usageRecorder.closed(record);
-      // a copy: the host must not change what is charged and written later
-      callHook(logger, 'onUsage', () => onUsage({ ...record, startedAt: new Date(record.startedAt) }));
+      onUsage(record);
     },
   };
 }
@@ -63,12 +68,14 @@ function withHook(usageRecorder: UsageRecorder, { onUsage }: ModelHooks, logger:
 export function createProxy(deps: ProxyDependencies): ModelProxy {
   const { logger, retry = {}, hooks = {}, admissionChecks = [], usageRecorder = noRecorder } = deps;
   const { exposeUpstream = false, abortOnDisconnect = true, storedObjects = noStoredObjects, idempotencySecret } = deps;
+  const { backgroundResponses = noBackgroundResponses } = deps;
   const upstreams = deps.upstreams.map(createUpstream);
   const calls = new Set<Promise<void>>();
   const common = {
     upstreams,
     retry: { attempts: retry.attempts ?? 3, maxWait: retry.maxWait ?? 2_000, budget: new RetryBudget() },
     storedObjects,
+    backgroundResponses,
     admissionChecks,
     exposeUpstream,
     idempotencySecret,
@@ -76,7 +83,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   };
   const relay = createRelay({
     ...common,
-    usageRecorder: withHook(usageRecorder, hooks, logger),
+    usageRecorder: withHook(usageRecorder, usageHook(hooks, logger)),
     hooks: relayHooks(hooks, logger),
     failureLog: createFailureLog(logger),
     abortOnDisconnect,
@@ -98,6 +105,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
       ...modelOperations(tracked(relay), createModelList(upstreams, logger, deps.modelListLifetime)),
       ...storedOperations({ relay: tracked(createStoredRelay(common)), list: tracked(createStoredChatList(common)) }),
     },
+    askResponse: createAskResponse(common),
     async close() {
       await Promise.all(upstreams.map((upstream) => upstream.close()));
       // those calls end now and close their usage records; a host's hook may delay one

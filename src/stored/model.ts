@@ -1,6 +1,18 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
+import type { BackgroundUsage } from '../proxy/ownership/background-usage.ts';
 import type { StoredKind } from '../proxy/ownership/stored-objects.ts';
+
+/** A response that is made in the background and has not been counted yet. Times are by the database's clock. */
+export interface BackgroundDocument {
+  usage: BackgroundUsage;
+  /** How often a process has claimed the next question to the upstream; the number fences that claim. */
+  attempt: number;
+  /** When the upstream is asked next, or when the claim of who asks it lapses. */
+  dueAt: Date;
+  /** When the response is followed no longer. */
+  giveUpAt: Date;
+}
 
 /** Whose something that an upstream keeps is. */
 export interface StoredObjectDocument {
@@ -19,6 +31,8 @@ export interface StoredObjectDocument {
   createdAt: Date;
   /** By the database's clock; absent for what upstreams keep until it is deleted. */
   expiresAt?: Date;
+  /** Until the response is counted. */
+  background?: BackgroundDocument;
 }
 
 export type StoredObjectModel = Model<StoredObjectDocument>;
@@ -33,10 +47,15 @@ const schema = new Schema<StoredObjectDocument>(
     metadata: { type: [String], default: [] },
     createdAt: { type: Date, required: true },
     expiresAt: Date,
+    background: Object,
   },
   durableSchema,
 )
   .index({ expiresAt: 1 }, { name: 'expiry', expireAfterSeconds: 0 })
+  .index(
+    { 'background.dueAt': 1 },
+    { name: 'background', partialFilterExpression: { 'background.dueAt': { $exists: true } } },
+  )
   .index(
     { userId: 1, createdAt: 1, _id: 1 },
     { name: 'userChats', partialFilterExpression: { kind: 'chat_completion' satisfies StoredKind } },

@@ -1,3 +1,4 @@
+import { fromNow } from '../mongo/clock.ts';
 import { durableCollection, insertOnly } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
@@ -10,6 +11,8 @@ export interface StoredObjectsDeps {
   readonly database: Pick<DatabaseAccess, 'require' | 'run'>;
   /** How long responses and chat completions are remembered. Days. */
   readonly retentionDays: number;
+  /** When a response that is made in the background is asked for first, and how long it is followed. Milliseconds. */
+  readonly background: { readonly interval: number; readonly timeout: number };
   readonly logger: Pick<Logger, 'warn'>;
 }
 
@@ -24,8 +27,9 @@ function toPairs(metadata: StoredObject['metadata'] = {}): string[] {
   return Object.entries(metadata).map((pair) => JSON.stringify(pair));
 }
 
-function toObject({ _id, kind, userId, upstream, model }: StoredObjectDocument): StoredObject {
-  return { id: _id, kind, userId, upstream, model };
+/** A stored object as the model endpoints see it. Pure. */
+export function toObject({ _id, kind, userId, upstream, model, background }: StoredObjectDocument): StoredObject {
+  return { id: _id, kind, userId, upstream, model, ...(background && { background: background.usage }) };
 }
 
 /** What comes after a document in the order of a list. */
@@ -39,14 +43,25 @@ export function createStoredObjects(deps: StoredObjectsDeps): StoredObjectServic
   const { objects, database, retentionDays, logger } = deps;
   const collection = durableCollection(objects);
   const readConfirmed = createReadConfirmed(collection);
-  const retention = { $add: ['$$NOW', retentionDays * millisecondsPerDay] };
+  const retention = retentionDays * millisecondsPerDay;
 
   /** Inserts it if there is none of its id. @returns what is stored under its id */
-  async function insert({ id, metadata, ...object }: StoredObject): Promise<StoredObjectDocument | null> {
+  async function insert({ id, metadata, background: usage, ...object }: StoredObject) {
+    const { interval, timeout } = deps.background;
     const computed = {
       createdAt: '$$NOW',
       // upstreams keep conversations until they are deleted
-      ...(object.kind !== 'conversation' && { expiresAt: retention }),
+      ...(object.kind !== 'conversation' && {
+        expiresAt: fromNow(usage ? Math.max(retention, 2 * timeout) : retention),
+      }),
+      ...(usage && {
+        background: {
+          usage: { $literal: usage },
+          attempt: { $literal: 0 },
+          dueAt: fromNow(interval),
+          giveUpAt: fromNow(timeout),
+        },
+      }),
     };
     const document = { _id: id, ...object, metadata: toPairs(metadata) };
     return collection.findOneAndUpdate({ _id: id }, insertOnly(document, computed, 'userId'), {
@@ -83,12 +98,13 @@ export function createStoredObjects(deps: StoredObjectsDeps): StoredObjectServic
     require: () => database.require(),
     async add(object) {
       const stored = await database.run(() => insert(object));
-      if (stored?.userId === object.userId && stored.upstream === object.upstream) return;
+      if (stored?.userId === object.userId && stored.upstream === object.upstream) return true;
       logger.warn('an upstream has named a new object as another one is named', {
         upstream: object.upstream,
         kind: object.kind,
         id: object.id,
       });
+      return false;
     },
     async find({ id, kind, userId }) {
       const read = () => collection.findOne({ _id: id, kind, userId });

@@ -18,6 +18,7 @@ describe('the records of what upstreams keep', () => {
       objects: createStoredObjectModel(database.connection, 'test_'),
       database: { require() {}, run: (work) => work() },
       retentionDays: 7,
+      background: { interval: 1_000, timeout: 10_000 },
       logger: { warn: (_message, fields) => void warnings.push(fields ?? {}) },
     });
     await stored.init();

@@ -4,7 +4,7 @@ import type { Logger, OpenUsage, UsageRecord } from '../../options/options.ts';
 import type { UsageModel } from './model.ts';
 import { type CountedRecord, modelLimit } from './sums.ts';
 import { UsageWriter } from './usage-writer.ts';
-import { createWriteUsage } from './write-batch.ts';
+import { createWriteOnce, createWriteUsage } from './write-batch.ts';
 
 export interface UsageServiceDeps {
   readonly usage: UsageModel;
@@ -31,6 +31,8 @@ export interface UsageService {
   opened(usage: OpenUsage): void;
   /** Call it when the answer of a call has ended. */
   closed(record: UsageRecord): void;
+  /** Writes the record of a call that has ended, and leaves one of its id that is closed as it is. Resolves when it is durable. */
+  recordOnce(record: UsageRecord): Promise<void>;
   /** Call it when a call got no answer, so that there is nothing to record. */
   dropped(id: string): void;
   /** Closes the records of calls whose process died, marked as estimated; resolves to how many. */
@@ -80,6 +82,7 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
   const { clockMargin = 60_000, sweepInterval = 60_000, onWritten = () => {}, onLost = () => {} } = deps;
   const logSetAside = createSetAsideLog(logger, 'usage records cannot be written and are not counted');
 
+  const writeOnce = createWriteOnce(usage);
   const backlog = createBacklogLog(logger);
   const usageWriter = new UsageWriter({
     write: createWriteUsage(usage),
@@ -128,6 +131,9 @@ export function createUsageService(deps: UsageServiceDeps): UsageService {
     opened: (record) => usageWriter.open(withinLimit(record)),
     closed: (record) => usageWriter.close(withinLimit(record)),
     dropped: (id) => usageWriter.drop(id),
+    async recordOnce(record) {
+      onWritten(await writeOnce(withinLimit(record)));
+    },
     sweep,
     start: sweeping.start,
     async close() {

@@ -96,6 +96,18 @@ function toRepeatable(id: string, entry: UsageWrite): Operation {
   }
 }
 
+/**
+ * Writes the record of one ended call, which may be written already.
+ * @returns the record, if this call has written it: then it is certainly not counted yet
+ */
+export function createWriteOnce(usage: UsageModel): (record: UsageRecord) => Promise<ClosedDocument[]> {
+  const collection = durableCollection(usage);
+  return async function writeOnce(record) {
+    const written = await collection.updateOne({ _id: record.id }, closing(record), { upsert: true });
+    return written.modifiedCount + written.upsertedCount > 0 ? [toClosedDocument(record)] : [];
+  };
+}
+
 export function createWriteUsage(usage: UsageModel): WriteUsage {
   const collection = durableCollection(usage);
   const bare = bareWrites(usage);

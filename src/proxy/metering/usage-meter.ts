@@ -51,7 +51,7 @@ const unwritten: ReadonlySet<string> = new Set(['role', 'id', 'type']);
 const deepest = 32;
 
 /** The bytes of all text in a piece of an answer: content, reasoning, tool calls, refusals. Pure. */
-function textBytes(value: unknown, depth = 0): number {
+export function textBytes(value: unknown, depth = 0): number {
   if (typeof value === 'string') return Buffer.byteLength(value);
   if (typeof value !== 'object' || value === null || depth > deepest) return 0;
   let sum = 0;

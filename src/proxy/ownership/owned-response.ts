@@ -1,25 +1,40 @@
 import type { ResponseBody } from '../../outbound/response-body.ts';
 import { failure } from '../failure.ts';
 import { type HeaderValues, isEncoded } from '../headers.ts';
+import { type BackgroundUsage, runsOn } from './background-usage.ts';
 import { recordedBody } from './recorded-body.ts';
 import type { StoredObject, StoredObjects } from './stored-objects.ts';
+
+/** A response that the upstream was asked to make in the background. */
+export interface AskedInBackground {
+  readonly usage: BackgroundUsage;
+  /** Called when its record is stored, if it runs on after the answer. */
+  readonly onRunning: (id: string) => void;
+}
 
 /** The body of an answer, as far as it is read here. */
 type Body = Pick<ResponseBody, 'takeWhole' | 'flowTo' | 'resume' | 'destroy'>;
 
 /**
- * The answer to a call that creates a stored object. Its bytes come when it is stored whose that is.
+ * The answer to a call that creates a stored object. Its bytes come when it is stored whose that is, and, of a response that is
+ * made in the background, what has to be counted.
  * @throws GatewayError `upstream_invalid_response` where the id cannot be read
  */
 export function ownedResponse<Response extends { readonly headers: HeaderValues; readonly data: Body }>(
   response: Response,
   object: Omit<StoredObject, 'id'>,
   objects: Pick<StoredObjects, 'add'>,
+  background?: AskedInBackground,
 ): Omit<Response, 'data'> & { readonly data: Body } {
   if (isEncoded(response.headers)) {
     response.data.destroy();
     throw failure('upstream_invalid_response');
   }
-  const record = (id: string): Promise<void> => objects.add({ id, ...object });
-  return { ...response, data: recordedBody(response.data, { kind: object.kind, record }) };
+  async function record(id: string, status: unknown): Promise<void> {
+    const usage = background && runsOn(status) ? background.usage : undefined;
+    const isOwn = await objects.add({ id, ...object, ...(usage && { background: usage }) });
+    if (usage && isOwn) background?.onRunning(id);
+  }
+  const readsStatus = background !== undefined;
+  return { ...response, data: recordedBody(response.data, { kind: object.kind, readsStatus, record }) };
 }

@@ -16,8 +16,16 @@ type SourceBody = Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'>;
 /** What is done with the id of a new object. */
 export interface Recording {
   readonly kind: StoredKind;
+  /** Whether the object's status is needed too: then one JSON value is read to its end. @default false */
+  readonly readsStatus?: boolean;
   /** Stores whose it is. */
-  record(id: string): Promise<void>;
+  record(id: string, status: unknown): Promise<void>;
+}
+
+/** What is read of a new object. */
+interface Found {
+  readonly id: unknown;
+  readonly status?: unknown;
 }
 
 function parsed(text: string): Record<string, unknown> {
@@ -35,10 +43,14 @@ function dataOf(event: string): string {
   return lines.map((line) => line.slice(5)).join('\n');
 }
 
-/** The id of the object that an event is about. */
-function idOfEvent(event: string, kind: StoredKind): unknown {
-  const data = parsed(dataOf(event));
-  return kind === 'response' ? (data.response as { id?: unknown } | undefined | null)?.id : data.id;
+/** The object that an event is about, if it has an id. */
+function objectOf(event: string, kind: StoredKind): Found | undefined {
+  const data = parsed(dataOf(event)) as Partial<Found> & { readonly response?: Partial<Found> | null };
+  return withId(kind === 'response' ? data.response : data);
+}
+
+function withId(object: Partial<Found> | undefined | null): Found | undefined {
+  return object?.id === undefined ? undefined : { id: object.id, status: object.status };
 }
 
 /** One answer, held until it is stored whose it is. */
@@ -101,10 +113,10 @@ class RecordedBody implements BodySink {
     this.#isPlain ??= /^\s*[[{]/.test(chunk.toString('latin1', 0, 64));
     if (!this.#isPlain) {
       if (chunk.includes('\n') || chunk.includes('\r')) this.#searchEvents();
-    } else if (!this.#triedHead && this.#heldBytes >= headLength) {
+    } else if (!this.#recording.readsStatus && !this.#triedHead && this.#heldBytes >= headLength) {
       this.#triedHead = true;
       const head = firstId.exec(Buffer.concat(this.#held).toString('latin1', 0, headLength))?.[1];
-      if (head !== undefined) this.#begin(head);
+      if (head !== undefined) this.#begin({ id: head });
     }
     return this.#state !== 'searching';
   }
@@ -115,9 +127,9 @@ class RecordedBody implements BodySink {
     const text = bytes.toString('latin1');
     let from = 0;
     for (const { index, 0: end } of text.matchAll(eventEnd)) {
-      const id = idOfEvent(text.slice(from, index), this.#recording.kind);
-      if (id !== undefined) {
-        this.#begin(id);
+      const found = objectOf(text.slice(from, index), this.#recording.kind);
+      if (found) {
+        this.#begin(found);
         break;
       }
       from = index + end.length;
@@ -130,18 +142,18 @@ class RecordedBody implements BodySink {
   /** There is no more to come. */
   #searchAll(): void {
     const text = Buffer.concat(this.#held).toString('latin1');
-    const id = this.#isPlain ? parsed(text).id : idOfEvent(text, this.#recording.kind);
-    if (id === undefined) this.#open();
-    else this.#begin(id);
+    const found = this.#isPlain ? withId(parsed(text)) : objectOf(text, this.#recording.kind);
+    if (found) this.#begin(found);
+    else this.#open();
   }
 
-  #begin(id: unknown): void {
+  #begin({ id, status }: Found): void {
     if (typeof id !== 'string' || !storable.test(id)) {
       this.#fail(new OutboundError('invalid_response', 'the answer has an id that no provider gives'));
       return;
     }
     this.#state = 'recording';
-    this.#recording.record(id).then(
+    this.#recording.record(id, status).then(
       () => this.#open(),
       (cause) => this.#fail(new OutboundError('unknown', 'an answer could not be recorded', false, { cause })),
     );

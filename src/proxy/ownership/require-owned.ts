@@ -3,11 +3,16 @@ import { mayCall } from '../allowed-models.ts';
 import type { Upstream } from '../routing/upstream.ts';
 import { storedObjectNotFound } from './not-found.ts';
 import type { StoredReference } from './references.ts';
-import type { StoredObjects } from './stored-objects.ts';
+import type { StoredObject, StoredObjects } from './stored-objects.ts';
+
+/** Stored objects of an account, and the upstreams that keep all of them: one, or all upstreams where nothing is named. */
+export interface Owned {
+  readonly objects: readonly StoredObject[];
+  readonly keepers: readonly Upstream[];
+}
 
 /**
  * Requires that stored objects belong to an account.
- * @returns the upstreams that keep all of them: one, or all upstreams where nothing is named
  * @throws GatewayError `response_not_found`, `conversation_not_found`, `chat_completion_not_found`, also where the upstream
  * that keeps it is no longer configured; `database_unavailable`
  */
@@ -16,15 +21,17 @@ export async function requireOwned(
   principal: Principal,
   references: readonly StoredReference[],
   upstreams: readonly Upstream[],
-): Promise<readonly Upstream[]> {
+): Promise<Owned> {
   let keepers = upstreams;
+  const found: StoredObject[] = [];
   for (const reference of references) {
     const { id, kind } = reference;
-    const found = await objects.find({ id, kind, userId: principal.userId });
+    const object = await objects.find({ id, kind, userId: principal.userId });
     // a key that is limited to some models gets at what these have made
-    const isAllowed = found !== null && (found.model === null || mayCall(principal, found.model));
-    keepers = isAllowed ? keepers.filter(({ name }) => name === found.upstream) : [];
-    if (keepers.length === 0) throw storedObjectNotFound(reference);
+    const isAllowed = object !== null && (object.model === null || mayCall(principal, object.model));
+    keepers = isAllowed ? keepers.filter(({ name }) => name === object.upstream) : [];
+    if (object === null || keepers.length === 0) throw storedObjectNotFound(reference);
+    found.push(object);
   }
-  return keepers;
+  return { objects: found, keepers };
 }

@@ -1,3 +1,5 @@
+import type { BackgroundUsage } from './background-usage.ts';
+
 /** What an upstream keeps for an account. */
 export type StoredKind = 'response' | 'conversation' | 'chat_completion';
 
@@ -14,6 +16,8 @@ export interface StoredObject {
   readonly model: string | null;
   /** What its caller has attached to it. @default nothing */
   readonly metadata?: Readonly<Record<string, string>>;
+  /** Of a response that is made in the background, while it is not counted. */
+  readonly background?: BackgroundUsage;
 }
 
 /** Which objects of an account a list has. */
@@ -33,8 +37,8 @@ export interface StoredObjectQuery {
 export interface StoredObjects {
   /** @throws GatewayError `database_unavailable` if nothing can be stored at present */
   require(): void;
-  /** Stores the record of a new object. An id that is taken stays whose it is. */
-  add(object: StoredObject): Promise<void>;
+  /** Stores the record of a new object. An id that is taken stays whose it is. @returns whether it is this object's now */
+  add(object: StoredObject): Promise<boolean>;
   /** The account's object of this kind and id; `null` is certain. */
   find(object: Pick<StoredObject, 'id' | 'kind' | 'userId'>): Promise<StoredObject | null>;
   /** Forgets an object. */
@@ -48,7 +52,7 @@ export interface StoredObjects {
 /** Remembers nothing. */
 export const noStoredObjects: StoredObjects = {
   require() {},
-  async add() {},
+  add: async () => true,
   find: async () => null,
   async remove() {},
   async setMetadata() {},

@@ -32,11 +32,19 @@ function storingOf({ stores }: Endpoint, { rawBody, fields }: ApiRequest): Model
   return { kind: stores.kind, ...(metadata && { metadata }) };
 }
 
-/** @throws GatewayError `invalid_value` for a response that would be made, and used up, after the call has been answered */
-function refuseBackground({ answersResponse }: Endpoint, { rawBody, fields }: ApiRequest): void {
-  if (!answersResponse || shortValue(rawBody, fields.get('background')) !== true) return;
-  const message = 'background: must be false or null; nobody would meter what is made after the answer';
-  throw new GatewayError('invalid_value', message, { param: 'background' });
+/**
+ * Whether a response is to be made after the call has been answered.
+ * @throws GatewayError `invalid_value` where the upstream would keep nothing that can be asked for afterwards
+ */
+function asksForBackground(
+  { answersResponse, stores }: Endpoint,
+  { rawBody, fields }: ApiRequest,
+  storing: ModelRequest['storing'],
+): boolean {
+  if (!answersResponse || shortValue(rawBody, fields.get('background')) !== true) return false;
+  if (storing) return true;
+  const message = stores ? 'store: must not be false with background: true' : 'background: must be false or null here';
+  throw new GatewayError('invalid_value', message, { param: stores ? 'store' : 'background' });
 }
 
 /** @throws GatewayError `invalid_value`, `model_not_allowed` */
@@ -45,19 +53,19 @@ function readRequest(endpoint: Endpoint, call: ApiRequest): ModelRequest {
   const body = endpoint.readBody(call);
   checkModelName(body.model);
   requireAllowedModel(principal, body.model);
-  refuseBackground(endpoint, call);
   const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
   const storing = storingOf(endpoint, call);
+  const inBackground = asksForBackground(endpoint, call, storing);
   const estimatedTokens = endpoint.isFree ? 0 : estimateInput(body);
-  return { endpoint, call, body, info, storing, estimatedTokens, output: body.output };
+  return { endpoint, call, body, info, storing, inBackground, estimatedTokens, output: body.output };
 }
 
 /** Makes the function that serves every model endpoint. It throws a GatewayError as long as it has sent nothing. */
 export function createRelay(deps: RelayDependencies): Relay {
   /** The upstreams that keep what the call goes on from; all of them where it goes on from nothing. */
-  function keepersOf({ call }: ModelRequest): Promise<readonly Upstream[]> {
+  async function keepersOf({ call }: ModelRequest): Promise<readonly Upstream[]> {
     const references = storedReferences(call.rawBody, call.fields);
-    return requireOwned(deps.storedObjects, call.principal, references, deps.upstreams);
+    return (await requireOwned(deps.storedObjects, call.principal, references, deps.upstreams)).keepers;
   }
 
   return async function relay(endpoint, call, res) {

@@ -6,12 +6,12 @@ import { OutboundError } from '../../outbound/outbound-error.ts';
 import type { Admission, RequestedCall } from '../admission.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import type { Endpoint } from '../endpoint.ts';
-import { failure } from '../failure.ts';
-import { acceptsEncoding, isEncoded, upstreamRequestHeaders, withAccountsIdempotencyKey } from '../headers.ts';
+import { upstreamRequestHeaders, withAccountsIdempotencyKey } from '../headers.ts';
 import type { RelayHooks } from '../hooks.ts';
 import { finalUsage } from '../metering/final-usage.ts';
 import { createUsageMeter, type UsageMeter } from '../metering/usage-meter.ts';
 import { closedRecord, openRecord, type UsageRecorder } from '../metering/usage-record.ts';
+import type { BackgroundResponses } from '../ownership/background-responses.ts';
 import { ownedResponse } from '../ownership/owned-response.ts';
 import type { StoredObject, StoredObjects } from '../ownership/stored-objects.ts';
 import { bodyFor, type ModelBody } from '../request/model-body.ts';
@@ -23,6 +23,7 @@ import { CallPlace } from '../routing/upstream-calls.ts';
 import { type DecodedResponse, decoded } from './decoded-body.ts';
 import { disconnectGrace } from './disconnect-grace.ts';
 import { isMasked, sendMasked } from './masked-error.ts';
+import { requireRelayable } from './require-relayable.ts';
 import { sendResponse } from './send-response.ts';
 
 export interface RelayedCallDependencies {
@@ -30,6 +31,7 @@ export interface RelayedCallDependencies {
   readonly usageRecorder: UsageRecorder;
   readonly hooks: RelayHooks | undefined;
   readonly storedObjects: StoredObjects;
+  readonly backgroundResponses: BackgroundResponses;
   /** Makes the idempotency keys of one account differ from those of another. */
   readonly idempotencySecret: Buffer;
   /** Whether answers name their upstream in `x-gateway-upstream`. */
@@ -47,6 +49,8 @@ export interface ModelRequest extends RequestedCall {
   readonly body: ModelBody;
   /** What its upstream is to keep of it. */
   readonly storing: Pick<StoredObject, 'kind' | 'metadata'> | undefined;
+  /** Whether its upstream is to work on it after the call has been answered. */
+  readonly inBackground: boolean;
 }
 
 /** Where an admitted call goes. */
@@ -57,20 +61,6 @@ export interface CallRoute {
   readonly order: readonly [Upstream, ...Upstream[]];
   readonly deadline: CallDeadline;
   readonly admissions: readonly Admission[];
-}
-
-/** Refuses answers that concern the gateway's own account at the upstream, or that the client cannot decode. */
-export function requireRelayable(response: DecodedResponse, call: ApiRequest): void {
-  const { status, headers } = response;
-  const unreadable = isEncoded(headers) && !acceptsEncoding(call.headers, String(headers['content-encoding']));
-  if (status === 401 || status === 403) {
-    response.data.destroy();
-    throw failure('upstream_auth_failed');
-  }
-  if (unreadable || (status >= 300 && status < 400)) {
-    response.data.destroy();
-    throw failure('upstream_invalid_response');
-  }
 }
 
 /** One admitted call, on its way from the client to an upstream and back. */
@@ -87,6 +77,8 @@ export class RelayedCall implements RoutedCall {
   #firstByteMs = 0;
   /** The upstream that works on the call: the request was sent there and has not failed. */
   #working: Upstream | undefined;
+  /** The response that runs on after the call. */
+  #running: Pick<StoredObject, 'id' | 'userId'> | undefined;
   readonly #headers: IncomingHttpHeaders;
   readonly #meter: UsageMeter;
 
@@ -103,7 +95,8 @@ export class RelayedCall implements RoutedCall {
     this.#meter = createUsageMeter(request.endpoint, request.body);
     // what a response goes on from is input too, and only its end says how much that was
     const aborts = deps.abortOnDisconnect && !request.endpoint.continues;
-    route.deadline.graceOnDisconnect = () => (this.#working ? disconnectGrace(aborts, this.#meter) : 0);
+    route.deadline.graceOnDisconnect = () =>
+      this.#working && !this.#running ? disconnectGrace(aborts, this.#meter) : 0;
   }
 
   async run(res: ServerResponse): Promise<void> {
@@ -122,7 +115,7 @@ export class RelayedCall implements RoutedCall {
       this.#deps.hooks?.onResponse(info, upstream.name, response.status, this.#firstByteMs);
       requireRelayable(response, call);
       answered = response.status < 300;
-      const ending = await this.#sendDown(upstream, answered ? this.#owned(upstream, response) : response, res);
+      const ending = await this.#sendDown(upstream, answered ? this.#owned(usage, upstream, response) : response, res);
       if (answered) this.#closeUsage(usage, upstream, ending);
       else this.#dropUsage(usage);
     } catch (error) {
@@ -170,11 +163,16 @@ export class RelayedCall implements RoutedCall {
   }
 
   /** The answer; if the upstream keeps it, its bytes come when it is stored whose it is. */
-  #owned({ name: upstream }: Upstream, response: DecodedResponse): DecodedResponse {
-    const { storing, info } = this.#request;
+  #owned(open: OpenUsage, { name: upstream }: Upstream, response: DecodedResponse): DecodedResponse {
+    const { storing, info, inBackground } = this.#request;
+    const { userId } = this;
     if (!storing) return response;
-    const object = { ...storing, userId: this.userId, upstream, model: info.model ?? null };
-    return ownedResponse(response, object, this.#deps.storedObjects);
+    const object = { ...storing, userId, upstream, model: info.model ?? null };
+    const background = inBackground && {
+      usage: { ...open, upstream, firstByteMs: this.#firstByteMs },
+      onRunning: (id: string) => this.#follow({ id, userId }, open),
+    };
+    return ownedResponse(response, object, this.#deps.storedObjects, background || undefined);
   }
 
   #sendDown(upstream: Upstream, response: DecodedResponse, res: ServerResponse): Promise<CallEnding> {
@@ -215,12 +213,26 @@ export class RelayedCall implements RoutedCall {
       firstByteMs: this.#firstByteMs,
     };
     const record = closedRecord(open, finalUsage(this.#meter, metered), end);
+    if (this.#running) {
+      // only the events of a stream say how it has ended
+      const hasEnded = this.#meter.events > 0 && ending === 'complete' && !record.estimated;
+      if (hasEnded) void this.#deps.backgroundResponses.ended(this.#running, record);
+      return;
+    }
     // charge first: a record that cannot be stored gives its charge back
     for (const admission of this.#route.admissions) admission.closed(record);
     this.#deps.usageRecorder.closed(record);
   }
 
+  /** What runs on is counted when it has ended, by whichever process finds that out. */
+  #follow(running: Pick<StoredObject, 'id' | 'userId'>, { id }: OpenUsage): void {
+    this.#running = running;
+    this.#deps.usageRecorder.dropped(id);
+    this.#deps.backgroundResponses.started(running, this.#route.admissions);
+  }
+
   #dropUsage({ id }: OpenUsage): void {
+    if (this.#running) return;
     this.#deps.usageRecorder.dropped(id);
     for (const admission of this.#route.admissions) admission.dropped();
   }

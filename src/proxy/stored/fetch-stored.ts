@@ -1,10 +1,11 @@
 import type { ApiRequest } from '../../http/operation.ts';
+import type { Principal } from '../../http/principal.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import { failure } from '../failure.ts';
 import { isEncoded, upstreamRequestHeaders } from '../headers.ts';
 import { collect } from '../relay/collect.ts';
 import { decoded } from '../relay/decoded-body.ts';
-import { requireRelayable } from '../relay/relayed-call.ts';
+import { requireRelayable } from '../relay/require-relayable.ts';
 import { tryUpstreams } from '../routing/retry.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
 import { type Upstream, upstreamUrl } from '../routing/upstream.ts';
@@ -14,7 +15,7 @@ import { CallPlace } from '../routing/upstream-calls.ts';
 const objectLimit = 16 * 1024 * 1024;
 
 export interface StoredFetch {
-  readonly call: ApiRequest;
+  readonly call: Pick<ApiRequest, 'requestId' | 'headers'> & { readonly principal: Pick<Principal, 'userId'> };
   readonly deadline: CallDeadline;
   /** The upstream that keeps it. */
   readonly upstream: Upstream;

@@ -7,7 +7,7 @@ import { upstreamRequestHeaders, withAccountsIdempotencyKey } from '../headers.t
 import { UsageMeter } from '../metering/usage-meter.ts';
 import { type DecodedResponse, decoded } from '../relay/decoded-body.ts';
 import { isMasked, sendMasked } from '../relay/masked-error.ts';
-import { requireRelayable } from '../relay/relayed-call.ts';
+import { requireRelayable } from '../relay/require-relayable.ts';
 import { sendResponse } from '../relay/send-response.ts';
 import { type RoutedCall, tryUpstreams } from '../routing/retry.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';

@@ -9,6 +9,8 @@ export interface StoredEndpoint {
   readonly path: string;
   /** Whether it makes such an object, ends one, or changes what is attached to one. @default none of them */
   readonly effect?: 'creates' | 'removes' | 'changesMetadata';
+  /** Whether its answer is the response, which may have ended. @default false */
+  readonly showsEnd?: boolean;
 }
 
 const response = { kind: 'response' } as const;
@@ -22,9 +24,9 @@ const ofChat = '/chat/completions/{completion_id}';
 
 /** operationId → endpoint. */
 export const storedEndpoints = {
-  retrieveResponse: { ...response, method: 'GET', path: ofResponse },
+  retrieveResponse: { ...response, method: 'GET', path: ofResponse, showsEnd: true },
   deleteResponse: { ...response, method: 'DELETE', path: ofResponse, effect: 'removes' },
-  cancelResponse: { ...response, method: 'POST', path: `${ofResponse}/cancel` },
+  cancelResponse: { ...response, method: 'POST', path: `${ofResponse}/cancel`, showsEnd: true },
   listResponseInputItems: { ...response, method: 'GET', path: `${ofResponse}/input_items` },
   createConversation: { ...conversation, method: 'POST', path: '/conversations', effect: 'creates' },
   retrieveConversation: { ...conversation, method: 'GET', path: ofConversation },

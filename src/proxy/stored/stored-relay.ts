@@ -1,21 +1,25 @@
 import type { ServerResponse } from 'node:http';
+import { GatewayError } from '../../errors.ts';
 import type { ApiRequest } from '../../http/operation.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { type AdmissionCheck, requestAdmission } from '../admission.ts';
 import { CallDeadline } from '../call-deadline.ts';
 import { failureFrom } from '../failure.ts';
+import type { BackgroundResponses } from '../ownership/background-responses.ts';
 import { ownedResponse } from '../ownership/owned-response.ts';
 import { metadataOf } from '../ownership/references.ts';
 import { requireOwned } from '../ownership/require-owned.ts';
-import type { StoredObjects } from '../ownership/stored-objects.ts';
+import type { StoredObject, StoredObjects } from '../ownership/stored-objects.ts';
 import { selectUpstreams } from '../routing/select-upstreams.ts';
 import type { Upstream } from '../routing/upstream.ts';
+import { countShownEnd, isUncounted } from './count-shown-end.ts';
 import { StoredCall, type StoredCallDependencies, type StoredRequest } from './stored-call.ts';
 import { idParameter, pathFor, type StoredEndpoint } from './stored-endpoint.ts';
 
 export interface StoredRelayDependencies extends StoredCallDependencies {
   readonly upstreams: readonly Upstream[];
   readonly storedObjects: StoredObjects;
+  readonly backgroundResponses: BackgroundResponses;
   /** Which checks may refuse a call that has an upstream keep more, in this order. */
   readonly admissionChecks: readonly AdmissionCheck[];
 }
@@ -25,7 +29,7 @@ export type StoredRelay = (endpoint: StoredEndpoint, call: ApiRequest, res: Serv
 
 /** Makes the function that serves these endpoints. It throws a GatewayError as long as it has sent nothing. */
 export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
-  const { upstreams, storedObjects, logger } = deps;
+  const { upstreams, storedObjects, backgroundResponses, logger } = deps;
 
   /** What is done when an upstream has answered 2xx. */
   function onSuccessOf({ kind, effect }: StoredEndpoint, call: ApiRequest, id: string): StoredRequest['onSuccess'] {
@@ -47,16 +51,23 @@ export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
     };
   }
 
-  /** The upstreams that may answer: the one that keeps the object, or any for a new one. */
-  async function orderFor({ kind }: StoredEndpoint, call: ApiRequest, param: string | undefined) {
+  /** The object that a call is about, and the upstreams that may answer: the one that keeps it, or any for a new one. */
+  async function routeOf({ kind }: StoredEndpoint, call: ApiRequest, param: string | undefined) {
     const { params, principal } = call;
     if (param === undefined) {
       // nobody could own what the upstream would keep
       storedObjects.require();
-      return selectUpstreams(upstreams, undefined);
+      return { object: undefined, order: selectUpstreams(upstreams, undefined) };
     }
     const reference = { kind, id: params[param] as string, param };
-    return requireOwned(storedObjects, principal, [reference], upstreams);
+    const { objects, keepers } = await requireOwned(storedObjects, principal, [reference], upstreams);
+    return { object: objects[0] as StoredObject, order: keepers };
+  }
+
+  /** What is deleted cannot be counted any more. @throws GatewayError `response_in_progress` */
+  async function requireCounted({ effect }: StoredEndpoint, object: StoredObject | undefined): Promise<void> {
+    if (effect !== 'removes' || !isUncounted(object) || (await backgroundResponses.settle(object))) return;
+    throw new GatewayError('response_in_progress', 'This response has not ended; cancel it before you delete it');
   }
 
   /** Counts a call that has an upstream keep more as a request of its account; it uses no tokens. */
@@ -71,10 +82,14 @@ export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
 
   return async function relayStored(endpoint, call, res) {
     const param = idParameter(endpoint);
-    const order = await orderFor(endpoint, call, param);
+    const { object, order } = await routeOf(endpoint, call, param);
     await requireRoom(endpoint, call, res);
+    await requireCounted(endpoint, object);
     const { method } = endpoint;
-    const onSuccess = onSuccessOf(endpoint, call, param === undefined ? '' : (call.params[param] as string));
+    const onSuccess =
+      endpoint.showsEnd && isUncounted(object)
+        ? countShownEnd(object, backgroundResponses)
+        : onSuccessOf(endpoint, call, object?.id ?? '');
     deps.retry.budget.earn();
     const deadline = new CallDeadline(call.client, (order[0] as Upstream).timeouts.total);
     const request = { call, method, path: pathFor(endpoint, call.params), order, deadline, onSuccess };

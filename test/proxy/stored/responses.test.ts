@@ -246,13 +246,6 @@ describe('responses', () => {
     expect((await client.responses.retrieve('resp_twice')).id).to.equal('resp_twice');
   });
 
-  it('are not made in the background, which nobody would meter', async () => {
-    const calls = setup.one.requests.length;
-    const thrown = await failure(setup.client.responses.create({ model: 'm', input: 'Hi', background: true }));
-    expect([thrown.status, thrown.code, thrown.param]).to.deep.equal([400, 'invalid_value', 'background']);
-    expect(setup.one.requests).to.have.lengthOf(calls);
-  });
-
   it('are passed on with an upstream’s own error', async () => {
     const error = {
       message: 'Too long',

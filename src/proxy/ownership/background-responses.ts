@@ -1,0 +1,35 @@
+import type { UsageRecord } from '../../options/options.ts';
+import type { Admission } from '../admission.ts';
+import type { BackgroundUsage } from './background-usage.ts';
+import type { StoredObject } from './stored-objects.ts';
+
+/** A stored response that is made in the background and has not been counted yet. */
+export interface BackgroundResponse extends StoredObject {
+  readonly background: BackgroundUsage;
+}
+
+type Named = Pick<StoredObject, 'id' | 'userId'>;
+
+/** Follows responses that are made in the background, until each is counted, once. */
+export interface BackgroundResponses {
+  /** The upstream has begun one, and its record is stored. Its admissions stay until it is counted. */
+  started(response: Named, admissions: readonly Admission[]): void;
+  /** It has ended. Never rejects: if it cannot be counted now, it is counted later. */
+  ended(response: Named, record: UsageRecord): Promise<void>;
+  /** It may have ended: asks its upstream soon. */
+  mayHaveEnded(response: BackgroundResponse): void;
+  /**
+   * Asks its upstream now.
+   * @returns whether it has ended and is counted
+   * @throws GatewayError with the code of an upstream's failure, `database_unavailable`
+   */
+  settle(response: BackgroundResponse): Promise<boolean>;
+}
+
+/** Follows none. */
+export const noBackgroundResponses: BackgroundResponses = {
+  started() {},
+  async ended() {},
+  mayHaveEnded() {},
+  settle: async () => true,
+};

@@ -1,0 +1,46 @@
+import { newId } from '../../ids.ts';
+import type { UsageRecord } from '../../options/options.ts';
+import { OutboundError } from '../../outbound/outbound-error.ts';
+import { CallDeadline } from '../call-deadline.ts';
+import { failure, failureFrom } from '../failure.ts';
+import type { BackgroundResponse } from '../ownership/background-responses.ts';
+import type { RetryPolicy } from '../routing/retry-policy.ts';
+import type { Upstream } from '../routing/upstream.ts';
+import { endedRecord } from './ended-response.ts';
+import { fetchStored } from './fetch-stored.ts';
+
+/** The longest that one question takes. Milliseconds. */
+const longestQuestion = 30_000;
+
+/** Nobody waits for the answer. */
+const nobody = { disconnected: false, onDisconnect() {} };
+
+/** What an upstream says of a response: how it has ended, that it runs, or that it does not keep it. */
+export type ResponseState = UsageRecord | 'running' | 'gone';
+
+/**
+ * Asks an upstream about a response that is made in the background.
+ * @throws GatewayError with the code of an upstream's failure
+ */
+export type AskResponse = (response: BackgroundResponse) => Promise<ResponseState>;
+
+export function createAskResponse(deps: {
+  readonly upstreams: readonly Upstream[];
+  readonly retry: RetryPolicy;
+}): AskResponse {
+  return async function askResponse({ id, userId, upstream: name, background }) {
+    const upstream = deps.upstreams.find((candidate) => candidate.name === name);
+    // it may be configured in another process, or again later
+    if (!upstream) throw failure('upstream_unreachable');
+    const deadline = new CallDeadline(nobody, Math.min(longestQuestion, upstream.timeouts.total));
+    const call = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
+    try {
+      const bytes = await fetchStored(deps, { call, deadline, upstream, path: `/responses/${encodeURIComponent(id)}` });
+      return bytes === null ? 'gone' : (endedRecord(bytes, background) ?? 'running');
+    } catch (error) {
+      throw error instanceof OutboundError ? failureFrom(error) : error;
+    } finally {
+      deadline.release();
+    }
+  };
+}

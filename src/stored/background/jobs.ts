@@ -1,0 +1,86 @@
+import { Agenda, type Job } from 'agenda';
+import type { Connection } from 'mongoose';
+import { createJobsBackend } from '../../deliveries/jobs/backend.ts';
+import type { Logger } from '../../options/options.ts';
+
+const jobName = 'background response';
+/** A job only wakes this process, so its lock need not last. Milliseconds. */
+const lockLifetime = 5_000;
+/** Jobs locked and run at the same time. */
+const limit = 100;
+/** How often Agenda looks for jobs of other processes. Of those that are due before its next look it hears in time. Milliseconds. */
+const processEvery = 5_000;
+
+interface JobData {
+  readonly responseId: string;
+  readonly attempt: number;
+}
+
+export interface ResponseJobsDeps {
+  readonly connection: Connection;
+  /** Names this process in the jobs that it locks. */
+  readonly owner: string;
+  /** The name of the collection, which holds nothing but these jobs. */
+  readonly collection: string;
+  /** Called when a response is due by this process's clock. Must not throw. */
+  readonly wake: (responseId: string) => void;
+  readonly logger: Pick<Logger, 'warn'>;
+}
+
+/** One Agenda job for the next question about each response. Losing all jobs loses nothing: a sweep reads the responses themselves. */
+export interface ResponseJobs {
+  /** Builds the indexes. Await it before anything else. */
+  init(): Promise<void>;
+  /** Wakes whichever process comes first, in so many milliseconds. Never rejects. */
+  schedule(data: JobData, wait: number): Promise<void>;
+  /** Starts running jobs in this process. */
+  start(): Promise<void>;
+  /** Takes no more jobs, and leaves none locked. */
+  stop(): Promise<void>;
+}
+
+export function createResponseJobs({ connection, owner, collection, wake, logger }: ResponseJobsDeps): ResponseJobs {
+  // a lost job loses nothing, so no write waits for a majority
+  const db = connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
+  const agenda = new Agenda({
+    name: owner,
+    backend: createJobsBackend(db, collection),
+    processEvery,
+    maxConcurrency: limit,
+    defaultConcurrency: limit,
+    lockLimit: limit,
+    defaultLockLimit: limit,
+    defaultLockLifetime: lockLifetime,
+    removeOnComplete: true,
+  });
+  agenda.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));
+  agenda.define<JobData>(jobName, async (job: Job<JobData>) => wake(job.attrs.data.responseId));
+
+  return {
+    async init() {
+      const jobs = db.collection(collection);
+      await Promise.all([
+        jobs.createIndex({ name: 1, nextRunAt: 1, priority: -1, lockedAt: 1, disabled: 1 }, { name: 'next' }),
+        jobs.createIndex({ 'data.responseId': 1, 'data.attempt': 1 }, { name: 'ofResponse' }),
+        agenda.ready,
+      ]);
+    },
+    async schedule(data, wait) {
+      try {
+        await agenda
+          .create(jobName, data)
+          .unique({ 'data.responseId': data.responseId, 'data.attempt': data.attempt })
+          .schedule(new Date(Date.now() + wait))
+          .save();
+      } catch (error) {
+        logger.warn('a job was not stored; a sweep will find its response', { ...data, reason: String(error) });
+      }
+    },
+    async start() {
+      await agenda.start();
+    },
+    async stop() {
+      await agenda.stop();
+    },
+  };
+}

@@ -1,0 +1,110 @@
+import { newId } from '../../ids.ts';
+import { createPeriodic } from '../../mongo/periodic.ts';
+import type { Logger } from '../../options/options.ts';
+import type { BackgroundResponses } from '../../proxy/ownership/background-responses.ts';
+import type { StoredObjectModel } from '../model.ts';
+import { createBackgroundStore } from './background-store.ts';
+import { createFollowing, type FollowingDeps } from './following.ts';
+import { HeldAdmissions } from './held-admissions.ts';
+import { createResponseJobs } from './jobs.ts';
+import { Questions } from './questions.ts';
+
+export interface BackgroundServiceDeps extends Omit<FollowingDeps, 'store' | 'held' | 'schedule'> {
+  readonly objects: StoredObjectModel;
+  readonly collectionPrefix: string;
+  /** How often this process looks for responses that nobody asks for. Milliseconds. @default 15_000 */
+  readonly sweepInterval?: number;
+  readonly logger: Logger;
+}
+
+export interface BackgroundService extends BackgroundResponses {
+  /** Builds the indexes of its jobs. */
+  init(): Promise<void>;
+  /** Asks upstreams in this process from now on. */
+  start(): Promise<void>;
+  /** Asks no more. What has not ended is left to other processes. */
+  close(): Promise<void>;
+}
+
+/** Milliseconds. */
+const usualSweepInterval = 15_000;
+
+const ignore = () => {};
+
+/** Follows responses that are made in the background until each is counted. */
+export function createBackgroundService(deps: BackgroundServiceDeps): BackgroundService {
+  const { interval, sweepInterval = usualSweepInterval, logger } = deps;
+  const store = createBackgroundStore(deps.objects);
+  const held = new HeldAdmissions();
+  const questions = new Questions((id) =>
+    // its claim lapses, and a sweep finds it
+    following
+      .answerNext(id)
+      .catch((error: unknown) =>
+        logger.warn('a response that is made in the background is asked for later', { id, reason: String(error) }),
+      ),
+  );
+  const jobs = createResponseJobs({
+    connection: deps.objects.db,
+    owner: newId('wrk', Date.now()),
+    collection: `${deps.collectionPrefix}response_jobs`,
+    wake: (id) => questions.add(id),
+    logger,
+  });
+
+  const following = createFollowing({ ...deps, store, held, schedule: jobs.schedule });
+
+  const sweeping = createPeriodic({
+    name: 'the sweep for responses that are made in the background',
+    async task() {
+      for (const id of await store.overdue()) questions.add(id);
+    },
+    interval: sweepInterval,
+    logger,
+  });
+
+  /** Releases what is reserved for responses that other processes have counted. */
+  const releasing = createPeriodic({
+    name: 'releasing what is reserved for responses that are counted',
+    async task() {
+      const ids = held.ids();
+      const followed = ids.length > 0 ? await store.followed(ids) : new Set();
+      for (const id of ids) if (!followed.has(id)) held.release(id);
+    },
+    interval: sweepInterval,
+    logger,
+  });
+
+  return {
+    started({ id }, admissions) {
+      held.add(id, admissions);
+      releasing.start();
+      questions.track(jobs.schedule({ responseId: id, attempt: 0 }, interval));
+    },
+    ended({ id }, record) {
+      const counted = following
+        .count(id, record)
+        .catch((error: unknown) =>
+          logger.warn('the usage of a response is counted later', { id, reason: String(error) }),
+        );
+      questions.track(counted);
+      return counted;
+    },
+    mayHaveEnded(response) {
+      // whatever comes of it, the response is asked for again when it is due
+      questions.track(following.look(response).then(ignore, ignore));
+    },
+    settle: following.settle,
+    init: jobs.init,
+    async start() {
+      await jobs.start();
+      sweeping.start();
+    },
+    async close() {
+      questions.close();
+      await Promise.all([sweeping.stop(), releasing.stop(), jobs.stop()]);
+      await questions.done();
+      held.releaseAll();
+    },
+  };
+}
