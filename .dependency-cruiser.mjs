@@ -110,7 +110,10 @@ const arrows = {
     cli/terminal cli/config cli/demo cli/mongo cli/database`,
   'cli/commands': 'api.d.ts version.ts cli/terminal cli/client cli/config/duration.ts',
   'cli/commands/keys/command.ts': 'cli/terminal cli/client cli/commands cli/database/stored-keys.ts',
-  'cli/commands/listen.ts': 'cli/terminal cli/client cli/config/parsers.ts cli/server/test-receiver.ts',
+  'cli/commands/forward.ts': `version.ts cli/terminal cli/client cli/commands/follow-events.ts
+    deliveries/send/headers.ts`,
+  'cli/commands/listen.ts': `cli/terminal cli/client cli/config/parsers.ts cli/server/test-receiver.ts
+    cli/commands/forward.ts`,
   'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/database-access.ts',
   'cli/commands/start.ts': 'cli/terminal cli/config cli/server',
   cli: 'errors.ts version.ts cli/terminal cli/client cli/database cli/commands/**',

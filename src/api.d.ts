@@ -694,8 +694,8 @@ export interface paths {
         put?: never;
         /**
          * Send a test event
-         * @description Sends the example of an event type to this webhook the way real events go, marked by `x-service-test: true`, in
-         *     one attempt, and waits up to 35 seconds for its outcome.
+         * @description Sends the example of an event type, or `data` of your own, to this webhook the way real events go, marked by
+         *     `x-service-test: true`, in one attempt, and waits up to 35 seconds for its outcome.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -2293,6 +2293,8 @@ export interface components {
         WebhookTestRequest: {
             /** @description A type that the webhook is subscribed to. */
             type: string;
+            /** @description What is sent in place of the type's example; it must fit the type's schema. */
+            data?: components["schemas"]["EventData"];
         };
         /** @description What is recovered. */
         RecoveryStates: components["schemas"]["RecoverableState"][];
@@ -2488,6 +2490,8 @@ export interface components {
             seconds: number;
             /** @description Characters of text that was spoken, where the provider counts no tokens for it. */
             characters: number;
+            /** @description What it cost, in credits; absent where it cost nothing. */
+            credits?: number;
         };
         /** @description Usage reached a configured threshold. */
         UsageThresholdEvent: {
@@ -5068,7 +5072,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeliveryDetails"];
                 };
             };
-            /** @description The body is not valid JSON, or the webhook is not subscribed to the type. */
+            /** @description The body is not valid JSON, the webhook is not subscribed to the type, or the data does not fit it. */
             400: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -5728,6 +5732,16 @@ export interface operations {
                  * @example failed
                  */
                 state?: components["schemas"]["EventState"];
+                /**
+                 * @description Only events published at this time or later.
+                 * @example 2026-01-01T00:00:00Z
+                 */
+                since?: string;
+                /**
+                 * @description Only events published before this time.
+                 * @example 2026-01-02T00:00:00Z
+                 */
+                until?: string;
                 /**
                  * @description The most items to return; 100 when you leave it out.
                  * @example 20

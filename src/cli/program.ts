@@ -42,7 +42,7 @@ export function createProgram(terminal: Terminal): Command {
     .addHelpText('after', afterHelp);
   const publishStored = createPublishStored(terminal.env);
   const commands = [
-    ...inGroup(here, startCommand(), listenCommand(), resealCommand()),
+    ...inGroup(here, startCommand(), listenCommand(terminal), resealCommand()),
     ...inGroup(
       overTheApi,
       webhooksCommand(terminal),

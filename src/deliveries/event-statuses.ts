@@ -1,6 +1,6 @@
-import type { EventStatus, EventStatuses, FannedOut } from '../events/history.ts';
+import type { EventStatus, EventStatuses, EventStatusPage, FannedOut } from '../events/history.ts';
 import type { EventDocument, EventModel } from '../events/model.ts';
-import { timeOf } from '../ids.ts';
+import { firstId, timeOf } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { lookBelow, maxSeen } from './look-below.ts';
 import { type DeliveryModel, type DeliveryState, deliveryStates } from './model.ts';
@@ -73,12 +73,12 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
   }
 
   /** The newest events whose fan-out is not done. */
-  async function lookForUnfinished(userId: string, type: string | undefined, after: string | undefined) {
+  async function lookForUnfinished(userId: string, { type, after, since }: EventStatusPage) {
     const fields = { projection: fannedOutFields, hint: 'userPending' } as const;
     const { found, time } = await lookBelow(
       (_id, options) =>
         events.find<UnfinishedOne>({ userId, fanOut: 'pending', _id }, { ...fields, ...options }).toArray(),
-      { $gte: 'evt_', $lt: after ?? 'evt_~' },
+      { $gte: since ? firstId('evt', Math.max(0, since.getTime())) : 'evt_', $lt: after ?? 'evt_~' },
       maxSeen,
     );
     // with a filter by type, the database would look at all of them to find a few
@@ -87,12 +87,13 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
 
   return {
     of,
-    async list(userId, { state, type, after, limit }) {
+    async list(userId, page) {
+      const { state, type, after, since, limit } = page;
       const types = type === undefined ? await presentTypes({ userId }) : [type];
       const filter = { userId, type: { $in: types }, state: { $eq: state } };
       const fields = { projection: { eventId: 1 }, hint: 'ofUser' } as const;
       // read first: the query below finds what is stored in between
-      const unfinished = await lookForUnfinished(userId, type, after);
+      const unfinished = await lookForUnfinished(userId, page);
       const known = new Map(unfinished.found.map((event) => [event._id, event]));
       const rest = new Set(state === 'pending' ? known.keys() : []);
       const listed: string[] = [];
@@ -101,7 +102,7 @@ export function createEventStatuses(model: DeliveryModel, eventModel: EventModel
       for (let seen = 0, count = Math.max(limit, firstCount); seen < maxSeen; seen += count, count *= 4) {
         const part = await lookBelow(
           (_id, options) => collection.find({ ...filter, _id }, { ...fields, ...options }).toArray(),
-          { $gte: 'dlv_', $lt: below },
+          { $gte: since ? firstId('dlv', Math.max(0, since.getTime())) : 'dlv_', $lt: below },
           Math.min(count, maxSeen - seen),
         );
         time = part.time;

@@ -68,7 +68,7 @@ export function deliveryOperations(deps: DeliveryRoutesDeps) {
       databaseWait: null,
       async handle({ principal, params: { id }, body }) {
         const budget = deps.budget();
-        return answer(await deps.sendTest(principal.userId, id, body.type, budget), budget);
+        return answer(await deps.sendTest(principal.userId, id, body, budget), budget);
       },
     },
   } satisfies Partial<OperationTable>;

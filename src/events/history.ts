@@ -1,6 +1,6 @@
 import type { components } from '../api.d.ts';
 import { GatewayError } from '../errors.ts';
-import { checkUserId, isId } from '../ids.ts';
+import { checkUserId, firstId, isId } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import { checkPage, type Page, pageLimit } from '../page.ts';
@@ -34,8 +34,10 @@ export type EventStatus = Pick<PastEvent, 'state' | 'deliveries'>;
 export interface EventStatusPage {
   readonly state: DeliveredState;
   readonly type?: string;
-  /** The id of the event that the page follows. */
+  /** Only events with smaller ids than this. */
   readonly after?: string;
+  /** Only of events published at this moment or later. */
+  readonly since?: Date;
   readonly limit: number;
 }
 
@@ -60,6 +62,10 @@ export interface EventStatuses {
 export interface EventPage extends Page {
   readonly type?: string;
   readonly state?: EventState;
+  /** Only events published at this moment or later. */
+  readonly since?: Date;
+  /** Only events published before this moment. */
+  readonly until?: Date;
 }
 
 /** A page of events. */
@@ -93,6 +99,23 @@ function toPastEvent(event: Stored, status = unsent): PastEvent {
   return { ...JSON.parse(body.toString('utf8')), test, ...status, skipped: skipped.length };
 }
 
+function checkMoments({ since, until }: EventPage): void {
+  for (const [param, moment] of Object.entries({ since, until })) {
+    if (moment === undefined || !Number.isNaN(moment.getTime())) continue;
+    throw new GatewayError('invalid_value', `${param}: must be a moment in ISO 8601`, { param });
+  }
+}
+
+/** Sorts before the ids of events made at this moment or later. */
+function idAt(moment: Date): string {
+  return firstId('evt', Math.max(0, moment.getTime()));
+}
+
+/** The id that those on the page are below. */
+function upperBound({ after, until }: EventPage): string | undefined {
+  return [after, until && idAt(until)].filter((bound) => bound !== undefined).sort()[0];
+}
+
 export function createEventHistory(model: EventModel, eventStatuses: EventStatuses): EventHistory {
   const collection = durableCollection(model);
   const readConfirmed = createReadConfirmed(collection);
@@ -103,7 +126,9 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
   }
 
   /** Lists events by their own fields; each such list has an index. */
-  async function listStored(userId: string, { type, state, after, limit = pageLimit }: EventPage): Promise<EventList> {
+  async function listStored(userId: string, page: EventPage): Promise<EventList> {
+    const { type, state, since, limit = pageLimit } = page;
+    const below = upperBound(page);
     const ofType = type === undefined ? 'user' : 'userType';
     const found = await collection
       .find<Stored>(
@@ -111,7 +136,7 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
           userId,
           ...(type !== undefined && { type: { $eq: type } }),
           ...(state === 'none' && { targets: { $eq: [] } }),
-          ...(after !== undefined && { _id: { $lt: after } }),
+          _id: { $gte: since ? idAt(since) : 'evt_', ...(below !== undefined && { $lt: below }) },
         },
         { projection: shownFields, hint: ofType + (state === 'none' ? 'Unheard' : 'Events') },
       )
@@ -139,11 +164,17 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
 
   return {
     async list(userId, page = {}) {
-      const { limit = pageLimit, after, state, type } = page;
+      const { limit = pageLimit, state, type, since } = page;
       checkUserId(userId);
       checkPage(page, 'evt');
+      checkMoments(page);
       if (state === undefined || state === 'none') return listStored(userId, page);
-      const filters = { ...(type !== undefined && { type }), ...(after !== undefined && { after }) };
+      const after = upperBound(page);
+      const filters = {
+        ...(type !== undefined && { type }),
+        ...(after !== undefined && { after }),
+        ...(since && { since }),
+      };
       return listByStatus(userId, { state, limit, ...filters });
     },
 

@@ -28,7 +28,12 @@ export function eventOperations({ publish, history, catalogue }: EventRoutesDeps
     },
     listEvents: {
       async handle({ principal, query }) {
-        const { events, hasMore, nextAfter } = await history.list(principal.userId, query);
+        const { since, until, ...same } = query;
+        const { events, hasMore, nextAfter } = await history.list(principal.userId, {
+          ...same,
+          ...(since !== undefined && { since: new Date(since) }),
+          ...(until !== undefined && { until: new Date(until) }),
+        });
         const body = { data: events, has_more: hasMore, ...(nextAfter && { next_after: nextAfter }) };
         return { status: 200, body };
       },

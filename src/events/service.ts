@@ -70,11 +70,17 @@ export interface EventService {
    */
   publish(input: EventInput, options?: PublishOptions): Promise<PublishedEvent>;
   /**
-   * Stores the type's example for one webhook of the account, marked as a test. The caller makes its one attempt while the lease
-   * lasts (milliseconds).
-   * @throws GatewayError `unknown_event_type`, `database_unavailable`, or `publish_unconfirmed`
+   * Stores a test event for one webhook of the account: the type's example, with the account as its `user_id`, unless there is
+   * other `data`. The caller makes its one attempt while the lease lasts (milliseconds).
+   * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `database_unavailable`, or `publish_unconfirmed`
    */
-  publishTest(target: { userId: string; type: string; webhookId: string; lease: number }): Promise<LeasedEvent>;
+  publishTest(event: {
+    userId: string;
+    type: string;
+    data?: Record<string, unknown>;
+    webhookId: string;
+    lease: number;
+  }): Promise<LeasedEvent>;
   /**
    * Runs `fn` in a transaction (majority, journaled, snapshot), again if the database asks for it, and wakes workers for the
    * published events right after the commit.
@@ -121,6 +127,11 @@ export function createEventService(deps: EventServiceDeps): EventService {
     return stored;
   }
 
+  function exampleOf(type: string, userId: string): Record<string, unknown> {
+    const example = catalogue.example(type);
+    return 'user_id' in example ? { ...example, user_id: userId } : example;
+  }
+
   return {
     async init() {
       await Promise.all([outbox.init(), owners.createIndexes()]);
@@ -150,9 +161,8 @@ export function createEventService(deps: EventServiceDeps): EventService {
         return toPublished(await store(event, storing.until));
       });
     },
-    async publishTest({ userId, type, webhookId, lease }) {
-      const example = catalogue.example(type);
-      const data = 'user_id' in example ? { ...example, user_id: userId } : example;
+    async publishTest({ userId, type, webhookId, lease, data = exampleOf(type, userId) }) {
+      catalogue.validate(type, data);
       const subscribers = { targets: [webhookId], skipped: [] };
       const choices = { idempotencyKey: randomUUID(), test: true };
       const event = toNewEvent(createEnvelope(type, data, Date.now()), userId, subscribers, choices);

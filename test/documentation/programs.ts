@@ -53,6 +53,12 @@ async function prepare(folder: string, { language, code }: CodeBlock, port: numb
       await write(`${name}.go`, code);
       await run('go', ['build', '-o', name, `${name}.go`], { cwd: folder });
       return [path.join(folder, name)];
+    case 'java':
+      await write(`${name}.java`, code);
+      return ['java', `${name}.java`];
+    case 'php':
+      await write(`${name}.php`, code);
+      return ['php', '-S', `127.0.0.1:${port}`, `${name}.php`];
     default: {
       await write(`${name}.mts`, code);
       const isRoute = code.includes('export async function POST');

@@ -1,10 +1,11 @@
 import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
+import { programs } from '../../src/dashboard/page/verification/programs.ts';
 import { signBody, standardWebhookSignature } from '../../src/deliveries/send/signature.ts';
 import { installTarball } from '../package/tarball.ts';
 import { blockWith, type Listening, listen, output } from './programs.ts';
-import { go, python, type Runtime, skipWithout } from './runtimes.ts';
+import { go, java, php, python, type Runtime, skipWithout } from './runtimes.ts';
 
 const document = 'docs/webhooks.md';
 const secret = 'a-long-enough-secret';
@@ -34,6 +35,8 @@ const receivers: { name: string; language: string; text: string; runtime?: Runti
   { name: "OpenAI's client", language: 'ts', text: 'openai.webhooks.unwrap' },
   { name: 'Python', language: 'python', text: 'HTTPServer', runtime: python },
   { name: 'Go', language: 'go', text: 'ListenAndServe', runtime: go },
+  { name: 'Java', language: 'java', text: 'HttpServer', runtime: java },
+  { name: 'PHP', language: 'php', text: 'hash_hmac', runtime: php },
 ];
 
 describe('the receivers in the documentation', function () {
@@ -69,6 +72,12 @@ describe('the receivers in the documentation', function () {
       });
     });
   }
+
+  it('are the ones that the dashboard shows', () => {
+    const documented = receivers.map(({ language, text }) => blockWith(document, language, text).code.trim());
+    expect(programs.map(({ name }) => name)).to.deep.equal(['Node.js', 'Python', 'Go', 'Java', 'PHP']);
+    for (const { name, code } of programs) expect(documented.includes(code), name).to.equal(true);
+  });
 
   const keys: { language: string; text: string; runtime?: Runtime }[] = [
     { language: 'sh', text: 'base64' },

@@ -99,6 +99,16 @@ describe('events over HTTP', () => {
       { ...low, user_id: 'usr_1', credits_remaining: 4 },
     ]);
     expect(rest.has_more).to.equal(false);
+    const { created } = (await live.call('GET', `/v1/events/${ids[1]}`)).body;
+    const listed = async (query: string) =>
+      (await live.call('GET', `/v1/events?${query}`)).body.data.map(({ id }: { id: string }) => id);
+    for (const state of ['', '&state=none']) {
+      expect(await listed(`type=credits.low&since=${created}${state}`)).to.deep.equal([ids[2], ids[1]]);
+      expect(await listed(`type=credits.low&until=${created}${state}`)).to.deep.equal([ids[0]]);
+    }
+    expect(await listed(`type=credits.low&until=${created}&after=${ids[0]}`)).to.deep.equal([]);
+    const wrong = await live.call('GET', '/v1/events?since=yesterday');
+    expect([wrong.status, wrong.body.error.param]).to.deep.equal([400, 'since']);
     const all = (await live.call('GET', '/v1/events')).body.data;
     expect(all[0].type).to.equal('credits.depleted');
   });

@@ -2,8 +2,14 @@ import { Command } from 'commander';
 import { dataOf, type Schemas } from '../client/api.ts';
 import { apiAction, examples } from '../client/api-command.ts';
 import type { CommandContext } from '../client/context.ts';
+import { readJsonObject } from '../client/json-option.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { showOutcome } from './deliveries/outcome.ts';
+
+interface Options {
+  readonly type?: string;
+  readonly data?: string;
+}
 
 async function firstType({ api }: CommandContext, id: string): Promise<Schemas['EventType']> {
   const { events } = await dataOf(api.GET('/v1/webhooks/{id}', { params: { path: { id } } }));
@@ -16,15 +22,21 @@ export function testCommand(terminal: Terminal): Command {
     .description('send a webhook a sample event, once, and show what came of it')
     .argument('<webhook>', 'its id, wh_…')
     .option('--type <type>', 'one of the types that it hears of; the first of them when it is left out')
+    .option('--data <json>', "its data in place of the type's example: a JSON object, @<file>, or - for stdin")
     .addHelpText(
       'after',
-      examples('test wh_01kaj3m5x2f7q9w4n8r1t6b0zc', 'test wh_01kaj3m5x2f7q9w4n8r1t6b0zc --type payment.completed'),
+      examples(
+        'test wh_01kaj3m5x2f7q9w4n8r1t6b0zc',
+        'test wh_01kaj3m5x2f7q9w4n8r1t6b0zc --type payment.completed',
+        'test wh_01kaj3m5x2f7q9w4n8r1t6b0zc --type payment.completed --data @payment.json',
+      ),
     )
     .action(
-      apiAction(terminal, async (context, id: string, options: Partial<Schemas['WebhookTestRequest']>) => {
+      apiAction(terminal, async (context, id: string, options: Options) => {
         const params = { path: { id } };
         const type = options.type ?? (await firstType(context, id));
-        const test = context.api.POST('/v1/webhooks/{id}/test', { params, body: { type } });
+        const data = options.data === undefined ? undefined : await readJsonObject('--data', options.data, terminal);
+        const test = context.api.POST('/v1/webhooks/{id}/test', { params, body: { type, ...(data && { data }) } });
         await showOutcome(context, await dataOf(test));
       }),
     );

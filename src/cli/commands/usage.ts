@@ -29,6 +29,12 @@ function number(
 }
 
 const numbers = [number('requests'), number('input_tokens'), number('output_tokens'), number('images')];
+/** Shown where something has a price. */
+const credits: Column<Line> = {
+  header: 'CREDITS',
+  cell: ({ credits }) => (credits ?? 0).toLocaleString('en-US', { maximumFractionDigits: 6 }),
+  align: 'right',
+};
 const audio = [number('seconds'), number('characters')];
 
 function dimension(text: string, before?: readonly string[]): readonly string[] {
@@ -55,7 +61,11 @@ export function usageCommand(terminal: Terminal): Command {
         const query = { ...(from && { from }), ...(to && { to }), group_by: by.join(',') };
         const report = await dataOf(api.GET('/v1/usage', { params: { query } }));
         const hasAudio = report.data.some(({ seconds, characters }) => seconds + characters > 0);
-        const columns = [...by.flatMap((name) => dimensions[name] ?? []), ...numbers, ...(hasAudio ? audio : [])];
+        const hasCost = report.data.some((line) => line.credits !== undefined);
+        const columns = [
+          ...by.flatMap((name) => dimensions[name] ?? []),
+          ...[...numbers, ...(hasAudio ? audio : []), ...(hasCost ? [credits] : [])],
+        ];
         show(report, ({ data, from, to }, paint) =>
           data.length > 0 ? tableLines(columns, data, paint) : [`Nothing was used from ${from} to ${to}.`],
         );

@@ -12,6 +12,13 @@ import type { MakeTestAttempt } from './test-attempt.ts';
 /** How often the outcome is read while another process makes the attempt. Milliseconds. */
 const lookInterval = 100;
 
+/** What is sent. */
+export interface TestEvent {
+  readonly type: string;
+  /** @default the example of the type */
+  readonly data?: Record<string, unknown>;
+}
+
 /** The fields of a webhook that a test event needs. */
 interface Target {
   readonly active: boolean;
@@ -24,7 +31,7 @@ export interface SendTestDeps {
    * @throws GatewayError `webhook_not_found`
    */
   readonly webhook: (userId: string, id: string, suffices: (webhook: Target) => boolean) => Promise<Target>;
-  readonly publishTest: (target: { userId: string; type: string; webhookId: string }) => Promise<LeasedEvent>;
+  readonly publishTest: (event: TestEvent & { userId: string; webhookId: string }) => Promise<LeasedEvent>;
   readonly attempt: MakeTestAttempt;
   readonly history: DeliveryHistory;
   readonly hasEnded: AttemptWait['hasEnded'];
@@ -35,20 +42,22 @@ export interface SendTestDeps {
 }
 
 /**
- * Sends the example of a type to one webhook, in one attempt, and waits for the outcome.
- * @throws GatewayError `webhook_not_found`, `webhook_inactive`, `unknown_event_type`, `invalid_value`, `rate_limit_exceeded`
+ * Sends the example of a type, or other data of it, to one webhook, in one attempt, and waits for the outcome.
+ * @throws GatewayError `webhook_not_found`, `webhook_inactive`, `unknown_event_type`, `invalid_event_data`, `invalid_value`,
+ *   `rate_limit_exceeded`
  */
 export type SendTest = (
   userId: string,
   webhookId: string,
-  type: string,
+  event: TestEvent,
   budget: DatabaseBudget,
 ) => Promise<ResendResult>;
 
 export function createSendTest(deps: SendTestDeps): SendTest {
   const { webhook, publishTest, attempt, history, limit, wait = outcomeWait } = deps;
 
-  async function send(...[userId, webhookId, type, budget]: Parameters<SendTest>): Promise<ResendResult> {
+  async function send(...[userId, webhookId, test, budget]: Parameters<SendTest>): Promise<ResendResult> {
+    const { type } = test;
     const until = performance.now() + wait;
     const takes = ({ active, events }: Target) => active && events.includes(type);
     const { active, events } = await budget.run(() => webhook(userId, webhookId, takes));
@@ -57,7 +66,7 @@ export function createSendTest(deps: SendTestDeps): SendTest {
       throw new GatewayError('invalid_value', message, { param: 'type' });
     }
     if (!active) throw webhookInactive(webhookId);
-    const event = await budget.run(() => publishTest({ userId, type, webhookId }));
+    const event = await budget.run(() => publishTest({ ...test, userId, webhookId }));
     const { deliveryId, ended } = attempt(event);
     const hasEnded = await deps.hasEnded(ended, deliveryId, until - performance.now(), budget);
     for (;;) {
@@ -70,10 +79,10 @@ export function createSendTest(deps: SendTestDeps): SendTest {
     }
   }
 
-  return async function sendTest(userId, webhookId, type, budget) {
+  return async function sendTest(userId, webhookId, test, budget) {
     const leave = limit.enter(userId);
     try {
-      return await send(userId, webhookId, type, budget);
+      return await send(userId, webhookId, test, budget);
     } finally {
       leave();
     }

@@ -1,7 +1,13 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import type { IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
+import { signBody, standardWebhookSignature } from '../../../src/deliveries/send/signature.ts';
+import { verifySignature } from '../../../src/receiver/index.ts';
+import { listen } from '../../support/gateway.ts';
+import { until } from '../../support/until.ts';
 import { type Commanded, startCommanded } from './gateway-commands.ts';
 
 const data = { user_id: 'usr_1', credits_remaining: 50, threshold: 100 };
@@ -114,5 +120,48 @@ describe('express-model-gateway events', () => {
     const all = await live.run('events', 'list', '--type', 'order.shipped', '--limit', '500', '--json');
     expect(all.json).to.include({ has_more: false }).and.to.have.property('data').with.length(105);
     expect(all.stderr).to.equal('');
+  });
+
+  it('listen --forward-to passes new events on, signed as deliveries are, and prints what came of them', async () => {
+    const received: { headers: IncomingHttpHeaders; body: string }[] = [];
+    const hook = await listen(async (req, res) => {
+      received.push({ headers: req.headers, body: await text(req) });
+      res.writeHead(received.length === 1 ? 200 : 500).end();
+    });
+    const terminal = live.terminal();
+    const ended = terminal.run('listen', '--forward-to', `${hook.url}/hook`, '--type', 'credits.low');
+    await until(() => terminal.stderr.includes(`Forwarding new events to ${hook.url}/hook`));
+    const [secret = ''] = /whsec_\S+/.exec(terminal.stderr) ?? [];
+    const other = ['--user', 'usr_1', '--type', 'order.shipped', '--data', '{}'];
+    expect(await live.run('events', 'publish', ...other)).to.include({ code: 0 });
+    const id = (await publish('--data', JSON.stringify(data))).stdout.trim();
+    await until(() => terminal.stdout.includes(`credits.low  ${id}  200  `));
+    const [{ headers, body } = { headers: {}, body: '' }] = received;
+    expect(verifySignature(body, headers, secret)).to.equal(true);
+    expect(headers).to.include({ 'webhook-id': id, 'x-service-signature': signBody(body, secret) });
+    expect(headers['webhook-signature']).to.equal(
+      standardWebhookSignature(id, String(headers['webhook-timestamp']), body, secret),
+    );
+    const stored = (await live.call('GET', `/v1/events/${id}`)).body;
+    expect(JSON.parse(body)).to.deep.equal({ id, type: 'credits.low', created: stored.created, data });
+
+    const failed = (await publish('--data', JSON.stringify(data))).stdout.trim();
+    await until(() => terminal.stdout.includes(`credits.low  ${failed}  500  `));
+    await hook.close();
+    const lost = (await publish('--data', JSON.stringify(data))).stdout.trim();
+    await until(() => terminal.stdout.includes(`credits.low  ${lost}  failed: ECONNREFUSED  `));
+    terminal.interrupt();
+    expect(await ended).to.equal(0);
+    expect(terminal.stdout).to.not.include('order.shipped');
+    expect(terminal.stdout.trim().split('\n')).to.have.length(3);
+  });
+
+  it('listen says what it needs', async () => {
+    const nothing = await live.run('listen');
+    expect(nothing.code).to.equal(2);
+    expect(nothing.stderr).to.include('Give --port and --secret');
+    const file = await live.run('listen', '--forward-to', 'file:///etc/passwd');
+    expect(file.code).to.equal(2);
+    expect(file.stderr).to.include('--forward-to must be an http or https URL');
   });
 });

@@ -37,6 +37,19 @@ describe('A test event', () => {
     expect(event.body).to.include({ test: true, state: 'delivered' });
   });
 
+  it('has data of its own, if that fits the type', async () => {
+    const send = (data: object) => scene.call('POST', `/v1/webhooks/${webhookId}/test`, { type: 'credits.low', data });
+    const data = { user_id: 'usr_of_mine', credits_remaining: 3, threshold: 7 };
+    const { body } = await send(data);
+    expect(JSON.parse(body.body).data).to.deep.equal(data);
+    expect(receiver.received[0]?.body.toString()).to.equal(body.body);
+
+    const wrong = await send({ ...data, credits_remaining: 'three' });
+    expect(wrong.status).to.equal(400);
+    expect(wrong.body.error).to.include({ code: 'invalid_event_data', param: 'data.credits_remaining' });
+    expect(receiver.received).to.have.length(1);
+  });
+
   it('has one attempt, and says why it failed', async () => {
     receiver.answers((res) => res.writeHead(503).end('<script>alert(1)</script>'));
     const { status, body } = await sendTest();

@@ -4,8 +4,8 @@ import { dataOf, type Schemas } from '../../client/api.ts';
 import { apiAction, examples } from '../../client/api-command.ts';
 import type { CommandContext } from '../../client/context.ts';
 import { count } from '../../client/flags.ts';
+import { patiently } from '../../client/patiently.ts';
 import { parseDuration } from '../../config/duration.ts';
-import { PassingFailure } from '../../terminal/command-failure.ts';
 import { localTime, relative } from '../../terminal/moments.ts';
 import type { Paint } from '../../terminal/paint.ts';
 import { toJson } from '../../terminal/printable.ts';
@@ -27,24 +27,6 @@ function readInterval(text: string): number {
   const ms = parseDuration(text);
   if (ms !== undefined && ms >= minInterval && ms <= 3_600_000) return ms;
   throw new InvalidArgumentError('It must be a duration such as 500ms, 2s or 1m.');
-}
-
-/** Looks again after a gateway was restarted or busy, and says once that it waits; the first look must succeed. */
-function patiently<T>(look: () => Promise<T[]>, { tell }: Terminal): () => Promise<T[]> {
-  let waiting: boolean | undefined;
-  return async () => {
-    try {
-      const found = await look();
-      if (waiting) tell('It answers again.');
-      waiting = false;
-      return found;
-    } catch (error) {
-      if (waiting === undefined || !(error instanceof PassingFailure)) throw error;
-      if (!waiting) tell(`${error.message.split('\n')[0]} Waiting for it …`);
-      waiting = true;
-      return [];
-    }
-  };
 }
 
 /** When it ended, which may be a while ago for the first lines; else it has just been seen. */

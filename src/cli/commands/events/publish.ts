@@ -1,9 +1,8 @@
-import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { dataOf, type Schemas } from '../../client/api.ts';
 import { apiAction, databaseOption, examples } from '../../client/api-command.ts';
 import { createShow, type GatewayOptions } from '../../client/context.ts';
-import { wrongUse } from '../../terminal/command-failure.ts';
+import { readJsonObject } from '../../client/json-option.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 
 interface Options extends GatewayOptions {
@@ -12,25 +11,6 @@ interface Options extends GatewayOptions {
   readonly data: string;
   readonly idempotencyKey?: string;
   readonly database?: true;
-}
-
-async function readText(option: string, terminal: Terminal): Promise<string> {
-  if (option === '-') return terminal.readInput();
-  if (!option.startsWith('@')) return option;
-  return readFile(option.slice(1), 'utf8').catch((error: Error) => {
-    throw wrongUse(`--data: ${option.slice(1)} cannot be read: ${error.message}`);
-  });
-}
-
-/** @throws CommandFailure for what is no JSON object; whether it fits the type is for the gateway to say */
-function parseData(text: string): Record<string, unknown> {
-  try {
-    const data: unknown = JSON.parse(text);
-    if (typeof data === 'object' && data !== null && !Array.isArray(data)) return data as Record<string, unknown>;
-  } catch (error) {
-    throw wrongUse(`--data: is not JSON: ${(error as Error).message}`);
-  }
-  throw wrongUse('--data: must be a JSON object, such as \'{"user_id":"usr_1"}\'');
 }
 
 /** Publishes straight in the database. */
@@ -56,7 +36,7 @@ function describe(name: string): Command {
 }
 
 async function eventOf({ type, user, data }: Options, terminal: Terminal): Promise<Schemas['EventPublish']> {
-  return { type, user_id: user, data: parseData(await readText(data, terminal)) };
+  return { type, user_id: user, data: await readJsonObject('--data', data, terminal) };
 }
 
 const idLine = ({ id }: { id: string }) => [id];
