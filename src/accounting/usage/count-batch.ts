@@ -7,7 +7,6 @@ import {
   type CountedRecord,
   countedFields,
   counterAdditions,
-  type PeriodAddition,
   periodAdditions,
 } from './sums.ts';
 
@@ -62,8 +61,8 @@ export function createCountBatch(deps: CountBatchDeps): CountBatch {
   const periods = durableCollection(deps.periods);
   const publishThresholds = createPublishThresholds({ ...deps, cost });
 
-  /** The addition to a day or month, with its cost. */
-  function priced(addition: PeriodAddition): PeriodAddition {
+  /** An addition with its cost. */
+  function priced<Key>(addition: Addition<Key>): Addition<Key> {
     const spent = addition.records.reduce((sum, record) => sum + cost(record), 0);
     return { ...addition, sums: { ...addition.sums, ...(spent > 0 && { microCredits: spent }) } };
   }
@@ -82,7 +81,7 @@ export function createCountBatch(deps: CountBatchDeps): CountBatch {
   function additionsOf(records: readonly CountedRecord[]) {
     const toPeriods = periodAdditions(records);
     const periodIncrements = increments(toPeriods.map(priced));
-    const counterIncrements = increments(counterAdditions(records));
+    const counterIncrements = increments(counterAdditions(records).map(priced));
     return async function addUp(inSession: InSession): Promise<void> {
       await counters.bulkWrite(counterIncrements, inSession);
       await periods.bulkWrite(periodIncrements, inSession);

@@ -37,6 +37,8 @@ export interface CounterDocument extends UsageSums {
   model: string | null;
   /** `null` if the host authenticates by other means. */
   keyId: string | null;
+  /** What it cost; absent if nothing has a price. */
+  microCredits?: number;
 }
 
 /** What an account has used in one day or month, and which thresholds were published. */
@@ -104,6 +106,7 @@ const counterSchema = new Schema<CounterDocument>(
     day: { type: String, required: true },
     model: { type: String, default: null },
     keyId: { type: String, default: null },
+    microCredits: Number,
     ...sums,
   },
   durableSchema,

@@ -1,5 +1,6 @@
 import { GatewayError } from '../../errors.ts';
 import { durableCollection } from '../../mongo/collection.ts';
+import { microCreditsPerCredit } from '../micro-credits.ts';
 import type { CounterModel, UsageSums } from './model.ts';
 import { dayOf } from './sums.ts';
 
@@ -21,6 +22,8 @@ export interface UsageLine extends UsageSums {
   readonly day?: string;
   readonly model?: string | null;
   readonly keyId?: string | null;
+  /** What it cost; absent if it cost nothing. */
+  readonly credits?: number;
 }
 
 export interface UsageReport {
@@ -77,7 +80,7 @@ export function createReport(model: CounterModel): ReportUsage {
     const { from, to } = rangeOf(query);
     const fields = [...new Set<UsageDimension>(query.groupBy ?? ['day'])].map((dimension) => fieldOf[dimension]);
     const found = await counters
-      .aggregate<{ _id: Omit<UsageLine, keyof UsageSums> } & UsageSums>([
+      .aggregate<{ _id: Omit<UsageLine, keyof UsageSums | 'credits'>; microCredits: number } & UsageSums>([
         { $match: { userId, day: { $gte: from, $lte: to } } },
         {
           $group: {
@@ -89,13 +92,18 @@ export function createReport(model: CounterModel): ReportUsage {
             images: { $sum: '$images' },
             seconds: { $sum: '$seconds' },
             characters: { $sum: '$characters' },
+            microCredits: { $sum: '$microCredits' },
           },
         },
         { $sort: { _id: 1 } },
         { $limit: lineLimit + 1 },
       ])
       .toArray();
-    const lines = found.slice(0, lineLimit).map(({ _id, ...sums }) => ({ ..._id, ...sums }));
+    const lines = found.slice(0, lineLimit).map(({ _id, microCredits, ...sums }) => ({
+      ..._id,
+      ...sums,
+      ...(microCredits > 0 && { credits: microCredits / microCreditsPerCredit }),
+    }));
     return { from, to, lines, hasMore: found.length > lineLimit };
   };
 }

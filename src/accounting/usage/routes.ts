@@ -17,6 +17,7 @@ function toLine({ day, model, keyId, ...sums }: UsageLine): Schemas['UsageLine']
     images: sums.images,
     seconds: sums.seconds,
     characters: sums.characters,
+    ...(sums.credits !== undefined && { credits: sums.credits }),
   };
 }
 

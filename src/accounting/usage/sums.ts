@@ -21,7 +21,7 @@ export function dayOf(date: Date): string {
   return date.toISOString().slice(0, 10);
 }
 
-type CounterKey = Omit<CounterDocument, keyof UsageSums>;
+type CounterKey = Omit<CounterDocument, keyof UsageSums | 'microCredits'>;
 type PeriodKey = Omit<PeriodDocument, keyof UsageSums | 'announced'>;
 
 /** What is added to one document, and the records that it comes from, in their order. */
