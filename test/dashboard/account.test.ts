@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
-import { closeBrowserAfterwards } from './browser.ts';
+import { accessibilityProblems, closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';
 
 const answer = {
@@ -68,12 +68,25 @@ describe("an account's keys, usage and credits in the dashboard", function () {
     await page.getByRole('region', { name: 'Credits' }).getByText('493').waitFor();
     const row = page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: 'm', exact: true }) });
     await row.waitFor();
-    expect(await row.getByRole('cell').allTextContents()).to.deep.equal([
-      'Requests 1',
-      'Tokens in 3',
-      'Tokens out 4',
-      'Images 0',
-    ]);
+    const used = ['Requests 1', 'Tokens in 3', 'Tokens out 4', 'Images 0', 'Credits 7'];
+    expect(await row.getByRole('cell').allTextContents()).to.deep.equal(used);
+    const chart = (name: string) => page.getByRole('img', { name: new RegExp(`^${name}`) });
+    await chart('Requests by day and model').waitFor();
+    await page.getByText('The same as a table').click();
+    const today = new Date().toISOString().slice(0, 10);
+    const day = page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: today }) });
+    expect(await day.getByRole('cell').allTextContents()).to.deep.equal(['1']);
+
+    await page.getByLabel('Chart').selectOption('Cost in credits');
+    await chart('Cost in credits by day and model').waitFor();
+    await page.getByRole('navigation', { name: 'By' }).getByRole('link', { name: 'By key' }).click();
+    await page.getByLabel('Days').selectOption('Last 7 days');
+    await chart('Cost in credits by day and key').waitFor();
+    const { data } = (await scene.live.call('GET', '/v1/usage?group_by=key')).body;
+    expect(data[0].credits).to.equal(7);
+    const [{ name }] = (await scene.live.call('GET', '/v1/api_keys')).body.data;
+    await page.getByRole('rowheader', { name: name || data[0].api_key_id }).waitFor();
+    expect(await accessibilityProblems(page)).to.deep.equal([]);
     expect(problems).to.deep.equal([]);
   });
 });

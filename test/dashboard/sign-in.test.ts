@@ -87,7 +87,13 @@ describe('signing in at the dashboard', function () {
     await page.reload();
     await page.getByText('usr_2').waitFor();
     const places = page.getByRole('navigation', { name: 'Views' }).getByRole('link');
-    expect(await places.allTextContents()).to.deep.equal(['Webhooks', 'Events', 'Deliveries']);
+    expect(await places.allTextContents()).to.deep.equal([
+      'Webhooks',
+      'Events',
+      'Deliveries',
+      'Event types',
+      'Verification',
+    ]);
     expect(await page.getByRole('button', { name: 'Sign out' }).count()).to.equal(0);
 
     await page.getByRole('button', { name: 'Add webhook' }).click();

@@ -54,10 +54,13 @@ describe('every view of the dashboard', function () {
       ['#/events?type=credits.low', 'Nothing matches'],
       [`#/events/${event.id}`, '1 webhook was paused'],
       ['#/deliveries', 'All, newest first'],
+      ['#/deliveries?state=failed&time=range', 'Send all failed again'],
       [`#/deliveries/${failed.id}`, 'All 4 attempts failed.'],
       ['#/keys', 'API keys'],
       ['#/keys', 'API keys', 'Create key'],
       ['#/usage', 'Nothing used yet'],
+      ['#/event-types', 'Example and schema'],
+      ['#/verification', 'A receiver that verifies'],
       ['#/nowhere', 'There is no such page'],
     ];
   });
@@ -107,7 +110,7 @@ describe('every view of the dashboard', function () {
 
   it('shows times in the zone of who reads, and in UTC on hover', async () => {
     const { page } = await scene.signIn(views[0]?.[0], { timezoneId: 'Asia/Tokyo' });
-    await page.goto(scene.dashboard + (views[14] as View)[0]);
+    await page.goto(scene.dashboard + (views[15] as View)[0]);
     const time = page.getByRole('region', { name: 'Attempts' }).locator('time').first();
     const at = new Date((await time.getAttribute('datetime')) ?? '');
     const inTokyo = at.toLocaleTimeString('en-GB', { timeZone: 'Asia/Tokyo' });

@@ -115,6 +115,33 @@ describe('webhooks in the dashboard', function () {
     expect(problems.filter((problem) => !problem.includes('status of 400'))).to.deep.equal([]);
   });
 
+  it('have the types of events explained, and how their deliveries are verified', async () => {
+    const { page, problems } = await scene.signIn('#/event-types');
+    const type = page.getByRole('region', { name: 'credits.low' });
+    await type.getByText('The credit balance dropped below a threshold.').waitFor();
+    expect(await page.locator('#content').textContent()).to.not.include('Beta.');
+    await type.getByRole('rowheader', { name: 'credits_remaining' }).waitFor();
+    await type.getByText('Example and schema').click();
+    await type.getByRole('region', { name: 'Example of credits.low' }).getByText('"threshold": 5').waitFor();
+    await type.getByRole('region', { name: 'JSON schema' }).getByText('"required"').waitFor();
+
+    await page.getByRole('link', { name: 'How to verify deliveries' }).click();
+    for (const [language, text] of [
+      ['PHP', 'hash_hmac'],
+      ['Java', 'HmacSHA256'],
+      ['Go', 'hmac.New(sha256.New'],
+    ] as const) {
+      await page.getByRole('navigation', { name: 'Language' }).getByRole('link', { name: language }).click();
+      await page.getByRole('region', { name: language }).getByText(text).waitFor();
+    }
+    await page.getByRole('textbox', { name: 'Secret' }).fill('a-long-enough-secret');
+    await page.getByText('whsec_YS1sb25nLWVub3VnaC1zZWNyZXQ=').waitFor();
+    const whole = `whsec_${'A'.repeat(43)}=`;
+    await page.getByRole('textbox', { name: 'Secret' }).fill(whole);
+    await page.getByText(whole).waitFor();
+    expect(problems).to.deep.equal([]);
+  });
+
   it('say at the field what is wrong with it', async () => {
     const { page, problems } = await scene.signIn();
     await addWebhook(page, 'http://user:password@example.com/hook', 'credits.low');

@@ -2,13 +2,7 @@ import type { ClientSession } from 'mongoose';
 import { durableCollection } from '../../mongo/collection.ts';
 import type { CounterModel, UsageDocument, UsageModel } from './model.ts';
 import { createPublishThresholds, type ThresholdDeps } from './publish-thresholds.ts';
-import {
-  type Addition,
-  type CountedRecord,
-  countedFields,
-  counterAdditions,
-  periodAdditions,
-} from './sums.ts';
+import { type Addition, type CountedRecord, countedFields, counterAdditions, periodAdditions } from './sums.ts';
 
 export interface CountBatchDeps extends Omit<ThresholdDeps, 'cost'> {
   readonly usage: UsageModel;

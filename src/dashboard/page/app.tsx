@@ -2,10 +2,12 @@ import { Clock } from './data/clock.tsx';
 import { DeliveriesView } from './deliveries/deliveries-view.tsx';
 import { DeliveryView } from './deliveries/delivery-view.tsx';
 import { Empty, Failure, Skeleton } from './elements/states.tsx';
+import { EventTypesView } from './event-types/event-types-view.tsx';
 import { EventView } from './events/event-view.tsx';
 import { EventsView } from './events/events-view.tsx';
 import { KeysView } from './keys/keys-view.tsx';
 import { href, type Route, useRoute } from './routing/route.ts';
+import { KeyView } from './search/key-view.tsx';
 import { SessionContext, useSession } from './session/session.ts';
 import { SignInView } from './session/sign-in.tsx';
 import { useSignIn } from './session/use-sign-in.ts';
@@ -15,6 +17,7 @@ import { Heading } from './shell/heading.tsx';
 import { firstPlace, missingScope } from './shell/places.ts';
 import { Shell } from './shell/shell.tsx';
 import { UsageView } from './usage/usage-view.tsx';
+import { VerificationView } from './verification/verification-view.tsx';
 import { WebhookView } from './webhooks/webhook-view.tsx';
 import { WebhooksView } from './webhooks/webhooks-view.tsx';
 
@@ -53,10 +56,14 @@ function View({ route }: { route: Route }) {
       return id ? <EventView key={id} id={id} route={route} /> : <EventsView key="list" route={route} />;
     case 'deliveries':
       return id ? <DeliveryView key={id} id={id} /> : <DeliveriesView key="list" route={route} />;
+    case 'event-types':
+      return <EventTypesView />;
+    case 'verification':
+      return <VerificationView route={route} />;
     case 'keys':
-      return <KeysView route={route} />;
+      return id ? <KeyView key={id} id={id} /> : <KeysView key="list" route={route} />;
     case 'usage':
-      return <UsageView />;
+      return <UsageView route={route} />;
     default:
       return <NotThere />;
   }

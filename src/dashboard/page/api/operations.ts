@@ -7,6 +7,7 @@ import type {
   RecoverBody,
   SecretRotate,
   Session,
+  TestRequest,
   WebhookCreate,
   WebhookUpdate,
 } from './types.ts';
@@ -49,8 +50,8 @@ export function createApi(key: string | null) {
     rotateWebhookSecret: (id: string, body: SecretRotate) =>
       answerOf(client.POST('/v1/webhooks/{id}/rotate_secret', { params: at(id), body })),
     deleteWebhook: (id: string) => answerOf(client.DELETE('/v1/webhooks/{id}', { params: at(id) })),
-    testWebhook: (id: string, type: WebhookCreate['events'][number]) =>
-      answerOf(client.POST('/v1/webhooks/{id}/test', { params: at(id), body: { type } })),
+    testWebhook: (id: string, body: TestRequest) =>
+      answerOf(client.POST('/v1/webhooks/{id}/test', { params: at(id), body })),
     retrieveWebhookStats: (id: string, init: Signal = {}) =>
       answerOf(client.GET('/v1/webhooks/{id}/stats', { ...init, params: at(id) })),
     recoverWebhook: (id: string, body: RecoverBody) =>

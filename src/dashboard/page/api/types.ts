@@ -15,6 +15,7 @@ export type Webhook = Schemas['WebhookDetails'];
 export type WebhookCreate = Schemas['WebhookCreate'];
 export type WebhookUpdate = Schemas['WebhookUpdate'];
 export type SecretRotate = Schemas['WebhookSecretRotate'];
+export type TestRequest = Schemas['WebhookTestRequest'];
 export type Stats = Schemas['WebhookStats'];
 export type StatsHour = Schemas['WebhookStatsHour'];
 export type Recovery = Schemas['Recovery'];

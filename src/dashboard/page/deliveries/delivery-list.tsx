@@ -1,15 +1,17 @@
 import { useMemo } from 'preact/hooks';
 import { stated } from '../api/operations.ts';
-import type { DeliveryFilter } from '../api/types.ts';
+import type { DeliveryFilter, WebhookSummary } from '../api/types.ts';
 import { useQuery } from '../data/use-query.ts';
 import { useReloadOn } from '../data/use-reload-on.ts';
 import { FailedCard } from '../elements/failed-card.tsx';
 import { Pager } from '../elements/pager.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
+import { sinceOf } from '../format/period.ts';
 import { href, type Route } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 import { DeliveryTable } from './delivery-table.tsx';
-import { sinceOf } from './filters.tsx';
+import { RecoverMatching } from './recover-matching.tsx';
+import { ResendSelected, useSelection } from './selection.tsx';
 import { isOpen } from './words.ts';
 
 /** While something is pending, what is shown is this old at most, in milliseconds. */
@@ -25,6 +27,8 @@ interface Props {
   readonly route: Route;
   readonly filter: DeliveryFilter;
   readonly hosts?: ReadonlyMap<string, string> | undefined;
+  /** The account's, where what a filter finds can be recovered. */
+  readonly webhooks?: readonly WebhookSummary[] | undefined;
   /** Whether there is a filter, for the text that is shown when nothing is found. */
   readonly narrowed: boolean;
 }
@@ -74,7 +78,7 @@ function Nothing({ narrowed }: { narrowed: boolean }) {
 }
 
 /** Deliveries, newest first and one page at a time, the failed ones on top of the first page. */
-export function DeliveryList({ route, filter, hosts, narrowed }: Props) {
+export function DeliveryList({ route, filter, hosts, webhooks, narrowed }: Props) {
   const { after, state } = route.query;
   const query = useDeliveries({
     ...filter,
@@ -82,6 +86,7 @@ export function DeliveryList({ route, filter, hosts, narrowed }: Props) {
     after,
     limit: pageSize,
   });
+  const selection = useSelection();
   const failed = query.data?.data.filter(({ state }) => state === 'failed').map(({ id }) => id) ?? [];
   return (
     <>
@@ -89,6 +94,9 @@ export function DeliveryList({ route, filter, hosts, narrowed }: Props) {
       <section class="card" aria-label="Deliveries">
         <div class="card-head">
           <h2>{state ? `${state.charAt(0).toUpperCase()}${state.slice(1)}` : 'All, newest first'}</h2>
+          {webhooks && (state === 'failed' || state === 'canceled') && (
+            <RecoverMatching filter={filter} state={state} webhooks={webhooks} onStarted={query.reload} />
+          )}
         </div>
         <Loaded query={query} lines={8}>
           {({ data, has_more, next_after }) =>
@@ -97,7 +105,15 @@ export function DeliveryList({ route, filter, hosts, narrowed }: Props) {
             ) : (
               <>
                 {data.length > 0 ? (
-                  <DeliveryTable caption="Deliveries, newest first" deliveries={data} hosts={hosts} />
+                  <>
+                    <ResendSelected deliveries={data} selection={selection} onSent={query.reload} />
+                    <DeliveryTable
+                      caption="Deliveries, newest first"
+                      deliveries={data}
+                      hosts={hosts}
+                      selection={selection}
+                    />
+                  </>
                 ) : (
                   <p class="muted">None so far; older deliveries have not been searched yet.</p>
                 )}

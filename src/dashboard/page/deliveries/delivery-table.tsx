@@ -2,6 +2,7 @@ import type { Delivery } from '../api/types.ts';
 import { RowName } from '../elements/row-name.tsx';
 import { type Column, Table } from '../elements/table.tsx';
 import { Ago, Countdown } from '../elements/time.tsx';
+import type { Selection } from './selection.tsx';
 import { DeliveryBadge } from './state-badge.tsx';
 import { outcomeWords } from './words.ts';
 
@@ -10,6 +11,8 @@ interface Props {
   readonly deliveries: readonly Delivery[];
   /** The host of each webhook's URL, by id; absent where all are of one. */
   readonly hosts?: ReadonlyMap<string, string> | undefined;
+  /** Absent where rows cannot be chosen. */
+  readonly selection?: Selection | undefined;
 }
 
 function LastResult({ delivery }: { delivery: Delivery }) {
@@ -24,9 +27,30 @@ function Next({ delivery: { state, in_flight, next_attempt_at } }: { delivery: D
   return <Countdown to={next_attempt_at} />;
 }
 
-function columnsOf(hosts: Props['hosts']): readonly (Column<Delivery> | null)[] {
+function PickRow({ delivery: { id, type }, selection }: { delivery: Delivery; selection: Selection }) {
+  return (
+    <input
+      type="checkbox"
+      class="pick"
+      aria-label={`Select ${type} ${id}`}
+      checked={selection.ids.has(id)}
+      onChange={({ currentTarget }) => selection.set([id], currentTarget.checked)}
+    />
+  );
+}
+
+function columnsOf({ hosts, selection }: Pick<Props, 'hosts' | 'selection'>): readonly (Column<Delivery> | null)[] {
   return [
-    { head: 'State', headClass: 'col-state', cell: (delivery) => <DeliveryBadge delivery={delivery} /> },
+    {
+      head: 'State',
+      headClass: 'col-state',
+      cell: (delivery) => (
+        <span class="state-cell">
+          {selection && <PickRow delivery={delivery} selection={selection} />}
+          <DeliveryBadge delivery={delivery} />
+        </span>
+      ),
+    },
     {
       head: 'Event',
       class: 'cell-main',
@@ -78,8 +102,14 @@ function columnsOf(hosts: Props['hosts']): readonly (Column<Delivery> | null)[] 
   ];
 }
 
-export function DeliveryTable({ caption, deliveries, hosts }: Props) {
+export function DeliveryTable({ caption, deliveries, hosts, selection }: Props) {
   return (
-    <Table kind="deliveries" caption={caption} columns={columnsOf(hosts)} rows={deliveries} keyOf={({ id }) => id} />
+    <Table
+      kind="deliveries"
+      caption={caption}
+      columns={columnsOf({ hosts, selection })}
+      rows={deliveries}
+      keyOf={({ id }) => id}
+    />
   );
 }

@@ -1,5 +1,6 @@
 import type { WebhookSummary } from '../api/types.ts';
 import { Choice, Tabs } from '../elements/choice.tsx';
+import { TimeRange } from '../elements/time-range.tsx';
 import { href, type Route } from '../routing/route.ts';
 
 export const deliveryStates = [
@@ -8,21 +9,6 @@ export const deliveryStates = [
   { value: 'delivered', name: 'Delivered' },
   { value: 'canceled', name: 'Canceled' },
 ] as const;
-
-const spans = [
-  { value: '1h', name: 'Last hour' },
-  { value: '24h', name: 'Last 24 hours' },
-  { value: '7d', name: 'Last 7 days' },
-] as const;
-
-const hours: Readonly<Record<string, number>> = { '1h': 1, '24h': 24, '7d': 168 };
-
-/** The start of the span that is chosen, to the minute, so that asking again is the same question. */
-export function sinceOf(chosen: string | undefined, now = Date.now()): string | undefined {
-  const span = hours[chosen ?? ''];
-  if (span === undefined) return undefined;
-  return new Date(Math.floor((now - span * 3_600_000) / 60_000) * 60_000).toISOString();
-}
 
 interface Props {
   readonly route: Route;
@@ -50,7 +36,7 @@ export function DeliveryFilters({ route, webhooks, types }: Props) {
         any="Any type"
         options={types.map((type) => ({ value: type, name: type }))}
       />
-      <Choice route={route} name="time" label="Time" any="Any time" options={spans} />
+      <TimeRange route={route} />
       {narrowed && (
         <a class="clear" href={href(route.path)}>
           Clear filters

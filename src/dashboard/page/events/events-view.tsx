@@ -1,3 +1,4 @@
+import { useMemo } from 'preact/hooks';
 import type { EventFilter } from '../api/types.ts';
 import { useQuery } from '../data/use-query.ts';
 import { useReloadOn } from '../data/use-reload-on.ts';
@@ -6,6 +7,8 @@ import { Choice, Tabs } from '../elements/choice.tsx';
 import { FailedCard } from '../elements/failed-card.tsx';
 import { Pager } from '../elements/pager.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
+import { TimeRange } from '../elements/time-range.tsx';
+import { periodOf, sinceOf } from '../format/period.ts';
 import { href, type Route } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';
@@ -22,10 +25,8 @@ const states = [
 const quietEvery = 5_000;
 const pageSize = 50;
 const failedShown = 5;
-/** More than are shown: tests and old ones are left out. */
+/** More than are shown: tests are left out. */
 const failedAsked = 25;
-/** Milliseconds. */
-const failedFor = 7 * 86_400_000;
 
 function useEvents(filter: EventFilter) {
   const api = useApi();
@@ -36,11 +37,11 @@ function useEvents(filter: EventFilter) {
 }
 
 /** The latest of seven days that at least one webhook did not get, before everything else; no tests. */
-function FailedFirst({ route, known }: { route: Route; known: string }) {
-  const query = useEvents({ type: route.query.type, state: 'failed', limit: failedAsked });
+function FailedFirst({ route, known, period }: { route: Route; known: string; period: EventFilter }) {
+  const week = useMemo(() => sinceOf('7d'), []);
+  const query = useEvents({ since: week, ...period, type: route.query.type, state: 'failed', limit: failedAsked });
   useReloadOn(known, query.reload);
-  const recent = new Date(Date.now() - failedFor).toISOString();
-  const found = query.data?.data.filter(({ test, created }) => !test && created > recent) ?? [];
+  const found = query.data?.data.filter(({ test }) => !test) ?? [];
   if (found.length === 0) return null;
   const isMore = found.length > failedShown || query.data?.has_more;
   return (
@@ -52,9 +53,12 @@ function FailedFirst({ route, known }: { route: Route; known: string }) {
 
 /** What happened in the account, and who was told. */
 export function EventsView({ route }: { route: Route }) {
-  const { type, state, after } = route.query;
+  const { type, state, after, time, since, until } = route.query;
+  // the span moves on with the clock only when it is chosen anew
+  const period = useMemo(() => periodOf(route.query), [time, since, until]);
+  const narrowed = type || state || time;
   const types = useEventTypes().data?.data ?? [];
-  const query = useEvents({ type, state, after, limit: pageSize });
+  const query = useEvents({ ...period, type, state, after, limit: pageSize });
   const failed = query.data?.data.filter(({ state }) => state === 'failed').map(({ id }) => id) ?? [];
   return (
     <>
@@ -68,8 +72,14 @@ export function EventsView({ route }: { route: Route }) {
           any="Any type"
           options={types.map(({ type }) => ({ value: type, name: type }))}
         />
+        <TimeRange route={route} />
+        {narrowed && (
+          <a class="clear" href={href(route.path)}>
+            Clear filters
+          </a>
+        )}
       </search>
-      {!state && !after && <FailedFirst route={route} known={failed.join()} />}
+      {!state && !after && <FailedFirst route={route} known={failed.join()} period={period} />}
       <section class="card" aria-label="Events">
         <div class="card-head">
           <h2>{state ? `${state.charAt(0).toUpperCase()}${state.slice(1)}` : 'All, newest first'}</h2>
@@ -77,9 +87,9 @@ export function EventsView({ route }: { route: Route }) {
         <Loaded query={query} lines={8}>
           {({ data, has_more, next_after }) =>
             data.length === 0 && !has_more ? (
-              <Empty title={type || state ? 'Nothing matches' : 'No events yet'}>
+              <Empty title={narrowed ? 'Nothing matches' : 'No events yet'}>
                 <p class="muted">
-                  {type || state
+                  {narrowed
                     ? 'No event has all of what is asked for above.'
                     : 'Payments, credits, keys and limits of this account appear here as they happen.'}
                 </p>

@@ -6,6 +6,13 @@ export function count(n: number): string {
   return whole.format(n);
 }
 
+const fraction = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 4 });
+
+/** `12,345`, `0.0125` */
+export function amount(n: number): string {
+  return Number.isInteger(n) || n >= 1_000 ? whole.format(n) : fraction.format(n);
+}
+
 /** `1 attempt`, `2 attempts` */
 export function counted(n: number, one: string, many = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : many}`;

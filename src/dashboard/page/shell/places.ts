@@ -1,10 +1,12 @@
-import { DeliveryIcon, EventIcon, KeyIcon, UsageIcon, WebhookIcon } from '../elements/icons.tsx';
+import { DeliveryIcon, EventIcon, KeyIcon, TypesIcon, UsageIcon, VerifyIcon, WebhookIcon } from '../elements/icons.tsx';
 
 /** The views that the navigation leads to, each with the scope that it needs. */
 export const places = [
   { place: 'webhooks', name: 'Webhooks', Icon: WebhookIcon, scope: 'webhooks' },
   { place: 'events', name: 'Events', Icon: EventIcon, scope: 'webhooks' },
   { place: 'deliveries', name: 'Deliveries', Icon: DeliveryIcon, scope: 'webhooks' },
+  { place: 'event-types', name: 'Event types', Icon: TypesIcon, scope: 'webhooks' },
+  { place: 'verification', name: 'Verification', Icon: VerifyIcon, scope: 'webhooks' },
   { place: 'keys', name: 'API keys', Icon: KeyIcon, scope: 'keys' },
   { place: 'usage', name: 'Usage', Icon: UsageIcon, scope: 'models' },
 ] as const;

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { Logo, MoonIcon, OutIcon, SunIcon } from '../elements/icons.tsx';
 import { timeZone } from '../format/time.ts';
 import { href } from '../routing/route.ts';
+import { SearchField } from '../search/search-field.tsx';
 import { useSession } from '../session/session.ts';
 import { firstPlace, places } from './places.ts';
 import { useTheme } from './theme.ts';
@@ -66,6 +67,7 @@ export function Shell({ place, children }: { place: string; children: ComponentC
           <Logo />
           Webhooks
         </a>
+        <SearchField />
         <nav class="places" aria-label="Views">
           {places
             .filter(({ scope }) => scopes.includes(scope))

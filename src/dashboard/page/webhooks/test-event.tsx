@@ -10,8 +10,10 @@ import { Dialog } from '../elements/dialog.tsx';
 import { Field } from '../elements/field.tsx';
 import { SendIcon } from '../elements/icons.tsx';
 import { Failure } from '../elements/states.tsx';
+import { useEventTypes } from '../events/use-event-types.ts';
 import { href } from '../routing/route.ts';
-import { useApi } from '../session/session.ts';
+import { useApi, useSession } from '../session/session.ts';
+import { exampleText, parseData } from './test-data.ts';
 
 /** The receiver's response; waits for a slow one. */
 function Result({ sent }: { sent: DeliveryDetails }) {
@@ -46,11 +48,17 @@ interface Props {
 export function TestEvent({ webhook, onClose }: Props) {
   const api = useApi();
   const [type, setType] = useState(webhook.events[0]);
+  const { user_id } = useSession();
+  const types = useEventTypes().data?.data ?? [];
+  const example = exampleText(types, type, user_id);
+  const [edited, setEdited] = useState<string>();
   const [sent, setSent] = useState<DeliveryDetails>();
   const send = useAction(async () => {
     setSent(undefined);
-    if (type) setSent(await api.testWebhook(webhook.id, type));
+    if (!type) return;
+    setSent(await api.testWebhook(webhook.id, { type, ...(edited !== undefined && { data: parseData(edited) }) }));
   });
+  const dataError = send.error?.param?.startsWith('data') ? send.error.message : undefined;
   return (
     <Dialog
       title="Send test event"
@@ -68,13 +76,16 @@ export function TestEvent({ webhook, onClose }: Props) {
     >
       <Field
         label="Type"
-        hint="A sample of it is signed and sent once, with x-service-test: true. A receiver has 30 seconds to answer."
+        hint="An event of it is signed and sent once, with x-service-test: true. A receiver has 30 seconds to answer."
       >
         {(field) => (
           <select
             {...field}
             value={type}
-            onChange={({ currentTarget }) => setType(webhook.events.find((one) => one === currentTarget.value))}
+            onChange={({ currentTarget }) => {
+              setType(webhook.events.find((one) => one === currentTarget.value));
+              setEdited(undefined);
+            }}
           >
             {webhook.events.map((one) => (
               <option key={one} value={one}>
@@ -84,7 +95,23 @@ export function TestEvent({ webhook, onClose }: Props) {
           </select>
         )}
       </Field>
-      {send.error && <Failure error={send.error} />}
+      <Field
+        label="Data"
+        error={dataError}
+        hint={<a href={href(['event-types'])}>What the fields of each type mean</a>}
+      >
+        {(field) => (
+          <textarea
+            {...field}
+            class="mono"
+            rows={6}
+            spellcheck={false}
+            value={edited ?? example}
+            onInput={({ currentTarget }) => setEdited(currentTarget.value)}
+          />
+        )}
+      </Field>
+      {send.error && !dataError && <Failure error={send.error} />}
       {sent && <Result key={sent.id} sent={sent} />}
     </Dialog>
   );

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { useMemo } from 'preact/hooks';
 import type { Webhook } from '../api/types.ts';
 import { useQuery } from '../data/use-query.ts';
 import { DeliveryList } from '../deliveries/delivery-list.tsx';
@@ -9,6 +10,8 @@ import { Id } from '../elements/copy.tsx';
 import { Facts } from '../elements/facts.tsx';
 import { Loaded } from '../elements/states.tsx';
 import { Ago, Time } from '../elements/time.tsx';
+import { TimeRange } from '../elements/time-range.tsx';
+import { periodOf } from '../format/period.ts';
 import { href, type Route } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';
@@ -50,6 +53,7 @@ function WebhookFacts({ webhook }: { webhook: Webhook }) {
         ['Webhook id', <Id id={webhook.id} what="webhook id" />],
         ['Created', <Time at={webhook.created_at} />],
         ['Last success', last_success_at ? <Ago at={last_success_at} /> : 'None yet'],
+        ['Signatures', <a href={href(['verification'])}>How to verify them</a>],
         ...present('Description', description, description),
         [
           'Events',
@@ -76,6 +80,8 @@ function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route;
     every: () => refreshEvery,
   });
   const { shape, words } = standingOf(webhook);
+  const { time, since, until } = route.query;
+  const period = useMemo(() => periodOf(route.query), [time, since, until]);
   const { scheme, host, rest } = splitUrl(url);
   return (
     <>
@@ -96,8 +102,13 @@ function Opened({ webhook, route, onChanged }: { webhook: Webhook; route: Route;
       <h2 class="between">Deliveries</h2>
       <div class="filters">
         <Tabs route={route} name="state" label="State" any="All" options={deliveryStates} />
+        <TimeRange route={route} />
       </div>
-      <DeliveryList route={route} filter={{ webhook_id: id }} narrowed={Boolean(route.query.state)} />
+      <DeliveryList
+        route={route}
+        filter={{ webhook_id: id, ...period }}
+        narrowed={Boolean(route.query.state || time)}
+      />
     </>
   );
 }

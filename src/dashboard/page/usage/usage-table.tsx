@@ -1,0 +1,85 @@
+import type { UsageLine } from '../api/types.ts';
+import { type Column, Table } from '../elements/table.tsx';
+import { amount } from '../format/number.ts';
+import { type Dimension, groupOf, type Series } from './series.ts';
+
+function numbers(name: string, of: (used: UsageLine) => number): Column<UsageLine> {
+  return { head: name, headClass: 'cell-end', name, class: 'numbers cell-end', cell: (used) => amount(of(used)) };
+}
+
+const columns: readonly Column<UsageLine>[] = [
+  numbers('Requests', ({ requests }) => requests),
+  numbers('Tokens in', ({ input_tokens }) => input_tokens),
+  numbers('Tokens out', ({ output_tokens }) => output_tokens),
+  numbers('Images', ({ images }) => images),
+];
+
+/** Shown where there is audio that is not counted in tokens. */
+const audioColumns: readonly Column<UsageLine>[] = [
+  numbers('Seconds', ({ seconds }) => seconds),
+  numbers('Characters', ({ characters }) => characters),
+];
+
+/** Shown where something has a price. */
+const costColumns: readonly Column<UsageLine>[] = [numbers('Credits', ({ credits }) => credits ?? 0)];
+
+interface Props {
+  readonly lines: readonly UsageLine[];
+  readonly by: Dimension;
+  readonly nameOf: (name: string) => string;
+}
+
+/** What each model or key used in all. */
+export function UsageTable({ lines, by, nameOf }: Props) {
+  const hasAudio = lines.some(({ seconds, characters }) => seconds + characters > 0);
+  const hasCost = lines.some(({ credits }) => credits !== undefined);
+  const name: Column<UsageLine> = {
+    head: by === 'model' ? 'Model' : 'API key',
+    scopes: true,
+    class: 'cell-main',
+    cell: (line) => <code>{nameOf(groupOf(line, by))}</code>,
+  };
+  const all = [name, ...columns, ...(hasAudio ? audioColumns : []), ...(hasCost ? costColumns : [])];
+  return <Table kind="usage" columns={all} rows={lines} keyOf={(line) => groupOf(line, by)} />;
+}
+
+interface DaysProps {
+  readonly days: readonly string[];
+  readonly series: readonly Series[];
+  readonly nameOf: (name: string) => string;
+}
+
+/** The chart's numbers; days without any are left out. */
+export function UsageByDay({ days, series, nameOf }: DaysProps) {
+  const used = days.flatMap((day, i) => (series.some(({ values }) => (values[i] ?? 0) > 0) ? [{ day, i }] : []));
+  return (
+    <details class="as-table">
+      <summary>The same as a table</summary>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
+      <div class="scroll" tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Day, UTC</th>
+              {series.map(({ name }) => (
+                <th key={name} scope="col">
+                  {nameOf(name)}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {used.map(({ day, i }) => (
+              <tr key={day}>
+                <th scope="row">{day}</th>
+                {series.map(({ name, values }) => (
+                  <td key={name}>{amount(values[i] ?? 0)}</td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}
