@@ -77,10 +77,10 @@ describe("an account's keys, usage and credits in the dashboard", function () {
     const day = page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: today }) });
     expect(await day.getByRole('cell').allTextContents()).to.deep.equal(['1']);
 
-    await page.getByLabel('Chart').selectOption('Cost in credits');
+    await page.getByRole('combobox', { name: 'Chart' }).selectOption('Cost in credits');
     await chart('Cost in credits by day and model').waitFor();
     await page.getByRole('navigation', { name: 'By' }).getByRole('link', { name: 'By key' }).click();
-    await page.getByLabel('Days').selectOption('Last 7 days');
+    await page.getByRole('combobox', { name: 'Days' }).selectOption('Last 7 days');
     await chart('Cost in credits by day and key').waitFor();
     const { data } = (await scene.live.call('GET', '/v1/usage?group_by=key')).body;
     expect(data[0].credits).to.equal(7);

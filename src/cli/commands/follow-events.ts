@@ -4,7 +4,7 @@ import { gather, type ResultPage } from '../client/pages.ts';
 type PastEvent = Schemas['PastEvent'];
 
 /** Events, newest first. */
-export type ListEvents = (query: { limit: number; after?: string; since?: string }) => Promise<ResultPage<PastEvent>>;
+type ListEvents = (query: { limit: number; after?: string; since?: string }) => Promise<ResultPage<PastEvent>>;
 
 /** Milliseconds that an event may appear later than one made after it, such as one of a transaction. */
 const overlap = 10_000;

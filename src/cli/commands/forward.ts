@@ -12,7 +12,7 @@ import { followEvents } from './follow-events.ts';
 
 type PastEvent = Schemas['PastEvent'];
 
-export interface ForwardOptions {
+interface ForwardOptions {
   readonly forwardTo: string;
   /** @default a new one, which is printed */
   readonly secret?: string;

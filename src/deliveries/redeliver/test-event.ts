@@ -13,7 +13,7 @@ import type { MakeTestAttempt } from './test-attempt.ts';
 const lookInterval = 100;
 
 /** What is sent. */
-export interface TestEvent {
+interface TestEvent {
   readonly type: string;
   /** @default the example of the type */
   readonly data?: Record<string, unknown>;

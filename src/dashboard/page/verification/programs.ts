@@ -1,5 +1,5 @@
 /** A receiver that verifies its deliveries. */
-export interface Program {
+interface Program {
   readonly name: string;
   readonly code: string;
 }
