@@ -99,7 +99,7 @@ describe('express-model-gateway keys, credits and usage', () => {
     for (const deadline = Date.now() + 5_000; (await lines())[1] === '' && Date.now() < deadline; );
     const [head, row] = await lines('--by', 'model');
     expect(head).to.match(/^MODEL +REQUESTS +INPUT TOKENS +OUTPUT TOKENS +IMAGES +CREDITS$/);
-    expect(row).to.match(/^gpt-5-mini +1 +1,200 +7 +0$/);
+    expect(row).to.match(/^gpt-5-mini +1 +1,200 +7 +0 +0\.001207$/);
     const { json: report } = await live.run('usage', '--by', 'day,key', '--json');
     expect(report.data[0])
       .to.include({ requests: 1 })
