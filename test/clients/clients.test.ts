@@ -11,6 +11,7 @@ import { goClient } from './go/generator.ts';
 import { startForClients } from './live.ts';
 import { planCalls } from './plan.ts';
 import { pythonClient, pythonPackages } from './python/generator.ts';
+import { typescriptClient } from './typescript/generator.ts';
 
 /** Which fields a JSON value has, at which paths. What is null or empty may be absent in what a client makes of it. */
 function fieldsOf(value: unknown, path = ''): string[] {
@@ -32,7 +33,7 @@ describe('openapi.yaml', function () {
   });
 });
 
-for (const generator of [pythonClient, goClient]) {
+for (const generator of [typescriptClient, pythonClient, goClient]) {
   describe(`a client by ${generator.name}`, function () {
     this.timeout(300_000);
     let live: LiveGateway;
