@@ -40,7 +40,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { logger } = options;
   const services = createServices(options, database);
   const { models, webhooks, events, eventHistory, deliveries, recoveries, health, keys, accounting, proxy } = services;
-  const { storedObjects, backgroundResponses } = services;
+  const { storedObjects, backgroundResponses, notifications } = services;
   const authenticateKey = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
   const router = await createGatewayRouter({ services, options, access, authenticateKey, openRequests });
@@ -77,6 +77,8 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     },
     publish: events.publish,
     transaction: (fn) => events.transaction(fn),
+    on: (name, listener) => notifications.on(name, listener),
+    off: (name, listener) => notifications.off(name, listener),
     close,
   };
 }

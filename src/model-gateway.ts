@@ -8,6 +8,7 @@ import type { EventHistory } from './events/history.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
 import type { GatewayRouter } from './http/router.ts';
 import type { KeyService } from './keys/service.ts';
+import type { GatewayNotifications, NotificationListener } from './notifications.ts';
 import type { WebhookService } from './webhooks/service.ts';
 
 /**
@@ -48,6 +49,14 @@ export interface ModelGateway<Custom extends string = string> {
   publish(input: EventInput<Custom>, options?: PublishOptions): Promise<PublishedEvent>;
   /** Runs the host's own writes and what it publishes under `session` as one transaction, and starts the deliveries on commit. */
   transaction<T>(fn: (session: ClientSession) => Promise<T>): Promise<T>;
+  /**
+   * Calls a function whenever something happens that people need to be told of. The process whose write has made the change
+   * calls its listeners: of several processes, one. Which names there are, `GatewayNotifications` says.
+   * @throws GatewayError `invalid_value` for a name that does not exist, or a listener that is no function
+   */
+  on<Name extends keyof GatewayNotifications>(name: Name, listener: NotificationListener<Name>): void;
+  /** Stops calling it. */
+  off<Name extends keyof GatewayNotifications>(name: Name, listener: NotificationListener<Name>): void;
   /**
    * Takes no more requests (503 `shutting_down`), lets calls under way end (`drainTimeout`) and attempts in flight (35 s at
    * most), closes what the gateway opened. Resolves when all of it has ended. May be called again.

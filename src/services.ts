@@ -13,6 +13,7 @@ import { createDatabaseClock } from './mongo/clock.ts';
 import type { DatabaseAccess } from './mongo/connection/availability.ts';
 import type { Database } from './mongo/connection/connection.ts';
 import { type RunInTransaction, whileAwaited } from './mongo/transaction.ts';
+import { Notifications } from './notifications.ts';
 import { sharedSpec } from './openapi/spec.ts';
 import type { ResolvedOptions } from './options/options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
@@ -39,6 +40,7 @@ interface Base {
   readonly database: OpenDatabase;
   readonly models: Models;
   readonly catalogue: Catalogue;
+  readonly notifications: Notifications;
 }
 
 type Models = ReturnType<typeof createModels>;
@@ -51,7 +53,7 @@ function allowedNetworks({ allowPrivateNetworks, logger }: ResolvedOptions): Net
   return networks;
 }
 
-function createWebhooks({ options, models, catalogue }: Base, networks: Networks) {
+function createWebhooks({ options, models, catalogue, notifications }: Base, networks: Networks) {
   const { logger } = options;
   const sealer = createSealer(options.secretKeys);
   const webhooks = createWebhookService({
@@ -68,6 +70,7 @@ function createWebhooks({ options, models, catalogue }: Base, networks: Networks
       healths: models.health,
       activeSince: webhooks.activeSince,
       disable: webhooks.disable,
+      onDisabled: (webhook) => notifications.emit('webhook.disabled', webhook),
       options,
       logger,
     }),
@@ -81,7 +84,7 @@ type Webhooks = ReturnType<typeof createWebhooks>;
 
 /** Events, and their deliveries to webhooks. */
 function createEvents(
-  { options, database, models, catalogue }: Base,
+  { options, database, models, catalogue, notifications }: Base,
   networks: Networks,
   { webhooks, health }: Webhooks,
 ) {
@@ -103,6 +106,7 @@ function createEvents(
     options,
     userAgent: `express-model-gateway/${readVersion()}`,
     onAttempt: health.record,
+    onFailed: (delivery) => notifications.emit('delivery.failed', delivery),
   });
   const events = createEventService({
     connection,
@@ -136,7 +140,8 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   const spec = addCustomEventTypes(sharedSpec(), options.eventTypes);
   const catalogue = catalogueOf(spec);
   const models = createModels(database.connection, options.collectionPrefix);
-  const base = { options, database, models, catalogue };
+  const notifications = new Notifications(logger);
+  const base = { options, database, models, catalogue, notifications };
   const networks = allowedNetworks(options);
   const { sealer, webhooks, health } = createWebhooks(base, networks);
   const { deliveries, events, recoveries } = createEvents(base, networks, { sealer, webhooks, health });
@@ -200,6 +205,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     storedObjects,
     backgroundResponses,
     proxy,
+    notifications,
   };
 }
 

@@ -5,7 +5,7 @@ import type { SettleSubscribers } from '../events/store/settle-subscribers.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { type Attempts, createAttempts } from './attempt/attempt.ts';
-import { type OnAttempt, withAttemptListener } from './attempt/attempt-listener.ts';
+import { type OnAttempt, type OnFailed, withAttemptListener } from './attempt/attempt-listener.ts';
 import { type Claims, createClaims } from './attempt/claims.ts';
 import { readTarget, type TargetLookUp } from './attempt/delivery-target.ts';
 import { createRecordLate, withLateSuccess } from './attempt/late-success.ts';
@@ -56,6 +56,7 @@ export interface ScheduledDeliveryDeps {
   readonly jobs: Jobs;
   readonly background: Background;
   readonly onAttempt: OnAttempt;
+  readonly onFailed: OnFailed;
   /** Called when a late success has ended a delivery. */
   readonly onDelivered: (deliveryId: string) => void;
   /** Aborted when the gateway has closed. */
@@ -77,13 +78,13 @@ interface AttemptClaims {
 }
 
 function createAttemptClaims(deps: ScheduledDeliveryDeps): AttemptClaims {
-  const { lease, closed, onAttempt, onDelivered } = deps;
+  const { lease, closed, onAttempt, onFailed, onDelivered } = deps;
   const { logger } = deps.options;
   const stored = createClaims(deps);
   const leases = createLeaseRenewal({ renew: stored.renew, lease, interval: deps.renewInterval, logger });
   const firstWrites = createFirstWrites({ ...deps, claims: stored, leases, logger, closed });
   const withLate = withLateSuccess(firstWrites.claims, createRecordLate(deps), onDelivered);
-  return { claims: withAttemptListener(withLate, onAttempt), leases, firstWrites };
+  return { claims: withAttemptListener(withLate, onAttempt, onFailed), leases, firstWrites };
 }
 
 /** Joins the parts that take an event from its fan-out to the last retry. */

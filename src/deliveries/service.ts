@@ -6,7 +6,7 @@ import type { FanOuts } from '../events/service.ts';
 import { createClaimEvents } from '../events/store/claim-events.ts';
 import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import type { OnAttempt } from './attempt/attempt-listener.ts';
+import type { OnAttempt, OnFailed } from './attempt/attempt-listener.ts';
 import { createBackground } from './background.ts';
 import type { DeliveryContext } from './body.ts';
 import type { ShownDelivery } from './delivery-page.ts';
@@ -41,6 +41,8 @@ export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherit
     Pick<ResolvedOptions, 'collectionPrefix' | 'attemptTimeout' | 'retentionDays'>;
   /** Called after each attempt that this process has recorded. @default none */
   readonly onAttempt?: OnAttempt;
+  /** Called when a delivery has failed for good, by the process whose write has ended it. @default none */
+  readonly onFailed?: OnFailed;
 }
 
 export interface DeliveryService extends Redelivery {
@@ -66,7 +68,16 @@ export interface DeliveryService extends Redelivery {
 
 /** Joins the parts of deliveries. */
 export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryService {
-  const { deliveries, events, outbox, forDelivery, userAgent, options, onAttempt = () => {} } = deps;
+  const {
+    deliveries,
+    events,
+    outbox,
+    forDelivery,
+    userAgent,
+    options,
+    onAttempt = () => {},
+    onFailed = () => {},
+  } = deps;
   const { retryDelays, logger } = options;
   const owner = newId('wrk', Date.now());
   const clients = createDeliveryClients(deps.clients);
@@ -99,6 +110,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     take: createClaimEvents(events, deps.clock),
     background,
     onAttempt,
+    onFailed,
     // the delivery needs no job any more
     onDelivered: (deliveryId: string) => background.add(jobs.remove({ deliveryId })),
     closed: closed.signal,

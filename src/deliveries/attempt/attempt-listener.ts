@@ -5,6 +5,41 @@ import type { Claims } from './claims.ts';
 /** Called after each recorded attempt. */
 export type OnAttempt = (attempt: RecordedAttempt) => void;
 
+/** A delivery whose last attempt on schedule has failed. */
+export interface FailedDelivery {
+  /** `dlv_…` */
+  readonly deliveryId: string;
+  /** `evt_…` */
+  readonly eventId: string;
+  /** The type of the event. */
+  readonly eventType: string;
+  /** `wh_…` */
+  readonly webhookId: string;
+  readonly userId: string;
+  /** How many attempts there were. */
+  readonly attempts: number;
+  /** Why the last one failed: `http_500`, `timeout`, … */
+  readonly code: string;
+  /** The receiver's last status; absent if it did not answer. */
+  readonly status?: number;
+}
+
+/** Called when a delivery has failed, by the process whose write has ended it. */
+export type OnFailed = (delivery: FailedDelivery) => void;
+
+function toFailedDelivery({ delivery }: Claim, { code = 'unknown', status }: AttemptResult): FailedDelivery {
+  return {
+    deliveryId: delivery._id,
+    eventId: delivery.eventId,
+    eventType: delivery.type,
+    webhookId: delivery.webhookId,
+    userId: delivery.userId,
+    attempts: delivery.attempt,
+    code,
+    ...(status !== undefined && { status }),
+  };
+}
+
 export function toRecordedAttempt(
   { delivery, startedAt }: Claim,
   { durationMs, status, code }: AttemptResult,
@@ -19,13 +54,15 @@ export function toRecordedAttempt(
   };
 }
 
-/** The same claims, which also report each scheduled attempt that they record. */
-export function withAttemptListener(claims: Claims, onAttempt: OnAttempt): Claims {
+/** The same claims, which also report each scheduled attempt that they record, and each delivery that fails for good. */
+export function withAttemptListener(claims: Claims, onAttempt: OnAttempt, onFailed: OnFailed): Claims {
   return {
     ...claims,
     async finish(claim, result, next) {
       const isRecorded = await claims.finish(claim, result, next);
       if (isRecorded) onAttempt(toRecordedAttempt(claim, result));
+      const hasFailed = isRecorded && 'state' in next && next.state === 'failed';
+      if (hasFailed && !claim.delivery.test) onFailed(toFailedDelivery(claim, result));
       return isRecorded;
     },
   };

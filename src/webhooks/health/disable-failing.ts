@@ -14,6 +14,8 @@ export interface DisableFailingDeps {
   readonly activeSince: (webhookId: string, since: Date) => Promise<Omit<DisabledWebhook, 'reason'> | null>;
   /** Sets it inactive on the same condition; `false` if that is no longer met. */
   readonly disable: (webhookId: string, reason: Reason, since: Date) => Promise<boolean>;
+  /** Called when a webhook is disabled, by the process whose write has done it. @default none */
+  readonly onDisabled?: (webhook: DisabledWebhook) => void;
   readonly options: DisableOptions;
   readonly logger: Logger;
 }
@@ -48,7 +50,10 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
       await collection.updateOne({ _id: webhookId }, [{ $set: { sparedAt: '$$NOW' } }]);
       return;
     }
-    if (await webhooks.disable(webhookId, reason, since)) logger.warn('a webhook was disabled', { webhookId, reason });
+    if (!(await webhooks.disable(webhookId, reason, since))) return;
+    logger.warn('a webhook was disabled', { webhookId, reason });
+    const { id, userId, url, events } = webhook;
+    webhooks.onDisabled?.({ id, userId, url, events, reason });
   }
 
   /** The webhooks that have only failed for this many days, and that the host has not decided to keep lately. */
