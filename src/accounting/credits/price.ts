@@ -24,15 +24,18 @@ export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'o
 const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
 
 /**
- * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. It is rounded once, and
- * never to 0. Pure.
+ * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. It is charged by token or
+ * by length, never by both: characters, which are always known, count where tokens cost nothing; tokens and seconds together
+ * are both estimates, of which the dearer counts. It is rounded once, and never to 0. Pure.
  */
 export function costOf(prices: CreditOptions['prices'], charged: Charged): number {
   const { model, inputTokens, cachedInputTokens, outputTokens, images, seconds = 0, characters = 0 } = charged;
   const price = model != null && Object.hasOwn(prices, model) ? prices[model] : prices['*'];
   const { input = 0, cachedInput = input, output = 0, image = 0, second = 0, character = 0 } = price ?? {};
   const ofInput = (inputTokens - cachedInputTokens) * input + cachedInputTokens * cachedInput;
-  const perUnit = images * image + seconds * second;
-  const cost = ofInput + outputTokens * output + characters * character + perUnit * microCreditsPerCredit;
+  const ofTokens = ofInput + outputTokens * output;
+  const ofSeconds = seconds * second * microCreditsPerCredit;
+  const ofText = Math.max(ofTokens, ofSeconds) || characters * character;
+  const cost = ofText + images * image * microCreditsPerCredit;
   return cost > 0 ? Math.min(maxCostPerCall, Math.max(1, Math.round(cost))) : 0;
 }

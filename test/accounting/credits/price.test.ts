@@ -9,6 +9,8 @@ const prices = {
   free: {},
   'whisper-1': { second: 0.0001 },
   'tts-1': { character: 15 },
+  speaks: { input: 1, output: 10, character: 15 },
+  listens: { input: 1, output: 10, second: 0.0001 },
 };
 const none = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 };
 
@@ -25,6 +27,20 @@ describe('the price of a call', () => {
     expect(costOf(prices, { ...none, model: 'whisper-1', seconds: 61.5 })).to.equal(6_150);
     expect(costOf(prices, { ...none, model: 'tts-1', characters: 2_000 })).to.equal(30_000);
     expect(costOf(prices, { ...none, model: 'any', seconds: 60, characters: 2_000 })).to.equal(0);
+  });
+
+  it('is by token or by length, never by both', () => {
+    const tokens = { ...none, inputTokens: 20, outputTokens: 300 };
+    const rows: [model: string, amounts: object, cost: number][] = [
+      ['speaks', { characters: 100 }, 1_500],
+      ['speaks', { ...tokens, characters: 100 }, 3_020],
+      ['tts-1', { ...tokens, characters: 100 }, 1_500],
+      ['listens', { seconds: 60 }, 6_000],
+      ['listens', tokens, 3_020],
+      ['listens', { ...tokens, seconds: 60 }, 6_000],
+      ['listens', { ...tokens, seconds: 10 }, 3_020],
+    ];
+    for (const [model, amounts, cost] of rows) expect(costOf(prices, { ...none, ...amounts, model })).to.equal(cost);
   });
 
   it('is less for input that the provider had in its cache, where that has a price of its own', () => {
