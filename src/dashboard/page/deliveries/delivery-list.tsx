@@ -55,7 +55,11 @@ function FailedFirst({ route, filter, hosts, known }: FailedProps) {
   if (failed.length === 0) return null;
   const isMore = failed.length > failedShown || query.data?.has_more;
   return (
-    <FailedCard what="deliveries" more={isMore ? href(route.path, { ...route.query, state: 'failed' }) : undefined}>
+    <FailedCard
+      isRange={filter.since !== undefined}
+      what="deliveries"
+      more={isMore ? href(route.path, { ...route.query, state: 'failed' }) : undefined}
+    >
       <DeliveryTable
         caption="Failed deliveries, newest first"
         deliveries={failed.slice(0, failedShown)}

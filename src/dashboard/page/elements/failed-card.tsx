@@ -1,6 +1,8 @@
 import type { ComponentChildren } from 'preact';
 
 interface Props {
+  /** Whether the filters say when; the last seven days otherwise. */
+  readonly isRange?: boolean;
   /** What has failed, in the plural. */
   readonly what: string;
   /** Where all of them are, if there are more than these. */
@@ -9,11 +11,11 @@ interface Props {
 }
 
 /** The latest that failed, above everything else. */
-export function FailedCard({ what, more, children }: Props) {
+export function FailedCard({ isRange, what, more, children }: Props) {
   return (
     <section class="card card-bad" aria-label={`Failed ${what}`}>
       <div class="card-head">
-        <h2>Failed in the last 7 days</h2>
+        <h2>{isRange ? 'Failed' : 'Failed in the last 7 days'}</h2>
         {more !== undefined && <a href={more}>See all failed</a>}
       </div>
       {children}

@@ -61,7 +61,7 @@ export function EventTypesView() {
       <Heading title="Event types">
         Event types <Tag>beta</Tag>
       </Heading>
-      <p class="muted between">
+      <p class="muted intro">
         Types and fields may be added: ignore those that you do not know.{' '}
         <a href={href(['verification'])}>How to verify deliveries</a>
       </p>

@@ -45,7 +45,11 @@ function FailedFirst({ route, known, period }: { route: Route; known: string; pe
   if (found.length === 0) return null;
   const isMore = found.length > failedShown || query.data?.has_more;
   return (
-    <FailedCard what="events" more={isMore ? href(route.path, { ...route.query, state: 'failed' }) : undefined}>
+    <FailedCard
+      isRange={period.since !== undefined}
+      what="events"
+      more={isMore ? href(route.path, { ...route.query, state: 'failed' }) : undefined}
+    >
       <EventTable caption="Failed events, newest first" events={found.slice(0, failedShown)} />
     </FailedCard>
   );

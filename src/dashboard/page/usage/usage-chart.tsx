@@ -21,7 +21,7 @@ function Legend({ days, series, nameOf, shown }: Props & { readonly shown: numbe
     <p class="readout numbers">
       {shown !== undefined && <b>{days[shown]} </b>}
       {series.map(({ name, values }, i) => (
-        <span key={name}>
+        <span key={name} class="legend">
           <span class={`key series-${i}`} /> {nameOf(name)}
           {shown !== undefined && ` ${amount(values[shown] ?? 0)}`}
         </span>

@@ -22,11 +22,12 @@ function Rotation({ webhook: { secret_rotation } }: { webhook: Webhook }) {
   );
 }
 
-/** Why the last attempt failed, as long as none has succeeded since. */
+/** Why the last attempt failed, as long as none has succeeded since; not for a webhook without attempts in a week. */
 function LastFailure({ webhook: { active, disabled, health } }: { webhook: Webhook }) {
   const { failing_since, last_failure } = health;
   if (!last_failure || !lastFailed(health) || (!active && !disabled)) return null;
   const isFailing = health.state === 'failing' || disabled;
+  if (!isFailing && health.state === 'idle') return null;
   return (
     <div class={isFailing ? 'notice notice-bad' : 'notice'}>
       <StateIcon shape={isFailing ? 'bad' : 'uneasy'} />
