@@ -1,0 +1,36 @@
+import { expect } from 'chai';
+import { daysBetween, seriesOf } from '../../src/dashboard/page/usage/series.ts';
+
+const none = { input_tokens: 0, cached_input_tokens: 0, output_tokens: 0, images: 0, seconds: 0, characters: 0 };
+const line = (day: string, model: string | null, requests: number, credits?: number) => ({
+  ...{ ...none, day, model, requests, input_tokens: 10 * requests },
+  ...(credits !== undefined && { credits }),
+});
+const days = daysBetween('2026-02-27', '2026-03-01');
+
+describe('the series of a chart of usage', () => {
+  it('have a value for each day, across the end of a month, and the largest stands first', () => {
+    expect(days).to.deep.equal(['2026-02-27', '2026-02-28', '2026-03-01']);
+    const lines = [line('2026-02-27', 'a', 1), line('2026-03-01', 'b', 2), line('2026-03-01', null, 3)];
+    expect(seriesOf(lines, { days, by: 'model', measure: 'tokens' })).to.deep.equal([
+      { name: 'No model', values: [0, 0, 30] },
+      { name: 'b', values: [0, 0, 20] },
+      { name: 'a', values: [10, 0, 0] },
+    ]);
+  });
+
+  it('leave out what has none of what is shown', () => {
+    const lines = [line('2026-02-27', 'priced', 1, 0.5), line('2026-02-27', 'free', 9)];
+    expect(seriesOf(lines, { days, by: 'model', measure: 'credits' })).to.deep.equal([
+      { name: 'priced', values: [0.5, 0, 0] },
+    ]);
+  });
+
+  it('take all beyond the four largest together where there are more than five', () => {
+    const lines = ['a', 'b', 'c', 'd', 'e', 'f'].map((model, i) => line('2026-02-28', model, 10 - i));
+    const series = seriesOf(lines, { days, by: 'model', measure: 'requests' });
+    expect(series.map(({ name }) => name)).to.deep.equal(['a', 'b', 'c', 'd', '2 others']);
+    expect(series.at(-1)?.values).to.deep.equal([0, 11, 0]);
+    expect(seriesOf(lines.slice(0, 5), { days, by: 'model', measure: 'requests' })).to.have.length(5);
+  });
+});
