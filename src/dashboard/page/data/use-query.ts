@@ -21,6 +21,11 @@ export interface QueryOptions<T> {
 /** Milliseconds from an error to the next automatic try. */
 const patience = 5_000;
 
+/** Whether the same question may be answered a moment later: nothing came, the gateway is busy, or it has failed. */
+function mayPass({ status }: ApiError): boolean {
+  return status === 0 || status === 429 || status >= 500;
+}
+
 function toError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;
   return new ApiError(String(thrown), { status: 0, code: 'page_failed' });
@@ -71,7 +76,7 @@ export function useQuery<T>(ask: (signal: AbortSignal) => Promise<T>, { key, eve
   useEffect(() => {
     const { data, error } = held;
     const wait = error
-      ? error.status === 0 || data
+      ? mayPass(error) || data
         ? patience
         : null
       : data
