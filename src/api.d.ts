@@ -5307,7 +5307,7 @@ export interface operations {
                  * @description Only deliveries of events of this type.
                  * @example credits.low
                  */
-                type?: components["schemas"]["EventType"];
+                type?: string;
                 /**
                  * @description Only deliveries in this state.
                  * @example failed
@@ -5726,7 +5726,7 @@ export interface operations {
                  * @description Only events of this type.
                  * @example usage.threshold
                  */
-                type?: components["schemas"]["EventType"];
+                type?: string;
                 /**
                  * @description Only events in this state.
                  * @example failed

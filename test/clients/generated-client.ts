@@ -15,6 +15,8 @@ export interface Plan {
   readonly calls: readonly PlannedCall[];
 }
 
+type Command = readonly [command: string, ...args: string[]];
+
 /** A language, and the generator that makes a client for it. */
 export interface ClientGenerator {
   readonly name: string;
@@ -22,9 +24,9 @@ export interface ClientGenerator {
   /** Generates and builds a client in a folder; resolves to what the generator has printed. */
   generate(folder: string, plan: Plan): Promise<string>;
   /** The program that reads the plan from its standard input and prints an {@link Outcome} for each call, a line each. */
-  program(folder: string): readonly [command: string, ...args: string[]];
+  program(folder: string): Command | Promise<Command>;
   /** Writes the program of docs/clients.md into the folder of the client; resolves to the command that runs it. */
-  example(folder: string): Promise<readonly [command: string, ...args: string[]]>;
+  example(folder: string): Promise<Command>;
   readonly env?: () => Promise<NodeJS.ProcessEnv>;
 }
 

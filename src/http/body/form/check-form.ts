@@ -72,6 +72,7 @@ function propertyOf({ name }: FormPart, { properties }: FormSchema): Property | 
   return undefined;
 }
 
+const jsonType = /^application\/json(?:; ?charset="?utf-8"?)?$/;
 const textType = /^text\/plain(?:; ?charset=("?)(?:utf-?8|us-ascii|(iso-8859-1))\1)?$/;
 
 /** The bytes of a text that every reader decodes alike. @throws GatewayError `invalid_type`, `invalid_encoding` */
@@ -79,7 +80,7 @@ function contentOf({ name, schema }: Property, { type = 'text/plain', filename, 
   if (filename !== undefined) refuse('invalid_type', name, 'must be a field of the form, and not a file');
   const [plain, , latin1] = textType.exec(type) ?? [];
   // a text might be quoted in JSON
-  if (plain === undefined && (type !== 'application/json' || schema.type === 'string')) {
+  if (plain === undefined && (!jsonType.test(type) || schema.type === 'string')) {
     refuse('invalid_type', name, 'must be sent as text/plain, or without a Content-Type');
   }
   const content = bytes.subarray(start, end);
