@@ -9,6 +9,7 @@ const examples = `
 Examples:
   $ express-model-gateway start
   $ PORT=8080 UPSTREAM_BASE_URL=https://api.openai.com/v1 UPSTREAM_API_KEY=sk-… express-model-gateway start
+  $ UPSTREAMS_FILE=upstreams.json OPENAI_API_KEY=sk-… express-model-gateway start
   $ RETRY_DELAYS=2s,4s,8s express-model-gateway start
 `;
 

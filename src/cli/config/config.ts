@@ -5,6 +5,7 @@ import { accountOptions, checkAccountSettings } from './account-options.ts';
 import { environmentSchema, misspelled, type Settings, type VariableName, variables } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
 import { allowedBy } from './parsers.ts';
+import { readUpstreamsFile } from './upstreams-file.ts';
 
 /** What the environment says about the stand-alone gateway. */
 export interface Configuration {
@@ -16,7 +17,7 @@ export interface Configuration {
   /** Absent: the key in `dataDir`. */
   readonly secretKeys?: readonly string[];
   /** Absent: the demo upstream. */
-  readonly upstream?: UpstreamOptions;
+  readonly upstreams?: readonly UpstreamOptions[];
   /** Milliseconds. Absent: no HSTS. */
   readonly hstsMaxAge?: number;
   readonly allowHttp: boolean;
@@ -76,17 +77,36 @@ function readSettings(env: Environment): Settings {
   return refuse(name, `must be ${allowedBy(type)}${secret ? '' : `, not '${env[name]}'`}`);
 }
 
-function upstreamOf(settings: Settings): UpstreamOptions | undefined {
+/** The variables that describe one upstream; a file describes several. */
+const ofOneUpstream = [
+  'UPSTREAM_BASE_URL',
+  'UPSTREAM_API_KEY',
+  'UPSTREAM_NAME',
+  'UPSTREAM_MASK_ERRORS',
+  'UPSTREAM_MAX_CONCURRENCY',
+] as const;
+
+function upstreamsOf(settings: Settings, env: Environment): readonly UpstreamOptions[] | undefined {
   const { UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: apiKey, UPSTREAM_NAME: name = 'upstream' } = settings;
+  if (settings.UPSTREAMS_FILE) {
+    const other = ofOneUpstream.find((variable) => settings[variable] !== undefined);
+    if (other) refuse('UPSTREAMS_FILE', `is set together with ${other}; put that upstream into the file`);
+    return readUpstreamsFile(settings.UPSTREAMS_FILE, env);
+  }
   const { UPSTREAM_MASK_ERRORS: maskErrors, UPSTREAM_MAX_CONCURRENCY: maxConcurrency } = settings;
-  if (baseUrl) return { name, baseUrl, ...omitUndefined({ apiKey, maskErrors, maxConcurrency }) };
+  if (baseUrl) return [{ name, baseUrl, ...omitUndefined({ apiKey, maskErrors, maxConcurrency }) }];
   if (apiKey) refuse('UPSTREAM_API_KEY', 'is set without UPSTREAM_BASE_URL, so nothing would use it; set both');
   return undefined;
 }
 
-function pathlessUpstream({ UPSTREAM_BASE_URL: url }: Settings): string[] {
-  if (url === undefined || new URL(url).pathname !== '/') return [];
-  return [`UPSTREAM_BASE_URL ${new URL(url).origin} has no path; the APIs of most providers are under /v1`];
+function pathlessUpstreams(upstreams: readonly UpstreamOptions[] = []): string[] {
+  return upstreams
+    .map(({ name, baseUrl }) => ({ name, url: new URL(baseUrl) }))
+    .filter(({ url }) => url.pathname === '/')
+    .map(
+      ({ name, url }) =>
+        `${url.origin} of the upstream '${name}' has no path; the APIs of most providers are under /v1`,
+    );
 }
 
 function checkSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
@@ -149,12 +169,13 @@ export function readConfiguration(env: Environment): Configuration {
   checkSecretKeys(settings);
   checkAccountSettings(settings);
   const host = settings.HOST ?? '127.0.0.1';
+  const upstreams = upstreamsOf(settings, env);
   return {
     ...databaseSettings(settings),
     host,
     port: settings.PORT ?? 3000,
-    ...omitUndefined({ upstream: upstreamOf(settings), hstsMaxAge: settings.HSTS_MAX_AGE }),
+    ...omitUndefined({ upstreams, hstsMaxAge: settings.HSTS_MAX_AGE }),
     ...webhookRules(settings, host, env.NODE_ENV === 'production'),
-    warnings: [...misspelled(env), ...pathlessUpstream(settings)],
+    warnings: [...misspelled(env), ...pathlessUpstreams(upstreams)],
   };
 }

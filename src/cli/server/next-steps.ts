@@ -81,8 +81,8 @@ export function describeStart(running: Standalone, config: Configuration, comman
     ...(firstKey ? [`User: ${firstKey.userId}`, `API key: ${firstKey.key}`] : []),
     `Data: ${data}`,
     demo
-      ? 'Upstream: none set (UPSTREAM_BASE_URL), so a demo with the model demo-echo'
-      : `Upstream: ${config.upstream?.name}`,
+      ? 'Upstream: none set (UPSTREAM_BASE_URL or UPSTREAMS_FILE), so a demo with the model demo-echo'
+      : `Upstream: ${config.upstreams?.map(({ name }) => name).join(', ')}`,
     ...warnings,
     ...parts(config),
     webhookRules(config),

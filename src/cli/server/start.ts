@@ -64,11 +64,11 @@ export async function startStandalone(
     await checkAddress(config.host, config.port);
     const { uri, data } = await openDatabase(config, log, undo);
     const secretKeys = config.secretKeys ?? (await loadSecretKeys(config.dataDir));
-    const upstream = config.upstream ?? (await demo(undo));
+    const upstreams = config.upstreams ?? [await demo(undo)];
     const { allowHttp, allowPrivateNetworks, options } = config;
     const gateway = await createModelGateway({
       ...options,
-      ...{ mongo: uri, secretKeys, upstreams: [upstream], allowHttp, allowPrivateNetworks, logger },
+      ...{ mongo: uri, secretKeys, upstreams, allowHttp, allowPrivateNetworks, logger },
       dashboard: { path: '/dashboard' },
     }).catch((error) => {
       throw namingVariable(error);
@@ -86,7 +86,7 @@ export async function startStandalone(
       dashboardUrl: `${origin}/dashboard/`,
       data,
       ...(firstKey && { firstKey }),
-      demo: !config.upstream,
+      demo: !config.upstreams,
       close: () => unwind(undo),
     };
   } catch (error) {

@@ -38,12 +38,12 @@ describe('the configuration from the environment', () => {
     [{ MONGODB_URI: uri, SECRET_KEYS: key('k1') }, (c) => c.mongodbUri, uri],
     [{}, (c) => c.secretKeys, undefined],
     [{ SECRET_KEYS: `${key('k2')}, ${key('k1')}` }, (c) => c.secretKeys, [key('k2'), key('k1')]],
-    [{}, (c) => c.upstream, undefined],
-    [{ UPSTREAM_BASE_URL: upstream }, (c) => c.upstream, { name: 'upstream', baseUrl: upstream }],
+    [{}, (c) => c.upstreams, undefined],
+    [{ UPSTREAM_BASE_URL: upstream }, (c) => c.upstreams, [{ name: 'upstream', baseUrl: upstream }]],
     [
       { UPSTREAM_BASE_URL: upstream, UPSTREAM_API_KEY: 'sk-1', UPSTREAM_NAME: 'openai' },
-      (c) => c.upstream,
-      { name: 'openai', baseUrl: upstream, apiKey: 'sk-1' },
+      (c) => c.upstreams,
+      [{ name: 'openai', baseUrl: upstream, apiKey: 'sk-1' }],
     ],
     [{}, (c) => c.allowHttp, true],
     [{ NODE_ENV: 'production' }, (c) => c.allowHttp, false],
@@ -263,7 +263,7 @@ describe('the configuration from the environment', () => {
   it('warns of an upstream without a path, and shows no credentials', () => {
     const { warnings } = readConfiguration({ UPSTREAM_BASE_URL: 'https://user:canary@api.example.com' });
     expect(warnings).to.deep.equal([
-      'UPSTREAM_BASE_URL https://api.example.com has no path; the APIs of most providers are under /v1',
+      "https://api.example.com of the upstream 'upstream' has no path; the APIs of most providers are under /v1",
     ]);
     expect(readConfiguration({ UPSTREAM_BASE_URL: upstream }).warnings).to.deep.equal([]);
   });

@@ -77,6 +77,13 @@ export const serverVariables = {
     default: '268435456 (256 MiB)',
     example: '1073741824',
   },
+  UPSTREAMS_FILE: {
+    meaning:
+      'A JSON file with several upstreams, each with the fields of the option upstreams; read once, when the gateway starts',
+    type: textOf(/^[^\0]+$/, 'a path'),
+    default: 'the one upstream that the variables below describe',
+    example: '/etc/gateway/upstreams.json',
+  },
   UPSTREAM_BASE_URL: {
     meaning: 'The OpenAI-compatible API that model calls go to',
     type: httpUrl,
