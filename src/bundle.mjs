@@ -63,6 +63,24 @@ async function writeDocument() {
   );
 }
 
+/**
+ * A CommonJS entry beside an ES module: Node loads the same module by `require`, and TypeScript accepts that with `module: node16`, too,
+ * which otherwise knows nothing of it. Its types are those of the module.
+ */
+async function writeCommonJsEntry(entry) {
+  const exported = Object.entries(await import(`../dist/${entry}.js`));
+  const values = exported.map(([name]) => `export declare const ${name}: typeof esm.${name};\n`);
+  const classes = exported.filter(([, value]) => /^class /.test(String(value)));
+  const source = "'./index.js' with { 'resolution-mode': 'import' }";
+  const types = [
+    `import type * as esm from ${source};\nexport type * from ${source};\n`,
+    ...values,
+    ...classes.map(([name]) => `export type ${name} = esm.${name};\n`),
+  ];
+  await writeFile(`${root}dist/${entry}.d.cts`, types.join(''));
+  await writeFile(`${root}dist/${entry}.cjs`, "module.exports = require('./index.js');\n");
+}
+
 /** The licences of the packages that are in the bundles, as they ask for. */
 async function licences(inputs) {
   const folders = new Set(inputs.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file) ?? []));
@@ -104,4 +122,5 @@ await writeFile(`${root}dist/third-party-licenses.txt`, await licences(inputs));
 await writeDocument();
 // tsc leaves out what is nothing but types
 await copyFile(`${root}src/api.d.ts`, `${root}dist/api.d.ts`);
+await Promise.all(['index', 'receiver/index'].map(writeCommonJsEntry));
 await chmod(`${root}dist/cli/main.js`, 0o755);

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { cp, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -19,7 +20,7 @@ describe('the packed tarball', function () {
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
-  it('carries the build, the specification, the licence, the README and docs, and neither sources, tests nor pictures', () => {
+  it('carries the build, the specification, the licence, the README and docs, and neither sources nor tests', () => {
     expect(files).to.include.members([
       'dist/index.js',
       'dist/index.d.ts',
@@ -29,8 +30,9 @@ describe('the packed tarball', function () {
       'LICENSE',
       'README.md',
       'docs/webhooks.md',
+      'docs/dashboard.png',
     ]);
-    expect(files.filter((file) => /^(src|test|node_modules|\.)|\.png$/.test(file))).to.deep.equal([]);
+    expect(files.filter((file) => /^(src|test|node_modules|\.)/.test(file))).to.deep.equal([]);
   });
 
   it('works from an ES module', async () => {
@@ -43,10 +45,22 @@ describe('the packed tarball', function () {
     expect(stdout).to.equal('true invalid_options function\n');
   });
 
-  it('type-checks and works from TypeScript with library checks on', async () => {
+  it('type-checks and works from TypeScript with library checks on, as ES module and CommonJS, with module node16', async () => {
     await run('node', [path.join(root, 'node_modules/typescript/bin/tsc'), '-p', 'typescript'], { cwd: folder });
-    const { stdout } = await run('node', ['typescript/out/main.mjs'], { cwd: folder });
-    expect(stdout).to.equal('true invalid_options function\n');
+    for (const main of ['main.mjs', 'main.cjs']) {
+      const { stdout } = await run('node', [`typescript/out/${main}`], { cwd: folder });
+      expect(stdout, main).to.equal('true invalid_options function\n');
+    }
+  });
+
+  it('refers to no source map, and has none', async () => {
+    const texts = files.filter((file) => /\.([cm]?js|ts|cts|css)$/.test(file));
+    const mapped = texts.filter((file) =>
+      readFileSync(path.join(folder, 'node_modules/express-model-gateway', file), 'utf8').includes(
+        '//# sourceMappingURL=',
+      ),
+    );
+    expect([...mapped, ...files.filter((file) => file.endsWith('.map'))]).to.deep.equal([]);
   });
 
   it('works with mongoose 8, whose driver is another: types, retries by Agenda, transactions of the host', async () => {
