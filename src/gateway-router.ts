@@ -9,6 +9,7 @@ import { type Authenticator, createAuthenticator } from './http/authentication/a
 import { bearerToken } from './http/authentication/bearer.ts';
 import { checkedAuthenticate } from './http/authentication/principal.ts';
 import type { OpenRequests } from './http/open-requests.ts';
+import { addOpenApiRoutes } from './http/openapi-routes.ts';
 import type { OperationTable } from './http/operation.ts';
 import { modelPaths } from './http/route.ts';
 import { createRouter, type GatewayRouter } from './http/router.ts';
@@ -100,5 +101,7 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
   const router = createRouter(logger, modelPaths(spec, operations));
   if (dashboard) addDashboard(router, { dashboard, authenticator, addApi, openRequests, logger });
   else addApi(router, authenticator.byKey);
+  // behind the API, so that its requests do not pass these
+  if (options.serveOpenApi) addOpenApiRoutes(router, { openRequests, logger });
   return router;
 }

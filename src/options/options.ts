@@ -109,6 +109,10 @@ export interface ModelGatewayOptions<Custom extends string = string>
   readonly usage?: boolean;
   /** What accounts may use in a day or month, and when `usage.threshold` is sent. @default no quotas */
   readonly quotas?: QuotaOptions;
+  /**
+   * Whether anybody may read the description of the API, at `/v1/openapi.json` and `/v1/openapi.yaml`. @default true
+   */
+  readonly serveOpenApi?: boolean;
   /** A page for customers: their webhooks, what was delivered and what was not. @default off */
   readonly dashboard?: DashboardOptions;
   /**
@@ -138,6 +142,7 @@ const defaults = {
   modelAttempts: 3,
   modelRetryWait: 2_000,
   exposeUpstream: false,
+  serveOpenApi: true,
   storedRetentionDays: 30,
   abortOnDisconnect: true,
   collectionPrefix: 'gateway_',

@@ -1,0 +1,76 @@
+import { expect } from 'chai';
+import express from 'express';
+import { CORE_SCHEMA, load } from 'js-yaml';
+import { OpenRequests } from '../../src/http/open-requests.ts';
+import { addOpenApiRoutes } from '../../src/http/openapi-routes.ts';
+import { createRouter } from '../../src/http/router.ts';
+import { loadSpec } from '../../src/openapi/spec.ts';
+import { type Listening, listen } from '../support/gateway.ts';
+import { silentLogger } from '../support/logger.ts';
+
+describe('the description of the API', () => {
+  let mounted: Listening;
+  let inFront: Listening;
+
+  before(async () => {
+    const router = createRouter(silentLogger);
+    addOpenApiRoutes(router, { openRequests: new OpenRequests(), logger: silentLogger });
+    const app = express().use('/tenants/:name', router).use(router);
+    app.options('/v1/openapi.json', (_req, res) => void res.status(204).set('x-host', 'cors').end());
+    mounted = await listen(app);
+    inFront = await listen(router);
+  });
+  after(() => Promise.all([mounted.close(), inFront.close()]));
+
+  const places: [path: string, server: string][] = [
+    ['', '/'],
+    ['/tenants/a', '/tenants/a'],
+    ['/tenants/%22%20x', '/tenants/%22%20x'],
+  ];
+  for (const [path, url] of places) {
+    it(`is the same as JSON and as YAML at ${path || 'the root'}, and names the server ${url}`, async () => {
+      const servers = [{ url, description: 'This gateway. Every path starts with /v1.' }];
+      const json = await fetch(`${mounted.url}${path}/v1/openapi.json`);
+      expect(json.headers.get('content-type')).to.equal('application/json; charset=utf-8');
+      expect(await json.json()).to.deep.equal({ ...loadSpec(), servers });
+      const yaml = await fetch(`${mounted.url}${path}/v1/openapi.yaml`);
+      expect(yaml.headers.get('content-type')).to.equal('application/yaml; charset=utf-8');
+      expect(load(await yaml.text(), { schema: CORE_SCHEMA })).to.deep.equal({ ...loadSpec(), servers });
+    });
+  }
+
+  it('is there in front of Express', async () => {
+    const { servers } = (await (await fetch(`${inFront.url}/v1/openapi.json`)).json()) as {
+      servers: { url: string }[];
+    };
+    expect(servers.map(({ url }) => url)).to.deep.equal(['/']);
+  });
+
+  it('may be kept, and is sent once to who has it', async () => {
+    const url = `${mounted.url}/v1/openapi.yaml`;
+    const first = await fetch(url);
+    const etag = first.headers.get('etag') ?? '';
+    expect(first.headers.get('cache-control')).to.equal('public, max-age=300');
+    for (const version of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
+      const again = await fetch(url, { headers: { 'if-none-match': version } });
+      expect([again.status, again.headers.get('etag'), await again.text()]).to.deep.equal([304, etag, '']);
+    }
+    expect((await fetch(url, { headers: { 'if-none-match': '"other"' } })).status).to.equal(200);
+    const elsewhere = await fetch(`${mounted.url}/tenants/a/v1/openapi.yaml`);
+    expect(elsewhere.headers.get('etag')).to.not.equal(etag);
+  });
+
+  it('takes GET and HEAD, and leaves OPTIONS to the host', async () => {
+    const url = `${mounted.url}/v1/openapi.json`;
+    const head = await fetch(url, { method: 'HEAD' });
+    expect([head.status, Number(head.headers.get('content-length')) > 100_000, await head.text()]).to.deep.equal([
+      200,
+      true,
+      '',
+    ]);
+    const post = await fetch(url, { method: 'POST' });
+    expect([post.status, post.headers.get('allow')]).to.deep.equal([405, 'GET, HEAD']);
+    const options = await fetch(url, { method: 'OPTIONS' });
+    expect([options.status, options.headers.get('x-host')]).to.deep.equal([204, 'cors']);
+  });
+});
