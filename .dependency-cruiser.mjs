@@ -5,7 +5,7 @@
 // A folder imports itself freely. The rows read from the ground up: a row names folders that stand above it, so that
 // no two folders need each other, and of a folder that stands below it single files only.
 
-const base = 'errors.ts ids.ts page.ts logger.ts redact.ts version.ts api.d.ts options';
+const base = 'errors.ts ids.ts budgets.ts page.ts logger.ts redact.ts version.ts api.d.ts options';
 /** A domain keeps collections, and has operations that http serves. */
 const domain = `${base} mongo fairness http/operation.ts http/principal.ts`;
 
@@ -13,6 +13,7 @@ const domain = `${base} mongo fairness http/operation.ts http/principal.ts`;
 const arrows = {
   'errors.ts': '',
   'ids.ts': 'errors.ts',
+  'budgets.ts': 'errors.ts',
   'page.ts': 'errors.ts ids.ts',
   'logger.ts': 'errors.ts',
   'redact.ts': '',
@@ -65,6 +66,7 @@ const arrows = {
 
   keys: `${domain} events`,
   'accounting/usage': `${domain} events accounting/micro-credits.ts accounting/publish-or-log.ts`,
+  'accounting/budgets': `${domain} accounting/usage accounting/micro-credits.ts`,
   'accounting/credits': `${domain} events
     accounting/micro-credits.ts accounting/publish-or-log.ts accounting/writer-turns.ts`,
   'accounting/limits': `${domain} events accounting/publish-or-log.ts`,

@@ -933,7 +933,8 @@ export interface paths {
         /**
          * Create an API key
          * @description Makes an API key for your account and publishes `api_key.created`. The key is in this answer only: keep it.
-         *     A key cannot make a key that may do more, call other models or expire later than itself.
+         *     A key cannot make a key that may do more, call other models or expire later than itself. One that has budgets
+         *     makes no keys with the scope `models`.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -967,7 +968,13 @@ export interface paths {
         delete: operations["deleteApiKey"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Update an API key
+         * @description Changes the budgets of a key of your account, everywhere within a second. What the key has used in the day and month
+         *     counts, and for `total` what it has ever used. When a budget is used up, model calls with the key are refused with
+         *     429 `insufficient_quota`. A key that may do more, or call more models, than your own answers 403.
+         */
+        patch: operations["updateApiKey"];
         trace?: never;
     };
     "/v1/users/{user_id}/api_keys": {
@@ -1035,7 +1042,11 @@ export interface paths {
         delete: operations["deleteUserApiKey"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Update an API key of any account
+         * @description For the operator: changes the budgets of a key of an account, everywhere within a second.
+         */
+        patch: operations["updateUserApiKey"];
         trace?: never;
     };
     "/v1/events": {
@@ -1362,7 +1373,7 @@ export interface components {
          * @description What is wrong, for programs. A code never changes its meaning.
          * @enum {string}
          */
-        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
+        ErrorCode: "missing_api_key" | "invalid_api_key" | "invalid_authorization" | "insufficient_scope" | "model_not_allowed" | "budget_not_allowed" | "cross_origin_request" | "insufficient_credits" | "malformed_request" | "invalid_json" | "invalid_form" | "invalid_encoding" | "missing_required_parameter" | "unknown_parameter" | "invalid_type" | "invalid_value" | "duplicate_parameter" | "url_not_allowed" | "not_found" | "endpoint_not_served" | "method_not_allowed" | "request_timeout" | "request_too_large" | "unsupported_media_type" | "expectation_failed" | "headers_too_large" | "webhook_not_found" | "model_not_found" | "response_not_found" | "conversation_not_found" | "chat_completion_not_found" | "api_key_not_found" | "event_not_found" | "delivery_not_found" | "recovery_not_found" | "webhook_limit_reached" | "api_key_limit_reached" | "rate_limit_exceeded" | "insufficient_quota" | "unknown_event_type" | "invalid_event_data" | "idempotency_conflict" | "weak_write_concern" | "publish_unconfirmed" | "attempt_in_flight" | "webhook_inactive" | "webhook_deleted" | "event_deleted" | "recovery_running" | "response_in_progress" | "upstream_unreachable" | "upstream_auth_failed" | "upstream_rate_limited" | "upstream_error" | "upstream_invalid_response" | "upstream_disconnected" | "upstream_timeout" | "invalid_options" | "secret_unreadable" | "internal_error" | "overloaded" | "shutting_down" | "database_unavailable";
         /**
          * @description Why an attempt to deliver an event failed, and what the owner of the receiver can do about it.
          *     A code never changes its meaning; there may be new ones.
@@ -1932,6 +1943,10 @@ export interface components {
             /** @description When the key expires, a time in UTC in ISO 8601; never when you leave it out. */
             expires_at?: string;
             models?: components["schemas"]["ApiKeyModels"];
+            budgets?: components["schemas"]["Budgets"];
+        };
+        ApiKeyUpdate: {
+            budgets: components["schemas"]["Budgets"];
         };
         ApiKeyFields: {
             /** @description The id of the key; not the key itself. */
@@ -1940,6 +1955,7 @@ export interface components {
             scopes: components["schemas"]["Scopes"];
             /** @description The only models the key may call; null for any. */
             models: components["schemas"]["ApiKeyModels"] | null;
+            budgets: components["schemas"]["BudgetUsages"];
             created_at: components["schemas"]["Timestamp"];
             /** @description When the key expires; null for never. */
             expires_at: components["schemas"]["Timestamp"] | null;
@@ -1967,6 +1983,50 @@ export interface components {
             /** @description Always true. */
             deleted: boolean;
         };
+        /**
+         * @description The period of a budget, a day or a month of the calendar in UTC, or all time.
+         * @enum {string}
+         */
+        BudgetPeriod: "day" | "month" | "total";
+        /** @description Tokens, input and output together; without it, no maximum. */
+        BudgetTokens: number;
+        /** @description Model calls that are answered; without it, no maximum. */
+        BudgetRequests: number;
+        /** @description Credits, counted to a millionth; without it, no maximum. */
+        BudgetCredits: number;
+        /**
+         * @description The most that may be used in a period: a maximum of tokens, requests or credits, at least one of them; each holds
+         *     by itself. Credits need a gateway that has prices.
+         */
+        Budget: {
+            period: components["schemas"]["BudgetPeriod"];
+            tokens?: components["schemas"]["BudgetTokens"];
+            requests?: components["schemas"]["BudgetRequests"];
+            credits?: components["schemas"]["BudgetCredits"];
+        };
+        /** @description The most that may be used, one budget a period. An empty list is no budget. */
+        Budgets: components["schemas"]["Budget"][];
+        /** @description What has been used in the period, about a second late. */
+        BudgetAmounts: {
+            /** @description Input and output together. */
+            tokens: number;
+            /** @description Model calls that were answered. */
+            requests: number;
+            /** @description What the calls have cost; 0 where nothing has a price. */
+            credits: number;
+        };
+        /** @description A budget, and what has been used of it. */
+        BudgetUsage: {
+            period: components["schemas"]["BudgetPeriod"];
+            tokens?: components["schemas"]["BudgetTokens"];
+            requests?: components["schemas"]["BudgetRequests"];
+            credits?: components["schemas"]["BudgetCredits"];
+            used: components["schemas"]["BudgetAmounts"];
+            /** @description When the period ends, and the next one begins with nothing used; null for `total`. */
+            resets_at: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description The budgets, and what has been used of them; empty where there is none. */
+        BudgetUsages: components["schemas"]["BudgetUsage"][];
         /** @description What happened; its fields depend on the type. */
         EventData: {
             [key: string]: unknown;
@@ -2690,6 +2750,16 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
+        /** @description Your own key may not do this, has budgets itself, or the other key may do more than your own. */
+        ApiKeyUpdateForbidden: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
         /** @description Your own key may not do this, or may not give what the new key would have; or the account already has the maximum number of keys. */
         ApiKeyForbidden: {
             headers: {
@@ -2990,6 +3060,7 @@ export interface components {
         /**
          * @description Too many requests or tokens in this minute, or too many bytes of requests at once; `retry-after` and
          *     `retry-after-ms` say when to try again. `rate_limit.exceeded` tells the account of a limit once per key and window.
+         *     `insufficient_quota` is a budget or a quota that is used up: it has `x-should-retry: false`, and says when it resets.
          *     The provider's own 429 comes through as it answered it.
          */
         ModelRateLimited: {
@@ -5596,6 +5667,47 @@ export interface operations {
             503: components["responses"]["Unconfirmed"];
         };
     };
+    updateApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the key.
+                 * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
+                 */
+                id: components["parameters"]["PathApiKeyId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApiKeyUpdate"];
+            };
+        };
+        responses: {
+            /** @description The key as it is now. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiKey"];
+                };
+            };
+            400: components["responses"]["InvalidBody"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ApiKeyUpdateForbidden"];
+            404: components["responses"]["ApiKeyNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["RequestTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unconfirmed"];
+        };
+    };
     listUserApiKeys: {
         parameters: {
             query?: {
@@ -5714,6 +5826,52 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             404: components["responses"]["ApiKeyNotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unconfirmed"];
+        };
+    };
+    updateUserApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: components["parameters"]["PathUserId"];
+                /**
+                 * @description The id of the key.
+                 * @example key_01kaj3m5x2f7q9w4n8r1t6b0zd
+                 */
+                id: components["parameters"]["PathApiKeyId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApiKeyUpdate"];
+            };
+        };
+        responses: {
+            /** @description The key as it is now. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiKey"];
+                };
+            };
+            400: components["responses"]["InvalidBody"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ApiKeyUpdateForbidden"];
+            404: components["responses"]["ApiKeyNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["RequestTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unconfirmed"];

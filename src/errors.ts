@@ -9,6 +9,7 @@ export const errorStatus = {
   invalid_authorization: 401,
   insufficient_scope: 403,
   model_not_allowed: 403,
+  budget_not_allowed: 403,
   cross_origin_request: 403,
   // what the account has left
   insufficient_credits: 402,

@@ -50,7 +50,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
 
   const { credits, payments, limits } = accounting;
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
-  const { revoke } = keys;
+  const { update: updateKey, revoke } = keys;
   const authenticate = async (token: string) => authenticateKey(token, false);
   const close = createShutdown({
     parts: { recoveries, deliveries, health, accounting, keys, events, proxy, backgroundResponses, access, database },
@@ -61,7 +61,10 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
 
   return {
     router,
-    keys: { authenticate, ...withDatabase(access, { create: keys.create, revoke, list: keys.list, get: keys.get }) },
+    keys: {
+      authenticate,
+      ...withDatabase(access, { create: keys.create, update: updateKey, revoke, list: keys.list, get: keys.get }),
+    },
     // resealing takes as long as there are webhooks
     webhooks: { ...withDatabase(access, { create, list, get, update, rotateSecret, remove }), reseal },
     payments: withDatabase(access, { completed: payments.completed, failed: payments.failed }),

@@ -1,5 +1,6 @@
 export type { ExceededReport } from './accounting/limits/service.ts';
 export type { UsageLine, UsageQuery, UsageReport } from './accounting/usage/report.ts';
+export type { Budget, BudgetUsage } from './budgets.ts';
 export type { FailedDelivery } from './deliveries/attempt/attempt-listener.ts';
 export type { Delivery } from './deliveries/host-deliveries.ts';
 export { type ErrorBody, type ErrorCode, GatewayError } from './errors.ts';
@@ -9,7 +10,7 @@ export { createModelGateway, type ModelGateway } from './gateway.ts';
 export { keepRawBody } from './http/body/kept-body.ts';
 export { type Principal, type Scope, scopes } from './http/principal.ts';
 export { type HardenOptions, hardenServer } from './http/server/harden.ts';
-export type { ApiKey, ApiKeyInput, NewApiKey } from './keys/api-key.ts';
+export type { ApiKey, ApiKeyInput, ApiKeyPatch, NewApiKey } from './keys/api-key.ts';
 export type { GatewayNotifications, NotificationListener } from './notifications.ts';
 export type { DisabledWebhook } from './options/disabling.ts';
 export {

@@ -23,8 +23,8 @@ export interface ModelGateway<Custom extends string = string> {
    * without `next` that is answered 404: `endpoint_not_served` below `/v1`, `not_found` elsewhere.
    */
   readonly router: GatewayRouter;
-  /** API keys: create, revoke, list; and `authenticate`, for a host that takes them beside its own. */
-  readonly keys: Pick<KeyService, 'create' | 'authenticate' | 'revoke' | 'list' | 'get'>;
+  /** API keys: create, update, revoke, list; and `authenticate`, for a host that takes them beside its own. */
+  readonly keys: Pick<KeyService, 'create' | 'authenticate' | 'update' | 'revoke' | 'list' | 'get'>;
   /** Any account's webhooks, as its owner sees them over HTTP; and `reseal`, for all of them at once. */
   readonly webhooks: Pick<WebhookService, 'create' | 'list' | 'get' | 'update' | 'rotateSecret' | 'remove' | 'reseal'>;
   /** Tells of calls that a limiter of the host's own has refused. */

@@ -9,7 +9,7 @@ import { createEventService } from './events/service.ts';
 import { createOutbox } from './events/store/outbox.ts';
 import { createSettleSubscribers } from './events/store/settle-subscribers.ts';
 import { createKeyService } from './keys/service.ts';
-import { createDatabaseClock } from './mongo/clock.ts';
+import { createDatabaseClock, type DatabaseClock } from './mongo/clock.ts';
 import type { DatabaseAccess } from './mongo/connection/availability.ts';
 import type { Database } from './mongo/connection/connection.ts';
 import { type RunInTransaction, whileAwaited } from './mongo/transaction.ts';
@@ -87,11 +87,11 @@ function createEvents(
   { options, database, models, catalogue, notifications }: Base,
   networks: Networks,
   { webhooks, health }: Webhooks,
+  clock: DatabaseClock,
 ) {
   const { connection, access } = database;
   const { logger } = options;
   const settleSubscribers = createSettleSubscribers(models.events, webhooks.confirmedSubscribers);
-  const clock = createDatabaseClock(connection);
   const outbox = createOutbox(models.events, clock);
   const deliveries = createDeliveryService({
     connection,
@@ -144,18 +144,27 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   const base = { options, database, models, catalogue, notifications };
   const networks = allowedNetworks(options);
   const { sealer, webhooks, health } = createWebhooks(base, networks);
-  const { deliveries, events, recoveries } = createEvents(base, networks, { sealer, webhooks, health });
+  const clock = createDatabaseClock(database.connection);
+  const { deliveries, events, recoveries } = createEvents(base, networks, { sealer, webhooks, health }, clock);
   // a standalone mongod, which the host has accepted, writes one after the other
   const transaction: RunInTransaction = database.hasTransactions ? events.transaction : (fn) => fn(undefined);
+  const accounting = createAccounting({
+    models,
+    publish: events.publish,
+    transaction,
+    database: access,
+    clock,
+    options,
+  });
   const keys = createKeyService({
     keys: models.keys,
     maxKeys: options.maxApiKeys,
     gracePeriod: options.keyGracePeriod,
     publish: events.publish,
     transaction: whileAwaited(transaction),
+    ...(accounting.budgets && { budgets: accounting.budgets }),
     onLastUsedLost: (error) => logger.warn('the last use of API keys was not written', { reason: String(error) }),
   });
-  const accounting = createAccounting({ models, publish: events.publish, transaction, database: access, options });
   const storedObjects = createStoredObjects({
     objects: models.stored,
     database: access,

@@ -1,9 +1,13 @@
 import type { EventService } from '../events/service.ts';
+import type { DatabaseClock } from '../mongo/clock.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { type RunInTransaction, whileAwaited } from '../mongo/transaction.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/routing/upstream.ts';
+import { createEnforceBudgets } from './budgets/enforce-budgets.ts';
+import { type BudgetService, createBudgetService } from './budgets/service.ts';
+import { createReadUsed } from './budgets/used-amounts.ts';
 import type { AccountModel, LedgerModel } from './credits/model.ts';
 import { costOf } from './credits/price.ts';
 import { type CreditService, createCreditService } from './credits/service.ts';
@@ -12,8 +16,8 @@ import { createLimitService, type LimitService } from './limits/service.ts';
 import type { PaymentModel } from './payments/model.ts';
 import { createPaymentService, type PaymentService } from './payments/service.ts';
 import { createCount, createCounting, RecentUsage } from './usage/count.ts';
-import { createEnforceQuotas } from './usage/enforce-quotas.ts';
 import type { CounterModel, PeriodModel, UsageModel } from './usage/model.ts';
+import type { ThresholdQuotas } from './usage/publish-thresholds.ts';
 import { createQuotaOf } from './usage/quotas.ts';
 import { createReport, type ReportUsage } from './usage/report.ts';
 import { createUsageService, type UsageService } from './usage/service.ts';
@@ -33,6 +37,7 @@ export interface AccountingDeps {
   readonly publish: EventService['publish'];
   readonly transaction: RunInTransaction;
   readonly database: Pick<DatabaseAccess, 'isUnavailable'>;
+  readonly clock: DatabaseClock;
   readonly options: ResolvedOptions;
 }
 
@@ -42,6 +47,8 @@ export interface Accounting {
   readonly usage: UsageService | undefined;
   /** `undefined` if usage is not counted. */
   readonly report: ReportUsage | undefined;
+  /** `undefined` if usage is not counted. */
+  readonly budgets: BudgetService | undefined;
   /** `undefined` if credits are off. */
   readonly credits: CreditService | undefined;
   readonly payments: PaymentService;
@@ -81,9 +88,13 @@ function createCreditsAndPayments({ models, publish, transaction, database, opti
 }
 
 /** Joins the records of calls and their counting, which also charges for them. */
-function createMetering({ models, publish, transaction, options }: AccountingDeps, credits?: CreditService) {
+function createMetering(
+  { models, publish, transaction, options }: AccountingDeps,
+  quotas: ThresholdQuotas | undefined,
+  credits?: CreditService,
+) {
   const { usage, counters, periods } = models;
-  const { logger, quotas } = options;
+  const { logger } = options;
   const prices = options.credits?.prices;
   const recentUsage = new RecentUsage();
   const service = createUsageService({
@@ -123,26 +134,40 @@ function createMetering({ models, publish, transaction, options }: AccountingDep
   };
 }
 
-/** Joins usage, credits, payments and limits. */
+/** Joins the quotas and budgets that calls are refused by. */
+function createBudgets({ models, clock, options }: AccountingDeps, quotas: ThresholdQuotas | undefined) {
+  const readUsed = createReadUsed({ counters: models.counters, periods: models.periods, clock });
+  const quotaOf = (options.quotas?.enforce && quotas?.quotaOf) || (() => undefined);
+  return {
+    service: createBudgetService({ readUsed, hasPrices: options.credits !== undefined }),
+    enforce: createEnforceBudgets({ readUsed, quotaOf, logger: options.logger }),
+  };
+}
+
+/** Joins usage, budgets, credits, payments and limits. */
 export function createAccounting(deps: AccountingDeps): Accounting {
   const { models, publish, options } = deps;
   const { credits, payments } = createCreditsAndPayments(deps);
-  const metering = createMetering(deps, credits);
+  const quotas = options.quotas && {
+    quotaOf: createQuotaOf(options.quotas, options.logger),
+    thresholds: options.quotas.thresholds,
+  };
+  const metering = createMetering(deps, quotas, credits);
+  const budgets = createBudgets(deps, quotas);
   const { rates, exceeded } = models;
   const limits = createLimitService({ rates, exceeded, publish, options: options.limits, logger: options.logger });
   const { admit } = limits;
-  const quotaOf = createQuotaOf(options.quotas, options.logger);
-  const enforceQuotas = createEnforceQuotas({ periods: models.periods, quotaOf });
 
   return {
     usage: options.usage ? metering.service : undefined,
     report: options.usage ? createReport(models.counters) : undefined,
+    budgets: options.usage ? budgets.service : undefined,
     credits,
     payments,
     limits,
     admissionChecks: [
       ...(admit ? [({ principal }: ModelCall, tokens: number) => admit(principal, tokens)] : []),
-      ...(options.quotas?.enforce ? [({ principal }: ModelCall) => enforceQuotas(principal.userId)] : []),
+      ...(options.usage ? [({ principal }: ModelCall) => budgets.enforce(principal)] : []),
       ...(credits ? [credits.admit] : []),
     ],
     async init() {

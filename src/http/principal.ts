@@ -1,3 +1,5 @@
+import type { Budget } from '../budgets.ts';
+
 /**
  * What an API key may be used for. No scope includes another. `x-scope` in openapi.yaml says which one an operation needs.
  * `models`: model calls and what they cost. `webhooks`: the account's webhooks and events. `keys`: its API keys.
@@ -21,6 +23,8 @@ export interface Principal {
   readonly scopes?: readonly Scope[];
   /** The only models it may call, as callers name them. @default any */
   readonly models?: readonly string[];
+  /** The most that its key may use; needs `keyId`. @default no budgets */
+  readonly budgets?: readonly Budget[];
   /** When its key expires. @default never */
   readonly expiresAt?: Date;
 }

@@ -1,3 +1,4 @@
+import type { Budget, BudgetUsage } from '../budgets.ts';
 import type { Principal, Scope } from '../http/principal.ts';
 import type { KeyRecord } from './key-cache.ts';
 import type { KeyDocument } from './model.ts';
@@ -12,6 +13,8 @@ export interface ApiKey {
   readonly scopes: readonly Scope[];
   /** The only models it may call, as callers name them; `null` for any. */
   readonly models: readonly string[] | null;
+  /** The most that it may use, and what it has used of it. */
+  readonly budgets: readonly BudgetUsage[];
   readonly createdAt: Date;
   /** `null` for never. */
   readonly expiresAt: Date | null;
@@ -36,6 +39,14 @@ export interface ApiKeyInput {
   readonly expiresAt?: Date;
   /** The only models it may call, as callers name them: 1 to 100. @default any */
   readonly models?: readonly string[];
+  /** The most that it may use: one budget a period. @default no budgets */
+  readonly budgets?: readonly Budget[];
+}
+
+/** What changes of a key. */
+export interface ApiKeyPatch {
+  /** Its budgets from now on; an empty list removes them. */
+  readonly budgets: readonly Budget[];
 }
 
 /** Which page of a list. */
@@ -46,12 +57,15 @@ export interface KeyPage {
   readonly after?: string;
 }
 
-export function toApiKey({ _id, hash: _, slot: __, ...key }: KeyDocument): ApiKey {
-  return { id: _id, ...key };
-}
-
-function toPrincipal({ _id, userId, scopes, models, expiresAt }: KeyDocument): Principal {
-  return { userId, keyId: _id, scopes, ...(models && { models }), ...(expiresAt && { expiresAt }) };
+function toPrincipal({ _id, userId, scopes, models, budgets = [], expiresAt }: KeyDocument): Principal {
+  return {
+    userId,
+    keyId: _id,
+    scopes,
+    ...(models && { models }),
+    ...(budgets.length > 0 && { budgets }),
+    ...(expiresAt && { expiresAt }),
+  };
 }
 
 /** @param good whether the key may be used, by the database's clock */

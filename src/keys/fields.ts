@@ -1,3 +1,4 @@
+import { type Budget, toBudgets } from '../budgets.ts';
 import { GatewayError } from '../errors.ts';
 import { accountScopes, scopes as everyScope, type Scope } from '../http/principal.ts';
 import { checkUserId } from '../ids.ts';
@@ -45,11 +46,13 @@ export interface KeyFields {
   readonly name: string;
   readonly scopes: Scope[];
   readonly models: string[] | null;
+  readonly budgets: Budget[];
   readonly expiresAt: Date | null;
 }
 
 /** @throws GatewayError `invalid_value`, naming the field as the HTTP API does */
-export function toKeyFields({ userId, name = '', scopes = accountScopes, models, expiresAt }: ApiKeyInput): KeyFields {
+export function toKeyFields({ userId, name = '', scopes = accountScopes, ...input }: ApiKeyInput): KeyFields {
+  const { models, budgets = [], expiresAt } = input;
   checkUserId(userId);
   if (!isStorable(name, nameLimit)) refuse('name', `must be a string of at most ${nameLimit} characters`);
   checkScopes(scopes);
@@ -60,6 +63,7 @@ export function toKeyFields({ userId, name = '', scopes = accountScopes, models,
     name,
     scopes: [...new Set(scopes)],
     models: models ? [...new Set(models)] : null,
+    budgets: toBudgets(budgets),
     expiresAt: expiresAt ?? null,
   };
 }

@@ -37,6 +37,8 @@ export interface KeyCache {
   keep(id: string, known: Known): void;
   /** Call it when this process has created the key: an earlier read that found nothing is out of date. */
   created(id: string): void;
+  /** Drops what is cached of a key. */
+  forget(id: string): void;
 }
 
 function dropOldest(entries: Map<string, unknown>, capacity: number): void {
@@ -111,6 +113,10 @@ export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCac
     },
     created(id) {
       unknown.delete(id);
+      reading.delete(id);
+    },
+    forget(id) {
+      records.delete(id);
       reading.delete(id);
     },
   };

@@ -18,7 +18,7 @@ const good = {
     { $or: [{ $lte: ['$expiresAt', null] }, { $gt: ['$expiresAt', '$$NOW'] }] },
   ],
 };
-const recordFields = { hash: 1, userId: 1, scopes: 1, models: 1, expiresAt: 1, good } as const;
+const recordFields = { hash: 1, userId: 1, scopes: 1, models: 1, budgets: 1, expiresAt: 1, good } as const;
 
 /**
  * Reads the records of keys. Look-ups at the same moment share a query, so that a flood of random keys stays cheap.

@@ -1,4 +1,5 @@
 import mongoose, { type Connection, type Model, Schema } from 'mongoose';
+import { type Budget, storedBudgets } from '../budgets.ts';
 import type { Scope } from '../http/principal.ts';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
 
@@ -16,6 +17,8 @@ export interface KeyDocument {
   scopes: Scope[];
   /** The only models it may call; `null` for any. */
   models: string[] | null;
+  /** The most that it may use; absent in keys of earlier versions. */
+  budgets?: Budget[];
   createdAt: Date;
   /** By the database's clock; `null` for never. */
   expiresAt: Date | null;
@@ -37,6 +40,7 @@ const schema = new Schema<KeyDocument>(
     hash: { type: String, required: true },
     scopes: { type: [String], required: true },
     models: { type: [String], default: null },
+    budgets: storedBudgets,
     createdAt: { type: Date, required: true },
     expiresAt: { type: Date, default: null },
     lastUsedAt: { type: Date, default: null },

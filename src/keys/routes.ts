@@ -1,4 +1,5 @@
 import type { components, operations } from '../api.d.ts';
+import type { BudgetUsage } from '../budgets.ts';
 import { GatewayError } from '../errors.ts';
 import type { OperationTable, ReplyOf } from '../http/operation.ts';
 import { accountScopes, type Principal, type Scope } from '../http/principal.ts';
@@ -8,12 +9,18 @@ import { apiKeyNotFound, type KeyService } from './service.ts';
 type Schemas = components['schemas'];
 type KeyCreation = Schemas['ApiKeyCreate'];
 
-function toBody({ id, name, scopes, models, createdAt, expiresAt }: Omit<ApiKey, 'revokedAt' | 'lastUsedAt'>) {
+/** A budget as the API answers it. */
+export function toBudgetBody({ resetsAt, ...budget }: BudgetUsage): Schemas['BudgetUsage'] {
+  return { ...budget, resets_at: resetsAt?.toISOString() ?? null };
+}
+
+function toBody({ id, name, scopes, models, budgets, createdAt, expiresAt }: Omit<ApiKey, 'revokedAt' | 'lastUsedAt'>) {
   return {
     id,
     name,
     scopes: [...scopes],
     models: models && [...models],
+    budgets: budgets.map(toBudgetBody),
     created_at: createdAt.toISOString(),
     expires_at: expiresAt?.toISOString() ?? null,
   };
@@ -32,9 +39,20 @@ function toListed(key: ApiKey): Schemas['ApiKey'] {
 }
 
 /**
+ * With a key that has budgets, nobody gets around them: not with another key, and not by changing them.
+ * @throws GatewayError `budget_not_allowed`
+ */
+function requireNoBudgets({ budgets = [] }: Principal): void {
+  if (budgets.length === 0) return;
+  const message =
+    'budgets: your own key has budgets, so it can neither change budgets nor create keys with the scope models';
+  throw new GatewayError('budget_not_allowed', message, { param: 'budgets' });
+}
+
+/**
  * A key cannot create one that has more scopes, may call more models or expires later than itself.
  * @param grantable the scopes that it may grant
- * @throws GatewayError `insufficient_scope` naming the scope, `model_not_allowed`, or `invalid_value` for `expires_at`
+ * @throws GatewayError `insufficient_scope` naming the scope, `model_not_allowed`, `budget_not_allowed`, or `invalid_value` for `expires_at`
  */
 function checkGrant(by: Principal, grantable: readonly Scope[], { scopes, models, expires_at }: KeyCreation): void {
   const missing = scopes.findIndex((scope) => !grantable.includes(scope));
@@ -52,20 +70,21 @@ function checkGrant(by: Principal, grantable: readonly Scope[], { scopes, models
     const message = `expires_at: must be no later than your own key's, ${expiresAt.toISOString()}`;
     throw new GatewayError('invalid_value', message, { param: 'expires_at' });
   }
+  if (scopes.includes('models')) requireNoBudgets(by);
 }
 
 /**
- * A key cannot revoke one that may do more, or call more, than itself: one that leaked would lock its owner out.
+ * A key cannot revoke or change one that may do more, or call more, than itself: one that leaked would lock its owner out.
  * @throws GatewayError `insufficient_scope` or `model_not_allowed`
  */
-function checkRevocation({ scopes = accountScopes, models }: Principal, target: ApiKey): void {
+function checkControl({ scopes = accountScopes, models }: Principal, target: ApiKey): void {
   const missing = target.scopes.filter((scope) => !scopes.includes(scope));
   if (missing.length > 0) {
-    const message = `The key ${target.id} may do more than your own; revoke it with a key that has ${missing.join(', ')} too`;
+    const message = `The key ${target.id} may do more than your own; use a key that has ${missing.join(', ')} too`;
     throw new GatewayError('insufficient_scope', message, { param: 'id' });
   }
   if (models && !target.models?.every((model) => models.includes(model))) {
-    const message = `The key ${target.id} may call models that your own may not; revoke it with a key that may call them too`;
+    const message = `The key ${target.id} may call models that your own may not; use a key that may call them too`;
     throw new GatewayError('model_not_allowed', message, { param: 'id' });
   }
 }
@@ -82,13 +101,14 @@ function toDate(text: string): Date {
 export function keyOperations(service: KeyService) {
   async function create(
     userId: string,
-    { name, scopes, models, expires_at }: KeyCreation,
+    { name, scopes, models, budgets, expires_at }: KeyCreation,
   ): Promise<ReplyOf<operations['createApiKey']>> {
     const created = await service.create({
       userId,
       name,
       scopes,
       ...(models && { models }),
+      ...(budgets && { budgets }),
       ...(expires_at !== undefined && { expiresAt: toDate(expires_at) }),
     });
     return { status: 201, body: toNewBody(created) };
@@ -97,6 +117,23 @@ export function keyOperations(service: KeyService) {
   async function list(userId: string, page: KeyPage): Promise<ReplyOf<operations['listApiKeys']>> {
     const { keys, hasMore } = await service.list(userId, page);
     return { status: 200, body: { data: keys.map(toListed), has_more: hasMore } };
+  }
+
+  async function update(
+    userId: string,
+    id: string,
+    patch: Schemas['ApiKeyUpdate'],
+  ): Promise<ReplyOf<operations['updateApiKey']>> {
+    const key = await service.update(id, patch, userId);
+    if (!key) throw apiKeyNotFound(id);
+    return { status: 200, body: toListed(key) };
+  }
+
+  /** A key of the caller's account that the caller may change. */
+  async function requireControlled(principal: Principal, id: string): Promise<void> {
+    const target = await service.get(id);
+    if (target?.userId !== principal.userId) throw apiKeyNotFound(id);
+    checkControl(principal, target);
   }
 
   async function remove(userId: string, id: string): Promise<ReplyOf<operations['deleteApiKey']>> {
@@ -114,11 +151,16 @@ export function keyOperations(service: KeyService) {
       },
     },
     listApiKeys: { handle: ({ principal, query }) => list(principal.userId, query) },
+    updateApiKey: {
+      async handle({ principal, params: { id }, body }) {
+        requireNoBudgets(principal);
+        await requireControlled(principal, id);
+        return update(principal.userId, id, body);
+      },
+    },
     deleteApiKey: {
       async handle({ principal, params: { id } }) {
-        const target = await service.get(id);
-        if (target?.userId !== principal.userId) throw apiKeyNotFound(id);
-        checkRevocation(principal, target);
+        await requireControlled(principal, id);
         return remove(principal.userId, id);
       },
     },
@@ -130,6 +172,12 @@ export function keyOperations(service: KeyService) {
       },
     },
     listUserApiKeys: { handle: ({ params: { user_id }, query }) => list(user_id, query) },
+    updateUserApiKey: {
+      async handle({ principal, params: { user_id, id }, body }) {
+        requireNoBudgets(principal);
+        return update(user_id, id, body);
+      },
+    },
     deleteUserApiKey: { handle: ({ params: { user_id, id } }) => remove(user_id, id) },
   } satisfies Partial<OperationTable>;
 }

@@ -6,14 +6,16 @@ import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import { inAccountAfter, toIdPage } from '../mongo/id-page.ts';
 import type { RunInTransaction } from '../mongo/transaction.ts';
 import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
-import { type ApiKey, type ApiKeyInput, type KeyPage, type NewApiKey, toApiKey } from './api-key.ts';
+import type { ApiKey, ApiKeyInput, KeyPage, NewApiKey } from './api-key.ts';
 import { toKeyFields } from './fields.ts';
+import { type KeyBudgets, noBudgets, toApiKey, toApiKeys } from './key-budgets.ts';
 import { createPublishKeyEvent } from './key-events.ts';
 import { digestOf, newKeyText } from './key-text.ts';
 import { createLastUsed } from './last-used.ts';
 import { createLookUp } from './look-up.ts';
 import { type KeyDocument, type KeyModel, markUsed, releaseExpired, takenSlots } from './model.ts';
 import { createRevoke, type Revoke } from './revoke.ts';
+import { createUpdate, type Update } from './update.ts';
 import { createKeyVerifier, type KeyVerifier } from './verifier.ts';
 
 export interface KeyServiceDeps {
@@ -21,6 +23,8 @@ export interface KeyServiceDeps {
   /** Publishes an event, inside the transaction of the session. */
   readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
   readonly transaction: RunInTransaction;
+  /** @default no key may have budgets */
+  readonly budgets?: KeyBudgets;
   /** Called when the times of last uses could not be written. */
   readonly onLastUsedLost: (error: unknown) => void;
   /** The most working keys of one account. @default 100 */
@@ -43,6 +47,7 @@ export interface KeyService
    *   keys; `publish_unconfirmed` if the database does not confirm the write: nobody has that key, so create another one
    */
   create(input: ApiKeyInput): Promise<NewApiKey>;
+  readonly update: Update;
   readonly revoke: Revoke;
   /**
    * An account's keys, oldest first, including expired and revoked ones.
@@ -82,7 +87,15 @@ async function inFreeSlot(
 
 /** Creates, recognises and revokes API keys. */
 export function createKeyService(deps: KeyServiceDeps): KeyService {
-  const { keys, maxKeys = 100, cacheTtl = 900, cacheCapacity = 10_000, gracePeriod = 300_000, lastUsedDelay } = deps;
+  const {
+    keys,
+    budgets = noBudgets,
+    maxKeys = 100,
+    cacheTtl = 900,
+    cacheCapacity = 10_000,
+    gracePeriod = 300_000,
+    lastUsedDelay,
+  } = deps;
   const readConfirmed = createReadConfirmed<KeyDocument>(durableCollection(keys));
   const lastUsed = createLastUsed({
     write: (ids) => markUsed(keys, ids),
@@ -99,10 +112,10 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
   const { authenticate, authenticateCached, authenticateInGracePeriod } = verifier;
 
   const publish = createPublishKeyEvent(deps.publish);
-
   return {
     async create(input) {
       const fields = toKeyFields(input);
+      budgets.check(fields.budgets);
       const createdAt = new Date();
       const id = newId('key', createdAt.getTime());
       const key = newKeyText(id);
@@ -115,13 +128,15 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
         }),
       );
       verifier.created(id);
-      return { id, key, ...fields, createdAt };
+      const used = await budgets.usage(fields.userId, [{ id, budgets: fields.budgets }]);
+      return { id, key, ...fields, budgets: used.get(id) ?? [], createdAt };
     },
 
     authenticate,
     authenticateCached,
     authenticateInGracePeriod,
 
+    update: createUpdate({ keys, budgets, onUpdated: verifier.changed }),
     revoke: createRevoke({ keys, publish, transaction: deps.transaction, onRevoked: verifier.revoked }),
 
     async list(userId, page = {}) {
@@ -132,13 +147,13 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
         .sort({ _id: 1 })
         .limit(limit + 1)
         .lean();
-      return { keys: found.slice(0, limit).map(toApiKey), hasMore: found.length > limit };
+      return { keys: await toApiKeys(found.slice(0, limit), budgets), hasMore: found.length > limit };
     },
 
     async get(id) {
       if (!isId('key', id)) return null;
       const found = await readConfirmed(id, () => keys.findById(id).lean<KeyDocument>());
-      return found && toApiKey(found);
+      return found && toApiKey(found, budgets);
     },
 
     close: lastUsed.close,

@@ -29,6 +29,8 @@ export interface KeyVerifier {
   authenticateInGracePeriod(token: string): Principal | null | undefined;
   /** Call it when this process has created the key: an earlier look-up that found nothing is out of date. */
   created(id: string): void;
+  /** Call it when this process has changed the key: what is cached is out of date. */
+  changed(id: string): void;
   /** Call it when this process has revoked the key. */
   revoked(id: string, record: KeyRecord): void;
 }
@@ -82,6 +84,7 @@ export function createKeyVerifier(deps: KeyVerifierDeps): KeyVerifier {
     authenticateCached,
     authenticateInGracePeriod,
     created: cache.created,
+    changed: cache.forget,
     revoked: (id, record) => cache.keep(id, { record, since: performance.now() }),
   };
 }

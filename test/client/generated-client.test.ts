@@ -309,6 +309,24 @@ describe('a client generated from openapi.yaml', () => {
       const { data } = await client().DELETE('/v1/api_keys/{id}', { params });
       expect(data).to.deep.equal({ id: made?.id, deleted: true });
     },
+    async updateApiKey() {
+      const { data: made } = await client().POST('/v1/api_keys', { body: { name: '', scopes: ['models'] } });
+      const params = { path: { id: made?.id ?? '' } };
+      const body = { budgets: [{ period: 'month' as const, tokens: 1_000_000 }] };
+      const { data } = await client().PATCH('/v1/api_keys/{id}', { params, body });
+      expect(data?.budgets[0]).to.include({ period: 'month', tokens: 1_000_000 });
+    },
+    async updateUserApiKey() {
+      const path = { user_id: 'usr_2' };
+      const { data: made } = await client().POST('/v1/users/{user_id}/api_keys', {
+        params: { path },
+        body: { name: '', scopes: ['models'], budgets: [{ period: 'day', requests: 1 }] },
+      });
+      expect(made?.budgets).to.have.length(1);
+      const params = { path: { ...path, id: made?.id ?? '' } };
+      const { data } = await client().PATCH('/v1/users/{user_id}/api_keys/{id}', { params, body: { budgets: [] } });
+      expect(data?.budgets).to.deep.equal([]);
+    },
     async createUserApiKey() {
       const { data, response } = await client().POST('/v1/users/{user_id}/api_keys', {
         params: { path: { user_id: 'usr_2' } },

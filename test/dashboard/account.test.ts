@@ -39,6 +39,8 @@ describe("an account's keys, usage and credits in the dashboard", function () {
     const create = page.getByRole('dialog', { name: 'Create an API key' });
     await create.getByLabel('Name').fill('for the tests');
     await create.getByRole('checkbox', { name: /^webhooks/ }).check();
+    await create.getByLabel('At most').fill('2.5');
+    await create.getByLabel('In which period').selectOption('total');
     await create.getByRole('button', { name: 'Create key' }).click();
     const shown = page.getByRole('dialog', { name: 'Copy the key now' });
     const key = (await shown.locator('code').textContent()) ?? '';
@@ -46,6 +48,8 @@ describe("an account's keys, usage and credits in the dashboard", function () {
     expect(used.status).to.equal(200);
     await shown.getByRole('button', { name: 'Done' }).click();
     await page.getByRole('row').filter({ hasText: 'for the tests' }).getByText('webhooks').waitFor();
+    const budget = page.getByRole('row').filter({ hasText: 'for the tests' }).getByText('0 of 2.5 credits in total');
+    await budget.waitFor();
     expect(await page.content()).to.not.include(key);
 
     await page.getByRole('button', { name: 'Revoke for the tests' }).click();

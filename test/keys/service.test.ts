@@ -199,6 +199,7 @@ describe('API keys', () => {
       name: 'first',
       scopes: ['models', 'webhooks', 'keys'],
       models: null,
+      budgets: [],
       createdAt: first.createdAt,
       expiresAt: null,
       lastUsedAt: null,

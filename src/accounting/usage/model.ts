@@ -110,7 +110,9 @@ const counterSchema = new Schema<CounterDocument>(
     ...sums,
   },
   durableSchema,
-).index({ userId: 1, day: 1 }, { name: 'userDay' });
+)
+  .index({ userId: 1, day: 1 }, { name: 'userDay' })
+  .index({ userId: 1, keyId: 1, day: 1 }, { name: 'userKeyDay' });
 
 const periodSchema = new Schema<PeriodDocument>(
   {

@@ -1,18 +1,25 @@
 import type { ClientSession } from 'mongoose';
 import type { EventInput, PublishOptions } from '../../events/publication.ts';
 import { durableCollection } from '../../mongo/collection.ts';
-import type { Logger, Quota, QuotaOptions } from '../../options/options.ts';
+import type { Logger, Quota } from '../../options/options.ts';
 import { createPublishOrLog } from '../publish-or-log.ts';
 import type { PeriodDocument, PeriodModel } from './model.ts';
-import { countedLimit, createQuotaOf, usedOf } from './quotas.ts';
+import { countedLimit, type QuotaOf, usedOf } from './quotas.ts';
 import type { CountedRecord, PeriodAddition } from './sums.ts';
 import { type Crossing, crossings } from './thresholds.ts';
+
+/** Quotas, and the percentages of them that accounts are told of. */
+export interface ThresholdQuotas {
+  readonly quotaOf: QuotaOf;
+  /** @default [80, 100] */
+  readonly thresholds: readonly number[] | undefined;
+}
 
 export interface ThresholdDeps {
   readonly periods: PeriodModel;
   readonly publish: (input: EventInput, options: PublishOptions) => Promise<unknown>;
   /** `undefined` for none: then no threshold is published. */
-  readonly quotas: QuotaOptions | undefined;
+  readonly quotas: ThresholdQuotas | undefined;
   /** What a record costs, in micro-credits; quotas of credits count it. */
   readonly cost: (record: CountedRecord) => number;
   readonly logger: Logger;
@@ -25,7 +32,7 @@ export function createPublishThresholds({ quotas, publish, cost, logger, ...deps
   const periods = durableCollection(deps.periods);
   const publishOrLog = createPublishOrLog(publish, logger);
   const thresholds = quotas?.thresholds ?? [80, 100];
-  const quotaOf = createQuotaOf(quotas, logger);
+  const quotaOf: QuotaOf = quotas?.quotaOf ?? (() => undefined);
 
   async function publishCrossing(
     { userId, period, start }: PeriodDocument,

@@ -10,12 +10,13 @@ async function beside<T>(env: Environment, use: (gateway: ModelGateway) => Promi
 }
 
 /** A key of the database as the API answers it. */
-function toJson({ id, name, scopes, models, ...times }: ApiKey): Schemas['ApiKey'] {
+function toJson({ id, name, scopes, models, budgets, ...times }: ApiKey): Schemas['ApiKey'] {
   return {
     id,
     name,
     scopes: [...scopes],
     models: models && [...models],
+    budgets: budgets.map(({ resetsAt, ...budget }) => ({ ...budget, resets_at: resetsAt?.toISOString() ?? null })),
     created_at: times.createdAt.toISOString(),
     expires_at: times.expiresAt?.toISOString() ?? null,
     last_used_at: times.lastUsedAt?.toISOString() ?? null,
@@ -41,6 +42,18 @@ export async function listStoredKeys(env: Environment, userId: string): Promise<
       if (!page.hasMore) return { data, has_more: false };
     }
   });
+}
+
+/** @throws GatewayError `not_found` where the account has no key with this id; `invalid_value` */
+export async function updateStoredKey(
+  env: Environment,
+  id: string,
+  userId: string,
+  budgets: readonly Schemas['Budget'][],
+): Promise<Schemas['ApiKey']> {
+  const updated = await beside(env, ({ keys }) => keys.update(id, { budgets }, userId));
+  if (!updated) throw new GatewayError('not_found', `${userId} has no key ${id}`, { param: 'id' });
+  return toJson(updated);
 }
 
 /** @throws GatewayError `not_found` where the account has no active key with this id */

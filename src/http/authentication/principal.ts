@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { toBudgets } from '../../budgets.ts';
 import { GatewayError } from '../../errors.ts';
 import { isStorableId } from '../../ids.ts';
 import { accountScopes, type Principal, type Scope, scopes } from '../principal.ts';
@@ -8,6 +9,14 @@ export type Authenticate = (
   req: IncomingMessage,
   isModelCall?: boolean,
 ) => Principal | null | Promise<Principal | null>;
+
+function areBudgets(list: unknown): boolean {
+  try {
+    return toBudgets(list).length >= 0;
+  } catch {
+    return false;
+  }
+}
 
 type Fields = { readonly [Name in keyof Principal]: unknown };
 
@@ -27,6 +36,10 @@ const rules: {
   models: [
     (list) => list === undefined || (Array.isArray(list) && list.every((model) => model && typeof model === 'string')),
     "must be a list of models' names, or left out",
+  ],
+  budgets: [
+    (list) => list === undefined || areBudgets(list),
+    "must be a list of budgets such as { period: 'month', tokens: 1_000_000 }, or left out",
   ],
   expiresAt: [
     (date) => date === undefined || (date instanceof Date && !Number.isNaN(date.getTime())),

@@ -8,6 +8,7 @@ import {
   createUsageModel,
   type UsageSums,
 } from '../../../src/accounting/usage/model.ts';
+import { createQuotaOf } from '../../../src/accounting/usage/quotas.ts';
 import { createCatalogue } from '../../../src/events/catalogue/read-catalogue.ts';
 import { createEventModel, createOwnerModel } from '../../../src/events/model.ts';
 import { createEventService } from '../../../src/events/service.ts';
@@ -93,7 +94,7 @@ export async function openLedger(connection: Connection) {
         transaction: service.transaction,
         publish: service.publish,
         charge: credits.charge,
-        quotas,
+        quotas: quotas && { quotaOf: createQuotaOf(quotas, logger), thresholds: quotas.thresholds },
         // a thousandth of a credit a token
         cost: ({ inputTokens, outputTokens }) => (inputTokens + outputTokens) * 1_000,
         logger,

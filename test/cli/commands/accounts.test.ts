@@ -29,7 +29,7 @@ describe('express-model-gateway keys, credits and usage', () => {
     expect(made).to.include({ code: 0, stderr: '' });
     const [, id, key] = /^Key id: (key_\S+)\nAPI key: (emg_\S+)\n$/.exec(made.stdout) ?? [];
     const listed = await live.run('keys', 'list');
-    expect(listed.stdout).to.match(new RegExp(`^${id} .* active +models,keys +gpt-5-mini +chat$`, 'm'));
+    expect(listed.stdout).to.match(new RegExp(`^${id} .* active +models,keys +gpt-5-mini +none +chat$`, 'm'));
     expect(listed.stdout).to.not.include(key);
   });
 
@@ -48,6 +48,20 @@ describe('express-model-gateway keys, credits and usage', () => {
     const { body } = await live.call('GET', '/v1/api_keys');
     const ids = (page: { data: { id: string }[] }) => page.data.map(({ id }) => id);
     expect(ids((await live.run('keys', 'list', '--json')).json)).to.deep.equal(ids(body));
+  });
+
+  it('keys create and keys update set budgets, and keys list shows what was used of them', async () => {
+    const budgets = ['--budget', 'day:requests=5', '--budget', 'total:tokens=1000,credits=0.5'];
+    const { json: made } = await live.run('keys', 'create', '--name', 'trial', ...budgets, '--json');
+    const { stdout } = await live.run('keys', 'list');
+    expect(stdout).to.include(`day 0/5 requests; total 0/1,000 tokens; total 0/0.5 credits  trial`);
+    const updated = await live.run('keys', 'update', made.id, '--budget', 'month:credits=50');
+    expect(updated.stdout).to.equal(`Updated ${made.id}; its budgets: month 0/50 credits\n`);
+    const { stdout: removed } = await live.run('keys', 'update', made.id, '--no-budget');
+    expect(removed).to.equal(`Updated ${made.id}; its budgets: none\n`);
+    for (const wrong of [['--budget', 'week:tokens=1'], ['--budget', 'day:words=1'], []]) {
+      expect((await live.run('keys', 'update', made.id, ...wrong)).code, wrong.join(' ')).to.equal(2);
+    }
   });
 
   it('keys revoke makes a key useless', async () => {

@@ -3,10 +3,11 @@ import type { Schemas } from '../../client/api.ts';
 import { apiAction, apiCommands, databaseOption, examples } from '../../client/api-command.ts';
 import { createShow, type GatewayOptions } from '../../client/context.ts';
 import { several } from '../../client/flags.ts';
-import { createStoredKey, listStoredKeys, revokeStoredKey } from '../../database/stored-keys.ts';
+import { createStoredKey, listStoredKeys, revokeStoredKey, updateStoredKey } from '../../database/stored-keys.ts';
 import { wrongUse } from '../../terminal/command-failure.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
-import { createKey, keyLines, listKeys, newKeyLines, revokeKey } from './keys.ts';
+import { readBudgets } from './budgets.ts';
+import { createKey, keyLines, listKeys, newKeyLines, revokeKey, updatedLines, updateKey } from './keys.ts';
 import { readScopes, scopeNames, usualScopes } from './scopes.ts';
 
 interface OwnerOptions extends GatewayOptions {
@@ -20,7 +21,15 @@ interface CreateOptions extends OwnerOptions {
   readonly scope: Schemas['Scope'][];
   readonly model?: string[];
   readonly expires?: Date;
+  readonly budget?: Schemas['Budget'][];
 }
+
+interface UpdateOptions extends OwnerOptions {
+  /** `false`: none. */
+  readonly budget?: Schemas['Budget'][] | false;
+}
+
+const budgetMeaning = 'the most it may use a day, a month or in total, such as month:tokens=1000000; may be repeated';
 
 function readMoment(text: string): Date {
   const moment = new Date(text);
@@ -51,21 +60,24 @@ function createCommand(terminal: Terminal): Command {
     )
     .option('--model <model>', 'the only models it may call, may be repeated; any when it is left out', several)
     .option('--expires <moment>', 'when it ends, such as 2027-01-01T00:00:00Z; never when it is left out', readMoment)
+    .option('--budget <budget>', budgetMeaning, readBudgets)
     .addHelpText(
       'after',
       examples(
         'keys create --name "chat server" --scope models --model gpt-5-mini',
+        'keys create --name trial --budget day:requests=100 --budget total:credits=5',
         'keys create --database --user usr_1',
       ),
     )
     .action(async (options: CreateOptions, command: Command) => {
-      const { name, scope, model: models, expires } = options;
+      const { name, scope, model: models, expires, budget: budgets } = options;
       if (options.database) {
         const input = {
           userId: inDatabase(options),
           name,
           scopes: scope,
           ...(models && { models }),
+          ...(budgets && { budgets }),
           ...(expires && { expiresAt: expires }),
         };
         return createShow(terminal, options.json ?? false)(await createStoredKey(terminal.env, input), newKeyLines);
@@ -74,6 +86,7 @@ function createCommand(terminal: Terminal): Command {
         name,
         scopes: scope,
         ...(models && { models }),
+        ...(budgets && { budgets }),
         ...(expires && { expires_at: expires.toISOString() }),
       };
       await apiAction(terminal, (context) => createKey(context, body, options.user))(command);
@@ -90,6 +103,28 @@ function listCommand(terminal: Terminal): Command {
     });
 }
 
+function updateCommand(terminal: Terminal): Command {
+  return keyCommand('update', 'change the budgets of a key, everywhere within a second')
+    .argument('<key>', 'its id, key_…')
+    .option('--budget <budget>', budgetMeaning, readBudgets)
+    .option('--no-budget', 'no budgets any more')
+    .addHelpText(
+      'after',
+      examples(
+        'keys update key_01kaj3m5x2f7q9w4n8r1t6b0zd --budget month:tokens=1000000,credits=50',
+        'keys update key_01kaj3m5x2f7q9w4n8r1t6b0zd --no-budget',
+      ),
+    )
+    .action(async (id: string, options: UpdateOptions, command: Command) => {
+      const { budget, user } = options;
+      if (budget === undefined) throw wrongUse('Say --budget or --no-budget.');
+      const body = { budgets: budget || [] };
+      if (!options.database) return apiAction(terminal, (context) => updateKey(context, id, body, user))(command);
+      const updated = await updateStoredKey(terminal.env, id, inDatabase(options), body.budgets);
+      createShow(terminal, options.json ?? false)(updated, updatedLines);
+    });
+}
+
 function revokeCommand(terminal: Terminal): Command {
   return keyCommand('revoke', 'make a key useless, everywhere within a second')
     .argument('<key>', 'its id, key_…')
@@ -103,9 +138,10 @@ function revokeCommand(terminal: Terminal): Command {
 
 /** `keys`: API keys, one's own or another account's. */
 export function keysCommand(terminal: Terminal): Command {
-  return apiCommands('keys', 'create, list and revoke API keys', [
+  return apiCommands('keys', 'create, list, update and revoke API keys', [
     createCommand(terminal),
     listCommand(terminal),
+    updateCommand(terminal),
     revokeCommand(terminal),
   ]);
 }

@@ -4,6 +4,7 @@ import { gather } from '../../client/pages.ts';
 import { localTime, relative } from '../../terminal/moments.ts';
 import type { Paint } from '../../terminal/paint.ts';
 import { type Cell, type Column, tableLines } from '../../terminal/table.ts';
+import { budgetsText } from './budgets.ts';
 
 type Key = Schemas['ApiKey'];
 
@@ -22,6 +23,7 @@ function columns(now: number): readonly Column<Key>[] {
     { header: 'STATE', cell: (key) => stateOf(key, now) },
     { header: 'SCOPES', cell: ({ scopes }) => scopes.join(',') },
     { header: 'MODELS', cell: ({ models }) => models?.join(',') ?? 'any' },
+    { header: 'BUDGETS', cell: ({ budgets }) => budgetsText(budgets) },
     { header: 'NAME', cell: ({ name }) => name },
   ];
 }
@@ -34,6 +36,11 @@ export function keyLines({ data }: { data: readonly Key[] }, paint: Paint, now: 
 /** A new key; `API key:` stands on a line of its own, as the start prints it. */
 export function newKeyLines({ id, key }: { id: string; key: string }): string[] {
   return [`Key id: ${id}`, `API key: ${key}`];
+}
+
+/** A changed key. */
+export function updatedLines({ id, budgets }: Key): string[] {
+  return [`Updated ${id}; its budgets: ${budgetsText(budgets)}`];
 }
 
 /** @param user whose key; the caller's account by default. Another's needs the scope `admin`. */
@@ -59,6 +66,20 @@ export async function listKeys({ api, show }: CommandContext, user?: string): Pr
     ),
   );
   show(all, keyLines);
+}
+
+/** @param user whose key; that of the caller's account by default */
+export async function updateKey(
+  { api, show }: CommandContext,
+  id: string,
+  body: Schemas['ApiKeyUpdate'],
+  user?: string,
+): Promise<void> {
+  const updated =
+    user === undefined
+      ? api.PATCH('/v1/api_keys/{id}', { params: { path: { id } }, body })
+      : api.PATCH('/v1/users/{user_id}/api_keys/{id}', { params: { path: { user_id: user, id } }, body });
+  show(await dataOf<Schemas['ApiKey']>(updated), updatedLines);
 }
 
 /** @param user whose key; that of the caller's account by default */

@@ -31,6 +31,9 @@ export type Attempt = Schemas['DeliveryAttempt'];
 
 export type UsageLine = Schemas['UsageLine'];
 
+export type Budget = Schemas['Budget'];
+export type BudgetUsage = Schemas['BudgetUsage'];
+
 export type ApiKey = Schemas['ApiKey'];
 export type ApiKeyCreate = Schemas['ApiKeyCreate'];
 export type NewApiKey = Schemas['NewApiKey'];

@@ -8,6 +8,7 @@ import { Dialog } from '../elements/dialog.tsx';
 import { Field } from '../elements/field.tsx';
 import { Failure } from '../elements/states.tsx';
 import { useApi, useSession } from '../session/session.ts';
+import { BudgetField, noBudget, toBudgets } from './budget-field.tsx';
 
 const meanings: Readonly<Record<string, string>> = {
   models: 'Model calls, usage and credits',
@@ -53,13 +54,15 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('');
   const [scopes, setScopes] = useState<readonly string[]>(own.filter((scope) => scope === 'models'));
   const [days, setDays] = useState(0);
+  const [budget, setBudget] = useState(noBudget);
   const [made, setMade] = useState<NewApiKey>();
   const create = useAction(async () => {
     const ends = days > 0 && { expires_at: new Date(Date.now() + days * 86_400_000).toISOString() };
-    setMade(await api.createApiKey({ name: name.trim(), scopes, ...ends } as ApiKeyCreate));
+    const body = { name: name.trim(), scopes, budgets: toBudgets(budget), ...ends };
+    setMade(await api.createApiKey(body as ApiKeyCreate));
   });
   if (made) return <Shown made={made} onClose={onClose} />;
-  const other = otherError(create.error, ['name']);
+  const other = otherError(create.error, ['name', 'budgets']);
   return (
     <Dialog
       title="Create an API key"
@@ -114,6 +117,7 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
           </select>
         )}
       </Field>
+      <BudgetField value={budget} error={errorOf(create.error, 'budgets')} onInput={setBudget} />
       {other && <Failure error={other} />}
     </Dialog>
   );

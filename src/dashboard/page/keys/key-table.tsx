@@ -1,4 +1,5 @@
 import type { ApiKey } from '../api/types.ts';
+import { BudgetLines } from '../budgets/budget-lines.tsx';
 import { Badge, Tag } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
 import { type Column, Table } from '../elements/table.tsx';
@@ -41,6 +42,7 @@ const columns: readonly Column<ApiKey>[] = [
       </span>
     ),
   },
+  { head: 'Budget', name: 'Budget', cell: ({ budgets }) => <BudgetLines budgets={budgets} /> },
   { head: 'Last used', name: 'Used', class: 'numbers', cell: ({ last_used_at: at }) => agoOrNever(at) },
   { head: 'Ends', name: 'Ends', class: 'numbers', cell: ({ expires_at: at }) => agoOrNever(at) },
   { head: 'Created', name: 'Created', class: 'numbers', cell: ({ created_at: at }) => <Ago at={at} /> },

@@ -1,0 +1,117 @@
+import type { BudgetPeriod } from '../../budgets.ts';
+import type { DatabaseClock } from '../../mongo/clock.ts';
+import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
+import type { CounterModel, PeriodDocument, PeriodModel } from '../usage/model.ts';
+import { dayOf, periodsOf } from '../usage/sums.ts';
+
+/** What has been counted in one period. */
+export interface Amounts {
+  /** Input and output together. */
+  readonly tokens: number;
+  readonly requests: number;
+  readonly microCredits: number;
+}
+
+/** What has been counted until a moment: in its day and month (UTC), and since ever. */
+export interface UsedAmounts extends Readonly<Record<BudgetPeriod, Amounts>> {
+  /** By the database's clock. */
+  readonly at: Date;
+}
+
+/** Reads what has been counted. `total` is read only if it is asked for; otherwise it is what the month is. */
+export interface ReadUsed {
+  ofAccount(userId: string, withTotal: boolean): Promise<UsedAmounts>;
+  /** @returns by the id of the key; a key that has used nothing is in it too */
+  ofKeys(userId: string, keyIds: readonly string[], withTotal: boolean): Promise<ReadonlyMap<string, UsedAmounts>>;
+}
+
+export interface ReadUsedDeps {
+  readonly counters: CounterModel;
+  readonly periods: PeriodModel;
+  readonly clock: DatabaseClock;
+}
+
+const nothing: Amounts = { tokens: 0, requests: 0, microCredits: 0 };
+
+function amountsOf({ requests, inputTokens, outputTokens, microCredits = 0 }: PeriodDocument): Amounts {
+  return { tokens: inputTokens + outputTokens, requests, microCredits };
+}
+
+function sumOf(all: readonly Amounts[]): Amounts {
+  return all.reduce(
+    (sum, { tokens, requests, microCredits }) => ({
+      tokens: sum.tokens + tokens,
+      requests: sum.requests + requests,
+      microCredits: sum.microCredits + microCredits,
+    }),
+    nothing,
+  );
+}
+
+/** Every month of an account. */
+function monthsOf(userId: string) {
+  const [start] = JSON.stringify([userId, 'monthly', '']).split(/""\]$/) as [string];
+  return { $gte: start, $lt: `${start}~` };
+}
+
+const counted = {
+  tokens: { $add: ['$inputTokens', '$outputTokens'] },
+  requests: '$requests',
+  microCredits: { $ifNull: ['$microCredits', 0] },
+} as const satisfies Record<keyof Amounts, unknown>;
+
+/** The sums of a group of counters from a day on. */
+function sumsFrom(name: BudgetPeriod, from: string): [name: string, sum: object][] {
+  const isIn = { $gte: ['$day', from] };
+  return Object.entries(counted).map(([unit, amount]) => [`${name}_${unit}`, { $sum: { $cond: [isIn, amount, 0] } }]);
+}
+
+function amountsIn(group: Readonly<Record<string, number>> | undefined, name: BudgetPeriod): Amounts {
+  const of = (unit: keyof Amounts) => group?.[`${name}_${unit}`] ?? 0;
+  return { tokens: of('tokens'), requests: of('requests'), microCredits: of('microCredits') };
+}
+
+export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
+  const counters = durableCollection(models.counters);
+  const periods = durableCollection(models.periods);
+
+  return {
+    async ofAccount(userId, withTotal) {
+      const at = await clock.now();
+      const [day, month] = periodsOf({ userId }, dayOf(at)).map(({ _id }) => _id) as [string, string];
+      const filter = withTotal ? { $or: [{ _id: day }, { _id: monthsOf(userId) }] } : { _id: { $in: [day, month] } };
+      const found = await periods.find(filter, inOneBatch).toArray();
+      const of = (id: string) => sumOf(found.filter(({ _id }) => _id === id).map(amountsOf));
+      return {
+        at,
+        day: of(day),
+        month: of(month),
+        total: sumOf(found.filter(({ _id }) => _id !== day).map(amountsOf)),
+      };
+    },
+
+    async ofKeys(userId, keyIds, withTotal) {
+      const at = await clock.now();
+      const day = dayOf(at);
+      const month = `${day.slice(0, 7)}-01`;
+      const sums = [...sumsFrom('day', day), ...sumsFrom('month', month), ...sumsFrom('total', '')];
+      const groups = await counters
+        .aggregate<{ _id: string } & Record<string, number>>(
+          [
+            { $match: { userId, keyId: { $in: [...keyIds] }, ...(!withTotal && { day: { $gte: month } }) } },
+            { $group: { _id: '$keyId', ...Object.fromEntries(sums) } },
+          ],
+          inOneBatch,
+        )
+        .toArray();
+      const byKey = new Map<string, Record<string, number>>(groups.map((group) => [group._id, group]));
+      return new Map(
+        keyIds.map((id) => {
+          const group = byKey.get(id);
+          const of = (name: BudgetPeriod) => amountsIn(group, name);
+          return [id, { at, day: of('day'), month: of('month'), total: of('total') }];
+        }),
+      );
+    },
+  };
+}

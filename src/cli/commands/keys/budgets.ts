@@ -1,0 +1,42 @@
+import { InvalidArgumentError } from 'commander';
+import type { Schemas } from '../../client/api.ts';
+
+type Budget = Schemas['Budget'];
+type Unit = 'tokens' | 'requests' | 'credits';
+
+const units: readonly Unit[] = ['tokens', 'requests', 'credits'];
+const form = /^(day|month|total):(.+)$/;
+
+function isUnit(text: string | undefined): text is Unit {
+  return units.some((unit) => unit === text);
+}
+
+/** Reads a budget such as `month:tokens=1000000,credits=50`; the option may be repeated. */
+export function readBudgets(text: string, before: readonly Budget[] | false = []): readonly Budget[] {
+  const wrong = () =>
+    new InvalidArgumentError('It must be such as day:requests=1000 or month:tokens=1000000,credits=50.');
+  const [, period, maxima] = form.exec(text) ?? [];
+  if (!period || !maxima) throw wrong();
+  const budget: Budget = { period: period as Budget['period'] };
+  for (const maximum of maxima.split(',')) {
+    const [unit, amount = ''] = maximum.split('=');
+    if (!isUnit(unit) || !/^\d+(\.\d+)?$/.test(amount)) throw wrong();
+    budget[unit] = Number(amount);
+  }
+  return [...(before || []), budget];
+}
+
+function figure(amount: number): string {
+  return amount.toLocaleString('en-US', { maximumFractionDigits: 6 });
+}
+
+/** Budgets as a person reads them: `month 12.5/50 credits`. */
+export function budgetsText(budgets: readonly Schemas['BudgetUsage'][]): string {
+  const maxima = budgets.flatMap((budget) =>
+    units.flatMap((unit) => {
+      const maximum = budget[unit];
+      return maximum === undefined ? [] : [`${budget.period} ${figure(budget.used[unit])}/${figure(maximum)} ${unit}`];
+    }),
+  );
+  return maxima.length > 0 ? maxima.join('; ') : 'none';
+}
