@@ -916,6 +916,60 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/budgets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the budgets of your account
+         * @description Shows the most that your account may use, and what it has used, all its keys together. The operator sets these
+         *     budgets. When one is used up, model calls are refused with 429 `insufficient_quota`. Budgets of single keys are
+         *     shown with the keys.
+         */
+        get: operations["listBudgets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/users/{user_id}/budgets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: components["parameters"]["PathUserId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the budgets of any account
+         * @description For the operator: shows the most that an account may use, and what it has used, all its keys together.
+         */
+        get: operations["listUserBudgets"];
+        /**
+         * Set the budgets of any account
+         * @description For the operator: replaces the budgets of an account, which need not be known before, everywhere within a second.
+         *     What the account has used in the day and month counts, and for `total` what it has ever used. An empty list removes
+         *     the budgets.
+         */
+        put: operations["updateUserBudgets"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/api_keys": {
         parameters: {
             query?: never;
@@ -2027,6 +2081,12 @@ export interface components {
         };
         /** @description The budgets, and what has been used of them; empty where there is none. */
         BudgetUsages: components["schemas"]["BudgetUsage"][];
+        BudgetList: {
+            data: components["schemas"]["BudgetUsages"];
+        };
+        UserBudgetsUpdate: {
+            budgets: components["schemas"]["Budgets"];
+        };
         /** @description What happened; its fields depend on the type. */
         EventData: {
             [key: string]: unknown;
@@ -2742,6 +2802,16 @@ export interface components {
         };
         /** @description Your own key has no scope for API keys, or the other key may do more than your own. */
         RevocationForbidden: {
+            headers: {
+                "x-request-id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description Your own key lacks the scope that this needs, or has budgets itself. */
+        BudgetForbidden: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -5559,6 +5629,109 @@ export interface operations {
             429: components["responses"]["TooManyReads"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ShuttingDown"];
+        };
+    };
+    listBudgets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The budgets. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetList"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoUsage"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    listUserBudgets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: components["parameters"]["PathUserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The budgets. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetList"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            404: components["responses"]["NoUsage"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    updateUserBudgets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: components["parameters"]["PathUserId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UserBudgetsUpdate"];
+            };
+        };
+        responses: {
+            /** @description The budgets as they are now. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetList"];
+                };
+            };
+            400: components["responses"]["InvalidBody"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["BudgetForbidden"];
+            404: components["responses"]["NoUsage"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["RequestTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unconfirmed"];
         };
     };
     listApiKeys: {

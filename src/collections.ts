@@ -1,4 +1,5 @@
 import type { Connection } from 'mongoose';
+import { createAccountBudgetsModel } from './accounting/budgets/model.ts';
 import { createAccountModel, createLedgerModel } from './accounting/credits/model.ts';
 import { createExceededModel, createRateModel } from './accounting/limits/model.ts';
 import { createPaymentModel } from './accounting/payments/model.ts';
@@ -28,6 +29,7 @@ export function createModels(connection: Connection, prefix: string) {
     counters: createCounterModel(connection, prefix),
     periods: createPeriodModel(connection, prefix),
     payments: createPaymentModel(connection, prefix),
+    accountBudgets: createAccountBudgetsModel(connection, prefix),
     accounts: createAccountModel(connection, prefix),
     ledger: createLedgerModel(connection, prefix),
     rates: createRateModel(connection, prefix),

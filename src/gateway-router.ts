@@ -66,6 +66,7 @@ function operationsOf(deps: RouterDeps): OperationTable {
     payments: accounting.payments,
     credits: accounting.credits,
     usage: accounting.report,
+    budgets: accounting.budgets,
   });
 }
 

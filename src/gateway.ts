@@ -48,7 +48,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const buildAll = () => Promise.all([models.keys.createIndexes(), ...indexed.map((service) => service.init())]);
   await buildIndexes(buildAll, { connection, logger });
 
-  const { credits, payments, limits } = accounting;
+  const { budgets, credits, payments, limits } = accounting;
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
   const { update: updateKey, revoke } = keys;
   const authenticate = async (token: string) => authenticateKey(token, false);
@@ -69,6 +69,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     webhooks: { ...withDatabase(access, { create, list, get, update, rotateSecret, remove }), reseal },
     payments: withDatabase(access, { completed: payments.completed, failed: payments.failed }),
     ...(credits && { credits: withDatabase(access, { topUp: credits.topUp, balance: credits.balance }) }),
+    ...(budgets && { budgets: withDatabase(access, { get: budgets.get, set: budgets.set }) }),
     limits: withDatabase(access, { reportExceeded: limits.reportExceeded }),
     events: withDatabase(access, { list: eventHistory.list, get: eventHistory.get }),
     deliveries: withDatabase(access, { ...hostDeliveries(deliveries.history) }),

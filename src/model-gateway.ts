@@ -1,4 +1,5 @@
 import type { ClientSession } from 'mongoose';
+import type { BudgetService } from './accounting/budgets/service.ts';
 import type { CreditService } from './accounting/credits/service.ts';
 import type { LimitService } from './accounting/limits/service.ts';
 import type { PaymentService } from './accounting/payments/service.ts';
@@ -29,6 +30,8 @@ export interface ModelGateway<Custom extends string = string> {
   readonly webhooks: Pick<WebhookService, 'create' | 'list' | 'get' | 'update' | 'rotateSecret' | 'remove' | 'reseal'>;
   /** Tells of calls that a limiter of the host's own has refused. */
   readonly limits: Pick<LimitService, 'reportExceeded'>;
+  /** The most that an account may use; absent with the option `usage: false`. */
+  readonly budgets?: Pick<BudgetService, 'get' | 'set'>;
   /** Prepaid credits; only with the option `credits`. */
   readonly credits?: Pick<CreditService, 'topUp' | 'balance'>;
   /** Any account's events, newest first, and what became of each. */

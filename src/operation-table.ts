@@ -1,3 +1,5 @@
+import { budgetOperations } from './accounting/budgets/routes.ts';
+import type { BudgetService } from './accounting/budgets/service.ts';
 import { creditOperations } from './accounting/credits/routes.ts';
 import type { CreditService } from './accounting/credits/service.ts';
 import { paymentOperations } from './accounting/payments/routes.ts';
@@ -26,6 +28,8 @@ export interface RouterParts {
   readonly keys: KeyService;
   /** `undefined` where usage is not counted. */
   readonly usage: ReportUsage | undefined;
+  /** `undefined` where usage is not counted. */
+  readonly budgets: BudgetService | undefined;
   readonly events: EventRoutesDeps;
   readonly payments: PaymentService;
   /** `undefined` where credits are off. */
@@ -43,6 +47,7 @@ export function operationTable({
   events,
   payments,
   usage,
+  budgets,
   credits,
 }: RouterParts): OperationTable {
   return {
@@ -55,6 +60,7 @@ export function operationTable({
     ...paymentOperations(payments),
     ...creditOperations(credits),
     ...usageOperations(usage),
+    ...budgetOperations(budgets),
     ...eventOperations(events),
   };
 }

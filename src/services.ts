@@ -162,7 +162,8 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     gracePeriod: options.keyGracePeriod,
     publish: events.publish,
     transaction: whileAwaited(transaction),
-    ...(accounting.budgets && { budgets: accounting.budgets }),
+    ...(accounting.budgets && { budgets: accounting.budgets.ofKeys }),
+    accountBudgets: models.accountBudgets.collection.collectionName,
     onLastUsedLost: (error) => logger.warn('the last use of API keys was not written', { reason: String(error) }),
   });
   const storedObjects = createStoredObjects({

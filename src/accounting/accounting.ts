@@ -5,7 +5,9 @@ import { type RunInTransaction, whileAwaited } from '../mongo/transaction.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/routing/upstream.ts';
+import { createBudgetsOf } from './budgets/budgets-of.ts';
 import { createEnforceBudgets } from './budgets/enforce-budgets.ts';
+import type { AccountBudgetsModel } from './budgets/model.ts';
 import { type BudgetService, createBudgetService } from './budgets/service.ts';
 import { createReadUsed } from './budgets/used-amounts.ts';
 import type { AccountModel, LedgerModel } from './credits/model.ts';
@@ -28,6 +30,7 @@ export interface AccountingDeps {
     readonly usage: UsageModel;
     readonly counters: CounterModel;
     readonly periods: PeriodModel;
+    readonly accountBudgets: AccountBudgetsModel;
     readonly payments: PaymentModel;
     readonly accounts: AccountModel;
     readonly ledger: LedgerModel;
@@ -138,10 +141,15 @@ function createMetering(
 function createBudgets({ models, clock, options }: AccountingDeps, quotas: ThresholdQuotas | undefined) {
   const readUsed = createReadUsed({ counters: models.counters, periods: models.periods, clock });
   const quotaOf = (options.quotas?.enforce && quotas?.quotaOf) || (() => undefined);
-  return {
-    service: createBudgetService({ readUsed, hasPrices: options.credits !== undefined }),
-    enforce: createEnforceBudgets({ readUsed, quotaOf, logger: options.logger }),
-  };
+  const { logger } = options;
+  const service = createBudgetService({
+    readUsed,
+    accountBudgets: models.accountBudgets,
+    hasPrices: options.credits !== undefined,
+  });
+  // keys of the gateway's own come with the budgets of their account
+  const budgetsOf = options.authenticate && createBudgetsOf(service.ofAccount, logger);
+  return { service, enforce: createEnforceBudgets({ readUsed, quotaOf, logger, ...(budgetsOf && { budgetsOf }) }) };
 }
 
 /** Joins usage, budgets, credits, payments and limits. */

@@ -4,7 +4,7 @@ import type { Budget } from '../budgets.ts';
  * What an API key may be used for. No scope includes another. `x-scope` in openapi.yaml says which one an operation needs.
  * `models`: model calls and what they cost. `webhooks`: the account's webhooks and events. `keys`: its API keys.
  * `events:publish`: events and payments of any account, for the services of the operator. `admin`: acts for any account,
- * with its keys and its credits.
+ * with its keys, budgets and credits.
  */
 export const scopes = Object.freeze(['models', 'webhooks', 'events:publish', 'keys', 'admin'] as const);
 
@@ -25,6 +25,8 @@ export interface Principal {
   readonly models?: readonly string[];
   /** The most that its key may use; needs `keyId`. @default no budgets */
   readonly budgets?: readonly Budget[];
+  /** The most that its account may use. @default what is set with `gateway.budgets` */
+  readonly accountBudgets?: readonly Budget[];
   /** When its key expires. @default never */
   readonly expiresAt?: Date;
 }

@@ -57,18 +57,25 @@ export interface KeyPage {
   readonly after?: string;
 }
 
-function toPrincipal({ _id, userId, scopes, models, budgets = [], expiresAt }: KeyDocument): Principal {
+function toPrincipal(
+  { _id, userId, scopes, models, budgets = [], expiresAt }: KeyDocument,
+  accountBudgets: readonly Budget[],
+): Principal {
   return {
     userId,
     keyId: _id,
     scopes,
     ...(models && { models }),
     ...(budgets.length > 0 && { budgets }),
+    ...(accountBudgets.length > 0 && { accountBudgets }),
     ...(expiresAt && { expiresAt }),
   };
 }
 
-/** @param good whether the key may be used, by the database's clock */
-export function toRecord(key: KeyDocument, good: boolean): KeyRecord {
-  return { digest: Buffer.from(key.hash, 'hex'), principal: toPrincipal(key), good };
+/**
+ * @param good whether the key may be used, by the database's clock
+ * @param accountBudgets those of its account
+ */
+export function toRecord(key: KeyDocument, good: boolean, accountBudgets: readonly Budget[] = []): KeyRecord {
+  return { digest: Buffer.from(key.hash, 'hex'), principal: toPrincipal(key, accountBudgets), good };
 }

@@ -53,7 +53,7 @@ const schema = new Schema<KeyDocument>(
   .index({ userId: 1, slot: 1 }, { name: 'slot', unique: true, partialFilterExpression: { slot: { $exists: true } } });
 
 /** Matches any of these ids. It is marked as trusted for hosts that switch `sanitizeFilter` on. */
-export function keysIn(ids: readonly string[]): { $in: string[] } {
+function keysIn(ids: readonly string[]): { $in: string[] } {
   return mongoose.trusted({ $in: [...new Set(ids)] });
 }
 
@@ -72,6 +72,30 @@ export async function releaseExpired(keys: KeyModel, userId: string): Promise<vo
   const expired = { $and: [{ $gt: ['$expiresAt', null] }, { $lte: ['$expiresAt', '$$NOW'] }] };
   const filter = { ...withSlot(userId), expiresAt: mongoose.trusted({ $ne: null }), $expr: expired };
   await keys.updateMany(filter, { $unset: { slot: 1 } });
+}
+
+/** Whether a key may be used at this moment, by the clock of the database. */
+const good = {
+  $and: [
+    { $eq: ['$revokedAt', null] },
+    // a missing field sorts before null, and null before every date
+    { $or: [{ $lte: ['$expiresAt', null] }, { $gt: ['$expiresAt', '$$NOW'] }] },
+  ],
+};
+
+/** What decides whether a key's bearer may call. */
+export type FoundKey = KeyDocument & { readonly good: boolean; readonly account: readonly { budgets?: Budget[] }[] };
+
+/** Finds keys, with the budgets of their accounts. @param accounts the name of the collection of those budgets */
+export function findForUse(keys: KeyModel, ids: readonly string[], accounts: string): Promise<FoundKey[]> {
+  const fields = { hash: 1, userId: 1, scopes: 1, models: 1, budgets: 1, expiresAt: 1, good } as const;
+  return keys
+    .aggregate<FoundKey>([
+      { $match: { _id: { $in: [...new Set(ids)] } } },
+      { $project: fields },
+      { $lookup: { from: accounts, localField: 'userId', foreignField: '_id', as: 'account' } },
+    ])
+    .exec();
 }
 
 /** Sets the last use of these keys to now, by the database's clock. */

@@ -1,6 +1,6 @@
 import type { components, operations } from '../api.d.ts';
-import type { BudgetUsage } from '../budgets.ts';
 import { GatewayError } from '../errors.ts';
+import { requireNoBudgets, toBudgetBody } from '../http/budget-body.ts';
 import type { OperationTable, ReplyOf } from '../http/operation.ts';
 import { accountScopes, type Principal, type Scope } from '../http/principal.ts';
 import type { ApiKey, KeyPage, NewApiKey } from './api-key.ts';
@@ -8,11 +8,6 @@ import { apiKeyNotFound, type KeyService } from './service.ts';
 
 type Schemas = components['schemas'];
 type KeyCreation = Schemas['ApiKeyCreate'];
-
-/** A budget as the API answers it. */
-export function toBudgetBody({ resetsAt, ...budget }: BudgetUsage): Schemas['BudgetUsage'] {
-  return { ...budget, resets_at: resetsAt?.toISOString() ?? null };
-}
 
 function toBody({ id, name, scopes, models, budgets, createdAt, expiresAt }: Omit<ApiKey, 'revokedAt' | 'lastUsedAt'>) {
   return {
@@ -36,17 +31,6 @@ function toListed(key: ApiKey): Schemas['ApiKey'] {
     last_used_at: key.lastUsedAt?.toISOString() ?? null,
     revoked_at: key.revokedAt?.toISOString() ?? null,
   };
-}
-
-/**
- * With a key that has budgets, nobody gets around them: not with another key, and not by changing them.
- * @throws GatewayError `budget_not_allowed`
- */
-function requireNoBudgets({ budgets = [] }: Principal): void {
-  if (budgets.length === 0) return;
-  const message =
-    'budgets: your own key has budgets, so it can neither change budgets nor create keys with the scope models';
-  throw new GatewayError('budget_not_allowed', message, { param: 'budgets' });
 }
 
 /**

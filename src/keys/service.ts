@@ -23,6 +23,8 @@ export interface KeyServiceDeps {
   /** Publishes an event, inside the transaction of the session. */
   readonly publish: (event: EventInput, options: PublishOptions) => Promise<unknown>;
   readonly transaction: RunInTransaction;
+  /** The collection of the budgets of accounts, by user id. @default one that is empty */
+  readonly accountBudgets?: string;
   /** @default no key may have budgets */
   readonly budgets?: KeyBudgets;
   /** Called when the times of last uses could not be written. */
@@ -103,7 +105,7 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
     ...(lastUsedDelay !== undefined && { delay: lastUsedDelay }),
   });
   const verifier = createKeyVerifier({
-    read: createLookUp(keys, readConfirmed),
+    read: createLookUp(keys, readConfirmed, deps.accountBudgets ?? 'no_account_budgets'),
     cacheTtl,
     cacheCapacity,
     gracePeriod,

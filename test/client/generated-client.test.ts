@@ -327,6 +327,20 @@ describe('a client generated from openapi.yaml', () => {
       const { data } = await client().PATCH('/v1/users/{user_id}/api_keys/{id}', { params, body: { budgets: [] } });
       expect(data?.budgets).to.deep.equal([]);
     },
+    async listBudgets() {
+      const { data } = await client().GET('/v1/budgets');
+      expect(data).to.deep.equal({ data: [] });
+    },
+    async updateUserBudgets() {
+      const params = { path: { user_id: 'usr_2' } };
+      const body = { budgets: [{ period: 'total' as const, tokens: 1_000 }] };
+      const { data } = await client().PUT('/v1/users/{user_id}/budgets', { params, body });
+      expect(data?.data[0]).to.include({ period: 'total', tokens: 1_000, resets_at: null });
+    },
+    async listUserBudgets() {
+      const { data } = await client().GET('/v1/users/{user_id}/budgets', { params: { path: { user_id: 'usr_4' } } });
+      expect(data).to.deep.equal({ data: [] });
+    },
     async createUserApiKey() {
       const { data, response } = await client().POST('/v1/users/{user_id}/api_keys', {
         params: { path: { user_id: 'usr_2' } },

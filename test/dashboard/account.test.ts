@@ -68,7 +68,9 @@ describe("an account's keys, usage and credits in the dashboard", function () {
     expect(called.status).to.equal(200);
     const left = async () => (await scene.live.call('GET', '/v1/credits')).body.credits_remaining;
     await until(async () => (await left()) === 493);
+    await scene.live.gateway.budgets?.set('usr_1', [{ period: 'month', tokens: 100 }]);
     const { page, problems } = await scene.signIn('#/usage');
+    await page.getByRole('region', { name: 'Budgets' }).getByText('7 of 100 tokens this month').waitFor();
     await page.getByRole('region', { name: 'Credits' }).getByText('493').waitFor();
     const row = page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: 'm', exact: true }) });
     await row.waitFor();

@@ -13,7 +13,7 @@ describe('API keys', () => {
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let keys: KeyModel;
 
-  const finds = () => database.commandsTo('gateway_keys').filter(({ name }) => name === 'find');
+  const finds = () => database.commandsTo('gateway_keys').filter(({ name }) => name === 'find' || name === 'aggregate');
   const isConfirming = ({ command }: SeenCommand) =>
     (command.readConcern as { level?: string } | undefined)?.level === 'linearizable';
   const lookUps = () => finds().filter((find) => !isConfirming(find)).length;

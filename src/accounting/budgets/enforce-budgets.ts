@@ -4,7 +4,8 @@ import type { Principal } from '../../http/principal.ts';
 import type { Logger, Quota } from '../../options/options.ts';
 import type { QuotaOf } from '../usage/quotas.ts';
 import { needTotal, resetOf, usedUnits } from './budget-usage.ts';
-import { createRecentUsed } from './recent-used.ts';
+import type { BudgetsOf } from './budgets-of.ts';
+import { createRecent, type Recent } from './recent.ts';
 import type { ReadUsed, UsedAmounts } from './used-amounts.ts';
 
 /** Resolves, or returns at once, where a caller may make a call. @throws GatewayError `insufficient_quota` */
@@ -14,6 +15,8 @@ export interface EnforceBudgetsDeps {
   readonly readUsed: ReadUsed;
   /** Quotas that are enforced. */
   readonly quotaOf: QuotaOf;
+  /** The budgets of accounts of callers that do not tell them. @default none */
+  readonly budgetsOf?: BudgetsOf;
   readonly logger: Logger;
 }
 
@@ -62,45 +65,66 @@ function quotaRules(quota: Quota | undefined): Rule[] {
   ];
 }
 
-const isTotal = (rules: readonly Rule[]) => needTotal(rules.map(({ budget }) => budget));
+function budgetRule(owner: Rule['owner'], budget: Budget): Rule {
+  return { owner, kind: 'budget', budget };
+}
+
+const none: readonly Budget[] = [];
+
+/** Some rules, and whose usage decides them. */
+interface Check {
+  readonly rules: readonly Rule[];
+  readonly recent: Recent<UsedAmounts>;
+  /** What `recent` knows that usage by. */
+  readonly id: string;
+}
+
+/** Judges by what is known; resolves if something had to be read. @throws GatewayError `insufficient_quota` */
+function judgeAll(checks: readonly Check[]): Promise<undefined> | undefined {
+  const unknown = checks.filter(({ rules, recent, id }) => {
+    const used = recent.peek(id);
+    judge(rules, used);
+    return !used;
+  });
+  if (unknown.length === 0) return undefined;
+  const judged = unknown.map(async ({ rules, recent, id }) => judge(rules, await recent.read(id)));
+  return Promise.all(judged).then(() => undefined);
+}
 
 /**
- * Refuses calls when a quota of the account or a budget of the key is used up, by what has been counted: about a second after a
+ * Refuses calls when a quota or a budget of the account or the key is used up, by what has been counted: about a second after a
  * call has ended. So a caller may exceed a budget by what it uses in that second, and by its calls under way. A caller that has
  * none of these costs nothing.
  */
-export function createEnforceBudgets({ readUsed, quotaOf, logger }: EnforceBudgetsDeps): EnforceBudgets {
-  const accounts = createRecentUsed((id) => {
+export function createEnforceBudgets({ readUsed, quotaOf, budgetsOf, logger }: EnforceBudgetsDeps): EnforceBudgets {
+  const accounts = createRecent((id) => {
     const [userId, withTotal] = JSON.parse(id) as [string, boolean];
     return readUsed.ofAccount(userId, withTotal);
   }, logger);
-  const keys = createRecentUsed(async (id) => {
+  const keys = createRecent(async (id) => {
     const [userId, withTotal, keyId] = JSON.parse(id) as [string, boolean, string];
     return (await readUsed.ofKeys(userId, [keyId], withTotal)).get(keyId) as UsedAmounts;
   }, logger);
 
-  return (caller) => {
-    const { userId, keyId, budgets = [] } = caller;
+  function enforce({ userId, keyId, budgets = none }: Principal, accountBudgets: readonly Budget[]) {
     const quota = quotaOf(userId);
-    if (!quota && budgets.length === 0) return undefined;
-    const ofAccount = quotaRules(quota);
-    const ofKey = budgets.map((budget): Rule => ({ owner: 'This API key', kind: 'budget', budget }));
-    const checks = [
-      ...(ofAccount.length > 0
-        ? [{ rules: ofAccount, recent: accounts, id: JSON.stringify([userId, isTotal(ofAccount)]) }]
-        : []),
-      ...(ofKey.length > 0
-        ? [{ rules: ofKey, recent: keys, id: JSON.stringify([userId, isTotal(ofKey), keyId]) }]
-        : []),
-    ];
-    const unknown = checks.filter(({ rules, recent, id }) => {
-      const used = recent.peek(id);
-      judge(rules, used);
-      return !used;
-    });
-    if (unknown.length === 0) return undefined;
-    return Promise.all(unknown.map(async ({ rules, recent, id }) => judge(rules, await recent.read(id)))).then(
-      () => undefined,
-    );
+    if (!quota && budgets.length === 0 && accountBudgets.length === 0) return undefined;
+    const checks: Check[] = [];
+    const ofAccount = [...quotaRules(quota), ...accountBudgets.map((budget) => budgetRule('This account', budget))];
+    if (ofAccount.length > 0) {
+      const id = JSON.stringify([userId, needTotal(accountBudgets)]);
+      checks.push({ rules: ofAccount, recent: accounts, id });
+    }
+    if (budgets.length > 0) {
+      const id = JSON.stringify([userId, needTotal(budgets), keyId]);
+      checks.push({ rules: budgets.map((budget) => budgetRule('This API key', budget)), recent: keys, id });
+    }
+    return judgeAll(checks);
+  }
+
+  return (caller) => {
+    const accountBudgets = caller.accountBudgets ?? budgetsOf?.(caller.userId) ?? none;
+    if (accountBudgets instanceof Promise) return accountBudgets.then((budgets) => enforce(caller, budgets));
+    return enforce(caller, accountBudgets);
   };
 }

@@ -20,6 +20,11 @@ function areBudgets(list: unknown): boolean {
 
 type Fields = { readonly [Name in keyof Principal]: unknown };
 
+const budgetRule = [
+  (list: unknown) => list === undefined || areBudgets(list),
+  "must be a list of budgets such as { period: 'month', tokens: 1_000_000 }, or left out",
+] as const;
+
 /** What each field of a principal must be, in code and in words. */
 const rules: {
   readonly [Name in keyof Required<Principal>]: readonly [is: (value: unknown) => boolean, must: string];
@@ -37,10 +42,8 @@ const rules: {
     (list) => list === undefined || (Array.isArray(list) && list.every((model) => model && typeof model === 'string')),
     "must be a list of models' names, or left out",
   ],
-  budgets: [
-    (list) => list === undefined || areBudgets(list),
-    "must be a list of budgets such as { period: 'month', tokens: 1_000_000 }, or left out",
-  ],
+  budgets: budgetRule,
+  accountBudgets: budgetRule,
   expiresAt: [
     (date) => date === undefined || (date instanceof Date && !Number.isNaN(date.getTime())),
     'must be a valid Date, or left out',

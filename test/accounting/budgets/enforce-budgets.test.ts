@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
+import { type BudgetsOf, createBudgetsOf } from '../../../src/accounting/budgets/budgets-of.ts';
 import { createEnforceBudgets, type EnforceBudgets } from '../../../src/accounting/budgets/enforce-budgets.ts';
 import { createReadUsed } from '../../../src/accounting/budgets/used-amounts.ts';
 import { createCounterModel, createPeriodModel } from '../../../src/accounting/usage/model.ts';
@@ -9,6 +10,7 @@ import type { GatewayError } from '../../../src/errors.ts';
 import type { Quota } from '../../../src/options/options.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 
 const used = {
   inputTokens: 90,
@@ -43,7 +45,7 @@ describe('a budget or quota that is enforced', () => {
   });
   after(() => drop());
 
-  function enforce(quota?: Quota): EnforceBudgets {
+  function enforce(quota?: Quota, budgetsOf?: BudgetsOf): EnforceBudgets {
     const clock = { now: async () => new Date(now) };
     const models = {
       counters: createCounterModel(connection, 'gateway_'),
@@ -53,6 +55,7 @@ describe('a budget or quota that is enforced', () => {
       readUsed: createReadUsed({ ...models, clock }),
       quotaOf: () => quota,
       logger: silentLogger,
+      ...(budgetsOf && { budgetsOf }),
     });
   }
 
@@ -121,6 +124,23 @@ describe('a budget or quota that is enforced', () => {
       }
     });
   }
+
+  it('of an account is judged with what its caller says, and otherwise as the account has been', async () => {
+    now = noon;
+    const budget = { period: 'month', requests: 7 } as const;
+    expect(await refusal(() => enforce()({ userId: 'usr_1', accountBudgets: [budget] }))).to.contain(
+      'This account has used up its monthly budget of 7 requests (7 used)',
+    );
+    let stored: Budget[] = [budget];
+    const budgetsOf = createBudgetsOf(async () => stored, silentLogger);
+    const check = enforce(undefined, budgetsOf);
+    // the first call does not wait for what is stored
+    expect(check({ userId: 'usr_1' })).to.equal(undefined);
+    await until(() => (budgetsOf('usr_1') as readonly Budget[]).length > 0);
+    expect(await refusal(() => check({ userId: 'usr_1' }))).to.contain('monthly budget of 7 requests');
+    stored = [];
+    await until(async () => (await refusal(() => check({ userId: 'usr_1' }))) === undefined);
+  });
 
   it('is judged at once, without a promise, where there is none', () => {
     expect(enforce()({ userId: 'usr_1', keyId: 'key_1' })).to.equal(undefined);

@@ -75,6 +75,7 @@ export function createApi(key: string | null) {
       answerOf(client.GET('/v1/api_keys', { ...init, params: { query: stated(query) } })),
     createApiKey: (body: ApiKeyCreate) => answerOf(client.POST('/v1/api_keys', { body })),
     deleteApiKey: (id: string) => answerOf(client.DELETE('/v1/api_keys/{id}', { params: at(id) })),
+    listBudgets: (init: Signal = {}) => answerOf(client.GET('/v1/budgets', init)),
     retrieveCredits: (init: Signal = {}) => answerOf(client.GET('/v1/credits', init)),
     retrieveUsage: (query: { from: string; to: string; group_by: string }, init: Signal = {}) =>
       answerOf(client.GET('/v1/usage', { ...init, params: { query: query as object } })),

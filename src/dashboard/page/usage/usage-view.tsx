@@ -4,6 +4,7 @@ import { Empty, Loaded } from '../elements/states.tsx';
 import type { Route } from '../routing/route.ts';
 import { useApi, useSession } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';
+import { BudgetsCard } from './budgets-card.tsx';
 import { CreditsCard } from './credits-card.tsx';
 import { type Dimension, daysBetween, type Measure, measures, seriesOf } from './series.ts';
 import { UsageChart } from './usage-chart.tsx';
@@ -56,6 +57,7 @@ export function UsageView({ route }: { route: Route }) {
     <>
       <Heading title="Usage" />
       <CreditsCard />
+      <BudgetsCard />
       <search class="filters" aria-label="Choose what is shown">
         <Tabs route={route} name="by" label="By" any="By model" options={[{ value: 'key', name: 'By key' }]} />
         <Choice
