@@ -9,13 +9,19 @@ type Listener = () => void;
 /** Whether the client is still there. */
 type Client = Pick<ApiRequest['client'], 'disconnected' | 'onDisconnect'>;
 
+/** What ends a call, or a part of it, early. */
+export interface Deadline extends Abortable {
+  /** Whether nothing more must be started. */
+  readonly isOver: boolean;
+}
+
 /**
  * Ends a call early: when the client leaves or a time limit passes. Has the part of AbortSignal that
  * outgoing requests use: with AbortSignals in the place of this and of `ClientDisconnect` a relayed call takes 1.11 times the CPU (1.07 to
  * 1.17 in five interleaved rounds), with one in the place of this alone 1.05 times. One timer serves all limits. It is left
  * alone when they move: when it fires, it checks what is due.
  */
-export class CallDeadline implements Abortable {
+export class CallDeadline implements Deadline {
   aborted = false;
   reason: unknown;
   /** How long the call may continue after the client has left; called at that moment. Milliseconds. @default 0 */
@@ -123,7 +129,7 @@ export class CallDeadline implements Abortable {
 }
 
 /** Waits; resolves early when the deadline aborts the call. */
-export function pause(milliseconds: number, deadline: CallDeadline): Promise<void> {
+export function pause(milliseconds: number, deadline: Deadline): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       clearTimeout(timer);

@@ -1,7 +1,7 @@
 import type { GatewayError } from '../../errors.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
-import { type CallDeadline, pause } from '../call-deadline.ts';
+import { type Deadline, pause } from '../call-deadline.ts';
 import { failure, failureFrom } from '../failure.ts';
 import { isBreakerOpen } from './breaker.ts';
 import { isRetryable, type RetryPolicy, type UpstreamResult, waitBefore } from './retry-policy.ts';
@@ -20,7 +20,7 @@ export interface RoutedCall {
   readonly userId: string;
   /** The upstreams, in the order in which they are tried. */
   readonly order: readonly Upstream[];
-  readonly deadline: CallDeadline;
+  readonly deadline: Deadline;
   /** Afterwards it is a place at the upstream that answered. */
   readonly place: CallPlace;
   /** Sends the request to one upstream. Rejects with an OutboundError. */

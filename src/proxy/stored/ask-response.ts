@@ -7,7 +7,7 @@ import type { BackgroundResponse } from '../ownership/background-responses.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
 import type { Upstream } from '../routing/upstream.ts';
 import { endedRecord } from './ended-response.ts';
-import { fetchStored } from './fetch-stored.ts';
+import { fetchStored, objectLimit } from './fetch-stored.ts';
 
 /** The longest that one question takes. Milliseconds. */
 const longestQuestion = 30_000;
@@ -35,7 +35,9 @@ export function createAskResponse(deps: {
     const deadline = new CallDeadline(nobody, Math.min(longestQuestion, upstream.timeouts.total));
     const call = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
     try {
-      const bytes = await fetchStored(deps, { call, deadline, upstream, path: `/responses/${encodeURIComponent(id)}` });
+      const path = `/responses/${encodeURIComponent(id)}`;
+      const bytes = await fetchStored(deps, { call, deadline, limit: objectLimit, upstream, path });
+      if (bytes === 'too large') throw failure('upstream_invalid_response');
       return bytes === null ? 'gone' : (endedRecord(bytes, background) ?? 'running');
     } catch (error) {
       throw error instanceof OutboundError ? failureFrom(error) : error;

@@ -10,13 +10,17 @@ import { tryUpstreams } from '../routing/retry.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
 import { type Upstream, upstreamUrl } from '../routing/upstream.ts';
 import { CallPlace } from '../routing/upstream-calls.ts';
+import { ReadDeadline } from './read-deadline.ts';
 
-/** The largest object that is fetched. Bytes. */
-const objectLimit = 16 * 1024 * 1024;
+/** The largest object that is read. Bytes. */
+export const objectLimit = 16 * 1024 * 1024;
 
 export interface StoredFetch {
   readonly call: Pick<ApiRequest, 'requestId' | 'headers'> & { readonly principal: Pick<Principal, 'userId'> };
+  /** Ends the call. The fetch has the time limits of the upstream besides. */
   readonly deadline: CallDeadline;
+  /** What is larger is not read. Bytes. */
+  readonly limit: number;
   /** The upstream that keeps it. */
   readonly upstream: Upstream;
   /** Below the upstream's base URL. */
@@ -33,17 +37,23 @@ function isJson(bytes: Buffer): boolean {
 }
 
 /**
- * Fetches what an upstream keeps, as the bytes it sends; `null` where it keeps it no longer.
+ * Fetches what an upstream keeps, as the bytes it sends; `null` where it keeps it no longer, `'too large'` where it exceeds
+ * the limit.
  * @throws GatewayError with the code of an upstream's failure; OutboundError
  */
 export async function fetchStored(
   { retry }: { readonly retry: RetryPolicy },
-  { call, deadline, upstream, path }: StoredFetch,
-): Promise<Buffer | null> {
+  { call, deadline: callDeadline, limit, upstream, path }: StoredFetch,
+): Promise<Buffer | null | 'too large'> {
   const { userId } = call.principal;
   const place = new CallPlace(userId);
   const headers = upstreamRequestHeaders({ accept: 'application/json' }, upstream.headers, call.requestId);
-  const send = () => upstream.http.relay({ url: upstreamUrl(upstream, path), headers, signal: deadline });
+  const deadline = new ReadDeadline(callDeadline);
+  const { firstByte, betweenChunks } = upstream.timeouts;
+  const send = () => {
+    deadline.arm(firstByte);
+    return upstream.http.relay({ url: upstreamUrl(upstream, path), headers, signal: deadline });
+  };
   try {
     const { response: received } = await tryUpstreams({ userId, order: [upstream], deadline, place, send }, retry);
     const response = decoded(received);
@@ -54,11 +64,14 @@ export async function fetchStored(
       if (status === 404) return null;
       throw failure(status === 200 ? 'upstream_invalid_response' : 'upstream_error');
     }
-    const { bytes, whole } = await collect(response.data, objectLimit);
+    deadline.arm(betweenChunks);
+    const { bytes, whole } = await collect(response.data, limit, () => deadline.arm(betweenChunks));
     if (whole && isJson(bytes)) return bytes;
     response.data.destroy();
+    if (!whole) return 'too large';
     throw failure('upstream_invalid_response');
   } finally {
+    deadline.release();
     place.release();
   }
 }

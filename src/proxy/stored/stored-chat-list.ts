@@ -4,9 +4,9 @@ import type { ApiRequest } from '../../http/operation.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { mayCall } from '../allowed-models.ts';
 import { CallDeadline } from '../call-deadline.ts';
-import { failureFrom } from '../failure.ts';
+import { failure, failureFrom } from '../failure.ts';
 import type { StoredObject, StoredObjectQuery } from '../ownership/stored-objects.ts';
-import { fetchStored } from './fetch-stored.ts';
+import { fetchStored, objectLimit } from './fetch-stored.ts';
 import type { StoredRelayDependencies } from './stored-relay.ts';
 
 /** Answers the list of an account's stored chat completions. */
@@ -21,6 +21,8 @@ const atOnce = 8;
 const longestLook = 200;
 /** A page that has as much ends early. Bytes. */
 const pageBytes = 16 * 1024 * 1024;
+/** Objects up to this size are read several at once, larger ones one after the other. Bytes. */
+const readAtOnceBytes = pageBytes / atOnce;
 
 function invalid(param: string, expected: string): GatewayError {
   return new GatewayError('invalid_value', `${param}: must be ${expected}`, { param });
@@ -58,6 +60,16 @@ interface Page {
   readonly lastId: string | undefined;
 }
 
+/** The request for a list, and what ends it. */
+interface ListCall {
+  readonly call: ApiRequest;
+  readonly deadline: CallDeadline;
+}
+
+function sizeOf(found: Page['found']): number {
+  return found.reduce((sum, { bytes }) => sum + bytes.length, 0);
+}
+
 function listOf({ found, hasMore, lastId }: Page): Buffer {
   const ids = { first_id: found[0]?.id ?? null, last_id: lastId ?? null, has_more: hasMore };
   const comma = Buffer.from(',');
@@ -73,35 +85,42 @@ function listOf({ found, hasMore, lastId }: Page): Buffer {
 export function createStoredChatList(deps: StoredRelayDependencies): StoredChatList {
   const { upstreams, storedObjects, logger } = deps;
 
-  async function pageOf(query: StoredObjectQuery, call: ApiRequest, deadline: CallDeadline): Promise<Page> {
-    const found: Page['found'] = [];
-    const gone: StoredObject[] = [];
-    let bytes = 0;
+  /** An object as its upstream keeps it; `null` where that keeps it no longer, `undefined` where there is no such upstream. */
+  async function read({ id, upstream: name }: StoredObject, limit: number, { call, deadline }: ListCall) {
+    const upstream = upstreams.find((candidate) => candidate.name === name);
+    return upstream && fetchStored(deps, { call, deadline, limit, upstream, path: `/chat/completions/${id}` });
+  }
+
+  /** Adds objects to a page until it is full; returns the last that was looked at. */
+  async function addTo(page: Pick<Page, 'found' | 'gone'>, objects: readonly StoredObject[], list: ListCall) {
+    const readable = objects.filter(({ model }) => model === null || mayCall(list.call.principal, model));
+    const bodies = await Promise.all(readable.map((object) => read(object, readAtOnceBytes, list)));
+    for (const [i, object] of readable.entries()) {
+      const small = bodies[i];
+      const body = small === 'too large' ? await read(object, objectLimit, list) : small;
+      if (body === 'too large') throw failure('upstream_invalid_response');
+      if (body === null) page.gone.push(object);
+      if (body) page.found.push({ id: object.id, bytes: body });
+      if (sizeOf(page.found) > pageBytes) return object;
+    }
+    return objects.at(-1);
+  }
+
+  async function pageOf(query: StoredObjectQuery, list: ListCall): Promise<Page> {
+    const page: Pick<Page, 'found' | 'gone'> = { found: [], gone: [] };
     let looked = 0;
     let { after } = query;
     for (;;) {
-      const wanted = Math.min(atOnce, query.limit - found.length);
+      const wanted = Math.min(atOnce, query.limit - page.found.length);
       const listed = await storedObjects.list({ ...query, ...(after !== undefined && { after }), limit: wanted });
       const objects = listed.slice(0, wanted);
-      const readable = objects.filter(({ model }) => model === null || mayCall(call.principal, model));
-      const fetched = await Promise.all(
-        readable.map(({ id, upstream: name }) => {
-          const upstream = upstreams.find((candidate) => candidate.name === name);
-          return upstream && fetchStored(deps, { call, deadline, upstream, path: `/chat/completions/${id}` });
-        }),
-      );
-      readable.forEach((object, i) => {
-        const body = fetched[i];
-        if (body === null) gone.push(object);
-        if (!body) return;
-        found.push({ id: object.id, bytes: body });
-        bytes += body.length;
-      });
-      const hasMore = listed.length > objects.length;
-      after = objects.at(-1)?.id;
+      const last = await addTo(page, objects, list);
+      const hasMore = last !== listed.at(-1);
+      after = last?.id;
       looked += objects.length;
-      if (!hasMore || found.length >= query.limit || bytes > pageBytes || looked >= longestLook) {
-        return { found, gone, hasMore, lastId: hasMore ? after : found.at(-1)?.id };
+      const isFull = page.found.length >= query.limit || sizeOf(page.found) > pageBytes;
+      if (!hasMore || isFull || looked >= longestLook) {
+        return { ...page, hasMore, lastId: hasMore ? after : page.found.at(-1)?.id };
       }
     }
   }
@@ -119,7 +138,7 @@ export function createStoredChatList(deps: StoredRelayDependencies): StoredChatL
     const longest = Math.max(0, ...upstreams.map(({ timeouts }) => timeouts.total));
     const deadline = new CallDeadline(call.client, longest);
     try {
-      const page = await pageOf(query, call, deadline);
+      const page = await pageOf(query, { call, deadline });
       await forget(page.gone);
       const body = listOf(page);
       if (deadline.clientDisconnected) return;

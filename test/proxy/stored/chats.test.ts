@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { chunks, json, type Script } from '../../support/upstream.ts';
+import { chunks, hang, json, type Script, stall } from '../../support/upstream.ts';
 import { failure, type StoredSetup, startStored } from './support.ts';
 
 const chatOf = (id: string) => ({
@@ -143,5 +143,40 @@ describe('stored chat completions', () => {
         'chat_completion_not_found',
       );
     });
+
+    it('come in smaller pages where they are large, and one that is too large is an error', async () => {
+      own.one.script = json(200, chatOf('chatcmpl-d'));
+      await own.client.chat.completions.create({ model: 'm', messages, store: true });
+      const large = (megabytes: number): Script => {
+        const filler = Buffer.alloc(megabytes * 1024 * 1024, ' ');
+        return (res, request) => {
+          const chat = JSON.stringify(chatOf(request.path.split('/').at(-1) as string));
+          return json(200, Buffer.concat([filler, Buffer.from(chat)]))(res, request);
+        };
+      };
+      own.one.script = own.two.script = large(9);
+      expect(await idsOf({})).to.deep.equal({ ids: ['chatcmpl-b', 'chatcmpl-c'], more: true });
+      expect(await idsOf({ after: 'chatcmpl-c' })).to.deep.equal({ ids: ['chatcmpl-d'], more: false });
+      own.two.script = large(17);
+      expect((await failure(own.client.chat.completions.list())).code).to.equal('upstream_invalid_response');
+    });
+  });
+
+  it('are not waited for longer than each of their upstreams may take', async () => {
+    const slow = await startStored({}, { firstByte: 300, betweenChunks: 300 });
+    try {
+      const { client, one } = slow;
+      for (const id of ['chatcmpl-1', 'chatcmpl-2']) {
+        one.script = json(200, chatOf(id));
+        await client.chat.completions.create({ model: 'm', messages, store: true });
+      }
+      for (const script of [hang, stall('{"id":', { 'content-type': 'application/json' })]) {
+        one.script = (res, request) => (request.path.endsWith('1') ? script : keeper())(res, request);
+        const { status, code } = await failure(client.chat.completions.list());
+        expect([status, code]).to.deep.equal([504, 'upstream_timeout']);
+      }
+    } finally {
+      await slow.close();
+    }
   });
 });

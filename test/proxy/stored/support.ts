@@ -18,13 +18,17 @@ export interface StoredSetup {
   close(): Promise<void>;
 }
 
-export async function startStored(options: Partial<ModelGatewayOptions> = {}): Promise<StoredSetup> {
+/** @param timeouts of both upstreams, in milliseconds */
+export async function startStored(
+  options: Partial<ModelGatewayOptions> = {},
+  timeouts: Readonly<Record<string, number>> = {},
+): Promise<StoredSetup> {
   const one = await ScriptedUpstream.start();
   const two = await ScriptedUpstream.start();
   const gateway = await startGateway({
     upstreams: [
-      { name: 'one', baseUrl: one.baseUrl, models: ['m', 'both'] },
-      { name: 'two', baseUrl: two.baseUrl, models: ['other', 'both'], priority: 1 },
+      { name: 'one', baseUrl: one.baseUrl, models: ['m', 'both'], timeouts },
+      { name: 'two', baseUrl: two.baseUrl, models: ['other', 'both'], priority: 1, timeouts },
     ],
     ...options,
   });
