@@ -34,8 +34,13 @@ function textOf(message: unknown): string {
 }
 
 /** A token here is a word with the space before it: a rough measure, the same for prompt and answer. */
-function wordsOf(text: string): string[] {
+export function wordsOf(text: string): string[] {
   return text.match(/\s*\S+/g) ?? [];
+}
+
+/** What the demo says to a text, in words. */
+export function echoOf(said: string): string[] {
+  return wordsOf(`This is ${demoModel.id}, an echo and no language model. You said: ${said}`);
 }
 
 function lastUserText(messages: readonly unknown[]): string {
@@ -49,7 +54,7 @@ function echo(request: ChatRequest): Echo {
     throw new DemoError(400, 'invalid_value', "'messages' must be a list with at least one message", 'messages');
   }
   const said = lastUserText(request.messages);
-  const words = wordsOf(`This is ${demoModel.id}, an echo and no language model. You said: ${said}`);
+  const words = echoOf(said);
   const limit = Number(request.max_completion_tokens ?? request.max_tokens ?? Number.POSITIVE_INFINITY);
   const pieces = words.slice(0, limit);
   const prompt_tokens = request.messages.reduce((sum: number, message) => sum + wordsOf(textOf(message)).length, 0);

@@ -3,10 +3,13 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { speech, transcription } from './audio.ts';
 import { chatChunks, chatCompletion } from './chat.ts';
+import { completion, completionChunks } from './completions.ts';
 import { embeddings } from './embeddings.ts';
 import { images } from './images.ts';
 import { checkModel, DemoError, demoModel } from './model.ts';
+import { moderations } from './moderations.ts';
 
 /** An upstream to try the gateway with, which says that it is one. */
 export interface DemoUpstream {
@@ -53,6 +56,20 @@ async function answer(req: IncomingMessage, res: ServerResponse, wordDelay: numb
   }
   if (route === 'POST /v1/embeddings') return answerJson(res, 200, embeddings(await readBody(req)));
   if (route === 'POST /v1/images/generations') return answerJson(res, 200, images(await readBody(req)));
+  if (route === 'POST /v1/moderations') return answerJson(res, 200, moderations(await readBody(req)));
+  if (route === 'POST /v1/audio/speech') {
+    checkModel((await readBody(req)).model);
+    return void res.writeHead(200, { 'content-type': 'audio/wav' }).end(speech());
+  }
+  if (route === 'POST /v1/audio/transcriptions' || route === 'POST /v1/audio/translations') {
+    req.resume();
+    return answerJson(res, 200, transcription);
+  }
+  if (route === 'POST /v1/completions') {
+    const body = await readBody(req);
+    if (body.stream === true) return answerStream(res, completionChunks(body), wordDelay);
+    return answerJson(res, 200, completion(body));
+  }
   if (route !== 'POST /v1/chat/completions') throw new DemoError(404, 'not_found', `There is no ${route} here`);
   const body = await readBody(req);
   if (body.stream === true) return answerStream(res, chatChunks(body), wordDelay);

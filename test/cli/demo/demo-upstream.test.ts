@@ -73,6 +73,33 @@ describe('the demo upstream', () => {
     expect(png.subarray(-8, -4).toString()).to.equal('IEND');
   });
 
+  it('completes a text, streamed too', async () => {
+    const { choices, usage } = await client.completions.create({ model, prompt: 'Hello, gateway' });
+    expect(choices[0]?.text).to.include('Hello, gateway');
+    expect(usage?.prompt_tokens).to.equal(2);
+    const options = { model, prompt: 'Hello, gateway', stream: true, stream_options: { include_usage: true } } as const;
+    const chunks = [];
+    for await (const chunk of await client.completions.create(options)) chunks.push(chunk);
+    expect(chunks.map((chunk) => chunk.choices[0]?.text ?? '').join('')).to.equal(choices[0]?.text);
+    expect(chunks.at(-1)?.usage).to.deep.equal(usage);
+  });
+
+  it('speaks a tone, and hears nothing', async () => {
+    const spoken = await client.audio.speech.create({ model, voice: 'alloy', input: 'Hello' });
+    const wav = Buffer.from(await spoken.arrayBuffer());
+    expect([wav.toString('latin1', 0, 4), wav.readUInt32LE(4)]).to.deep.equal(['RIFF', wav.length - 8]);
+    for (const path of ['transcriptions', 'translations'] as const) {
+      const file = new File([new Uint8Array(wav)], 'speech.wav');
+      const { text } = await client.audio[path].create({ model, file });
+      expect(text).to.include('hears nothing');
+    }
+  });
+
+  it('flags nothing', async () => {
+    const { results } = await client.moderations.create({ model, input: ['one', 'two'] });
+    expect(results.map(({ flagged }) => flagged)).to.deep.equal([false, false]);
+  });
+
   it('lists its one model', async () => {
     const { data } = await client.models.list();
     expect(data.map(({ id }) => id)).to.deep.equal([model]);
