@@ -54,13 +54,6 @@ export function createBackgroundStore(objects: StoredObjectModel) {
       return { response: toResponse(claimed), attempt: background.attempt, isLast };
     },
 
-    /** When the next question about a response is due; `null` if it is counted. Milliseconds from now, and the number of its claim. */
-    async due(id: string): Promise<{ readonly wait: number; readonly attempt: number } | null> {
-      const projection = { attempt: '$background.attempt', wait: { $subtract: ['$background.dueAt', '$$NOW'] } };
-      const found = await collection.findOne({ _id: id, ...isFollowed }, { projection });
-      return found as { wait: number; attempt: number } | null;
-    },
-
     /** Ends a claim: the next question is due in so many milliseconds. @returns whether the claim was still held */
     async release(id: string, attempt: number, wait: number): Promise<boolean> {
       const change = [{ $set: { 'background.dueAt': fromNow(wait) } }];

@@ -60,7 +60,11 @@ export function createFollowing(deps: FollowingDeps) {
 
   async function answerNext(id: string): Promise<void> {
     const claimed = await store.claim(id);
-    if (!claimed) return scheduleNext(id);
+    if (!claimed) {
+      // another process asks at present, or has counted it
+      if ((await store.followed([id])).size === 0) held.release(id);
+      return;
+    }
     const { response, attempt } = claimed;
     // the process that made the call may have died before it did that
     if (attempt === 1) deps.dropOpen?.(response.background.id);
@@ -68,13 +72,6 @@ export function createFollowing(deps: FollowingDeps) {
     if (record) return count(id, record);
     const wait = waitAfter(attempt);
     if (await store.release(id, attempt, wait)) await schedule({ responseId: id, attempt }, wait);
-  }
-
-  /** Another process asks at present, or this process's clock is ahead. */
-  async function scheduleNext(id: string): Promise<void> {
-    const due = await store.due(id);
-    if (due) await schedule({ responseId: id, attempt: due.attempt }, Math.max(interval, due.wait));
-    else held.release(id);
   }
 
   /** Asks now, and counts what has ended. */

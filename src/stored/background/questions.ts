@@ -14,9 +14,9 @@ export class Questions {
     this.#answer = answer;
   }
 
-  /** Asks about a response as soon as there is a place, unless that is under way. */
+  /** Asks about a response as soon as there is a place; after the question about it that is under way. */
   add(id: string): void {
-    if (!this.#isOpen || this.#asked.has(id)) return;
+    if (!this.#isOpen) return;
     this.#waiting.add(id);
     this.#startNext();
   }
@@ -41,6 +41,7 @@ export class Questions {
   #startNext(): void {
     for (const id of this.#waiting) {
       if (this.#asked.size >= concurrency) return;
+      if (this.#asked.has(id)) continue;
       this.#waiting.delete(id);
       this.#asked.add(id);
       this.track(this.#ask(id));
