@@ -97,9 +97,11 @@ const arrows = {
   'dashboard/page': 'api.d.ts',
   dashboard: 'errors.ts version.ts options http http/authentication http/reply',
 
+  metrics: `${base} webhooks/health/recorded-attempt.ts deliveries/backlog-size.ts proxy/proxy.ts`,
+
   // The files beside the folders join them. The command uses the package as a host does.
   '.': `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events/**
-    keys accounting/** stored stored/background deliveries/** dashboard`,
+    keys accounting/** stored stored/background deliveries/** metrics dashboard`,
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
@@ -144,6 +146,7 @@ const packages = {
   'openapi-fetch': 'cli/client dashboard/page',
   preact: 'dashboard/page',
   'rate-limiter-flexible': 'http/account-limits.ts',
+  'prom-client': '. metrics',
   'raw-body': 'receiver',
   'string-width': 'cli/terminal',
   undici: 'outbound deliveries/send',

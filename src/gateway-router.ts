@@ -97,6 +97,7 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
     limitWrites: createWriteLimit(options.managementRateLimit),
     limitReads: createReadLimit(options.readRateLimit),
     openRequests,
+    observer: services.metrics.requests,
     logger,
   });
   const router = createRouter(logger, modelPaths(spec, operations));

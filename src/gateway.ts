@@ -1,7 +1,9 @@
 import { hostDeliveries } from './deliveries/host-deliveries.ts';
 import { createGatewayRouter } from './gateway-router.ts';
+import { createState } from './gateway-state.ts';
 import { OpenRequests } from './http/open-requests.ts';
 import { createAuthenticateKey } from './keys/authenticate-key.ts';
+import { addState } from './metrics/state.ts';
 import type { ModelGateway } from './model-gateway.ts';
 import { buildIndexes } from './mongo/build-indexes.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
@@ -40,7 +42,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { logger } = options;
   const services = createServices(options, database);
   const { models, webhooks, events, eventHistory, deliveries, recoveries, health, keys, accounting, proxy } = services;
-  const { storedObjects, backgroundResponses, notifications } = services;
+  const { storedObjects, backgroundResponses, notifications, metrics } = services;
   const authenticateKey = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
   const router = await createGatewayRouter({ services, options, access, authenticateKey, openRequests });
@@ -58,6 +60,10 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     drainTimeout: options.drainTimeout,
     logger,
   });
+
+  let closing = false;
+  const state = createState({ services, database, isClosing: () => closing });
+  addState(metrics.registry, state.now);
 
   return {
     router,
@@ -83,6 +89,11 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     transaction: (fn) => events.transaction(fn),
     on: (name, listener) => notifications.on(name, listener),
     off: (name, listener) => notifications.off(name, listener),
-    close,
+    metrics: () => metrics.registry,
+    health: state.health,
+    close() {
+      closing = true;
+      return close();
+    },
   };
 }

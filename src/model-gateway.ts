@@ -1,4 +1,5 @@
 import type { ClientSession } from 'mongoose';
+import type { Registry } from 'prom-client';
 import type { BudgetService } from './accounting/budgets/service.ts';
 import type { CreditService } from './accounting/credits/service.ts';
 import type { LimitService } from './accounting/limits/service.ts';
@@ -7,6 +8,7 @@ import type { ReportUsage } from './accounting/usage/report.ts';
 import type { HostDeliveries } from './deliveries/host-deliveries.ts';
 import type { EventHistory } from './events/history.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
+import type { GatewayHealth } from './gateway-state.ts';
 import type { GatewayRouter } from './http/router.ts';
 import type { KeyService } from './keys/service.ts';
 import type { GatewayNotifications, NotificationListener } from './notifications.ts';
@@ -60,6 +62,13 @@ export interface ModelGateway<Custom extends string = string> {
   on<Name extends keyof GatewayNotifications>(name: Name, listener: NotificationListener<Name>): void;
   /** Stops calling it. */
   off<Name extends keyof GatewayNotifications>(name: Name, listener: NotificationListener<Name>): void;
+  /**
+   * What this gateway counts and measures, for Prometheus. `await gateway.metrics().metrics()` is the text of one scrape;
+   * `Registry.merge([register, gateway.metrics()])` joins it with the host's own. No label names an account, key, webhook or model.
+   */
+  metrics(): Registry;
+  /** Whether this process should get requests, and why not: for the readiness probe of whatever balances load. At most 2 s. */
+  health(): Promise<GatewayHealth>;
   /**
    * Takes no more requests (503 `shutting_down`), lets calls under way end (`drainTimeout`) and attempts in flight (35 s at
    * most), closes what the gateway opened. Resolves when all of it has ended. May be called again.

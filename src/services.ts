@@ -9,6 +9,7 @@ import { createEventService } from './events/service.ts';
 import { createOutbox } from './events/store/outbox.ts';
 import { createSettleSubscribers } from './events/store/settle-subscribers.ts';
 import { createKeyService } from './keys/service.ts';
+import { createMetrics, type Metrics } from './metrics/metrics.ts';
 import { createDatabaseClock, type DatabaseClock } from './mongo/clock.ts';
 import type { DatabaseAccess } from './mongo/connection/availability.ts';
 import type { Database } from './mongo/connection/connection.ts';
@@ -41,6 +42,7 @@ interface Base {
   readonly models: Models;
   readonly catalogue: Catalogue;
   readonly notifications: Notifications;
+  readonly metrics: Metrics;
 }
 
 type Models = ReturnType<typeof createModels>;
@@ -84,7 +86,7 @@ type Webhooks = ReturnType<typeof createWebhooks>;
 
 /** Events, and their deliveries to webhooks. */
 function createEvents(
-  { options, database, models, catalogue, notifications }: Base,
+  { options, database, models, catalogue, notifications, metrics }: Base,
   networks: Networks,
   { webhooks, health }: Webhooks,
   clock: DatabaseClock,
@@ -105,7 +107,10 @@ function createEvents(
     clients: { allowHttp: options.allowHttp, allowAddress: (address) => isAllowedAddress(address, networks) },
     options,
     userAgent: `express-model-gateway/${readVersion()}`,
-    onAttempt: health.record,
+    onAttempt(attempt) {
+      health.record(attempt);
+      metrics.deliveries.attempted(attempt);
+    },
     onFailed: (delivery) => notifications.emit('delivery.failed', delivery),
   });
   const events = createEventService({
@@ -141,7 +146,8 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   const catalogue = catalogueOf(spec);
   const models = createModels(database.connection, options.collectionPrefix);
   const notifications = new Notifications(logger);
-  const base = { options, database, models, catalogue, notifications };
+  const metrics = createMetrics();
+  const base = { options, database, models, catalogue, notifications, metrics };
   const networks = allowedNetworks(options);
   const { sealer, webhooks, health } = createWebhooks(base, networks);
   const clock = createDatabaseClock(database.connection);
@@ -191,7 +197,8 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
     hooks: options,
     admissionChecks: accounting.admissionChecks,
-    ...(usage && { usageRecorder: usage }),
+    usageRecorder: metrics.models.countUsage(usage),
+    observer: metrics.models,
     storedObjects,
     backgroundResponses,
     exposeUpstream: options.exposeUpstream,
@@ -204,6 +211,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     spec,
     catalogue,
     models,
+    metrics,
     webhooks,
     health,
     deliveries,

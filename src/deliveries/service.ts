@@ -8,6 +8,7 @@ import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { OnAttempt, OnFailed } from './attempt/attempt-listener.ts';
 import { createBackground } from './background.ts';
+import { type BacklogSize, readBacklogSize } from './backlog-size.ts';
 import type { DeliveryContext } from './body.ts';
 import type { ShownDelivery } from './delivery-page.ts';
 import { createEventStatuses } from './event-statuses.ts';
@@ -22,6 +23,7 @@ import { createScheduledDelivery, type ScheduledDeliveryDeps } from './scheduled
 import { type ClientOptions, createDeliveryClients } from './send/clients.ts';
 import { createSend } from './send/send.ts';
 import { createUnstored } from './unstored.ts';
+import type { Worker } from './worker/worker.ts';
 
 /** How long the lease of an attempt lasts: after that, another process may make a dead worker's attempts. Milliseconds. */
 const lease = 4_500;
@@ -58,6 +60,10 @@ export interface DeliveryService extends Redelivery {
   /** What the details of a delivery show beside it. */
   context(delivery: ShownDelivery): Promise<DeliveryContext>;
   readonly hasEnded: AttemptWait['hasEnded'];
+  /** The worker of this process at this moment. */
+  readonly worker: Pick<Worker, 'isLive' | 'isWorking' | 'attempts'>;
+  /** What all processes together have to do. */
+  backlogSize(): Promise<BacklogSize>;
   /** Makes attempts in this process from now on. */
   start(): Promise<void>;
   /** Starts no more attempts, waits for those in flight and gives everything else back. Recoveries can still send. May be called again. */
@@ -152,6 +158,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     },
     ...redelivery,
     hasEnded,
+    worker,
+    backlogSize: () => readBacklogSize(deliveries, events),
     start: worker.start,
     stop: worker.close,
     close() {

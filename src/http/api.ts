@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type express from 'express';
-import type { GatewayError } from '../errors.ts';
+import type { ErrorCode, GatewayError } from '../errors.ts';
 import { AccountTurns } from '../fairness/account-turns.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
@@ -38,7 +38,17 @@ export interface ApiDependencies {
   readonly bodyTimeout?: number;
   /** Where the requests under way are counted. @default nowhere else */
   readonly openRequests?: OpenRequests;
+  /** Told of each answer. @default nobody is */
+  readonly observer?: RequestObserver;
   readonly logger: Logger;
+}
+
+/** Told of the answers to requests. */
+export interface RequestObserver {
+  /** @param operation its `operationId`, or `none` where the path has none for this method */
+  answered(operation: string, status: number): void;
+  /** An error of the gateway's own is answered. */
+  refused(code: ErrorCode): void;
 }
 
 /** How many reads of one account run at once, in this process. */
@@ -92,7 +102,7 @@ function createRunOperation({ withDatabase = (work) => work() }: ApiDependencies
 
 /** Makes the function that takes a request through all its steps, and answers it. */
 function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readRequest: ReadRequest): AnswerRequest {
-  const { logger } = deps;
+  const { logger, observer } = deps;
   const runOperation = createRunOperation(deps);
 
   return async function answer(req, res, match) {
@@ -121,7 +131,10 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
         if (reply) sendReply(req, res, reply);
       }
     } catch (error) {
-      if (!client.disconnected) answerError(req, res, error, { requestId: id, logger });
+      if (!client.disconnected) answerError(req, res, error, { requestId: id, logger, onError: observer?.refused });
+    } finally {
+      if (res.headersSent)
+        observer?.answered('refusal' in match ? 'none' : match.route.description.operationId, res.statusCode);
     }
   };
 }

@@ -9,6 +9,8 @@ export interface Periodic {
   runNow(): void;
   /** Starts no more runs; resolves when the present run has ended. It may be started again. */
   stop(): Promise<void>;
+  /** When the task last succeeded, by `performance.now()`. */
+  readonly succeededAt: number | undefined;
 }
 
 /** Durations are milliseconds. */
@@ -36,12 +38,14 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
   let hurried = false;
   let stopped = true;
   let failing = false;
+  let succeededAt: number | undefined;
 
   /** @returns whether the task has succeeded */
   async function attempt(): Promise<boolean> {
     try {
       await withTimeout((async () => task())(), longestRun, false);
       failing = false;
+      succeededAt = performance.now();
     } catch (error) {
       if (!failing) logger.warn(`${name} failed and will be tried again`, { reason: String(error) });
       failing = true;
@@ -83,6 +87,9 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
       if (timer === undefined) return;
       clearTimeout(timer);
       run();
+    },
+    get succeededAt() {
+      return succeededAt;
     },
     async stop() {
       stopped = true;

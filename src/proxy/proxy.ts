@@ -7,6 +7,7 @@ import { createModelList } from './model-list.ts';
 import { type BackgroundResponses, noBackgroundResponses } from './ownership/background-responses.ts';
 import { noStoredObjects, type StoredObjects } from './ownership/stored-objects.ts';
 import { createRelay } from './relay/relay.ts';
+import type { UpstreamObserver } from './relay/relayed-call.ts';
 import { modelOperations } from './routes.ts';
 import { createFailureLog } from './routing/failure-log.ts';
 import { RetryBudget, type RetryOptions } from './routing/retry-policy.ts';
@@ -35,14 +36,27 @@ export interface ProxyDependencies {
   readonly exposeUpstream?: boolean;
   /** Whether an upstream's call is aborted when the client leaves; otherwise it runs to its end. @default true */
   readonly abortOnDisconnect?: boolean;
+  /** Told of each request to an upstream. @default nobody is */
+  readonly observer?: UpstreamObserver;
   /** How long the merged list of models is kept. Milliseconds. @default 60_000 */
   readonly modelListLifetime?: number;
+}
+
+/** An upstream at this moment. */
+export interface UpstreamState {
+  readonly name: string;
+  /** Calls under way in this process. */
+  readonly calls: number;
+  /** Whether its breaker keeps the calls of every account away. */
+  readonly breakerOpen: boolean;
 }
 
 export interface ModelProxy {
   readonly operations: ReturnType<typeof modelOperations> & ReturnType<typeof storedOperations>;
   /** Asks an upstream about a response that is made in the background. */
   readonly askResponse: AskResponse;
+  /** The upstreams at this moment. */
+  states(): UpstreamState[];
   /** Closes every connection to the upstreams. Calls in flight end with the error `shutting_down`. */
   close(): Promise<void>;
 }
@@ -87,6 +101,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     hooks: relayHooks(hooks, logger),
     failureLog: createFailureLog(logger),
     abortOnDisconnect,
+    ...(deps.observer && { observer: deps.observer }),
   });
   /** The same function, with its calls in {@link calls}. */
   function tracked<Call extends unknown[]>(relayCall: (...call: Call) => Promise<void>) {
@@ -106,6 +121,12 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
       ...storedOperations({ relay: tracked(createStoredRelay(common)), list: tracked(createStoredChatList(common)) }),
     },
     askResponse: createAskResponse(common),
+    states: () =>
+      upstreams.map(({ name, calls: { underWay }, breaker }) => ({
+        name,
+        calls: underWay,
+        breakerOpen: breaker.isOpen,
+      })),
     async close() {
       await Promise.all(upstreams.map((upstream) => upstream.close()));
       // those calls end now and close their usage records; a host's hook may delay one

@@ -20,6 +20,8 @@ export interface Configuration {
   readonly upstreams?: readonly UpstreamOptions[];
   /** Milliseconds. Absent: no HSTS. */
   readonly hstsMaxAge?: number;
+  /** Where the metrics are served. Absent: nowhere. */
+  readonly metrics?: { readonly host: string; readonly port: number };
   readonly allowHttp: boolean;
   readonly allowPrivateNetworks: readonly string[];
   /** Why the two have these values, for the operator. */
@@ -170,11 +172,13 @@ export function readConfiguration(env: Environment): Configuration {
   checkAccountSettings(settings);
   const host = settings.HOST ?? '127.0.0.1';
   const upstreams = upstreamsOf(settings, env);
+  const { METRICS_PORT: metricsPort, METRICS_HOST: metricsHost = '127.0.0.1' } = settings;
   return {
     ...databaseSettings(settings),
     host,
     port: settings.PORT ?? 3000,
     ...omitUndefined({ upstreams, hstsMaxAge: settings.HSTS_MAX_AGE }),
+    ...(metricsPort !== undefined && { metrics: { host: metricsHost, port: metricsPort } }),
     ...webhookRules(settings, host, env.NODE_ENV === 'production'),
     warnings: [...misspelled(env), ...pathlessUpstreams(upstreams)],
   };

@@ -72,7 +72,7 @@ function schedule({ options }: Configuration): string[] {
  * (the first time only), `Data:`, then what to try.
  */
 export function describeStart(running: Standalone, config: Configuration, command: string): string[] {
-  const { baseUrl, dashboardUrl, data, firstKey, demo } = running;
+  const { baseUrl, dashboardUrl, data, metricsUrl, firstKey, demo } = running;
   const warnings = config.warnings.map((warning) => `Warning: ${warning}`);
   const key = firstKey?.key ?? '<your API key>';
   return [
@@ -80,6 +80,7 @@ export function describeStart(running: Standalone, config: Configuration, comman
     `Dashboard: ${dashboardUrl} (sign in with an API key)`,
     ...(firstKey ? [`User: ${firstKey.userId}`, `API key: ${firstKey.key}`] : []),
     `Data: ${data}`,
+    ...(metricsUrl ? [`Metrics: ${metricsUrl}`] : []),
     demo
       ? 'Upstream: none set (UPSTREAM_BASE_URL or UPSTREAMS_FILE), so a demo with the model demo-echo'
       : `Upstream: ${config.upstreams?.map(({ name }) => name).join(', ')}`,

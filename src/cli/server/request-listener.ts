@@ -1,6 +1,5 @@
 import type { RequestListener } from 'node:http';
 import helmet from 'helmet';
-import type { ModelGateway } from '../../index.ts';
 
 /**
  * What serves a gateway by itself: the router alone, which answers 404 to what it does not know. All of it has the usual safe
@@ -8,7 +7,7 @@ import type { ModelGateway } from '../../index.ts';
  * @param hstsMaxAge how long browsers use this host over TLS only, in milliseconds (RFC 6797). @default the header is
  * not sent, because only the operator knows whether there is TLS in front
  */
-export function createRequestListener(router: ModelGateway['router'], hstsMaxAge?: number): RequestListener {
+export function createRequestListener(router: RequestListener, hstsMaxAge?: number): RequestListener {
   const strictTransportSecurity = hstsMaxAge !== undefined && {
     maxAge: Math.floor(hstsMaxAge / 1_000),
     includeSubDomains: false,

@@ -11,13 +11,19 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-function explain(error: NodeJS.ErrnoException, host: string, port: number): Error {
-  const refuse = (param: string, text: string) => new GatewayError('invalid_options', `${param}: ${text}`, { param });
+function explain(error: NodeJS.ErrnoException, host: string, port: number, prefix: string): Error {
+  const refuse = (name: string, text: string) => {
+    const param = prefix + name;
+    return new GatewayError('invalid_options', `${param}: ${text}`, { param });
+  };
   if (error.code === 'EADDRINUSE') {
-    return refuse('PORT', `${port} on ${host} is in use; stop what listens there, or set PORT (0 takes a free one)`);
+    return refuse(
+      'PORT',
+      `${port} on ${host} is in use; stop what listens there, or set ${prefix}PORT (0 takes a free one)`,
+    );
   }
   if (error.code === 'EACCES')
-    return refuse('PORT', `${port} needs more rights than this user has; set PORT above 1023`);
+    return refuse('PORT', `${port} needs more rights than this user has; set ${prefix}PORT above 1023`);
   if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND') {
     return refuse('HOST', `${host} is not an address of this machine; 127.0.0.1 and 0.0.0.0 are`);
   }
@@ -26,13 +32,19 @@ function explain(error: NodeJS.ErrnoException, host: string, port: number): Erro
 
 /**
  * Starts an HTTP server.
+ * @param prefix what stands before PORT and HOST in the names of the variables. @default nothing
  * @throws GatewayError `invalid_options` that names PORT or HOST when it cannot listen there
  */
-export async function startServer(listener: RequestListener, host: string, port: number): Promise<RunningServer> {
+export async function startServer(
+  listener: RequestListener,
+  host: string,
+  port: number,
+  prefix = '',
+): Promise<RunningServer> {
   const server = hardenServer(createServer(listener));
   server.listen(port, host);
   await once(server, 'listening').catch((error) => {
-    throw explain(error, host, port);
+    throw explain(error, host, port, prefix);
   });
   const closed = once(server, 'close');
   return {

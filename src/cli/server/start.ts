@@ -4,6 +4,7 @@ import type { Configuration } from '../config/config.ts';
 import { loadSecretKeys } from '../config/secret-key.ts';
 import { writeSettings } from '../database/database-access.ts';
 import { startDemoUpstream } from '../demo/demo-upstream.ts';
+import { createOperationsListener, withProbes } from './operations-listener.ts';
 import { createRequestListener } from './request-listener.ts';
 import { checkAddress, startServer } from './server.ts';
 
@@ -13,6 +14,8 @@ export interface Standalone {
   /** Where the page is. */
   readonly dashboardUrl: string;
   readonly data: string;
+  /** Where Prometheus finds the metrics; absent without METRICS_PORT. */
+  readonly metricsUrl?: string;
   /** The account and key that the first start creates; the key is never shown again. */
   readonly firstKey?: { readonly userId: string; readonly key: string };
   /** Whether model calls go to the demo upstream. */
@@ -76,10 +79,15 @@ export async function startStandalone(
     undo.push(gateway.close);
     await gateway.start();
     const firstKey = await firstKeyOf(gateway);
-    const listener = createRequestListener(gateway.router, config.hstsMaxAge);
+    const { router } = gateway;
+    const listener = createRequestListener(
+      withProbes(gateway, (req, res) => router(req, res)),
+      config.hstsMaxAge,
+    );
     const server = await startServer(listener, config.host, config.port);
     // the server keeps answering until the gateway has closed: open calls may end, and new ones get a 503
     undo.push(server.close, gateway.close);
+    const metricsServer = await startMetricsServer(config, gateway, undo);
     const origin = `http://${hostInUrl(config.host)}:${server.port}`;
     return {
       baseUrl: `${origin}/v1`,
@@ -87,12 +95,21 @@ export async function startStandalone(
       data,
       ...(firstKey && { firstKey }),
       demo: !config.upstreams,
+      ...(metricsServer && { metricsUrl: metricsServer }),
       close: () => unwind(undo),
     };
   } catch (error) {
     await unwind(undo);
     throw error;
   }
+}
+
+/** Starts the server of the metrics where METRICS_PORT is set. It answers until the gateway has closed. @returns its address */
+async function startMetricsServer({ metrics }: Configuration, gateway: ModelGateway, undo: Undo) {
+  if (!metrics) return undefined;
+  const server = await startServer(createOperationsListener(gateway), metrics.host, metrics.port, 'METRICS_');
+  undo.splice(-1, 0, server.close);
+  return `http://${hostInUrl(metrics.host)}:${server.port}/metrics`;
 }
 
 async function demo(undo: Undo) {

@@ -60,10 +60,12 @@ export function withAttemptListener(claims: Claims, onAttempt: OnAttempt, onFail
     ...claims,
     async finish(claim, result, next) {
       const isRecorded = await claims.finish(claim, result, next);
-      if (isRecorded) onAttempt(toRecordedAttempt(claim, result));
-      const hasFailed = isRecorded && 'state' in next && next.state === 'failed';
+      if (!isRecorded) return false;
+      const late = claim.startedAt.getTime() - claim.delivery.dueAt.getTime();
+      onAttempt({ ...toRecordedAttempt(claim, result), late });
+      const hasFailed = 'state' in next && next.state === 'failed';
       if (hasFailed && !claim.delivery.test) onFailed(toFailedDelivery(claim, result));
-      return isRecorded;
+      return true;
     },
   };
 }

@@ -57,6 +57,11 @@ export class Dispatcher {
     });
   }
 
+  /** Attempts that are being sent, and those that are held: sent, claimed ahead, or being recorded. */
+  get attempts(): { readonly sending: number; readonly held: number } {
+    return { sending: this.#shares.sending, held: this.#held.size };
+  }
+
   /** Whether attempts of this webhook are held. */
   holds(webhook: WebhookRef): boolean {
     return this.#slots.has(webhook);

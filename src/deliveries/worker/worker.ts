@@ -3,6 +3,7 @@ import { createPeriodic, type Periodic } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
 import type { Attempts } from '../attempt/attempt.ts';
 import type { AttemptRef, ScheduledRef, WebhookRef } from '../attempt/attempt-ref.ts';
+import type { Dispatcher } from '../dispatcher/dispatcher.ts';
 import { createFanOutSweep, type FanOutSweepDeps } from '../fan-out/fan-out-sweep.ts';
 import type { FirstAttemptMaker } from '../fan-out/start-deliveries.ts';
 import type { Jobs } from '../jobs/jobs.ts';
@@ -18,6 +19,8 @@ import type { Watch } from './watch.ts';
 const retentionInterval = 3_600_000;
 /** The longest that one such search may take. Milliseconds. */
 const longestRetention = 600_000;
+/** The longest that one sweep may take, and a little more. Milliseconds. */
+const longestSweep = 10_000;
 /** The longest that closing waits for attempts in flight: their deadline plus the time to record them. Milliseconds. */
 const closeDeadline = 33_000;
 
@@ -49,6 +52,10 @@ export interface Worker extends FirstAttemptMaker {
   onLimited(webhook: LimitedWebhook, pause: number): void;
   /** Whether this process makes attempts. */
   readonly isWorking: boolean;
+  /** Whether it works, and its sweep has succeeded within the last few intervals. */
+  readonly isLive: boolean;
+  /** Attempts that are being sent, and those that are held: sent, claimed ahead, or being recorded. */
+  readonly attempts: Dispatcher['attempts'];
   /** These attempts are due: starts them as soon as there is room. */
   enqueue(refs: readonly AttemptRef[]): void;
   start(): Promise<void>;
@@ -70,6 +77,7 @@ function createRetentionPeriodic(expireEvents: () => Promise<void>, logger: Logg
 export function createWorker(deps: WorkerDeps): Worker {
   const { attempts, due, jobs, logger } = deps;
   let started = false;
+  let startedAt = 0;
   const isWorking = () => started;
 
   const queues = createAttemptQueues({
@@ -123,6 +131,13 @@ export function createWorker(deps: WorkerDeps): Worker {
     get isWorking() {
       return started;
     },
+    get isLive() {
+      const silence = performance.now() - (sweep.succeededAt ?? startedAt);
+      return started && silence < 3 * deps.sweepInterval + longestSweep;
+    },
+    get attempts() {
+      return dispatcher.attempts;
+    },
     hasRoom: firstAttempts.hasRoom,
     handOver: firstAttempts.handOver,
     waiting: queues.waiting,
@@ -132,6 +147,7 @@ export function createWorker(deps: WorkerDeps): Worker {
     },
     async start() {
       started = true;
+      startedAt = performance.now();
       for (const periodic of periodics) periodic.start();
       for (const watch of deps.watches) watch.start();
       await jobs.start();

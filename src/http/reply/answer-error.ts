@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { describeThrown } from '../../errors.ts';
+import { describeThrown, type ErrorCode } from '../../errors.ts';
 import type { Logger } from '../../options/options.ts';
 import { longSecrets, redact } from '../../redact.ts';
 import { readError } from './read-error.ts';
@@ -38,6 +38,8 @@ function loggable(thrown: unknown, req: IncomingMessage): Record<string, unknown
 export interface ErrorContext {
   readonly requestId: string;
   readonly logger: Logger;
+  /** Told the code of each error. @default nobody is */
+  readonly onError?: ((code: ErrorCode) => void) | undefined;
 }
 
 /**
@@ -49,9 +51,10 @@ export function answerError(
   req: IncomingMessage,
   res: ServerResponse,
   thrown: unknown,
-  { requestId, logger }: ErrorContext,
+  { requestId, logger, onError }: ErrorContext,
 ): void {
   const { status, code, body, headers, cause, flaw } = readError(thrown);
+  onError?.(code);
   if (status === 500 || flaw !== undefined) {
     logger.error('a request failed', { requestId, code, ...(flaw && { flaw }), ...loggable(cause, req) });
   }

@@ -26,6 +26,14 @@ import { isMasked, sendMasked } from './masked-error.ts';
 import { requireRelayable } from './require-relayable.ts';
 import { sendResponse } from './send-response.ts';
 
+/** Told of each request of a model call to an upstream. */
+export interface UpstreamObserver {
+  /** @param took until the head of the response was there, in milliseconds */
+  upstreamAnswered(upstream: string, status: number, took: number): void;
+  /** @param code why there was no response */
+  upstreamFailed(upstream: string, code: string): void;
+}
+
 export interface RelayedCallDependencies {
   readonly retry: RetryPolicy;
   readonly usageRecorder: UsageRecorder;
@@ -37,6 +45,7 @@ export interface RelayedCallDependencies {
   /** Whether answers name their upstream in `x-gateway-upstream`. */
   readonly exposeUpstream: boolean;
   readonly failureLog: FailureLog;
+  readonly observer?: UpstreamObserver;
   readonly logger: Logger;
   /** Whether the upstream's call is aborted when the client leaves. */
   readonly abortOnDisconnect: boolean;
@@ -134,6 +143,7 @@ export class RelayedCall implements RoutedCall {
     const { model, deadline } = this.#route;
     const upstreamModel = model === undefined ? undefined : upstreamModelName(upstream, model);
     const url = upstreamUrl(upstream, endpoint.path, call.search);
+    const startedAt = performance.now();
     try {
       const response = await upstream.http.relay({
         method: 'POST',
@@ -148,14 +158,17 @@ export class RelayedCall implements RoutedCall {
           deadline.arm(upstream.timeouts.firstByte);
         },
       });
+      this.#deps.observer?.upstreamAnswered(upstream.name, response.status, performance.now() - startedAt);
       if (response.status >= 300) this.#working = undefined;
       // an error that clients do not see is logged each time
       if (!isMasked(upstream, response)) this.#deps.failureLog.answered(upstream, url, response.status);
       return response;
     } catch (error) {
       if (!deadline.aborted) this.#working = undefined;
-      if (error instanceof OutboundError && !deadline.clientDisconnected)
+      if (error instanceof OutboundError && !deadline.clientDisconnected) {
         this.#deps.failureLog.failed(upstream, url, error.code);
+        this.#deps.observer?.upstreamFailed(upstream.name, error.code);
+      }
       throw error;
     } finally {
       deadline.disarm();

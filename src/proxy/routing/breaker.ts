@@ -21,6 +21,8 @@ const accountsKept = 10_000;
 export interface Breaker {
   /** Runs a call of an account, or rejects at once with an error for which {@link isBreakerOpen} holds. */
   run(userId: string, call: SendCall): Promise<OutboundResponse>;
+  /** Whether the calls of every account are kept away. */
+  readonly isOpen: boolean;
 }
 
 type SendCall = () => Promise<OutboundResponse>;
@@ -31,6 +33,7 @@ interface Circuit {
   count(outcome: Promise<OutboundResponse>): Promise<OutboundResponse>;
   /** Whether the last call has succeeded. */
   isHealthy(): boolean;
+  readonly isOpen: boolean;
 }
 
 const connectionFailures: ReadonlySet<string> = new Set([
@@ -91,6 +94,9 @@ function createCircuit(
     },
     count: (outcome) => whileClosed(() => outcome),
     isHealthy: () => policy.state === CircuitState.Closed && !failing,
+    get isOpen() {
+      return policy.state !== CircuitState.Closed;
+    },
   };
 }
 
@@ -123,7 +129,12 @@ export function createBreaker(): Breaker {
     return circuit.count(outcome).finally(() => remember(userId, circuit));
   }
 
-  return { run: (userId, call) => connections.run(() => runForAccount(userId, call)) };
+  return {
+    run: (userId, call) => connections.run(() => runForAccount(userId, call)),
+    get isOpen() {
+      return connections.isOpen;
+    },
+  };
 }
 
 /** Whether a call was not made because the breaker is open. */

@@ -14,6 +14,11 @@ export class UpstreamCalls {
     this.#limit = limit;
   }
 
+  /** Calls under way. */
+  get underWay(): number {
+    return this.#underWay;
+  }
+
   /** Counts one more call of the account. @returns the error for the account when there is no place */
   enter(userId: string): GatewayError | undefined {
     const accountCalls = this.#byAccount.get(userId) ?? 0;

@@ -9,4 +9,6 @@ export interface RecordedAttempt {
   readonly status?: number;
   /** Why it failed; absent if it succeeded. */
   readonly code?: string;
+  /** How long after the time when it was due it began, by the database's clock; absent if it was asked for. Milliseconds. */
+  readonly late?: number;
 }

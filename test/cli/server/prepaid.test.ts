@@ -26,6 +26,7 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
     QUOTA_THRESHOLDS: '100',
     EVENT_TYPES: JSON.stringify(shipped),
     MAX_API_KEYS: '2',
+    METRICS_PORT: '0',
   };
   let env: Record<string, string>;
   let gateway: CommandProcess;
@@ -65,6 +66,14 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
     const [on] = await gateway.until(/^With: rate limits, quotas, prepaid credits, event types \(order\.shipped\)$/m);
     const [topUp] = await gateway.until(/ credits top-up --user usr_1 --credits 500$/m);
     expect([on, topUp]).to.have.length(2);
+  });
+
+  it('is ready, and serves its metrics on a port of their own', async () => {
+    const [, metrics = ''] = await gateway.until(/^Metrics: (\S+)$/m);
+    expect(await (await fetch(metrics)).text()).to.include('\ngateway_worker_live 1');
+    const { origin } = new URL(baseUrl);
+    expect(await (await fetch(`${origin}/readyz`)).json()).to.deep.include({ ready: true });
+    expect((await fetch(`${origin}/metrics`)).status).to.equal(404);
   });
 
   it('lets a customer call until the credits are used up, and tells of it on the way, each once', async () => {

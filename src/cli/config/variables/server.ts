@@ -18,6 +18,18 @@ export const serverVariables = {
     default: '127.0.0.1',
     example: '0.0.0.0',
   },
+  METRICS_PORT: {
+    meaning: 'Port that serves /metrics for Prometheus, /healthz and /readyz; 0 picks a free one',
+    type: wholeNumber(0, 65_535),
+    default: 'metrics are not served',
+    example: '9464',
+  },
+  METRICS_HOST: {
+    meaning: 'Address of METRICS_PORT; whoever reaches it sees the metrics without a key',
+    type: textOf(/^[A-Za-z0-9.:_-]+$/, 'a host name or an address'),
+    default: '127.0.0.1',
+    example: '0.0.0.0',
+  },
   DRAIN_TIMEOUT: {
     meaning: 'How long open calls may still run when the gateway stops; then their streams end with an error',
     type: duration(0, hour, 'a duration from 0s to 1h'),

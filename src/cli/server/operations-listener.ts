@@ -1,0 +1,53 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { ModelGateway } from '../../index.ts';
+
+function answer(res: ServerResponse, status: number, type: string, body: string): void {
+  res.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(body);
+}
+
+function answerJson(res: ServerResponse, status: number, value: unknown): void {
+  answer(res, status, 'application/json', `${JSON.stringify(value)}\n`);
+}
+
+/** What a path answers. Nothing here rejects for a reason that a caller could give. */
+type Answers = Readonly<Record<string, (res: ServerResponse) => unknown>>;
+
+function probes({ health }: Pick<ModelGateway, 'health'>): Answers {
+  return {
+    // the process runs and its event loop turns: restarting it would mend nothing else
+    '/healthz': (res) => answerJson(res, 200, { status: 'ok' }),
+    async '/readyz'(res) {
+      const state = await health();
+      answerJson(res, state.ready ? 200 : 503, state);
+    },
+  };
+}
+
+/** The answers to GET and HEAD on these paths; what else is asked for goes on. */
+function withAnswers(answers: Answers, next: RequestListener): RequestListener {
+  return (req: IncomingMessage, res: ServerResponse) => {
+    const [path = ''] = (req.url ?? '').split('?');
+    const isRead = req.method === 'GET' || req.method === 'HEAD';
+    if (!isRead || !Object.hasOwn(answers, path)) return next(req, res);
+    Promise.resolve(answers[path]?.(res)).catch(() => {
+      if (!res.headersSent) answerJson(res, 500, { status: 'failed' });
+    });
+  };
+}
+
+/** Adds `/healthz`, whether the process runs, and `/readyz`, whether it should get requests (503 if not, with the reason). */
+export function withProbes(gateway: Pick<ModelGateway, 'health'>, next: RequestListener): RequestListener {
+  return withAnswers(probes(gateway), next);
+}
+
+/** Answers `/metrics` for Prometheus, `/healthz` and `/readyz`, and 404 to all else: for a port that customers cannot reach. */
+export function createOperationsListener(gateway: Pick<ModelGateway, 'health' | 'metrics'>): RequestListener {
+  const registry = gateway.metrics();
+  const answers: Answers = {
+    ...probes(gateway),
+    '/metrics': async (res) => answer(res, 200, registry.contentType, await registry.metrics()),
+  };
+  return withAnswers(answers, (_req, res) =>
+    answer(res, 404, 'text/plain; charset=utf-8', 'Here are /metrics, /healthz and /readyz\n'),
+  );
+}

@@ -1,0 +1,77 @@
+import type { GatewayState } from './metrics/state.ts';
+import { withTimeout } from './mongo/with-timeout.ts';
+import type { OpenDatabase, Services } from './services.ts';
+
+/** How one part of the gateway is. */
+export type CheckResult = 'ok' | 'failed' | 'off';
+
+/** Whether a gateway should get requests. */
+export interface GatewayHealth {
+  readonly ready: boolean;
+  readonly checks: {
+    /** A primary answers within a second. */
+    readonly database: CheckResult;
+    /** The worker's sweep runs; `off` where `start()` was not called. */
+    readonly worker: CheckResult;
+    /** This machine's clock and the database's are at most 10 s apart. Deliveries follow the database's; signatures carry this one's. */
+    readonly clock: CheckResult;
+    /** `close()` was not called. */
+    readonly open: CheckResult;
+  };
+}
+
+export interface StateDeps {
+  readonly services: Pick<Services, 'deliveries' | 'proxy'>;
+  readonly database: Pick<OpenDatabase, 'connection' | 'access'>;
+  readonly isClosing: () => boolean;
+}
+
+/** How long the database may take to answer. Milliseconds. */
+const longestPing = 1_000;
+/** Receivers refuse signatures that are five minutes old; that leaves them most of it. Milliseconds. */
+const longestSkew = 10_000;
+
+const resultOf = (isOk: boolean): CheckResult => (isOk ? 'ok' : 'failed');
+
+/** Makes the functions that say how a gateway is. */
+export function createState({ services, database, isClosing }: StateDeps) {
+  const { deliveries, proxy } = services;
+  const { connection, access } = database;
+  const admin = connection.getClient().db('admin', { readPreference: 'primary' });
+
+  /** The difference of the clocks, in milliseconds; `undefined` where no primary answers. */
+  async function readSkew(): Promise<number | undefined> {
+    if (access.isUnavailable) return undefined;
+    const askedAt = Date.now();
+    try {
+      const { localTime, isWritablePrimary } = await withTimeout(admin.command({ hello: 1 }), longestPing);
+      if (!isWritablePrimary) return undefined;
+      return Math.max(0, askedAt - localTime.getTime(), localTime.getTime() - Date.now());
+    } catch {
+      return undefined;
+    }
+  }
+
+  return {
+    /** For the gauges. */
+    now: (): GatewayState => ({
+      attempts: deliveries.worker.attempts,
+      upstreams: proxy.states(),
+      databaseAvailable: !access.isUnavailable,
+      workerLive: deliveries.worker.isLive,
+      backlog: () =>
+        access.isUnavailable ? Promise.resolve(undefined) : deliveries.backlogSize().catch(() => undefined),
+    }),
+    async health(): Promise<GatewayHealth> {
+      const skew = await readSkew();
+      const { isLive, isWorking } = deliveries.worker;
+      const checks = {
+        database: resultOf(skew !== undefined),
+        worker: isWorking || isLive ? resultOf(isLive) : 'off',
+        clock: resultOf(skew === undefined || skew <= longestSkew),
+        open: resultOf(!isClosing()),
+      } as const;
+      return { ready: Object.values(checks).every((check) => check !== 'failed'), checks };
+    },
+  };
+}

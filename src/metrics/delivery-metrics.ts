@@ -1,0 +1,47 @@
+import { Counter, Histogram, type Registry } from 'prom-client';
+import type { RecordedAttempt } from '../webhooks/health/recorded-attempt.ts';
+import { statusClass } from './status-class.ts';
+
+/** Counts and measures the attempts of deliveries. */
+export interface DeliveryMetrics {
+  attempted(attempt: RecordedAttempt): void;
+}
+
+/** From the same moment to a backlog of hours. Seconds. */
+const latenessBuckets = [0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200];
+const durationBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20];
+
+/** Receivers choose their status: one label for all of them, because a series for each has no bound. */
+function codeLabel(code = ''): string {
+  return code.startsWith('http_') ? 'http_status' : code;
+}
+
+export function deliveryMetrics(registers: Registry[]): DeliveryMetrics {
+  const attempts = new Counter({
+    name: 'gateway_delivery_attempts_total',
+    help: 'Attempts that this process has recorded, by outcome, class of the status (none without an answer) and failure code',
+    labelNames: ['outcome', 'status', 'code'],
+    registers,
+  });
+  const durations = new Histogram({
+    name: 'gateway_delivery_attempt_duration_seconds',
+    help: 'How long receivers took to answer an attempt, or until it was given up',
+    labelNames: ['outcome'],
+    buckets: durationBuckets,
+    registers,
+  });
+  const lateness = new Histogram({
+    name: 'gateway_delivery_lateness_seconds',
+    help: 'From the time when a scheduled attempt was due to its start, by the clock of the database',
+    buckets: latenessBuckets,
+    registers,
+  });
+  return {
+    attempted({ status, code, durationMs, late }) {
+      const outcome = code === undefined ? 'succeeded' : 'failed';
+      attempts.inc({ outcome, status: status === undefined ? 'none' : statusClass(status), code: codeLabel(code) });
+      durations.observe({ outcome }, durationMs / 1_000);
+      if (late !== undefined) lateness.observe(Math.max(0, late) / 1_000);
+    },
+  };
+}

@@ -1,0 +1,88 @@
+import { Counter, Histogram, type Registry } from 'prom-client';
+import type { OpenUsage, UsageRecord } from '../options/options.ts';
+import { statusClass } from './status-class.ts';
+
+/** Counts and measures model calls. Times are milliseconds. */
+export interface ModelMetrics {
+  /** An upstream gave a response to a request. @param took until the head of the response was there */
+  upstreamAnswered(upstream: string, status: number, took: number): void;
+  /** An upstream gave no response. @param code why */
+  upstreamFailed(upstream: string, code: string): void;
+  /** The same recorder, whose records are counted too. */
+  countUsage(recorder: UsageRecorder | undefined): UsageRecorder;
+}
+
+interface UsageRecorder {
+  opened(usage: OpenUsage): void;
+  closed(record: UsageRecord): void;
+  dropped(id: string): void;
+}
+
+/** From a small model's first token to an image. Seconds. */
+const firstByteBuckets = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+const durationBuckets = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900];
+
+function createMeters(registers: Registry[]) {
+  return {
+    responses: new Counter({
+      name: 'gateway_upstream_responses_total',
+      help: 'Responses of upstreams to model calls, retried ones too, by class of the status',
+      labelNames: ['upstream', 'status'],
+      registers,
+    }),
+    failures: new Counter({
+      name: 'gateway_upstream_failures_total',
+      help: 'Requests to upstreams that got no response, retried ones too, by reason',
+      labelNames: ['upstream', 'code'],
+      registers,
+    }),
+    firstByte: new Histogram({
+      name: 'gateway_upstream_first_byte_seconds',
+      help: "From a request to an upstream to the head of its response; the upstream's own time",
+      labelNames: ['upstream', 'status'],
+      buckets: firstByteBuckets,
+      registers,
+    }),
+    durations: new Histogram({
+      name: 'gateway_model_call_duration_seconds',
+      help: 'From the start of a model call to its last byte, for calls that were answered, by how they ended',
+      labelNames: ['upstream', 'ending'],
+      buckets: durationBuckets,
+      registers,
+    }),
+    tokens: new Counter({
+      name: 'gateway_model_tokens_total',
+      help: 'Tokens of model calls that were answered; input includes cached input',
+      labelNames: ['upstream', 'kind'],
+      registers,
+    }),
+  };
+}
+
+export function modelMetrics(registers: Registry[]): ModelMetrics {
+  const { responses, failures, firstByte, durations, tokens } = createMeters(registers);
+
+  function count({ upstream, ending, durationMs, inputTokens, cachedInputTokens, outputTokens }: UsageRecord): void {
+    durations.observe({ upstream, ending }, durationMs / 1_000);
+    if (inputTokens > 0) tokens.inc({ upstream, kind: 'input' }, inputTokens);
+    if (cachedInputTokens > 0) tokens.inc({ upstream, kind: 'cached_input' }, cachedInputTokens);
+    if (outputTokens > 0) tokens.inc({ upstream, kind: 'output' }, outputTokens);
+  }
+
+  return {
+    upstreamAnswered(upstream, status, took) {
+      const labels = { upstream, status: statusClass(status) };
+      responses.inc(labels);
+      firstByte.observe(labels, took / 1_000);
+    },
+    upstreamFailed: (upstream, code) => failures.inc({ upstream, code }),
+    countUsage: (recorder) => ({
+      opened: (usage) => recorder?.opened(usage),
+      closed(record) {
+        recorder?.closed(record);
+        count(record);
+      },
+      dropped: (id) => recorder?.dropped(id),
+    }),
+  };
+}

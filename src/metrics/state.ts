@@ -1,0 +1,108 @@
+import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
+import { Gauge, type Registry } from 'prom-client';
+import type { BacklogSize } from '../deliveries/backlog-size.ts';
+import type { UpstreamState } from '../proxy/proxy.ts';
+
+/** What a gauge shows at this moment. */
+export interface GatewayState {
+  /** Attempts that are being sent in this process, and those that it holds. */
+  readonly attempts: { readonly sending: number; readonly held: number };
+  readonly upstreams: readonly UpstreamState[];
+  readonly databaseAvailable: boolean;
+  readonly workerLive: boolean;
+  /** What all processes have to do. `undefined` where the database does not say so in time. */
+  readonly backlog: () => Promise<BacklogSize | undefined>;
+}
+
+function gauge(registers: Registry[], name: string, help: string, collect: (gauge: Gauge<'upstream'>) => unknown) {
+  return new Gauge({
+    name,
+    help,
+    registers,
+    labelNames: ['upstream'],
+    async collect() {
+      this.reset();
+      await collect(this);
+    },
+  });
+}
+
+function addBacklog(registers: Registry[], state: () => GatewayState): void {
+  /** One look at the database for all gauges of one scrape. */
+  let looking: Promise<BacklogSize | undefined> | undefined;
+  function look(): Promise<BacklogSize | undefined> {
+    looking ??= state()
+      .backlog()
+      .finally(() => {
+        looking = undefined;
+      });
+    return looking;
+  }
+  for (const [kind, what] of [
+    ['deliveries', 'Deliveries that are due'],
+    ['events', 'Events whose deliveries have not been made'],
+  ] as const) {
+    // no value is better than a wrong one
+    const count = `${what}, and that no process has claimed; counted up to 10,000`;
+    gauge(registers, `gateway_${kind}_due`, count, async (shown) => {
+      const backlog = await look();
+      if (backlog) shown.set(backlog[kind].count);
+    });
+    gauge(
+      registers,
+      `gateway_${kind}_oldest_due_seconds`,
+      'How long the oldest of these has been due',
+      async (shown) => {
+        const backlog = await look();
+        if (backlog) shown.set(backlog[kind].oldest);
+      },
+    );
+  }
+}
+
+/** The event loop's delay since the last scrape. Measured from the first scrape on. */
+function addEventLoop(registers: Registry[]): void {
+  let delays: IntervalHistogram | undefined;
+  gauge(
+    registers,
+    'gateway_event_loop_delay_seconds',
+    "The event loop's 99th percentile of delay since the last scrape",
+    (shown) => {
+      if (delays) shown.set(delays.percentile(99) / 1e9);
+      else {
+        delays = monitorEventLoopDelay({ resolution: 20 });
+        delays.enable();
+      }
+      delays.reset();
+    },
+  );
+}
+
+/** Adds what is read at each scrape. */
+export function addState(registry: Registry, state: () => GatewayState): void {
+  const registers = [registry];
+  const flag = (on: boolean) => (on ? 1 : 0);
+  gauge(registers, 'gateway_database_available', 'Whether a primary of the database is known', (shown) =>
+    shown.set(flag(state().databaseAvailable)),
+  );
+  gauge(registers, 'gateway_worker_live', 'Whether this process makes attempts and its sweep runs', (shown) =>
+    shown.set(flag(state().workerLive)),
+  );
+  gauge(registers, 'gateway_attempts_sending', 'Attempts that this process is sending', (shown) =>
+    shown.set(state().attempts.sending),
+  );
+  gauge(
+    registers,
+    'gateway_attempts_held',
+    'Attempts that this process holds: sent, claimed ahead, or being recorded',
+    (shown) => shown.set(state().attempts.held),
+  );
+  gauge(registers, 'gateway_upstream_calls', 'Model calls under way to an upstream in this process', (shown) => {
+    for (const { name, calls } of state().upstreams) shown.set({ upstream: name }, calls);
+  });
+  gauge(registers, 'gateway_upstream_breaker_open', "Whether an upstream's breaker keeps calls away", (shown) => {
+    for (const { name, breakerOpen } of state().upstreams) shown.set({ upstream: name }, flag(breakerOpen));
+  });
+  addBacklog(registers, state);
+  addEventLoop(registers);
+}

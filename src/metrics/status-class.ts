@@ -1,0 +1,4 @@
+/** A status as a label: `2xx`, … */
+export function statusClass(status: number): string {
+  return `${Math.floor(status / 100)}xx`;
+}

@@ -1,0 +1,190 @@
+import { readFileSync } from 'node:fs';
+import { expect } from 'chai';
+import { Counter, Registry } from 'prom-client';
+import { createOperationsListener } from '../../src/cli/server/operations-listener.ts';
+import type { GatewayHealth } from '../../src/gateway-state.ts';
+import { createModelGateway } from '../../src/index.ts';
+import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
+import {
+  type Listening,
+  type LiveGateway,
+  listen,
+  loopbackOptions,
+  newSecretKey,
+  startGateway,
+} from '../support/gateway.ts';
+import { freshDatabase } from '../support/mongo.ts';
+import { until } from '../support/until.ts';
+import { events, inTurn, json, reset, ScriptedUpstream } from '../support/upstream.ts';
+
+const answer = json(200, {
+  choices: [],
+  usage: { prompt_tokens: 30, prompt_tokens_details: { cached_tokens: 10 }, completion_tokens: 7, total_tokens: 37 },
+});
+const chat = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
+const low = {
+  type: 'credits.low',
+  userId: 'usr_1',
+  data: { user_id: 'usr_1', credits_remaining: 5, threshold: 10 },
+} as const;
+
+describe('The metrics of a gateway', () => {
+  let live: LiveGateway;
+  let upstream: ScriptedUpstream;
+  let receiver: TestReceiver;
+  let operations: Listening;
+
+  before(async () => {
+    upstream = await ScriptedUpstream.start();
+    receiver = await startReceiver(200, 500, 200);
+    live = await startGateway({
+      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
+      retryDelays: [100],
+    });
+    operations = await listen(createOperationsListener(live.gateway));
+  });
+  after(async () => {
+    await operations.close();
+    await live.close();
+    await receiver.stop();
+    await upstream.close();
+  });
+
+  /** The values of one scrape, by name and labels as they are written. */
+  async function scrape(): Promise<ReadonlyMap<string, number>> {
+    const response = await fetch(`${operations.url}/metrics`);
+    expect(response.status).to.equal(200);
+    expect(response.headers.get('content-type')).to.match(/^text\/plain; version=0\.0\.4/);
+    const lines = (await response.text()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+    return new Map(lines.map((line) => [line.replace(/ \S+$/, ''), Number(line.replace(/^.* /, ''))]));
+  }
+
+  it('count model calls by upstream, their tokens, and what the upstream answered', async () => {
+    upstream.script = inTurn(json(503, {}), answer);
+    expect((await live.call('POST', '/v1/chat/completions', chat)).status).to.equal(200);
+    upstream.script = events([{ choices: [] }]);
+    const stream = await fetch(`${live.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${live.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ ...chat, stream: true }),
+    });
+    await stream.text();
+    upstream.script = reset();
+    expect((await live.call('POST', '/v1/chat/completions', chat)).status).to.equal(502);
+
+    const values = await scrape();
+    expect(values.get('gateway_upstream_responses_total{upstream="one",status="5xx"}')).to.equal(1);
+    expect(values.get('gateway_upstream_responses_total{upstream="one",status="2xx"}')).to.equal(2);
+    expect(values.get('gateway_upstream_failures_total{upstream="one",code="reset"}')).to.equal(3);
+    expect(values.get('gateway_upstream_first_byte_seconds_count{upstream="one",status="2xx"}')).to.equal(2);
+    expect(values.get('gateway_model_call_duration_seconds_count{upstream="one",ending="complete"}')).to.equal(2);
+    expect(values.get('gateway_model_tokens_total{upstream="one",kind="cached_input"}')).to.equal(10);
+    expect(values.get('gateway_model_tokens_total{upstream="one",kind="input"}')).to.be.at.least(30);
+    expect(values.get('gateway_upstream_calls{upstream="one"}')).to.equal(0);
+    expect(values.get('gateway_upstream_breaker_open{upstream="one"}')).to.equal(0);
+    expect(values.get('gateway_http_requests_total{operation="createChatCompletion",status="2xx"}')).to.equal(2);
+    expect(values.get('gateway_http_errors_total{code="upstream_disconnected"}')).to.equal(1);
+  });
+
+  it('count what was refused by its code', async () => {
+    expect((await fetch(`${live.url}/v1/webhooks`)).status).to.equal(401);
+    expect((await live.call('POST', '/v1/webhooks', {})).status).to.equal(400);
+    expect((await live.call('PUT', '/v1/webhooks', {})).status).to.equal(405);
+    const values = await scrape();
+    expect(values.get('gateway_http_errors_total{code="missing_required_parameter"}')).to.equal(1);
+    expect(values.get('gateway_http_errors_total{code="method_not_allowed"}')).to.equal(1);
+    expect(values.get('gateway_http_requests_total{operation="none",status="4xx"}')).to.equal(1);
+    expect(values.get('gateway_http_requests_total{operation="createWebhook",status="4xx"}')).to.equal(1);
+  });
+
+  it('count attempts by outcome, and how late they were', async () => {
+    await live.call('POST', '/v1/webhooks', { url: receiver.url, events: ['credits.low'] });
+    await live.gateway.publish(low);
+    await receiver.count(1);
+    await live.gateway.publish(low);
+    await receiver.count(3);
+    const delivered = 'gateway_delivery_attempts_total{outcome="succeeded",status="2xx",code=""}';
+    await until(async () => (await scrape()).get(delivered) === 2);
+    const values = await scrape();
+    expect(values.get('gateway_delivery_attempts_total{outcome="failed",status="5xx",code="http_status"}')).to.equal(1);
+    expect(values.get('gateway_delivery_attempt_duration_seconds_count{outcome="succeeded"}')).to.equal(2);
+    expect(values.get('gateway_delivery_lateness_seconds_count')).to.equal(3);
+    expect(values.get('gateway_attempts_held')).to.equal(0);
+    expect(values.get('gateway_deliveries_due')).to.equal(0);
+    expect(values.get('gateway_events_due')).to.equal(0);
+    expect(values.get('gateway_database_available')).to.equal(1);
+    expect(values.get('gateway_worker_live')).to.equal(1);
+    expect(values.get('gateway_event_loop_delay_seconds')).to.be.greaterThan(0);
+  });
+
+  it('join those of the host', async () => {
+    const own = new Registry();
+    new Counter({ name: 'orders_total', help: 'Orders', registers: [own] }).inc();
+    const text = await Registry.merge([own, live.gateway.metrics()]).metrics();
+    expect(text).to.include('\norders_total 1').and.to.include('gateway_http_requests_total{');
+  });
+
+  it('name no account, key, webhook, model or address', async () => {
+    const text = await (await fetch(`${operations.url}/metrics`)).text();
+    expect(text).to.not.match(/usr_|key_|wh_|dlv_|evt_|req_|127\.0\.0\.1|sk-/);
+  });
+
+  it('are all in docs/operating.md', async () => {
+    const text = await live.gateway.metrics().metrics();
+    const documented = readFileSync(new URL('../../docs/operating.md', import.meta.url), 'utf8');
+    for (const [, name] of text.matchAll(/^# TYPE (\S+)/gm)) expect(documented).to.include(`\`${name}\``);
+  });
+
+  it('are served beside the probes alone, and to whoever asks with GET', async () => {
+    expect((await fetch(`${operations.url}/v1/models`)).status).to.equal(404);
+    expect((await fetch(`${operations.url}/metrics`, { method: 'POST' })).status).to.equal(404);
+    expect(await (await fetch(`${operations.url}/healthz`)).json()).to.deep.equal({ status: 'ok' });
+  });
+});
+
+describe('A gateway is ready', () => {
+  it('while its database answers and its worker runs, and no more once it closes', async () => {
+    const live = await startGateway();
+    const operations = await listen(createOperationsListener(live.gateway));
+    const ready = async () => {
+      const response = await fetch(`${operations.url}/readyz`);
+      const state = (await response.json()) as GatewayHealth;
+      return { status: response.status, ...state };
+    };
+    await until(async () => (await ready()).status === 200);
+    expect(await ready()).to.deep.equal({
+      status: 200,
+      ready: true,
+      checks: { database: 'ok', worker: 'ok', clock: 'ok', open: 'ok' },
+    });
+    const closing = live.gateway.close();
+    expect(await ready()).to.deep.include({ status: 503, ready: false });
+    await closing;
+    expect((await ready()).checks).to.include({ worker: 'off', open: 'failed' });
+    await operations.close();
+    await live.close();
+  });
+});
+
+describe('What is due and unclaimed', () => {
+  it('is counted with its age where no process makes attempts', async () => {
+    const database = await freshDatabase();
+    const idle = await createModelGateway({
+      mongo: database.connection,
+      secretKeys: [newSecretKey()],
+      ...loopbackOptions,
+    });
+    const operations = await listen(createOperationsListener(idle));
+    await idle.webhooks.create('usr_1', { url: 'http://127.0.0.1:9/', events: ['credits.low'] });
+    await idle.publish(low);
+    const values = async () => (await fetch(`${operations.url}/metrics`)).text();
+    await until(async () => /^gateway_events_oldest_due_seconds (?!0$)/m.test(await values()));
+    expect(await values())
+      .to.match(/^gateway_events_due 1$/m)
+      .and.to.match(/^gateway_worker_live 0$/m);
+    expect((await idle.health()).checks.worker).to.equal('off');
+    await operations.close();
+    await idle.close();
+    await database.drop();
+  });
+});
