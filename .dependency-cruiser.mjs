@@ -47,7 +47,7 @@ const arrows = {
     proxy/request proxy/routing proxy/ownership proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
     proxy/failure.ts proxy/headers.ts proxy/held-bytes.ts proxy/hooks.ts`,
-  'proxy/stored': `${base} http/operation.ts http/principal.ts outbound
+  'proxy/stored': `${base} fairness http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
   proxy: `${base} http/operation.ts http/principal.ts outbound

@@ -180,13 +180,17 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     logger,
   });
   const { usage } = accounting;
+  const onUsage = usageHook(options, logger);
   const backgroundResponses = createBackgroundService({
     objects: models.stored,
     database: access,
     collectionPrefix: options.collectionPrefix,
     ask: (response) => proxy.askResponse(response),
     ...(usage && { recordOnce: usage.recordOnce, dropOpen: usage.dropped }),
-    onCounted: usageHook(options, logger),
+    onCounted(record) {
+      metrics.models.usageCounted(record);
+      onUsage?.(record);
+    },
     interval: options.backgroundPollInterval,
     longestInterval: options.backgroundPollLimit,
     logger,

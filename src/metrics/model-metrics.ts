@@ -8,6 +8,8 @@ export interface ModelMetrics {
   upstreamAnswered(upstream: string, status: number, took: number): void;
   /** An upstream gave no response. @param code why */
   upstreamFailed(upstream: string, code: string): void;
+  /** The usage of a call is known. */
+  usageCounted(record: UsageRecord): void;
   /** The same recorder, whose records are counted too. */
   countUsage(recorder: UsageRecorder | undefined): UsageRecorder;
 }
@@ -76,6 +78,7 @@ export function modelMetrics(registers: Registry[]): ModelMetrics {
       firstByte.observe(labels, took / 1_000);
     },
     upstreamFailed: (upstream, code) => failures.inc({ upstream, code }),
+    usageCounted: count,
     countUsage: (recorder) => ({
       opened: (usage) => recorder?.opened(usage),
       closed(record) {

@@ -60,6 +60,9 @@ function addBacklog(registers: Registry[], state: () => GatewayState): void {
   }
 }
 
+/** Between two looks at the event loop, which its delays include. Milliseconds. */
+const resolution = 20;
+
 /** The event loop's delay since the last scrape. Measured from the first scrape on. */
 function addEventLoop(registers: Registry[]): void {
   let delays: IntervalHistogram | undefined;
@@ -68,9 +71,9 @@ function addEventLoop(registers: Registry[]): void {
     'gateway_event_loop_delay_seconds',
     "The event loop's 99th percentile of delay since the last scrape",
     (shown) => {
-      if (delays) shown.set(delays.percentile(99) / 1e9);
+      if (delays) shown.set(Math.max(0, delays.percentile(99) / 1e9 - resolution / 1e3));
       else {
-        delays = monitorEventLoopDelay({ resolution: 20 });
+        delays = monitorEventLoopDelay({ resolution });
         delays.enable();
       }
       delays.reset();

@@ -111,8 +111,9 @@ export function createStoredObjects(deps: StoredObjectsDeps): StoredObjectServic
       const found = await database.run(() => readConfirmed(id, read));
       return found && toObject(found);
     },
-    async remove({ id, userId }) {
-      await database.run(() => collection.deleteOne({ _id: id, userId }));
+    async remove({ id, userId }, minAge = 0) {
+      const isOld = { $expr: { $lte: ['$createdAt', fromNow(-minAge)] } };
+      await database.run(() => collection.deleteOne({ _id: id, userId, ...(minAge > 0 && isOld) }));
     },
     async setMetadata({ id, userId }, metadata) {
       const change = { $set: { metadata: toPairs(metadata) } };

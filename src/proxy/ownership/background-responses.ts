@@ -12,6 +12,8 @@ type Named = Pick<StoredObject, 'id' | 'userId'>;
 
 /** Follows responses that are made in the background, until each is counted, once. */
 export interface BackgroundResponses {
+  /** @throws GatewayError `rate_limit_exceeded` while this process follows as many of the account as it may have */
+  requireRoom(userId: string): void;
   /** The upstream has begun one, and its record is stored. Its admissions stay until it is counted. */
   started(response: Named, admissions: readonly Admission[]): void;
   /** It has ended. Never rejects: if it cannot be counted now, it is counted later. */
@@ -28,6 +30,7 @@ export interface BackgroundResponses {
 
 /** Follows none. */
 export const noBackgroundResponses: BackgroundResponses = {
+  requireRoom() {},
   started() {},
   async ended() {},
   mayHaveEnded() {},

@@ -41,8 +41,8 @@ export interface StoredObjects {
   add(object: StoredObject): Promise<boolean>;
   /** The account's object of this kind and id; `null` is certain. */
   find(object: Pick<StoredObject, 'id' | 'kind' | 'userId'>): Promise<StoredObject | null>;
-  /** Forgets an object. */
-  remove(object: Pick<StoredObject, 'id' | 'userId'>): Promise<void>;
+  /** Forgets an object. @param minAge only if it was stored so long ago, in milliseconds. @default 0 */
+  remove(object: Pick<StoredObject, 'id' | 'userId'>, minAge?: number): Promise<void>;
   /** Replaces what its caller has attached to an object. */
   setMetadata(object: Pick<StoredObject, 'id' | 'userId'>, metadata: Readonly<Record<string, string>>): Promise<void>;
   /** The account's objects in the order in which they were made, and one more than `limit` if there are more. */

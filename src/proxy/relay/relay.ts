@@ -72,6 +72,7 @@ export function createRelay(deps: RelayDependencies): Relay {
     const request = readRequest(endpoint, call);
     // nobody could own what the upstream would keep
     if (request.storing) deps.storedObjects.require();
+    if (request.inBackground) deps.backgroundResponses.requireRoom(request.info.principal.userId);
     const admissions = await requestAdmission(deps.admissionChecks, request, res);
     let { model } = request.body;
     let order: readonly [Upstream, ...Upstream[]];

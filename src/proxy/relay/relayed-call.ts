@@ -104,8 +104,11 @@ export class RelayedCall implements RoutedCall {
     this.#meter = createUsageMeter(request.endpoint, request.body);
     // what a response goes on from is input too, and only its end says how much that was
     const aborts = deps.abortOnDisconnect && !request.endpoint.continues;
-    route.deadline.graceOnDisconnect = () =>
-      this.#working && !this.#running ? disconnectGrace(aborts, this.#meter) : 0;
+    route.deadline.graceOnDisconnect = () => {
+      // the end of its stream says what a response that runs on has used, and perhaps nothing else does
+      if (this.#running) return Number.POSITIVE_INFINITY;
+      return this.#working ? disconnectGrace(aborts, this.#meter) : 0;
+    };
   }
 
   async run(res: ServerResponse): Promise<void> {
@@ -228,7 +231,7 @@ export class RelayedCall implements RoutedCall {
     const record = closedRecord(open, finalUsage(this.#meter, metered), end);
     if (this.#running) {
       // only the events of a stream say how it has ended
-      const hasEnded = this.#meter.events > 0 && ending === 'complete' && !record.estimated;
+      const hasEnded = this.#meter.events > 0 && (ending === 'complete' || !record.estimated);
       if (hasEnded) void this.#deps.backgroundResponses.ended(this.#running, record);
       return;
     }

@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { GatewayError } from '../../errors.ts';
+import { AccountTurns } from '../../fairness/account-turns.ts';
 import type { ApiRequest } from '../../http/operation.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { mayCall } from '../allowed-models.ts';
@@ -17,10 +19,14 @@ const defaultLimit = 20;
 const longestPage = 100;
 /** How many are fetched at once. */
 const atOnce = 8;
+/** Lists of one account under way at once: each may hold a whole page, and asks its upstreams for each object. */
+const listsAtOnce = 2;
 /** A page for which as many objects were looked at ends early: what upstreams keep no longer is not in it. */
 const longestLook = 200;
 /** A page that has as much ends early. Bytes. */
 const pageBytes = 16 * 1024 * 1024;
+/** What an upstream has stored a moment ago it may not know everywhere: what is gone is forgotten when it is so old. Milliseconds. */
+const forgetAfter = 10 * 60_000;
 /** Objects up to this size are read several at once, larger ones one after the other. Bytes. */
 const readAtOnceBytes = pageBytes / atOnce;
 
@@ -84,6 +90,7 @@ function listOf({ found, hasMore, lastId }: Page): Buffer {
 /** Lists an account's own stored chat completions: which they are says the gateway, what is in them their upstreams. */
 export function createStoredChatList(deps: StoredRelayDependencies): StoredChatList {
   const { upstreams, storedObjects, logger } = deps;
+  const turns = new AccountTurns(listsAtOnce);
 
   /** An object as its upstream keeps it; `null` where that keeps it no longer, `undefined` where there is no such upstream. */
   async function read({ id, upstream: name }: StoredObject, limit: number, { call, deadline }: ListCall) {
@@ -127,14 +134,14 @@ export function createStoredChatList(deps: StoredRelayDependencies): StoredChatL
 
   async function forget(gone: readonly StoredObject[]): Promise<void> {
     try {
-      await Promise.all(gone.map((object) => storedObjects.remove(object)));
+      await Promise.all(gone.map((object) => storedObjects.remove(object, forgetAfter)));
     } catch (error) {
       logger.warn('what upstreams keep no longer was not forgotten', { reason: String(error) });
     }
   }
 
-  return async function listStoredChats(call, res) {
-    const query = queryOf(call);
+  async function answer(call: ApiRequest, query: StoredObjectQuery, res: ServerResponse): Promise<void> {
+    if (call.client.disconnected) return;
     const longest = Math.max(0, ...upstreams.map(({ timeouts }) => timeouts.total));
     const deadline = new CallDeadline(call.client, longest);
     try {
@@ -142,12 +149,20 @@ export function createStoredChatList(deps: StoredRelayDependencies): StoredChatL
       await forget(page.gone);
       const body = listOf(page);
       if (deadline.clientDisconnected) return;
+      const closed = once(res, 'close');
       res.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);
+      // a client that does not read keeps its account's turn, and no more memory than that
+      await closed;
     } catch (error) {
       if (deadline.clientDisconnected) return;
       throw error instanceof OutboundError ? failureFrom(error) : error;
     } finally {
       deadline.release();
     }
+  }
+
+  return (call, res) => {
+    const query = queryOf(call);
+    return turns.run(query.userId, () => answer(call, query, res));
   };
 }

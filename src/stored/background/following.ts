@@ -29,6 +29,8 @@ export interface FollowingDeps {
 const growth = 1.5;
 /** A response that its upstream does not know at first may not have been stored there yet. Questions. */
 const surelyGone = 5;
+/** For so long, that its upstream does not know it may mean so, too. Milliseconds. */
+const youngFor = 60_000;
 
 /**
  * Asks about responses that are made in the background, and counts them. The usage record, whose id is stored with the response,
@@ -83,6 +85,8 @@ export function createFollowing(deps: FollowingDeps) {
 
   async function settle(response: BackgroundResponse): Promise<boolean> {
     const state = await look(response);
+    const age = Date.now() - response.background.startedAt.getTime();
+    if (state === 'gone' && age < youngFor) return false;
     if (state === 'gone') await count(response.id, unknownRecord(response.background));
     return state !== 'running';
   }

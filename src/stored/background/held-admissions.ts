@@ -6,10 +6,22 @@ import type { Admission } from '../../proxy/admission.ts';
  * the response is counted or the process ends.
  */
 export class HeldAdmissions {
-  readonly #byResponse = new Map<string, readonly Admission[]>();
+  readonly #byResponse = new Map<string, { readonly userId: string; readonly admissions: readonly Admission[] }>();
+  readonly #byAccount = new Map<string, number>();
 
-  add(id: string, admissions: readonly Admission[]): void {
-    this.#byResponse.set(id, admissions);
+  /** Holds them until the response is counted. Those of a request that was repeated, and got the same response, are not needed. */
+  add(id: string, userId: string, admissions: readonly Admission[]): void {
+    if (this.#byResponse.has(id)) {
+      for (const admission of admissions) admission.dropped();
+      return;
+    }
+    this.#byResponse.set(id, { userId, admissions });
+    this.#byAccount.set(userId, this.countOf(userId) + 1);
+  }
+
+  /** Responses of the account that are not counted yet, as far as this process made the calls. */
+  countOf(userId: string): number {
+    return this.#byAccount.get(userId) ?? 0;
   }
 
   ids(): string[] {
@@ -31,8 +43,12 @@ export class HeldAdmissions {
   }
 
   #take(id: string): readonly Admission[] {
-    const admissions = this.#byResponse.get(id) ?? [];
+    const held = this.#byResponse.get(id);
+    if (!held) return [];
     this.#byResponse.delete(id);
-    return admissions;
+    const left = this.countOf(held.userId) - 1;
+    if (left > 0) this.#byAccount.set(held.userId, left);
+    else this.#byAccount.delete(held.userId);
+    return held.admissions;
   }
 }

@@ -1,3 +1,4 @@
+import { GatewayError } from '../../errors.ts';
 import { newId } from '../../ids.ts';
 import { createPeriodic } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
@@ -28,6 +29,9 @@ export interface BackgroundService extends BackgroundResponses {
 
 /** Milliseconds. */
 const usualSweepInterval = 15_000;
+
+/** Responses of one account that one process follows: those of other accounts must be asked for in time. */
+const mostOfAccount = 200;
 
 const ignore = () => {};
 
@@ -76,8 +80,14 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
   });
 
   return {
-    started({ id }, admissions) {
-      held.add(id, admissions);
+    requireRoom(userId) {
+      const count = held.countOf(userId);
+      if (count < mostOfAccount) return;
+      const message = `This account has ${count} responses that are made in the background, the most it can have at present; send the request again when one has ended`;
+      throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '10' } });
+    },
+    started({ id, userId }, admissions) {
+      held.add(id, userId, admissions);
       releasing.start();
       questions.track(jobs.schedule({ responseId: id, attempt: 0 }, interval));
     },

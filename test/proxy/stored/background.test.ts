@@ -151,6 +151,32 @@ describe('responses that are made in the background', () => {
     expect(await left.counted()).to.include({ outputTokens: 20, estimated: false });
   });
 
+  it('are counted by their stream when the client leaves it and the upstream keeps nothing', async () => {
+    const { client, counted } = await newAccount();
+    const rest = streamOf('resp_unkept').slice(1);
+    const started = event('response.created', 0, { response: responseOf('resp_unkept', running) });
+    created = chunks([started, ...rest], {}, 50);
+    const stream = await client.responses.create({ ...request, stream: true });
+    for await (const { type } of stream) if (type === 'response.created') break;
+    expect(await counted()).to.include({ outputTokens: 20, estimated: false });
+  });
+
+  it('are counted once where a repeated request got the same response, and nothing stays reserved', async () => {
+    const { client, userId, counted } = await newAccount();
+    created = json(200, responseOf('resp_repeated', running));
+    states.set('resp_repeated', json(200, responseOf('resp_repeated', running)));
+    const dear = { ...request, max_output_tokens: 4_000 };
+    await client.responses.create(dear);
+    await client.responses.create(dear);
+    states.set('resp_repeated', json(200, responseOf('resp_repeated')));
+    await counted();
+    created = json(200, responseOf('resp_after'));
+    // nearly all of the balance can be reserved again
+    const all = { model: 'm', input: 'Hi', max_output_tokens: 9_000 };
+    await until(async () => (await client.responses.create(all).catch(() => null)) !== null);
+    expect((await gateway.credits?.balance(userId))?.creditsRemaining).to.be.greaterThan(9);
+  });
+
   it('are counted after a stream of them that is resumed', async () => {
     const { client, counted } = await newAccount(idleServer);
     created = json(200, responseOf('resp_again', running));

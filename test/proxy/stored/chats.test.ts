@@ -136,9 +136,15 @@ describe('stored chat completions', () => {
       }
     });
 
-    it('leave out what their upstream keeps no longer', async () => {
+    it('leave out what their upstream keeps no longer, and forget it unless it is new', async () => {
       own.one.script = keeper(['chatcmpl-a']);
-      expect(await idsOf({ limit: 2 })).to.deep.equal({ ids: ['chatcmpl-b', 'chatcmpl-c'], more: false });
+      const withoutIt = { ids: ['chatcmpl-b', 'chatcmpl-c'], more: false };
+      expect(await idsOf({ limit: 2 })).to.deep.equal(withoutIt);
+      own.one.script = keeper();
+      expect((await own.client.chat.completions.retrieve('chatcmpl-a')).id).to.equal('chatcmpl-a');
+      await own.makeOlder('chatcmpl-a', 11 * 60_000);
+      own.one.script = keeper(['chatcmpl-a']);
+      expect(await idsOf({ limit: 2 })).to.deep.equal(withoutIt);
       expect((await failure(own.client.chat.completions.retrieve('chatcmpl-a'))).code).to.equal(
         'chat_completion_not_found',
       );

@@ -1,6 +1,7 @@
 import OpenAI from 'openai';
 import type { ModelGatewayOptions } from '../../../src/index.ts';
 import { type LiveGateway, startGateway } from '../../support/gateway.ts';
+import { freshDatabase } from '../../support/mongo.ts';
 import { ScriptedUpstream } from '../../support/upstream.ts';
 
 /** A gateway with two accounts over two upstreams. */
@@ -15,6 +16,8 @@ export interface StoredSetup {
   /** The official client of `usr_2`. */
   readonly stranger: OpenAI;
   readonly strangersKey: string;
+  /** Has an object been stored so much earlier. @param milliseconds how much */
+  makeOlder(id: string, milliseconds: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -25,7 +28,9 @@ export async function startStored(
 ): Promise<StoredSetup> {
   const one = await ScriptedUpstream.start();
   const two = await ScriptedUpstream.start();
+  const database = await freshDatabase();
   const gateway = await startGateway({
+    mongo: database.connection,
     upstreams: [
       { name: 'one', baseUrl: one.baseUrl, models: ['m', 'both'], timeouts },
       { name: 'two', baseUrl: two.baseUrl, models: ['other', 'both'], priority: 1, timeouts },
@@ -41,8 +46,13 @@ export async function startStored(
     client: clientOf(gateway.key),
     stranger: clientOf(strangersKey),
     strangersKey,
+    async makeOlder(id, milliseconds) {
+      const stored = database.connection.collection<{ _id: string }>('gateway_stored');
+      await stored.updateOne({ _id: id }, [{ $set: { createdAt: { $subtract: ['$createdAt', milliseconds] } } }]);
+    },
     async close() {
       await gateway.close();
+      await database.drop();
       await one.close();
       await two.close();
     },
