@@ -147,9 +147,11 @@ function createBudgets({ models, clock, options }: AccountingDeps, quotas: Thres
     accountBudgets: models.accountBudgets,
     hasPrices: options.credits !== undefined,
   });
-  // keys of the gateway's own come with the budgets of their account
-  const budgetsOf = options.authenticate && createBudgetsOf(service.ofAccount, logger);
-  return { service, enforce: createEnforceBudgets({ readUsed, quotaOf, logger, ...(budgetsOf && { budgetsOf }) }) };
+  const readBudgets = createBudgetsOf(service.ofAccount, logger);
+  // keys of the gateway's own come with the budgets of their account; whom a host's own functions name comes without
+  const budgetsOf = ({ userId, keyId }: ModelCall['principal']) =>
+    options.authenticate || (options.dashboard?.authenticate && keyId === undefined) ? readBudgets(userId) : undefined;
+  return { service, enforce: createEnforceBudgets({ readUsed, quotaOf, logger, budgetsOf }) };
 }
 
 /** Joins usage, budgets, credits, payments and limits. */

@@ -10,11 +10,12 @@ export function toBudgetBody({ resetsAt, ...budget }: BudgetUsage): components['
 
 /**
  * With a key that has budgets, nobody gets around them: not with another key, and not by changing them.
+ * @param param the field of the request that would
  * @throws GatewayError `budget_not_allowed`
  */
-export function requireNoBudgets({ budgets = [] }: Principal): void {
+export function requireNoBudgets({ budgets = [] }: Principal, param: 'budgets' | 'scopes' = 'budgets'): void {
   if (budgets.length === 0) return;
-  const message =
-    'budgets: your own key has budgets, so it can neither change budgets nor create keys with the scope models';
-  throw new GatewayError('budget_not_allowed', message, { param: 'budgets' });
+  const refused = param === 'budgets' ? 'change budgets' : 'create keys with the scope models or admin';
+  const message = `${param}: your own key has budgets, so it cannot ${refused}; use a key without budgets`;
+  throw new GatewayError('budget_not_allowed', message, { param });
 }

@@ -18,7 +18,11 @@ export interface KeyBudgets {
 export const noBudgets: KeyBudgets = {
   check(budgets) {
     if (budgets.length === 0) return;
-    throw new GatewayError('invalid_value', 'budgets: this gateway does not count usage', { param: 'budgets' });
+    throw new GatewayError(
+      'invalid_value',
+      'budgets: this gateway does not count usage, so it has no budgets; leave them out',
+      { param: 'budgets' },
+    );
   },
   usage: async () => new Map(),
 };

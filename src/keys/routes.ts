@@ -54,7 +54,8 @@ function checkGrant(by: Principal, grantable: readonly Scope[], { scopes, models
     const message = `expires_at: must be no later than your own key's, ${expiresAt.toISOString()}`;
     throw new GatewayError('invalid_value', message, { param: 'expires_at' });
   }
-  if (scopes.includes('models')) requireNoBudgets(by);
+  // a key with the scope admin could make one with the scope models
+  if (scopes.includes('models') || scopes.includes('admin')) requireNoBudgets(by, 'scopes');
 }
 
 /**

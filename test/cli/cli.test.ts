@@ -161,7 +161,7 @@ describe('the command line', function () {
       (await fetch(`${baseUrl}/webhooks`, { headers: { authorization: `Bearer ${made}` } })).status;
     expect(await status()).to.equal(200);
     const listed = await run(['keys', 'list', '--database', '--user', 'usr_2'], { DATA_DIR: dataDir });
-    expect(listed.stdout).to.match(new RegExp(`^${id} .*  active  webhooks  any     laptop$`, 'm'));
+    expect(listed.stdout).to.match(new RegExp(`^${id} .*  active  webhooks  any +\\S+ +laptop$`, 'm'));
     const revoke = (user: string) => run(['keys', 'revoke', id, '--database', '--user', user], { DATA_DIR: dataDir });
     expect((await revoke('usr_1')).stderr).to.include('not_found');
     expect(await revoke('usr_2')).to.include({ code: 0, stdout: `Revoked ${id}` });

@@ -16,7 +16,7 @@ export interface EnforceBudgetsDeps {
   /** Quotas that are enforced. */
   readonly quotaOf: QuotaOf;
   /** The budgets of accounts of callers that do not tell them. @default none */
-  readonly budgetsOf?: BudgetsOf;
+  readonly budgetsOf?: (caller: Principal) => ReturnType<BudgetsOf> | undefined;
   readonly logger: Logger;
 }
 
@@ -123,7 +123,7 @@ export function createEnforceBudgets({ readUsed, quotaOf, budgetsOf, logger }: E
   }
 
   return (caller) => {
-    const accountBudgets = caller.accountBudgets ?? budgetsOf?.(caller.userId) ?? none;
+    const accountBudgets = caller.accountBudgets ?? budgetsOf?.(caller) ?? none;
     if (accountBudgets instanceof Promise) return accountBudgets.then((budgets) => enforce(caller, budgets));
     return enforce(caller, accountBudgets);
   };

@@ -8,7 +8,7 @@ import type { BudgetService } from './service.ts';
 type Budgets = Pick<BudgetService, 'get' | 'set'>;
 
 function required(service: Budgets | undefined): Budgets {
-  if (!service) throw new GatewayError('not_found', 'This gateway does not count usage');
+  if (!service) throw new GatewayError('not_found', 'This gateway does not count usage, so it has no budgets');
   return service;
 }
 

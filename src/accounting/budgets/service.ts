@@ -55,7 +55,11 @@ export function createBudgetService({ readUsed, accountBudgets, hasPrices }: Bud
     const i = budgets.findIndex(({ credits }) => credits !== undefined);
     if (hasPrices || i === -1) return;
     const param = `budgets[${i}].credits`;
-    throw new GatewayError('invalid_value', `${param}: this gateway has no prices, so it counts no credits`, { param });
+    throw new GatewayError(
+      'invalid_value',
+      `${param}: this gateway has no prices, so it counts no credits; use tokens or requests`,
+      { param },
+    );
   }
 
   return {

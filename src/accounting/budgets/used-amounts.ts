@@ -31,6 +31,9 @@ export interface ReadUsedDeps {
   readonly clock: DatabaseClock;
 }
 
+/** How long the database may take for what a key has used: nobody waits longer. Milliseconds. */
+const maxTimeMS = 1_000;
+
 const nothing: Amounts = { tokens: 0, requests: 0, microCredits: 0 };
 
 function amountsOf({ requests, inputTokens, outputTokens, microCredits = 0 }: PeriodDocument): Amounts {
@@ -101,7 +104,7 @@ export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
             { $match: { userId, keyId: { $in: [...keyIds] }, ...(!withTotal && { day: { $gte: month } }) } },
             { $group: { _id: '$keyId', ...Object.fromEntries(sums) } },
           ],
-          inOneBatch,
+          { ...inOneBatch, maxTimeMS },
         )
         .toArray();
       const byKey = new Map<string, Record<string, number>>(groups.map((group) => [group._id, group]));

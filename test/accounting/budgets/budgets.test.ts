@@ -57,7 +57,7 @@ describe('budgets over HTTP', () => {
     const { key } = await account.live.gateway.keys.create({ userId: 'usr_quota' });
     const { message } = await refusal(clientOf(key));
     expect(message).to.match(
-      /This account has used up its daily quota of 2 requests \(\d used\); it resets at \S+T00:00/,
+      /This account has used up its daily quota of 2 requests \(\d+ used\); it resets at \S+T00:00/,
     );
     await ask(account.client);
   });
@@ -99,20 +99,22 @@ describe('budgets over HTTP', () => {
   });
 
   it("are no way around one's own: a key that has some makes no keys for model calls, and changes none", async () => {
-    const { id, key } = await newKey([{ period: 'total', requests: 1 }], ['models', 'keys']);
+    const { id, key } = await newKey([{ period: 'total', requests: 1 }], ['models', 'keys', 'admin']);
     const as = (method: string, path: string, body: object) =>
       fetch(account.live.url + path, {
         method,
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
         body: JSON.stringify(body),
       });
-    for (const answer of [
-      await as('POST', '/v1/api_keys', { name: '', scopes: ['models'] }),
-      await as('PATCH', `/v1/api_keys/${id}`, { budgets: [] }),
-    ]) {
+    for (const [answer, param] of [
+      [await as('POST', '/v1/api_keys', { name: '', scopes: ['models'] }), 'scopes'],
+      [await as('POST', '/v1/api_keys', { name: '', scopes: ['admin'] }), 'scopes'],
+      [await as('POST', '/v1/users/usr_1/api_keys', { name: '', scopes: ['keys', 'admin'] }), 'scopes'],
+      [await as('PATCH', `/v1/api_keys/${id}`, { budgets: [] }), 'budgets'],
+    ] as const) {
       expect(answer.status).to.equal(403);
       const { error } = (await answer.json()) as { error: object };
-      expect(error).to.include({ code: 'budget_not_allowed', param: 'budgets' });
+      expect(error).to.include({ code: 'budget_not_allowed', param });
     }
     expect((await as('POST', '/v1/api_keys', { name: '', scopes: ['keys'] })).status).to.equal(201);
   });
@@ -143,7 +145,7 @@ describe('budgets over HTTP', () => {
     expect([set.status, set.body.data[0].tokens, set.body.data[0].resets_at]).to.deep.equal([200, 200, null]);
     const { message } = await refusal(clientOf(first.key));
     expect(message).to.match(
-      /This account has used up its total budget of 200 tokens \(\d00 used\); it does not reset$/,
+      /This account has used up its total budget of 200 tokens \(\d+ used\); it does not reset$/,
     );
     await refusal(clientOf(second.key));
 

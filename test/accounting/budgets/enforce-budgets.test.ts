@@ -55,7 +55,7 @@ describe('a budget or quota that is enforced', () => {
       readUsed: createReadUsed({ ...models, clock }),
       quotaOf: () => quota,
       logger: silentLogger,
-      ...(budgetsOf && { budgetsOf }),
+      ...(budgetsOf && { budgetsOf: ({ userId }) => budgetsOf(userId) }),
     });
   }
 

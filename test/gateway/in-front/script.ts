@@ -32,9 +32,15 @@ async function accounting(on: Conversation): Promise<void> {
   const made = await on.operation(201, 'createApiKey', [], { body: { name: 'ours', scopes: ['models'] } });
   await on.operation(200, 'listApiKeys');
   const { data } = await on.operation(200, 'listUserApiKeys', [userId], { query: '?limit=2' });
+  const budgets = [{ period: 'day', requests: 1_000 }];
+  await on.operation(200, 'updateApiKey', [made.id], { body: { budgets } });
   await on.operation(200, 'deleteApiKey', [made.id]);
   const other = data.find(({ name }: { name: string }) => name === 'theirs');
+  await on.operation(200, 'updateUserApiKey', [userId, other.id], { body: { budgets } });
   await on.operation(200, 'deleteUserApiKey', [userId, other.id]);
+  await on.operation(200, 'updateUserBudgets', [userId], { body: { budgets } });
+  await on.operation(200, 'listUserBudgets', [userId]);
+  await on.operation(200, 'listBudgets');
 }
 
 /** A webhook from its making to its end, and what it was sent. */
