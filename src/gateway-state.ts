@@ -3,7 +3,7 @@ import { withTimeout } from './mongo/with-timeout.ts';
 import type { OpenDatabase, Services } from './services.ts';
 
 /** How one part of the gateway is. */
-export type CheckResult = 'ok' | 'failed' | 'off';
+export type CheckResult = 'ok' | 'failed' | 'off' | 'unknown';
 
 /** Whether a gateway should get requests. */
 export interface GatewayHealth {
@@ -13,7 +13,7 @@ export interface GatewayHealth {
     readonly database: CheckResult;
     /** The worker's sweep runs; `off` where `start()` was not called. */
     readonly worker: CheckResult;
-    /** This machine's clock and the database's are at most 10 s apart. Deliveries follow the database's; signatures carry this one's. */
+    /** This machine's clock and the database's are at most 10 s apart; `unknown` while no primary answers. Deliveries follow the database's; signatures carry this one's. */
     readonly clock: CheckResult;
     /** `close()` was not called. */
     readonly open: CheckResult;
@@ -26,8 +26,8 @@ export interface StateDeps {
   readonly isClosing: () => boolean;
 }
 
-/** How long the database may take to answer. Milliseconds. */
-const longestPing = 1_000;
+/** How long the database may take to answer, and how long its answer is used: whoever asks often costs one request a second. Milliseconds. */
+const databaseTimeout = 1_000;
 /** Receivers refuse signatures that are five minutes old; that leaves them most of it. Milliseconds. */
 const longestSkew = 10_000;
 
@@ -44,12 +44,19 @@ export function createState({ services, database, isClosing }: StateDeps) {
     if (access.isUnavailable) return undefined;
     const askedAt = Date.now();
     try {
-      const { localTime, isWritablePrimary } = await withTimeout(admin.command({ hello: 1 }), longestPing);
+      const { localTime, isWritablePrimary } = await withTimeout(admin.command({ hello: 1 }), databaseTimeout, false);
       if (!isWritablePrimary) return undefined;
       return Math.max(0, askedAt - localTime.getTime(), localTime.getTime() - Date.now());
     } catch {
       return undefined;
     }
+  }
+
+  let reading: { readonly skew: Promise<number | undefined>; readonly at: number } | undefined;
+  function recentSkew(): Promise<number | undefined> {
+    const now = performance.now();
+    if (!reading || now - reading.at > databaseTimeout) reading = { skew: readSkew(), at: now };
+    return reading.skew;
   }
 
   return {
@@ -60,15 +67,18 @@ export function createState({ services, database, isClosing }: StateDeps) {
       databaseAvailable: !access.isUnavailable,
       workerLive: deliveries.worker.isLive,
       backlog: () =>
-        access.isUnavailable ? Promise.resolve(undefined) : deliveries.backlogSize().catch(() => undefined),
+        access.isUnavailable
+          ? Promise.resolve(undefined)
+          : withTimeout(deliveries.backlogSize(), databaseTimeout, false).catch(() => undefined),
     }),
     async health(): Promise<GatewayHealth> {
-      const skew = await readSkew();
+      const skew = access.isUnavailable ? undefined : await recentSkew();
       const { isLive, isWorking } = deliveries.worker;
       const checks = {
         database: resultOf(skew !== undefined),
         worker: isWorking || isLive ? resultOf(isLive) : 'off',
-        clock: resultOf(skew === undefined || skew <= longestSkew),
+        // without an answer nothing is known of it
+        clock: skew === undefined ? 'unknown' : resultOf(skew <= longestSkew),
         open: resultOf(!isClosing()),
       } as const;
       return { ready: Object.values(checks).every((check) => check !== 'failed'), checks };

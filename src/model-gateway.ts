@@ -67,7 +67,7 @@ export interface ModelGateway<Custom extends string = string> {
    * `Registry.merge([register, gateway.metrics()])` joins it with the host's own. No label names an account, key, webhook or model.
    */
   metrics(): Registry;
-  /** Whether this process should get requests, and why not: for the readiness probe of whatever balances load. At most 2 s. */
+  /** Whether this process should get requests, and why not: for the readiness probe of whatever balances load. Within a second or so. */
   health(): Promise<GatewayHealth>;
   /**
    * Takes no more requests (503 `shutting_down`), lets calls under way end (`drainTimeout`) and attempts in flight (35 s at

@@ -29,11 +29,14 @@ function asYaml(text: string, url: string): string {
 /** Makes the function that gives openapi.yaml as a client at `mountPath` needs it: `/` or `/api/llm`. */
 export function createServedDocuments(): (format: DocumentFormat, mountPath: string) => ServedDocument {
   const documents = new Map<DocumentFormat, { readonly mountPath: string; readonly document: ServedDocument }>();
+  let json: string | undefined;
   const yaml = readFileSync(new URL('../../openapi.yaml', import.meta.url), 'utf8');
 
   function make(format: DocumentFormat, url: string): ServedDocument {
     if (format === 'yaml') return toDocument('application/yaml', asYaml(yaml, url));
-    return toDocument('application/json', JSON.stringify({ ...sharedSpec(), servers: [{ url, description }] }));
+    json ??= JSON.stringify({ ...sharedSpec(), servers: undefined });
+    const servers = JSON.stringify([{ url, description }]);
+    return toDocument('application/json', `{"servers":${servers},${json.slice(1)}`);
   }
 
   return function documentFor(format, mountPath) {

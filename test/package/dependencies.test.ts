@@ -18,6 +18,7 @@ const runtimeDependencies = [
   'helmet',
   'ipaddr.js',
   'mongodb',
+  'prom-client',
   'rate-limiter-flexible',
   'raw-body',
   'undici',
@@ -36,9 +37,10 @@ const importStatement = /^(?:import|export|\}) ?(?:[\w*{},$ ]+ from )?["']([^."'
 /** What a bundled CommonJS package requires of those that are not in the bundle. */
 const requireCall = /\b__require\("([^."][^"]*)"\)/g;
 
-/** The packages that the compiled files import. */
+/** The packages that the compiled files import. The page runs in a browser, and quotes imports to its readers. */
 async function imports(): Promise<string[]> {
-  const specifiers = (await compiled()).flatMap(({ text }) =>
+  const onNode = (await compiled()).filter(({ name }) => !name.startsWith(join('dashboard', 'page')));
+  const specifiers = onNode.flatMap(({ text }) =>
     [importStatement, requireCall].flatMap((pattern) => [...text.matchAll(pattern)].map(([, name = '']) => name)),
   );
   const isBuiltIn = (name: string) => name.startsWith('node:') || builtinModules.includes(name);

@@ -120,7 +120,7 @@ describe('the URL of a webhook', () => {
       for (const url of [`https://${host}`, `https://${host}:8443/hook?x`]) {
         const error = refusal(url);
         expect(error).to.include({ code: 'url_not_allowed', param: 'url' });
-        expect(error.message).to.include('allowPrivateNetworks');
+        expect(error.message).to.include('must lead to a public address');
       }
     });
   }
@@ -133,8 +133,8 @@ describe('the URL of a webhook', () => {
     expect(refusal('http://127.0.0.1/', rules).code).to.equal('url_not_allowed');
   });
 
-  it('names allowHttp where plain http is what is wrong', () => {
-    expect(refusal('http://example.com/').message).to.include('allowHttp');
+  it('must be https, where plain http is what is wrong', () => {
+    expect(refusal('http://example.com/').message).to.include('must be an https URL');
   });
 
   it('may lead to the networks that are opened, and to localhost with either loopback', () => {

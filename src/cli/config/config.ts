@@ -172,6 +172,8 @@ export function readConfiguration(env: Environment): Configuration {
   checkAccountSettings(settings);
   const host = settings.HOST ?? '127.0.0.1';
   const upstreams = upstreamsOf(settings, env);
+  if (settings.METRICS_HOST !== undefined && settings.METRICS_PORT === undefined)
+    refuse('METRICS_HOST', 'is set without METRICS_PORT, so nothing would use it; set both');
   const { METRICS_PORT: metricsPort, METRICS_HOST: metricsHost = '127.0.0.1' } = settings;
   return {
     ...databaseSettings(settings),

@@ -28,7 +28,11 @@ function upstreamsSchema(env: Environment) {
   const fromEnvironment = z.strictObject({ env: z.string() }).transform(({ env: name }, context) => {
     const value = env[name];
     if (value) return value;
-    context.addIssue(`names the variable ${name}, which is not set`);
+    // who has put the key in the place of the name must not find it in a log
+    const isName = /^[A-Z_][A-Z0-9_]*$/.test(name);
+    context.addIssue(
+      isName ? `names the variable ${name}, which is not set` : 'must name a variable, such as OPENAI_API_KEY',
+    );
     return z.NEVER;
   });
   const printable = z.string().regex(/^[\x20-\x7e]+$/);

@@ -58,7 +58,7 @@ export async function startServer(
 }
 
 /** Checks, before anything slow is started, whether {@link startServer} could listen there. */
-export async function checkAddress(host: string, port: number): Promise<void> {
-  const server = await startServer(() => {}, host, port);
+export async function checkAddress(host: string, port: number, prefix = ''): Promise<void> {
+  const server = await startServer(() => {}, host, port, prefix);
   await server.close();
 }

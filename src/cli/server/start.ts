@@ -65,6 +65,7 @@ export async function startStandalone(
   const undo: Undo = [];
   try {
     await checkAddress(config.host, config.port);
+    if (config.metrics) await checkAddress(config.metrics.host, config.metrics.port, 'METRICS_');
     const { uri, data } = await openDatabase(config, log, undo);
     const secretKeys = config.secretKeys ?? (await loadSecretKeys(config.dataDir));
     const upstreams = config.upstreams ?? [await demo(undo)];
