@@ -988,7 +988,7 @@ export interface paths {
          * Create an API key
          * @description Makes an API key for your account and publishes `api_key.created`. The key is in this answer only: keep it.
          *     A key cannot make a key that may do more, call other models or expire later than itself. One that has budgets
-         *     makes no keys with the scope `models`.
+         *     makes no keys with the scope `models` or `admin`.
          */
         post: operations["createApiKey"];
         delete?: never;
