@@ -20,6 +20,8 @@ export interface Configuration {
   readonly upstreams?: readonly UpstreamOptions[];
   /** Milliseconds. Absent: no HSTS. */
   readonly hstsMaxAge?: number;
+  /** What this process does. */
+  readonly role: 'all' | 'api' | 'worker';
   /** Where the metrics are served. Absent: nowhere. */
   readonly metrics?: { readonly host: string; readonly port: number };
   readonly allowHttp: boolean;
@@ -180,6 +182,7 @@ export function readConfiguration(env: Environment): Configuration {
     host,
     port: settings.PORT ?? 3000,
     ...omitUndefined({ upstreams, hstsMaxAge: settings.HSTS_MAX_AGE }),
+    role: settings.ROLE ?? 'all',
     ...(metricsPort !== undefined && { metrics: { host: metricsHost, port: metricsPort } }),
     ...webhookRules(settings, host, env.NODE_ENV === 'production'),
     warnings: [...misspelled(env), ...pathlessUpstreams(upstreams)],

@@ -1,3 +1,4 @@
+import type { RequestListener } from 'node:http';
 import { createModelGateway, type Logger, type ModelGateway, scopes } from '../../index.ts';
 import { namingVariable } from '../config/account-options.ts';
 import type { Configuration } from '../config/config.ts';
@@ -23,6 +24,16 @@ export interface Standalone {
   /** Stops everything in order: attempts in flight are recorded, streams end, mongod shuts down. */
   close(): Promise<void>;
 }
+
+const apiOf =
+  ({ router }: ModelGateway): RequestListener =>
+  (req, res) =>
+    router(req, res);
+
+const serveNoApi: RequestListener = (_req, res) => {
+  res.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });
+  res.end('This process has ROLE worker, and serves /healthz and /readyz alone\n');
+};
 
 /** The account that the first start creates a key for. */
 const firstUserId = 'usr_1';
@@ -78,13 +89,10 @@ export async function startStandalone(
       throw namingVariable(error);
     });
     undo.push(gateway.close);
-    await gateway.start();
-    const firstKey = await firstKeyOf(gateway);
-    const { router } = gateway;
-    const listener = createRequestListener(
-      withProbes(gateway, (req, res) => router(req, res)),
-      config.hstsMaxAge,
-    );
+    if (config.role !== 'api') await gateway.start();
+    const firstKey = config.role === 'worker' ? undefined : await firstKeyOf(gateway);
+    const serve = config.role === 'worker' ? serveNoApi : apiOf(gateway);
+    const listener = createRequestListener(withProbes(gateway, serve), config.hstsMaxAge);
     const server = await startServer(listener, config.host, config.port);
     // the server keeps answering until the gateway has closed: open calls may end, and new ones get a 503
     undo.push(server.close, gateway.close);

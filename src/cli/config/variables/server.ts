@@ -1,4 +1,4 @@
-import { duration, httpUrl, listOf, textOf, wholeNumber, yesOrNo } from '../parsers.ts';
+import { duration, httpUrl, listOf, oneOf, textOf, wholeNumber, yesOrNo } from '../parsers.ts';
 
 const hour = 60 * 60_000;
 
@@ -17,6 +17,12 @@ export const serverVariables = {
     type: textOf(/^[A-Za-z0-9.:_-]+$/, 'a host name or an address'),
     default: '127.0.0.1',
     example: '0.0.0.0',
+  },
+  ROLE: {
+    meaning: 'What this process does: api serves requests, worker makes delivery attempts, all does both',
+    type: oneOf('all', 'api', 'worker'),
+    default: 'all',
+    example: 'api',
   },
   METRICS_PORT: {
     meaning: 'Port that serves /metrics for Prometheus, /healthz and /readyz; 0 picks a free one',

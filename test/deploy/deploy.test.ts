@@ -1,0 +1,83 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect } from 'chai';
+import { loadAll } from 'js-yaml';
+import { Registry } from 'prom-client';
+import { variables } from '../../src/cli/config/environment.ts';
+import { createMetrics } from '../../src/metrics/metrics.ts';
+import { addState } from '../../src/metrics/state.ts';
+import { documentText } from '../documentation/documents.ts';
+import { root } from '../package/tarball.ts';
+
+const read = (file: string) => readFileSync(path.join(root, 'deploy', file), 'utf8');
+
+interface Alert {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: { readonly runbook: string };
+}
+
+interface Container {
+  readonly env: readonly { readonly name: string; readonly value: string }[];
+  readonly command?: readonly string[];
+}
+
+interface Manifest {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly spec: { readonly template?: { readonly spec: { readonly containers: readonly Container[] } } };
+}
+
+describe('The files in deploy/', () => {
+  const [rules] = loadAll(read('prometheus-rules.yaml')) as [{ groups: { rules: Alert[] }[] }];
+  const alerts = rules.groups.flatMap((group) => group.rules);
+  const manifests = loadAll(read('kubernetes/gateway.yaml')) as Manifest[];
+
+  function metricNames(): string[] {
+    const { registry } = createMetrics();
+    // the gauges are read at a scrape alone
+    addState(registry, () => expect.fail('nothing is scraped here'));
+    expect(registry).to.be.instanceOf(Registry);
+    return registry.getMetricsAsArray().map(({ name }) => name);
+  }
+
+  it('alert by metrics that the gateway has', () => {
+    const names = metricNames();
+    const used = alerts.flatMap(({ expr }) => expr.match(/gateway_\w+/g) ?? []);
+    expect(used).to.not.have.length(0);
+    for (const name of used) expect(names).to.include(name);
+  });
+
+  it('have for each alert a section in docs/on-call.md, and no section without an alert', () => {
+    const sections = [...documentText('docs/on-call.md').matchAll(/^## (\S+)$/gm)].map(([, name]) => name);
+    expect(sections).to.have.members(alerts.map(({ alert }) => alert));
+    for (const { alert, annotations } of alerts) {
+      expect(annotations.runbook).to.equal(`docs/on-call.md#${alert.toLowerCase()}`);
+    }
+  });
+
+  it('set variables that the gateway reads, with values that it takes', () => {
+    const containers = manifests.flatMap(({ spec }) => spec.template?.spec.containers ?? []);
+    const set = containers.flatMap(({ env }) => env);
+    expect(set.map(({ value }) => value)).to.include.members(['api', 'worker']);
+    for (const { name, value } of set) {
+      expect(variables).to.have.property(name);
+      expect(variables[name as keyof typeof variables].type.safeParse(value).success, `${name}=${value}`).to.equal(
+        true,
+      );
+    }
+    const inImage = [...read('Dockerfile').matchAll(/^ENV (.*)$/gm)].flatMap(([, line = '']) => line.split(' '));
+    for (const name of inImage.map((pair) => pair.split('=')[0])) {
+      if (name !== 'NODE_ENV') expect(variables).to.have.property(name as string);
+    }
+    const [compose] = loadAll(read('compose.yaml')) as [{ services: { gateway: { environment: object } } }];
+    for (const name of Object.keys(compose.services.gateway.environment)) expect(variables).to.have.property(name);
+  });
+
+  it('run API and workers apart, each with a budget of disruptions', () => {
+    const named = (kind: string) =>
+      manifests.filter((manifest) => manifest.kind === kind).map(({ metadata }) => metadata.name);
+    expect(named('Deployment')).to.deep.equal(['gateway-api', 'gateway-worker']);
+    expect(named('PodDisruptionBudget')).to.deep.equal(['gateway-api', 'gateway-worker']);
+  });
+});
