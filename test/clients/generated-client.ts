@@ -60,7 +60,10 @@ export function run(
     child.on('error', reject);
     child.on('close', (code) => {
       if (code === 0) resolve({ stdout, stderr });
-      else reject(new Error(`${command} ${args.join(' ')}: ${code}\n${stdout}${stderr}`.slice(0, 8_000)));
+      else
+        reject(
+          new Error(`${command} ${args.join(' ').slice(0, 500)}: ${code}\n${`${stdout}${stderr}`.slice(0, 8_000)}`),
+        );
     });
     child.stdin.end(input);
   });

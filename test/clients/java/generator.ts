@@ -11,7 +11,7 @@ const here = fileURLToPath(new URL('.', import.meta.url));
 const generator = 'openapi-generator-cli==7.26.0';
 
 /** Both programs are over before the slower compilers of the virtual machine would be worth their time. */
-const shortLived = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
+const shortLived = ['-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-Dfile.encoding=UTF-8'];
 
 /** What the generator says of itself, whatever it is given. */
 const ofItself = [
@@ -40,7 +40,15 @@ function libraries(folder: string): Promise<string> {
 }
 
 async function compile(folder: string, sources: readonly string[]): Promise<void> {
-  const options = [...shortLived.map((option) => `-J${option}`), '-parameters', '-proc:none', '-d', 'classes'];
+  const options = [
+    ...shortLived.map((option) => `-J${option}`),
+    '-encoding',
+    'UTF-8',
+    '-parameters',
+    '-proc:none',
+    '-d',
+    'classes',
+  ];
   const classPath = `${await libraries(folder)}/*:classes`;
   await run(['javac', ...options, '-Xlint:none', '-cp', classPath, ...sources], { cwd: folder });
 }
