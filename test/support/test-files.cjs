@@ -60,6 +60,7 @@ const long = [
   'package/host',
   'cli/server/signals',
   'cli/server/prepaid',
+  'frameworks/javascript',
   'cli/server/role',
   'keys/stale-primary',
   'webhooks/stale-primary',
