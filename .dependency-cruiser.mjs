@@ -91,7 +91,7 @@ const arrows = {
     deliveries/fan-out deliveries/worker deliveries/redeliver`,
 
   'stored/background': `${domain} deliveries/jobs stored
-    proxy/admission.ts proxy/ownership proxy/stored/ask-response.ts proxy/stored/ended-response.ts`,
+    proxy/admission.ts proxy/ownership proxy/stored/ended-response.ts proxy/stored/poll-response.ts`,
 
   receiver: 'api.d.ts deliveries/send/signature.ts',
   'dashboard/page': 'api.d.ts',
@@ -112,7 +112,7 @@ const arrows = {
     cli/client/api.ts cli/commands/events/publish.ts`,
   'cli/server': `errors.ts ids.ts index.ts receiver
     cli/terminal cli/config cli/demo cli/mongo cli/database`,
-  'cli/commands': 'api.d.ts version.ts cli/terminal cli/client cli/config/duration.ts',
+  'cli/commands': 'api.d.ts budgets.ts version.ts cli/terminal cli/client cli/config/duration.ts',
   'cli/commands/keys/command.ts': 'cli/terminal cli/client cli/commands cli/database/stored-keys.ts',
   'cli/commands/forward.ts': `version.ts cli/terminal cli/client cli/commands/follow-events.ts
     deliveries/send/headers.ts`,

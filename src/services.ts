@@ -185,7 +185,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     objects: models.stored,
     database: access,
     collectionPrefix: options.collectionPrefix,
-    ask: (response) => proxy.askResponse(response),
+    pollResponse: (response) => proxy.pollResponse(response),
     ...(usage && { recordOnce: usage.recordOnce, dropOpen: usage.dropped }),
     onCounted(record) {
       metrics.models.usageCounted(record);

@@ -7,7 +7,7 @@ export interface BackgroundOptions {
    * long again, up to `backgroundPollLimit`. @default 2_000
    */
   readonly backgroundPollInterval?: number;
-  /** The longest wait between two questions about one response. @default 60_000 */
+  /** The longest wait between two polls of one response. @default 60_000 */
   readonly backgroundPollLimit?: number;
   /**
    * How long the gateway follows such a response. One that has not ended by then is charged by estimate, and a warning is

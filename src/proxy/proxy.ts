@@ -12,7 +12,7 @@ import { modelOperations } from './routes.ts';
 import { createFailureLog } from './routing/failure-log.ts';
 import { RetryBudget, type RetryOptions } from './routing/retry-policy.ts';
 import { createUpstream } from './routing/upstream.ts';
-import { type AskResponse, createAskResponse } from './stored/ask-response.ts';
+import { createPollResponse, type PollResponse } from './stored/poll-response.ts';
 import { storedOperations } from './stored/routes.ts';
 import { createStoredChatList } from './stored/stored-chat-list.ts';
 import { createStoredRelay } from './stored/stored-relay.ts';
@@ -54,7 +54,7 @@ export interface UpstreamState {
 export interface ModelProxy {
   readonly operations: ReturnType<typeof modelOperations> & ReturnType<typeof storedOperations>;
   /** Asks an upstream about a response that is made in the background. */
-  readonly askResponse: AskResponse;
+  readonly pollResponse: PollResponse;
   /** The upstreams at this moment. */
   states(): UpstreamState[];
   /** Closes every connection to the upstreams. Calls in flight end with the error `shutting_down`. */
@@ -120,7 +120,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
       ...modelOperations(tracked(relay), createModelList(upstreams, logger, deps.modelListLifetime)),
       ...storedOperations({ relay: tracked(createStoredRelay(common)), list: tracked(createStoredChatList(common)) }),
     },
-    askResponse: createAskResponse(common),
+    pollResponse: createPollResponse(common),
     states: () =>
       upstreams.map(({ name, calls: { underWay }, breaker }) => ({
         name,

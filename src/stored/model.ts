@@ -6,11 +6,11 @@ import type { StoredKind } from '../proxy/ownership/stored-objects.ts';
 /** A response that is made in the background and has not been counted yet. Times are by the database's clock. */
 export interface BackgroundDocument {
   usage: BackgroundUsage;
-  /** How often a process has claimed the next question to the upstream; the number fences that claim. */
-  attempt: number;
-  /** When the upstream is asked next, or when the claim of who asks it lapses. */
+  /** How often a process has claimed the next poll; the number fences that claim. */
+  polls: number;
+  /** When the upstream is polled next, or when the claim of who polls it lapses. */
   dueAt: Date;
-  /** When the response is followed no longer. */
+  /** When the response is polled no longer. */
   giveUpAt: Date;
 }
 

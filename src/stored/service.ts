@@ -11,7 +11,7 @@ export interface StoredObjectsDeps {
   readonly database: Pick<DatabaseAccess, 'require' | 'run'>;
   /** How long responses and chat completions are remembered. Days. */
   readonly retentionDays: number;
-  /** When a response that is made in the background is asked for first, and how long it is followed. Milliseconds. */
+  /** When a response that is made in the background is polled first, and for how long. Milliseconds. */
   readonly background: { readonly interval: number; readonly timeout: number };
   readonly logger: Pick<Logger, 'warn'>;
 }
@@ -57,7 +57,7 @@ export function createStoredObjects(deps: StoredObjectsDeps): StoredObjectServic
       ...(usage && {
         background: {
           usage: { $literal: usage },
-          attempt: { $literal: 0 },
+          polls: { $literal: 0 },
           dueAt: fromNow(interval),
           giveUpAt: fromNow(timeout),
         },

@@ -8,27 +8,27 @@ export interface BackgroundResponse extends StoredObject {
   readonly background: BackgroundUsage;
 }
 
-type Named = Pick<StoredObject, 'id' | 'userId'>;
+type ResponseRef = Pick<StoredObject, 'id' | 'userId'>;
 
-/** Follows responses that are made in the background, until each is counted, once. */
+/** Polls responses that are made in the background, until each is counted, once. */
 export interface BackgroundResponses {
   /** @throws GatewayError `rate_limit_exceeded` while this process follows as many of the account as it may have */
   requireRoom(userId: string): void;
   /** The upstream has begun one, and its record is stored. Its admissions stay until it is counted. */
-  started(response: Named, admissions: readonly Admission[]): void;
+  started(response: ResponseRef, admissions: readonly Admission[]): void;
   /** It has ended. Never rejects: if it cannot be counted now, it is counted later. */
-  ended(response: Named, record: UsageRecord): Promise<void>;
-  /** It may have ended: asks its upstream soon. */
+  ended(response: ResponseRef, record: UsageRecord): Promise<void>;
+  /** It may have ended: polls it soon. */
   mayHaveEnded(response: BackgroundResponse): void;
   /**
-   * Asks its upstream now.
+   * Polls it now.
    * @returns whether it has ended and is counted
    * @throws GatewayError with the code of an upstream's failure, `database_unavailable`
    */
   settle(response: BackgroundResponse): Promise<boolean>;
 }
 
-/** Follows none. */
+/** Polls none. */
 export const noBackgroundResponses: BackgroundResponses = {
   requireRoom() {},
   started() {},

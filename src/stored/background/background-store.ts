@@ -4,21 +4,21 @@ import type { BackgroundResponse } from '../../proxy/ownership/background-respon
 import type { BackgroundDocument, StoredObjectDocument, StoredObjectModel } from '../model.ts';
 import { toObject } from '../service.ts';
 
-/** How long the process that claims a question has for it: longer than one takes. Milliseconds. */
+/** How long the process that claims a poll has for it: longer than one takes. Milliseconds. */
 const claimDuration = 60_000;
-/** Of a response that is due for longer, nobody may have a job. Milliseconds. */
+/** A response that has been due for longer has probably lost its job. Milliseconds. */
 const overdueAfter = 5_000;
-/** The most overdue responses of one look. */
+/** The most overdue responses of one sweep. */
 const maxOverdue = 100;
 
-type Following = StoredObjectDocument & { readonly background: BackgroundDocument };
+type UncountedDocument = StoredObjectDocument & { readonly background: BackgroundDocument };
 
-/** A process asks the upstream next, and no other until the claim lapses. */
+/** A response that one process polls next, and no other until the claim lapses. */
 export interface ClaimedResponse {
   readonly response: BackgroundResponse;
-  /** Fences the claim. */
-  readonly attempt: number;
-  /** Whether this is the last question. */
+  /** How often it has been claimed, this time too. Fences the claim. */
+  readonly polls: number;
+  /** Whether this is the last poll. */
   readonly isLast: boolean;
 }
 
@@ -26,18 +26,18 @@ function toResponse(document: StoredObjectDocument): BackgroundResponse {
   return toObject(document) as BackgroundResponse;
 }
 
-const isFollowed = { 'background.dueAt': { $exists: true } } as const;
-const nextAttempt = { $add: ['$background.attempt', 1] };
+const isUncounted = { 'background.dueAt': { $exists: true } } as const;
+const nextPoll = { $add: ['$background.polls', 1] };
 
 /** Which responses are made in the background and are not counted, in the database; its clock decides when they are due. */
 export function createBackgroundStore(objects: StoredObjectModel) {
   const collection = durableCollection(objects);
 
   return {
-    /** Claims the next question about a response; `null` if it is not due, or counted. */
+    /** Claims the next poll of a response; `null` if it is not due, or counted. */
     async claim(id: string): Promise<ClaimedResponse | null> {
-      const isDue = { _id: id, ...isFollowed, $expr: { $lte: ['$background.dueAt', '$$NOW'] } };
-      const change = { 'background.attempt': nextAttempt, 'background.dueAt': fromNow(claimDuration) };
+      const isDue = { _id: id, ...isUncounted, $expr: { $lte: ['$background.dueAt', '$$NOW'] } };
+      const change = { 'background.polls': nextPoll, 'background.dueAt': fromNow(claimDuration) };
       const claimed = (await collection.findOneAndUpdate(isDue, [{ $set: change }], {
         returnDocument: 'after',
         projection: {
@@ -48,19 +48,19 @@ export function createBackgroundStore(objects: StoredObjectModel) {
           background: 1,
           isLast: { $gte: ['$$NOW', '$background.giveUpAt'] },
         },
-      })) as (Following & { readonly isLast: boolean }) | null;
+      })) as (UncountedDocument & { readonly isLast: boolean }) | null;
       if (!claimed) return null;
       const { background, isLast } = claimed;
-      return { response: toResponse(claimed), attempt: background.attempt, isLast };
+      return { response: toResponse(claimed), polls: background.polls, isLast };
     },
 
-    /** Ends a claim: the next question is due in so many milliseconds. @returns whether the claim was still held */
-    async release(id: string, attempt: number, wait: number): Promise<boolean> {
+    /** Ends a claim: the next poll is due in so many milliseconds. @returns whether the claim was still held */
+    async release(id: string, polls: number, wait: number): Promise<boolean> {
       const change = [{ $set: { 'background.dueAt': fromNow(wait) } }];
-      return (await collection.updateOne({ _id: id, 'background.attempt': attempt }, change)).modifiedCount === 1;
+      return (await collection.updateOne({ _id: id, 'background.polls': polls }, change)).modifiedCount === 1;
     },
 
-    /** Ends the following of a response. @returns whether this call has ended it */
+    /** Ends the polling of a response. @returns whether this call has ended it */
     async finish(id: string, usageId: string): Promise<boolean> {
       const filter = { _id: id, 'background.usage.id': usageId };
       return (await collection.updateOne(filter, { $unset: { background: true } })).modifiedCount === 1;
@@ -68,7 +68,7 @@ export function createBackgroundStore(objects: StoredObjectModel) {
 
     /** Responses that are due for a while, the longest first. */
     async overdue(): Promise<string[]> {
-      const isOverdue = { ...isFollowed, $expr: { $lte: ['$background.dueAt', fromNow(-overdueAfter)] } };
+      const isOverdue = { ...isUncounted, $expr: { $lte: ['$background.dueAt', fromNow(-overdueAfter)] } };
       const sorted = {
         sort: { 'background.dueAt': 1 },
         limit: maxOverdue,
@@ -79,9 +79,9 @@ export function createBackgroundStore(objects: StoredObjectModel) {
     },
 
     /** Those of these responses that are not counted. */
-    async followed(ids: readonly string[]): Promise<ReadonlySet<string>> {
+    async uncounted(ids: readonly string[]): Promise<ReadonlySet<string>> {
       const found = collection.find(
-        { _id: { $in: [...ids] }, ...isFollowed },
+        { _id: { $in: [...ids] }, ...isUncounted },
         { projection: { _id: 1 }, ...inOneBatch },
       );
       return new Set((await found.toArray()).map(({ _id }) => _id));

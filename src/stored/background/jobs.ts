@@ -13,7 +13,8 @@ const processEvery = 5_000;
 
 interface JobData {
   readonly responseId: string;
-  readonly attempt: number;
+  /** How often the response has been polled before. */
+  readonly polls: number;
 }
 
 export interface ResponseJobsDeps {
@@ -27,7 +28,7 @@ export interface ResponseJobsDeps {
   readonly logger: Pick<Logger, 'warn'>;
 }
 
-/** One Agenda job for the next question about each response. Losing all jobs loses nothing: a sweep reads the responses themselves. */
+/** One Agenda job for the next poll of each response. Losing all jobs loses nothing: a sweep reads the responses themselves. */
 export interface ResponseJobs {
   /** Builds the indexes. Await it before anything else. */
   init(): Promise<void>;
@@ -61,7 +62,7 @@ export function createResponseJobs({ connection, owner, collection, wake, logger
       const jobs = db.collection(collection);
       await Promise.all([
         jobs.createIndex({ name: 1, nextRunAt: 1, priority: -1, lockedAt: 1, disabled: 1 }, { name: 'next' }),
-        jobs.createIndex({ 'data.responseId': 1, 'data.attempt': 1 }, { name: 'ofResponse' }),
+        jobs.createIndex({ 'data.responseId': 1, 'data.polls': 1 }, { name: 'responsePoll' }),
         agenda.ready,
       ]);
     },
@@ -69,7 +70,7 @@ export function createResponseJobs({ connection, owner, collection, wake, logger
       try {
         await agenda
           .create(jobName, data)
-          .unique({ 'data.responseId': data.responseId, 'data.attempt': data.attempt })
+          .unique({ 'data.responseId': data.responseId, 'data.polls': data.polls })
           .schedule(new Date(Date.now() + wait))
           .save();
       } catch (error) {

@@ -5,15 +5,15 @@ import type { Logger } from '../../options/options.ts';
 import type { BackgroundResponses } from '../../proxy/ownership/background-responses.ts';
 import type { StoredObjectModel } from '../model.ts';
 import { createBackgroundStore } from './background-store.ts';
-import { createFollowing, type FollowingDeps } from './following.ts';
 import { HeldAdmissions } from './held-admissions.ts';
 import { createResponseJobs } from './jobs.ts';
-import { Questions } from './questions.ts';
+import { PollQueue } from './poll-queue.ts';
+import { createPoller, type PollerDeps } from './poller.ts';
 
-export interface BackgroundServiceDeps extends Omit<FollowingDeps, 'store' | 'held' | 'schedule'> {
+export interface BackgroundServiceDeps extends Omit<PollerDeps, 'store' | 'held' | 'schedule'> {
   readonly objects: StoredObjectModel;
   readonly collectionPrefix: string;
-  /** How often this process looks for responses that nobody asks for. Milliseconds. @default 15_000 */
+  /** How often this process looks for responses that no job polls. Milliseconds. @default 15_000 */
   readonly sweepInterval?: number;
   readonly logger: Logger;
 }
@@ -21,9 +21,9 @@ export interface BackgroundServiceDeps extends Omit<FollowingDeps, 'store' | 'he
 export interface BackgroundService extends BackgroundResponses {
   /** Builds the indexes of its jobs. */
   init(): Promise<void>;
-  /** Asks upstreams in this process from now on. */
+  /** Polls upstreams in this process from now on. */
   start(): Promise<void>;
-  /** Asks no more. What has not ended is left to other processes. */
+  /** Polls no more. What has not ended is left to other processes. */
   close(): Promise<void>;
 }
 
@@ -35,15 +35,15 @@ const mostOfAccount = 200;
 
 const ignore = () => {};
 
-/** Follows responses that are made in the background until each is counted. */
+/** Polls responses that are made in the background until each is counted. */
 export function createBackgroundService(deps: BackgroundServiceDeps): BackgroundService {
   const { interval, sweepInterval = usualSweepInterval, logger } = deps;
   const store = createBackgroundStore(deps.objects);
   const held = new HeldAdmissions();
-  const questions = new Questions((id) =>
+  const queue = new PollQueue((id) =>
     // its claim lapses, and a sweep finds it
-    following
-      .answerNext(id)
+    poller
+      .pollNext(id)
       .catch((error: unknown) =>
         logger.warn('a response that is made in the background is asked for later', { id, reason: String(error) }),
       ),
@@ -52,16 +52,16 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
     connection: deps.objects.db,
     owner: newId('wrk', Date.now()),
     collection: `${deps.collectionPrefix}response_jobs`,
-    wake: (id) => questions.add(id),
+    wake: (id) => queue.add(id),
     logger,
   });
 
-  const following = createFollowing({ ...deps, store, held, schedule: jobs.schedule });
+  const poller = createPoller({ ...deps, store, held, schedule: jobs.schedule });
 
   const sweeping = createPeriodic({
     name: 'the sweep for responses that are made in the background',
     async task() {
-      for (const id of await store.overdue()) questions.add(id);
+      for (const id of await store.overdue()) queue.add(id);
     },
     interval: sweepInterval,
     logger,
@@ -72,8 +72,8 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
     name: 'releasing what is reserved for responses that are counted',
     async task() {
       const ids = held.ids();
-      const followed = ids.length > 0 ? await store.followed(ids) : new Set();
-      for (const id of ids) if (!followed.has(id)) held.release(id);
+      const uncounted = ids.length > 0 ? await store.uncounted(ids) : new Set();
+      for (const id of ids) if (!uncounted.has(id)) held.release(id);
     },
     interval: sweepInterval,
     logger,
@@ -89,31 +89,31 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
     started({ id, userId }, admissions) {
       held.add(id, userId, admissions);
       releasing.start();
-      questions.track(jobs.schedule({ responseId: id, attempt: 0 }, interval));
+      queue.track(jobs.schedule({ responseId: id, polls: 0 }, interval));
     },
     ended({ id }, record) {
-      const counted = following
+      const counted = poller
         .count(id, record)
         .catch((error: unknown) =>
           logger.warn('the usage of a response is counted later', { id, reason: String(error) }),
         );
-      questions.track(counted);
+      queue.track(counted);
       return counted;
     },
     mayHaveEnded(response) {
-      // whatever comes of it, the response is asked for again when it is due
-      questions.track(following.look(response).then(ignore, ignore));
+      // whatever comes of it, the response is polled again when it is due
+      queue.track(poller.poll(response).then(ignore, ignore));
     },
-    settle: following.settle,
+    settle: poller.settle,
     init: jobs.init,
     async start() {
       await jobs.start();
       sweeping.start();
     },
     async close() {
-      questions.close();
+      queue.close();
       await Promise.all([sweeping.stop(), releasing.stop(), jobs.stop()]);
-      await questions.done();
+      await queue.done();
       held.releaseAll();
     },
   };

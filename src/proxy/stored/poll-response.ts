@@ -9,8 +9,8 @@ import type { Upstream } from '../routing/upstream.ts';
 import { endedRecord } from './ended-response.ts';
 import { fetchStored, objectLimit } from './fetch-stored.ts';
 
-/** The longest that one question takes. Milliseconds. */
-const longestQuestion = 30_000;
+/** The longest that one poll takes. Milliseconds. */
+const pollTimeout = 30_000;
 
 /** Nobody waits for the answer. */
 const nobody = { disconnected: false, onDisconnect() {} };
@@ -19,20 +19,20 @@ const nobody = { disconnected: false, onDisconnect() {} };
 export type ResponseState = UsageRecord | 'running' | 'gone';
 
 /**
- * Asks an upstream about a response that is made in the background.
+ * Asks an upstream for the state of a response that is made in the background.
  * @throws GatewayError with the code of an upstream's failure
  */
-export type AskResponse = (response: BackgroundResponse) => Promise<ResponseState>;
+export type PollResponse = (response: BackgroundResponse) => Promise<ResponseState>;
 
-export function createAskResponse(deps: {
+export function createPollResponse(deps: {
   readonly upstreams: readonly Upstream[];
   readonly retry: RetryPolicy;
-}): AskResponse {
-  return async function askResponse({ id, userId, upstream: name, background }) {
+}): PollResponse {
+  return async function pollResponse({ id, userId, upstream: name, background }) {
     const upstream = deps.upstreams.find((candidate) => candidate.name === name);
     // it may be configured in another process, or again later
     if (!upstream) throw failure('upstream_unreachable');
-    const deadline = new CallDeadline(nobody, Math.min(longestQuestion, upstream.timeouts.total));
+    const deadline = new CallDeadline(nobody, Math.min(pollTimeout, upstream.timeouts.total));
     const call = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
     try {
       const path = `/responses/${encodeURIComponent(id)}`;
