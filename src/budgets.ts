@@ -28,6 +28,17 @@ export interface BudgetUsage extends Budget {
   readonly resetsAt: Date | null;
 }
 
+/** Checks the budgets of keys, and reads what has been used of them. */
+export interface KeyBudgets {
+  /** @throws GatewayError `invalid_value` for a budget that this gateway cannot count */
+  check(budgets: readonly Budget[]): void;
+  /** What keys of an account have used of their budgets, by the id of the key. */
+  usage(
+    userId: string,
+    keys: readonly { readonly id: string; readonly budgets: readonly Budget[] }[],
+  ): Promise<ReadonlyMap<string, readonly BudgetUsage[]>>;
+}
+
 const limits = {
   tokens: [1, 1_000_000_000_000_000],
   requests: [1, 1_000_000_000_000_000],

@@ -5,7 +5,7 @@ import { type RunInTransaction, whileAwaited } from '../mongo/transaction.ts';
 import type { ModelCall, ResolvedOptions } from '../options/options.ts';
 import type { AdmissionCheck } from '../proxy/admission.ts';
 import { longestCall } from '../proxy/routing/upstream.ts';
-import { createBudgetsOf } from './budgets/budgets-of.ts';
+import { createReadAccountBudgets } from './budgets/account-budgets.ts';
 import { createEnforceBudgets } from './budgets/enforce-budgets.ts';
 import type { AccountBudgetsModel } from './budgets/model.ts';
 import { type BudgetService, createBudgetService } from './budgets/service.ts';
@@ -147,11 +147,11 @@ function createBudgets({ models, clock, options }: AccountingDeps, quotas: Thres
     accountBudgets: models.accountBudgets,
     hasPrices: options.credits !== undefined,
   });
-  const readBudgets = createBudgetsOf(service.ofAccount, logger);
+  const readBudgets = createReadAccountBudgets(service.ofAccount, logger);
   // keys of the gateway's own come with the budgets of their account; whom a host's own functions name comes without
-  const budgetsOf = ({ userId, keyId }: ModelCall['principal']) =>
+  const readAccountBudgets = ({ userId, keyId }: ModelCall['principal']) =>
     options.authenticate || (options.dashboard?.authenticate && keyId === undefined) ? readBudgets(userId) : undefined;
-  return { service, enforce: createEnforceBudgets({ readUsed, quotaOf, logger, budgetsOf }) };
+  return { service, enforce: createEnforceBudgets({ readUsed, quotaOf, logger, readAccountBudgets }) };
 }
 
 /** Joins usage, budgets, credits, payments and limits. */

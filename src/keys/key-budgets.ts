@@ -1,18 +1,7 @@
-import type { Budget, BudgetUsage } from '../budgets.ts';
+import type { KeyBudgets } from '../budgets.ts';
 import { GatewayError } from '../errors.ts';
 import type { ApiKey } from './api-key.ts';
 import type { KeyDocument } from './model.ts';
-
-/** What has been counted of the budgets of keys. */
-export interface KeyBudgets {
-  /** @throws GatewayError `invalid_value` for a budget that this gateway cannot count */
-  check(budgets: readonly Budget[]): void;
-  /** What keys of an account have used of their budgets, by the id of the key. */
-  usage(
-    userId: string,
-    keys: readonly { readonly id: string; readonly budgets: readonly Budget[] }[],
-  ): Promise<ReadonlyMap<string, readonly BudgetUsage[]>>;
-}
 
 /** Of a gateway that does not count. */
 export const noBudgets: KeyBudgets = {

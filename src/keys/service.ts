@@ -1,3 +1,4 @@
+import type { KeyBudgets } from '../budgets.ts';
 import { GatewayError } from '../errors.ts';
 import type { EventInput, PublishOptions } from '../events/publication.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
@@ -8,7 +9,7 @@ import type { RunInTransaction } from '../mongo/transaction.ts';
 import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
 import type { ApiKey, ApiKeyInput, KeyPage, NewApiKey } from './api-key.ts';
 import { toKeyFields } from './fields.ts';
-import { type KeyBudgets, noBudgets, toApiKey, toApiKeys } from './key-budgets.ts';
+import { noBudgets, toApiKey, toApiKeys } from './key-budgets.ts';
 import { createPublishKeyEvent } from './key-events.ts';
 import { digestOf, newKeyText } from './key-text.ts';
 import { createLastUsed } from './last-used.ts';

@@ -1,9 +1,9 @@
-import { toBudgets } from '../budgets.ts';
+import { type KeyBudgets, toBudgets } from '../budgets.ts';
 import { checkUserId, isId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { confirmAbsent } from '../mongo/confirmed-reads.ts';
 import type { ApiKey, ApiKeyPatch } from './api-key.ts';
-import { type KeyBudgets, toApiKey } from './key-budgets.ts';
+import { toApiKey } from './key-budgets.ts';
 import type { KeyModel } from './model.ts';
 
 export interface UpdateDeps {

@@ -3,9 +3,9 @@ import { GatewayError } from '../../errors.ts';
 import type { Principal } from '../../http/principal.ts';
 import type { Logger, Quota } from '../../options/options.ts';
 import type { QuotaOf } from '../usage/quotas.ts';
+import type { ReadAccountBudgets } from './account-budgets.ts';
 import { needTotal, resetOf, usedUnits } from './budget-usage.ts';
-import type { BudgetsOf } from './budgets-of.ts';
-import { createRecent, type Recent } from './recent.ts';
+import { createReadCache, type ReadCache } from './read-cache.ts';
 import type { ReadUsed, UsedAmounts } from './used-amounts.ts';
 
 /** Resolves, or returns at once, where a caller may make a call. @throws GatewayError `insufficient_quota` */
@@ -16,7 +16,7 @@ export interface EnforceBudgetsDeps {
   /** Quotas that are enforced. */
   readonly quotaOf: QuotaOf;
   /** The budgets of accounts of callers that do not tell them. @default none */
-  readonly budgetsOf?: (caller: Principal) => ReturnType<BudgetsOf> | undefined;
+  readonly readAccountBudgets?: (caller: Principal) => ReturnType<ReadAccountBudgets> | undefined;
   readonly logger: Logger;
 }
 
@@ -40,7 +40,7 @@ function exceeded({ owner, kind, budget: { period, ...maxima } }: Rule, unit: Bu
 }
 
 /** @throws GatewayError `insufficient_quota` if one of the budgets is used up */
-function judge(rules: readonly Rule[], used: UsedAmounts | undefined): void {
+function enforceRules(rules: readonly Rule[], used: UsedAmounts | undefined): void {
   if (!used) return;
   for (const rule of rules) {
     const { budget } = rule;
@@ -74,21 +74,22 @@ const none: readonly Budget[] = [];
 /** Some rules, and whose usage decides them. */
 interface Check {
   readonly rules: readonly Rule[];
-  readonly recent: Recent<UsedAmounts>;
-  /** What `recent` knows that usage by. */
-  readonly id: string;
+  readonly cache: ReadCache<UsedAmounts>;
+  /** The key of that usage in the cache. */
+  readonly key: string;
+  readonly read: () => Promise<UsedAmounts>;
 }
 
-/** Judges by what is known; resolves if something had to be read. @throws GatewayError `insufficient_quota` */
-function judgeAll(checks: readonly Check[]): Promise<undefined> | undefined {
-  const unknown = checks.filter(({ rules, recent, id }) => {
-    const used = recent.peek(id);
-    judge(rules, used);
+/** Enforces rules by what is known; resolves if something had to be read. @throws GatewayError `insufficient_quota` */
+function enforceChecks(checks: readonly Check[]): Promise<undefined> | undefined {
+  const unknown = checks.filter(({ rules, cache, key }) => {
+    const used = cache.fresh(key);
+    enforceRules(rules, used);
     return !used;
   });
   if (unknown.length === 0) return undefined;
-  const judged = unknown.map(async ({ rules, recent, id }) => judge(rules, await recent.read(id)));
-  return Promise.all(judged).then(() => undefined);
+  const enforced = unknown.map(async ({ rules, cache, key, read }) => enforceRules(rules, await cache.read(key, read)));
+  return Promise.all(enforced).then(() => undefined);
 }
 
 /**
@@ -96,34 +97,39 @@ function judgeAll(checks: readonly Check[]): Promise<undefined> | undefined {
  * call has ended. So a caller may exceed a budget by what it uses in that second, and by its calls under way. A caller that has
  * none of these costs nothing.
  */
-export function createEnforceBudgets({ readUsed, quotaOf, budgetsOf, logger }: EnforceBudgetsDeps): EnforceBudgets {
-  const accounts = createRecent((id) => {
-    const [userId, withTotal] = JSON.parse(id) as [string, boolean];
-    return readUsed.ofAccount(userId, withTotal);
-  }, logger);
-  const keys = createRecent(async (id) => {
-    const [userId, withTotal, keyId] = JSON.parse(id) as [string, boolean, string];
-    return (await readUsed.ofKeys(userId, [keyId], withTotal)).get(keyId) as UsedAmounts;
-  }, logger);
+export function createEnforceBudgets(deps: EnforceBudgetsDeps): EnforceBudgets {
+  const { readUsed, quotaOf, readAccountBudgets, logger } = deps;
+  const accounts = createReadCache<UsedAmounts>(logger);
+  const keys = createReadCache<UsedAmounts>(logger);
+
+  function checkOfAccount(userId: string, rules: readonly Rule[], withTotal: boolean): Check {
+    const key = JSON.stringify([userId, withTotal]);
+    return { rules, cache: accounts, key, read: () => readUsed.ofAccount(userId, withTotal) };
+  }
+
+  function checkOfKey(userId: string, keyId: string, rules: readonly Rule[], withTotal: boolean): Check {
+    const key = JSON.stringify([userId, keyId, withTotal]);
+    async function read() {
+      return (await readUsed.ofKeys(userId, [keyId], withTotal)).get(keyId) as UsedAmounts;
+    }
+    return { rules, cache: keys, key, read };
+  }
 
   function enforce({ userId, keyId, budgets = none }: Principal, accountBudgets: readonly Budget[]) {
     const quota = quotaOf(userId);
     if (!quota && budgets.length === 0 && accountBudgets.length === 0) return undefined;
     const checks: Check[] = [];
     const ofAccount = [...quotaRules(quota), ...accountBudgets.map((budget) => budgetRule('This account', budget))];
-    if (ofAccount.length > 0) {
-      const id = JSON.stringify([userId, needTotal(accountBudgets)]);
-      checks.push({ rules: ofAccount, recent: accounts, id });
-    }
+    if (ofAccount.length > 0) checks.push(checkOfAccount(userId, ofAccount, needTotal(accountBudgets)));
     if (budgets.length > 0) {
-      const id = JSON.stringify([userId, needTotal(budgets), keyId]);
-      checks.push({ rules: budgets.map((budget) => budgetRule('This API key', budget)), recent: keys, id });
+      const ofKey = budgets.map((budget) => budgetRule('This API key', budget));
+      checks.push(checkOfKey(userId, keyId as string, ofKey, needTotal(budgets)));
     }
-    return judgeAll(checks);
+    return enforceChecks(checks);
   }
 
   return (caller) => {
-    const accountBudgets = caller.accountBudgets ?? budgetsOf?.(caller) ?? none;
+    const accountBudgets = caller.accountBudgets ?? readAccountBudgets?.(caller) ?? none;
     if (accountBudgets instanceof Promise) return accountBudgets.then((budgets) => enforce(caller, budgets));
     return enforce(caller, accountBudgets);
   };

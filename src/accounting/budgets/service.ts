@@ -1,4 +1,4 @@
-import { type Budget, type BudgetUsage, toBudgets } from '../../budgets.ts';
+import { type Budget, type BudgetUsage, type KeyBudgets, toBudgets } from '../../budgets.ts';
 import { GatewayError } from '../../errors.ts';
 import { checkUserId } from '../../ids.ts';
 import { needTotal, toBudgetUsage } from './budget-usage.ts';
@@ -10,17 +10,6 @@ export interface BudgetServiceDeps {
   readonly accountBudgets: AccountBudgetsModel;
   /** Whether calls have prices. */
   readonly hasPrices: boolean;
-}
-
-/** What `keys`, which stores the budgets of keys, is told of them. */
-interface BudgetsOfKeys {
-  /** @throws GatewayError `invalid_value` for a budget of credits where nothing has a price */
-  check(budgets: readonly Budget[]): void;
-  /** What keys of an account have used of their budgets, by the id of the key. */
-  usage(
-    userId: string,
-    keys: readonly { readonly id: string; readonly budgets: readonly Budget[] }[],
-  ): Promise<ReadonlyMap<string, readonly BudgetUsage[]>>;
 }
 
 /** The budgets of accounts and keys. */
@@ -37,7 +26,7 @@ export interface BudgetService {
   set(userId: string, budgets: readonly Budget[]): Promise<BudgetUsage[]>;
   /** The budgets of an account as they are stored. */
   ofAccount(userId: string): Promise<readonly Budget[]>;
-  readonly ofKeys: BudgetsOfKeys;
+  readonly ofKeys: KeyBudgets;
 }
 
 export function createBudgetService({ readUsed, accountBudgets, hasPrices }: BudgetServiceDeps): BudgetService {

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { type BudgetsOf, createBudgetsOf } from '../../../src/accounting/budgets/budgets-of.ts';
+import { createReadAccountBudgets, type ReadAccountBudgets } from '../../../src/accounting/budgets/account-budgets.ts';
 import { createEnforceBudgets, type EnforceBudgets } from '../../../src/accounting/budgets/enforce-budgets.ts';
 import { createReadUsed } from '../../../src/accounting/budgets/used-amounts.ts';
 import { createCounterModel, createPeriodModel } from '../../../src/accounting/usage/model.ts';
@@ -45,7 +45,7 @@ describe('a budget or quota that is enforced', () => {
   });
   after(() => drop());
 
-  function enforce(quota?: Quota, budgetsOf?: BudgetsOf): EnforceBudgets {
+  function enforce(quota?: Quota, readAccountBudgets?: ReadAccountBudgets): EnforceBudgets {
     const clock = { now: async () => new Date(now) };
     const models = {
       counters: createCounterModel(connection, 'gateway_'),
@@ -55,7 +55,7 @@ describe('a budget or quota that is enforced', () => {
       readUsed: createReadUsed({ ...models, clock }),
       quotaOf: () => quota,
       logger: silentLogger,
-      ...(budgetsOf && { budgetsOf: ({ userId }) => budgetsOf(userId) }),
+      ...(readAccountBudgets && { readAccountBudgets: ({ userId }) => readAccountBudgets(userId) }),
     });
   }
 
@@ -132,11 +132,11 @@ describe('a budget or quota that is enforced', () => {
       'This account has used up its monthly budget of 7 requests (7 used)',
     );
     let stored: Budget[] = [budget];
-    const budgetsOf = createBudgetsOf(async () => stored, silentLogger);
-    const check = enforce(undefined, budgetsOf);
+    const readAccountBudgets = createReadAccountBudgets(async () => stored, silentLogger);
+    const check = enforce(undefined, readAccountBudgets);
     // the first call does not wait for what is stored
     expect(check({ userId: 'usr_1' })).to.equal(undefined);
-    await until(() => (budgetsOf('usr_1') as readonly Budget[]).length > 0);
+    await until(() => (readAccountBudgets('usr_1') as readonly Budget[]).length > 0);
     expect(await refusal(() => check({ userId: 'usr_1' }))).to.contain('monthly budget of 7 requests');
     stored = [];
     await until(async () => (await refusal(() => check({ userId: 'usr_1' }))) === undefined);

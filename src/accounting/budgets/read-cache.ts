@@ -14,28 +14,28 @@ interface Entry<T> {
   readonly readAt: number;
 }
 
-/** What was read at most a second ago: what is asked for all the time costs one read in a second. */
-export interface Recent<T> {
-  /** What is known at once, if it is not too old. */
-  peek(id: string): T | undefined;
+/** Keeps what was read for a second: so what is needed all the time costs one read in a second. */
+export interface ReadCache<T> {
+  /** What was read less than a second ago. */
+  fresh(key: string): T | undefined;
   /** What was read last, however old. */
-  last(id: string): T | undefined;
-  /** Reads it, once for all who ask at the same time. If the database does not answer: what was read last, if anything. */
-  read(id: string): Promise<T | undefined>;
+  stale(key: string): T | undefined;
+  /** Reads it, once for all who need it at the same time. If the database does not answer: what was read last, if anything. */
+  read(key: string, read: () => Promise<T>): Promise<T | undefined>;
 }
 
-export function createRecent<T>(read: (id: string) => Promise<T>, logger: Logger): Recent<T> {
+export function createReadCache<T>(logger: Logger): ReadCache<T> {
   const known = new Map<string, Entry<T>>();
   const reading = new Map<string, Promise<T | undefined>>();
   let failing = false;
 
-  async function readNow(id: string): Promise<T | undefined> {
+  async function readNow(key: string, read: () => Promise<T>): Promise<T | undefined> {
     const readAt = performance.now();
     try {
-      const value = await withTimeout(read(id), longestRead, false);
+      const value = await withTimeout(read(), longestRead, false);
       failing = false;
-      known.delete(id);
-      known.set(id, { value, readAt });
+      known.delete(key);
+      known.set(key, { value, readAt });
       for (const oldest of known.keys()) {
         if (known.size <= capacity) break;
         known.delete(oldest);
@@ -44,21 +44,21 @@ export function createRecent<T>(read: (id: string) => Promise<T>, logger: Logger
     } catch (error) {
       if (!failing) logger.warn('budgets could not be read', { reason: String(error) });
       failing = true;
-      return known.get(id)?.value;
+      return known.get(key)?.value;
     } finally {
-      reading.delete(id);
+      reading.delete(key);
     }
   }
 
   return {
-    peek(id) {
-      const entry = known.get(id);
+    fresh(key) {
+      const entry = known.get(key);
       return entry && performance.now() - entry.readAt < lifetime ? entry.value : undefined;
     },
-    last: (id) => known.get(id)?.value,
-    read(id) {
-      const present = reading.get(id) ?? readNow(id);
-      reading.set(id, present);
+    stale: (key) => known.get(key)?.value,
+    read(key, read) {
+      const present = reading.get(key) ?? readNow(key, read);
+      reading.set(key, present);
       return present;
     },
   };
