@@ -13,12 +13,12 @@ const overlap = 10_000;
  * Follows events by looking at the newest few seconds of the list again and again. All times that are compared are the
  * gateway's own.
  */
-export function followEvents(list: ListEvents): { fresh(): Promise<PastEvent[]> } {
+export function followEvents(list: ListEvents): { next(): Promise<PastEvent[]> } {
   const seen = new Map<string, string>();
   let since: string | undefined;
   let hasBegun = false;
 
-  async function look(): Promise<PastEvent[]> {
+  async function readNew(): Promise<PastEvent[]> {
     const { data } = await gather(Number.POSITIVE_INFINITY, (query) => list({ ...query, ...(since && { since }) }));
     const unseen = data.filter(({ id }) => !seen.has(id));
     for (const { id, created } of unseen) seen.set(id, created);
@@ -30,11 +30,11 @@ export function followEvents(list: ListEvents): { fresh(): Promise<PastEvent[]> 
 
   return {
     /** The events since the last time, oldest first; none at the first time. */
-    async fresh() {
-      if (hasBegun) return look();
+    async next() {
+      if (hasBegun) return readNew();
       const [newest] = (await list({ limit: 1 })).data;
       if (newest) since = new Date(Date.parse(newest.created) - overlap).toISOString();
-      await look();
+      await readNew();
       hasBegun = true;
       return [];
     },

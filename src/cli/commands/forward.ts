@@ -4,7 +4,7 @@ import { shownHeaders, signatureHeaders } from '../../deliveries/send/headers.ts
 import { readVersion } from '../../version.ts';
 import { dataOf, type Schemas } from '../client/api.ts';
 import type { CommandContext } from '../client/context.ts';
-import { patiently } from '../client/patiently.ts';
+import { retryWhileUnavailable } from '../client/retry-while-unavailable.ts';
 import { wrongUse } from '../terminal/command-failure.ts';
 import { localTime, spanOf } from '../terminal/moments.ts';
 import { printable, toJson } from '../terminal/printable.ts';
@@ -95,7 +95,7 @@ export async function forward(context: CommandContext, options: ForwardOptions):
   const secret = options.secret ?? `whsec_${randomBytes(32).toString('base64')}`;
   const interrupted = terminal.interruption();
   const events = followEvents((query) => dataOf(api.GET('/v1/events', { params: { query } })));
-  const fresh = patiently(() => events.fresh(), terminal);
+  const nextEvents = retryWhileUnavailable(() => events.next(), terminal);
   const inFlight = new Set<Promise<void>>();
 
   async function pass(event: PastEvent): Promise<void> {
@@ -103,11 +103,11 @@ export async function forward(context: CommandContext, options: ForwardOptions):
     if (!interrupted.aborted) terminal.print(json ? toJson(result) : lineOf(result, context));
   }
 
-  await fresh();
+  await nextEvents();
   terminal.tell(`Forwarding new events to ${target}, until Ctrl-C.`);
   if (options.secret === undefined) terminal.tell(`They are signed with the secret ${secret}`);
   while (!interrupted.aborted) {
-    for (const event of await fresh()) {
+    for (const event of await nextEvents()) {
       if (options.type && !options.type.includes(event.type)) continue;
       if (inFlight.size >= maxInFlight) await Promise.race(inFlight);
       const passing: Promise<void> = pass(event).finally(() => inFlight.delete(passing));

@@ -4,7 +4,7 @@ import { dataOf, type Schemas } from '../../client/api.ts';
 import { apiAction, examples } from '../../client/api-command.ts';
 import type { CommandContext } from '../../client/context.ts';
 import { count } from '../../client/flags.ts';
-import { patiently } from '../../client/patiently.ts';
+import { retryWhileUnavailable } from '../../client/retry-while-unavailable.ts';
 import { parseDuration } from '../../config/duration.ts';
 import { localTime, relative } from '../../terminal/moments.ts';
 import type { Paint } from '../../terminal/paint.ts';
@@ -63,7 +63,7 @@ async function tail({ api, terminal, json }: CommandContext, options: Options): 
     now: terminal.now,
     past: options.lines,
   });
-  const changes = patiently(() => deliveries.changes(), terminal);
+  const changes = retryWhileUnavailable(() => deliveries.changes(), terminal);
   while (!interrupted.aborted) {
     for (const delivery of await changes()) {
       terminal.print(json ? toJson(delivery) : tailLine(delivery, terminal.paint, terminal.now()));

@@ -1,14 +1,13 @@
 import { InvalidArgumentError } from 'commander';
+import { type BudgetUnit, budgetUnits } from '../../../budgets.ts';
 import type { Schemas } from '../../client/api.ts';
 
 type Budget = Schemas['Budget'];
-type Unit = 'tokens' | 'requests' | 'credits';
 
-const units: readonly Unit[] = ['tokens', 'requests', 'credits'];
 const form = /^(day|month|total):(.+)$/;
 
-function isUnit(text: string | undefined): text is Unit {
-  return units.some((unit) => unit === text);
+function isUnit(text: string | undefined): text is BudgetUnit {
+  return budgetUnits.some((unit) => unit === text);
 }
 
 /** Reads a budget such as `month:tokens=1000000,credits=50`; the option may be repeated. */
@@ -33,7 +32,7 @@ function figure(amount: number): string {
 /** Budgets as a person reads them: `month 12.5/50 credits`. */
 export function budgetsText(budgets: readonly Schemas['BudgetUsage'][]): string {
   const maxima = budgets.flatMap((budget) =>
-    units.flatMap((unit) => {
+    budgetUnits.flatMap((unit) => {
       const maximum = budget[unit];
       return maximum === undefined ? [] : [`${budget.period} ${figure(budget.used[unit])}/${figure(maximum)} ${unit}`];
     }),

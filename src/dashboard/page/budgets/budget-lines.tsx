@@ -6,7 +6,7 @@ import { amount } from '../format/number.ts';
 const spans: Readonly<Record<BudgetUsage['period'], string>> = { day: 'today', month: 'this month', total: 'in total' };
 
 /** What budgets can have a maximum of. */
-export const budgetUnits = ['tokens', 'requests', 'credits'] as const;
+export const budgetUnits = ['tokens', 'requests', 'credits'] as const satisfies readonly (keyof BudgetUsage['used'])[];
 
 /** Budgets and what is used of them, a line for each maximum. Days and months are UTC. */
 export function BudgetLines({ budgets }: { budgets: readonly BudgetUsage[] }) {

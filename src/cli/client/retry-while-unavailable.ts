@@ -1,12 +1,15 @@
 import { PassingFailure } from '../terminal/command-failure.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
-/** Looks again after a gateway was restarted or busy, and says once that it waits; the first look must succeed. */
-export function patiently<T>(look: () => Promise<T[]>, { tell }: Terminal): () => Promise<T[]> {
+/**
+ * Returns nothing while the gateway restarts or is busy, so that the caller reads again, and says once that it waits. The first
+ * read must succeed.
+ */
+export function retryWhileUnavailable<T>(read: () => Promise<T[]>, { tell }: Terminal): () => Promise<T[]> {
   let waiting: boolean | undefined;
   return async () => {
     try {
-      const found = await look();
+      const found = await read();
       if (waiting) tell('It answers again.');
       waiting = false;
       return found;
