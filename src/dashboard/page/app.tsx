@@ -14,8 +14,8 @@ import { useSignIn } from './session/use-sign-in.ts';
 import { Announcements } from './shell/announce.tsx';
 import { Boundary } from './shell/boundary.tsx';
 import { Heading } from './shell/heading.tsx';
-import { firstPlace, missingScope } from './shell/places.ts';
 import { Shell } from './shell/shell.tsx';
+import { firstView, missingScope } from './shell/views.ts';
 import { UsageView } from './usage/usage-view.tsx';
 import { VerificationView } from './verification/verification-view.tsx';
 import { WebhookView } from './webhooks/webhook-view.tsx';
@@ -45,11 +45,11 @@ function NotAllowed({ scope }: { scope: string }) {
 
 function View({ route }: { route: Route }) {
   const { scopes } = useSession();
-  const [place = firstPlace(scopes) ?? 'webhooks', id] = route.path;
-  const missing = missingScope(place, scopes);
+  const [view = firstView(scopes) ?? 'webhooks', id] = route.path;
+  const missing = missingScope(view, scopes);
   if (missing) return <NotAllowed scope={missing} />;
   // a key of its own for each: another id is another view, which starts anew
-  switch (place) {
+  switch (view) {
     case 'webhooks':
       return id ? <WebhookView key={id} id={id} route={route} /> : <WebhooksView key="list" route={route} />;
     case 'events':
@@ -93,7 +93,7 @@ export function App({ hostSessions }: { hostSessions: boolean }) {
         <SessionContext.Provider value={state.session}>
           <Clock>
             <Announcements>
-              <Shell place={route.path[0] ?? firstPlace(state.session.scopes) ?? 'webhooks'}>
+              <Shell view={route.path[0] ?? firstView(state.session.scopes) ?? 'webhooks'}>
                 <Boundary key={route.path.join('/')}>
                   <View route={route} />
                 </Boundary>

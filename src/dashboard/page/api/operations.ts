@@ -12,11 +12,11 @@ import type {
   WebhookUpdate,
 } from './types.ts';
 
-type Stated<T> = { [Name in keyof T]?: NonNullable<T[Name]> };
+type Defined<T> = { [Name in keyof T]?: NonNullable<T[Name]> };
 
 /** Without what is not set. What the address says is for the API to judge. */
-export function stated<T extends object>(query: T): Stated<T> {
-  return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) as Stated<T>;
+export function omitUndefined<T extends object>(query: T): Defined<T> {
+  return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) as Defined<T>;
 }
 
 async function readSession(key: string | null): Promise<Session> {
@@ -41,7 +41,7 @@ export function createApi(key: string | null) {
     session: () => readSession(key),
 
     listWebhooks: (query: Listing, init: Signal = {}) =>
-      answerOf(client.GET('/v1/webhooks', { ...init, params: { query: stated(query) } })),
+      answerOf(client.GET('/v1/webhooks', { ...init, params: { query: omitUndefined(query) } })),
     retrieveWebhook: (id: string, init: Signal = {}) =>
       answerOf(client.GET('/v1/webhooks/{id}', { ...init, params: at(id) })),
     createWebhook: (body: WebhookCreate) => answerOf(client.POST('/v1/webhooks', { body })),
@@ -60,19 +60,19 @@ export function createApi(key: string | null) {
       answerOf(client.GET('/v1/webhooks/{id}/recoveries', { ...init, params: { ...at(id), query: { limit: 5 } } })),
 
     listDeliveries: (query: DeliveryFilter, init: Signal = {}) =>
-      answerOf(client.GET('/v1/deliveries', { ...init, params: { query: stated(query) as object } })),
+      answerOf(client.GET('/v1/deliveries', { ...init, params: { query: omitUndefined(query) as object } })),
     retrieveDelivery: (id: string, init: Signal = {}) =>
       answerOf(client.GET('/v1/deliveries/{id}', { ...init, params: at(id) })),
     resendDelivery: (id: string) => answerOf(client.POST('/v1/deliveries/{id}/resend', { params: at(id) })),
 
     listEvents: (query: EventFilter, init: Signal = {}) =>
-      answerOf(client.GET('/v1/events', { ...init, params: { query: stated(query) as object } })),
+      answerOf(client.GET('/v1/events', { ...init, params: { query: omitUndefined(query) as object } })),
     retrieveEvent: (id: string, init: Signal = {}) =>
       answerOf(client.GET('/v1/events/{id}', { ...init, params: at(id) })),
     listEventTypes: (init: Signal = {}) => answerOf(client.GET('/v1/event_types', init)),
 
     listApiKeys: (query: Listing, init: Signal = {}) =>
-      answerOf(client.GET('/v1/api_keys', { ...init, params: { query: stated(query) } })),
+      answerOf(client.GET('/v1/api_keys', { ...init, params: { query: omitUndefined(query) } })),
     createApiKey: (body: ApiKeyCreate) => answerOf(client.POST('/v1/api_keys', { body })),
     deleteApiKey: (id: string) => answerOf(client.DELETE('/v1/api_keys/{id}', { params: at(id) })),
     listBudgets: (init: Signal = {}) => answerOf(client.GET('/v1/budgets', init)),

@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks';
-import { stated } from '../api/operations.ts';
+import { omitUndefined } from '../api/operations.ts';
 import type { DeliveryFilter, WebhookSummary } from '../api/types.ts';
 import { useQuery } from '../data/use-query.ts';
 import { useReloadOn } from '../data/use-reload-on.ts';
@@ -49,7 +49,7 @@ interface FailedProps extends Omit<Props, 'narrowed'> {
 /** The latest failed ones of seven days, before everything else; failed tests are in the list alone. */
 function FailedFirst({ route, filter, hosts, known }: FailedProps) {
   const since = useMemo(() => sinceOf('7d'), []);
-  const query = useDeliveries({ since, ...stated(filter), state: 'failed', limit: failedAsked });
+  const query = useDeliveries({ since, ...omitUndefined(filter), state: 'failed', limit: failedAsked });
   useReloadOn(known, query.reload);
   const failed = query.data?.data.filter(({ test }) => !test) ?? [];
   if (failed.length === 0) return null;

@@ -16,7 +16,7 @@ interface Props {
 /** Where the filter says no time: deliveries are kept for 30 days unless the operator says otherwise. Milliseconds. */
 const longest = 29 * 86_400_000;
 
-function whyNot({ type, event_id }: DeliveryFilter, targets: readonly WebhookSummary[]): string | false {
+function disabledReason({ type, event_id }: DeliveryFilter, targets: readonly WebhookSummary[]): string | false {
   if (type || event_id) return 'A recovery sends events of every type: clear the filters by type and event';
   return targets.length === 0 && 'No webhook that is active matches: resume it first';
 }
@@ -39,7 +39,11 @@ export function RecoverMatching({ filter, state, webhooks, onStarted }: Props) {
   });
   return (
     <>
-      <Button busy={recover.running} whyNot={whyNot(filter, targets)} onClick={() => void recover.run()}>
+      <Button
+        busy={recover.running}
+        disabledReason={disabledReason(filter, targets)}
+        onClick={() => void recover.run()}
+      >
         Send all {state} again
       </Button>
       {recover.error && <Failure error={recover.error} />}

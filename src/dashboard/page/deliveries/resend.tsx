@@ -13,7 +13,7 @@ interface Props {
 }
 
 /** Why a delivery cannot be sent again at present. */
-function whyNot({ in_flight, url }: DeliveryDetails): string | undefined {
+function disabledReason({ in_flight, url }: DeliveryDetails): string | undefined {
   if (url === null) return 'Its webhook has been deleted';
   return in_flight ? 'An attempt is under way: wait for its end' : undefined;
 }
@@ -32,7 +32,12 @@ export function useResend({ delivery, onSent }: Props) {
   });
   return {
     button: (
-      <Button kind="primary" busy={resend.running} whyNot={whyNot(delivery)} onClick={() => void resend.run()}>
+      <Button
+        kind="primary"
+        busy={resend.running}
+        disabledReason={disabledReason(delivery)}
+        onClick={() => void resend.run()}
+      >
         <AgainIcon />
         {resend.running ? 'Sending…' : 'Send again'}
       </Button>

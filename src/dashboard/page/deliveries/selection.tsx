@@ -82,7 +82,7 @@ export function ResendSelected({ deliveries, selection, onSent }: Props) {
         </label>
         <Button
           busy={resend.running}
-          whyNot={chosen.length === 0 && 'Select deliveries first'}
+          disabledReason={chosen.length === 0 && 'Select deliveries first'}
           onClick={() => void resend.run()}
         >
           <AgainIcon />

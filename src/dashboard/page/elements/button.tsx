@@ -10,7 +10,7 @@ interface Props {
   readonly busy?: boolean;
   readonly disabled?: boolean;
   /** Why it does nothing at present: shown on hover and read out, and announced on a click. */
-  readonly whyNot?: string | false | undefined;
+  readonly disabledReason?: string | false | undefined;
   readonly wide?: boolean;
   /** Where the text alone does not say what it is about. */
   readonly label?: string;
@@ -25,7 +25,7 @@ export function Button({
   type = 'button',
   busy,
   disabled,
-  whyNot,
+  disabledReason,
   wide,
   label,
   pressed,
@@ -36,29 +36,29 @@ export function Button({
   const button = (
     <button
       type={type}
-      class={`button button-${kind}${wide ? ' button-wide' : ''}${whyNot ? ' button-off' : ''}`}
+      class={`button button-${kind}${wide ? ' button-wide' : ''}${disabledReason ? ' button-off' : ''}`}
       disabled={disabled}
-      aria-disabled={busy || whyNot ? true : undefined}
-      aria-describedby={whyNot ? id : undefined}
-      title={whyNot || undefined}
+      aria-disabled={busy || disabledReason ? true : undefined}
+      aria-describedby={disabledReason ? id : undefined}
+      title={disabledReason || undefined}
       aria-label={label}
       aria-pressed={pressed}
       onClick={(event) => {
-        if (busy || whyNot) event.preventDefault();
+        if (busy || disabledReason) event.preventDefault();
         else onClick?.();
-        if (whyNot) announce(whyNot);
+        if (disabledReason) announce(disabledReason);
       }}
     >
       {busy && <span class="spinner" aria-hidden="true" />}
       {children}
     </button>
   );
-  if (!whyNot) return button;
+  if (!disabledReason) return button;
   return (
     <>
       {button}
       <span id={id} class="visually-hidden">
-        {whyNot}
+        {disabledReason}
       </span>
     </>
   );

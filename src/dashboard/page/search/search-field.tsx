@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { goTo } from '../routing/route.ts';
 import { useAnnounce } from '../shell/announce.tsx';
-import { addressOf } from './places.ts';
+import { addressOf } from './id-address.ts';
 
 /** Opens what an id names. */
 export function SearchField() {

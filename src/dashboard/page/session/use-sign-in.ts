@@ -2,7 +2,7 @@ import { useCallback, useEffect, useState } from 'preact/hooks';
 import { ApiError } from '../api/error.ts';
 import { createApi } from '../api/operations.ts';
 import type { Session } from '../api/types.ts';
-import { firstPlace } from '../shell/places.ts';
+import { firstView } from '../shell/views.ts';
 import { keyStore } from './key-store.ts';
 import type { SessionValue } from './session.ts';
 
@@ -21,8 +21,8 @@ export interface SignIn {
 }
 
 /** @throws ApiError where there is nothing to show to these scopes */
-function requirePlace({ scopes }: Session): void {
-  if (firstPlace(scopes)) return;
+function requireView({ scopes }: Session): void {
+  if (firstView(scopes)) return;
   const message = `There is nothing to see here for the scopes ${scopes.join(', ')}. Use a key with the scope webhooks.`;
   throw new ApiError(message, { status: 403, code: 'insufficient_scope' });
 }
@@ -37,7 +37,7 @@ export function useSignIn(hostSessions: boolean): SignIn {
   const enter = useCallback(async (key: string | null) => {
     const api = createApi(key);
     const session = await api.session();
-    requirePlace(session);
+    requireView(session);
     const leave = (message?: string) => {
       keyStore.clear();
       setState({ kind: 'signed_out', ...(message && { message }) });

@@ -4,8 +4,8 @@ import { timeZone } from '../format/time.ts';
 import { href } from '../routing/route.ts';
 import { SearchField } from '../search/search-field.tsx';
 import { useSession } from '../session/session.ts';
-import { firstPlace, places } from './places.ts';
 import { useTheme } from './theme.ts';
+import { firstView, views } from './views.ts';
 
 function ThemeToggle() {
   const [theme, toggle] = useTheme();
@@ -44,7 +44,7 @@ function Account() {
 function ScopeNote() {
   const { scopes, via } = useSession();
   if (scopes.includes('webhooks')) return null;
-  const shown = places.filter(({ scope }) => scopes.includes(scope)).map(({ name }) => name);
+  const shown = views.filter(({ scope }) => scopes.includes(scope)).map(({ name }) => name);
   return (
     <p class="note scope-note">
       {via === 'key' ? 'This key' : 'Your account here'} has the {scopes.length === 1 ? 'scope' : 'scopes'}{' '}
@@ -55,7 +55,7 @@ function ScopeNote() {
 }
 
 /** The frame around every view. */
-export function Shell({ place, children }: { place: string; children: ComponentChildren }) {
+export function Shell({ view, children }: { view: string; children: ComponentChildren }) {
   const { scopes } = useSession();
   return (
     <div class="shell">
@@ -63,16 +63,16 @@ export function Shell({ place, children }: { place: string; children: ComponentC
         Skip to the content
       </button>
       <header class="side">
-        <a class="brand" href={href([firstPlace(scopes) ?? 'webhooks'])}>
+        <a class="brand" href={href([firstView(scopes) ?? 'webhooks'])}>
           <Logo />
           Webhooks
         </a>
         <SearchField />
-        <nav class="places" aria-label="Views">
-          {places
+        <nav class="views" aria-label="Views">
+          {views
             .filter(({ scope }) => scopes.includes(scope))
-            .map(({ place: to, name, Icon }) => (
-              <a key={to} href={href([to])} aria-current={place === to ? 'page' : undefined}>
+            .map(({ view: to, name, Icon }) => (
+              <a key={to} href={href([to])} aria-current={view === to ? 'page' : undefined}>
                 <Icon />
                 {name}
               </a>

@@ -68,7 +68,7 @@ export function Recover({ webhook }: { webhook: Webhook }) {
           <Button
             type="submit"
             busy={recover.running || latest?.state === 'running'}
-            whyNot={
+            disabledReason={
               !webhook.active
                 ? 'The webhook is paused: resume it first'
                 : states.length === 0 && 'Choose what to send again'

@@ -33,7 +33,7 @@ export function WebhookActions({ webhook, onChanged }: Props) {
     <>
       <Button
         kind="primary"
-        whyNot={!webhook.active && 'The webhook is paused: resume it first'}
+        disabledReason={!webhook.active && 'The webhook is paused: resume it first'}
         onClick={() => setOpen('test')}
       >
         <SendIcon />

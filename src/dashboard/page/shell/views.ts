@@ -1,0 +1,23 @@
+import { DeliveryIcon, EventIcon, KeyIcon, TypesIcon, UsageIcon, VerifyIcon, WebhookIcon } from '../elements/icons.tsx';
+
+/** The views that the navigation leads to, each with the scope that it needs. */
+export const views = [
+  { view: 'webhooks', name: 'Webhooks', Icon: WebhookIcon, scope: 'webhooks' },
+  { view: 'events', name: 'Events', Icon: EventIcon, scope: 'webhooks' },
+  { view: 'deliveries', name: 'Deliveries', Icon: DeliveryIcon, scope: 'webhooks' },
+  { view: 'event-types', name: 'Event types', Icon: TypesIcon, scope: 'webhooks' },
+  { view: 'verification', name: 'Verification', Icon: VerifyIcon, scope: 'webhooks' },
+  { view: 'keys', name: 'API keys', Icon: KeyIcon, scope: 'keys' },
+  { view: 'usage', name: 'Usage', Icon: UsageIcon, scope: 'models' },
+] as const;
+
+/** Where somebody with these scopes begins; `undefined` where there is nothing for them to see. */
+export function firstView(scopes: readonly string[]): string | undefined {
+  return views.find(({ scope }) => scopes.includes(scope))?.view;
+}
+
+/** The scope that a view needs and that is not among these. */
+export function missingScope(view: string, scopes: readonly string[]): string | undefined {
+  const needed = views.find((known) => known.view === view)?.scope;
+  return needed !== undefined && !scopes.includes(needed) ? needed : undefined;
+}
