@@ -14,6 +14,7 @@ export interface GatewayState {
   readonly backlog: () => Promise<BacklogSize | undefined>;
 }
 
+/** A gauge that is read at each scrape. With a label, even one that it does not use, it has no value until one is set. */
 function gauge(registers: Registry[], name: string, help: string, collect: (gauge: Gauge<'upstream'>) => unknown) {
   return new Gauge({
     name,
@@ -42,10 +43,10 @@ function addBacklog(registers: Registry[], state: () => GatewayState): void {
     ['deliveries', 'Deliveries that are due'],
     ['events', 'Events whose deliveries have not been made'],
   ] as const) {
-    // no value is better than a wrong one
     const count = `${what}, and that no process has claimed; counted up to 10,000`;
     gauge(registers, `gateway_${kind}_due`, count, async (shown) => {
       const backlog = await look();
+      // no value is better than a wrong one
       if (backlog) shown.set(backlog[kind].count);
     });
     gauge(

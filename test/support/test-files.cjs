@@ -1,7 +1,8 @@
 const { existsSync, readdirSync } = require('node:fs');
 
 /**
- * Tests that start browsers, compilers, clusters or processes, or try thousands of inputs or orders: `npm run test:long`.
+ * Tests that start browsers, compilers, clusters or processes, try thousands of inputs or orders, or load a gateway for seconds:
+ * `npm run test:long`.
  * The longest are first: begun late, one of them would run on alone.
  */
 const long = [
@@ -61,6 +62,16 @@ const long = [
   'cli/server/signals',
   'cli/server/prepaid',
   'frameworks/javascript',
+  'gateway/openai-operations',
+  'security/list-costs',
+  'security/shared-upstreams',
+  'security/shared-places',
+  'deliveries/worker/workers',
+  'accounting/usage/count',
+  'accounting/credits/ledger',
+  'webhooks/secrets/resealing',
+  'gateway/in-front',
+  'gateway/hosts',
   'cli/server/role',
   'keys/stale-primary',
   'webhooks/stale-primary',
@@ -95,7 +106,6 @@ const first = [
   'openapi/examples',
   'http/target',
   'security/bad-input',
-  'accounting/usage/count',
 ];
 
 const fileOf = (name) => `test/${name}.test.ts`;
