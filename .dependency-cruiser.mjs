@@ -46,7 +46,7 @@ const arrows = {
   'proxy/relay': `${base} http/operation.ts http/body/json/search.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
-    proxy/failure.ts proxy/headers.ts proxy/held-bytes.ts proxy/hooks.ts`,
+    proxy/failure.ts proxy/headers.ts proxy/held-bytes.ts proxy/hooks.ts proxy/observer.ts`,
   'proxy/stored': `${base} fairness http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
@@ -97,7 +97,7 @@ const arrows = {
   'dashboard/page': 'api.d.ts',
   dashboard: 'errors.ts version.ts options http http/authentication http/reply',
 
-  metrics: `${base} webhooks/health/recorded-attempt.ts deliveries/backlog-size.ts proxy/proxy.ts`,
+  metrics: `${base} http/api.ts webhooks/health/recorded-attempt.ts deliveries/backlog-size.ts proxy/proxy.ts proxy/observer.ts`,
 
   // The files beside the folders join them. The command uses the package as a host does.
   '.': `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events/**

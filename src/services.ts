@@ -201,7 +201,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
     hooks: options,
     admissionChecks: accounting.admissionChecks,
-    usageRecorder: metrics.models.countUsage(usage),
+    ...(usage && { usageRecorder: usage }),
     observer: metrics.models,
     storedObjects,
     backgroundResponses,

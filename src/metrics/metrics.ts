@@ -1,13 +1,15 @@
 import { Registry } from 'prom-client';
+import type { RequestObserver } from '../http/api.ts';
+import type { ModelObserver } from '../proxy/observer.ts';
 import { type DeliveryMetrics, deliveryMetrics } from './delivery-metrics.ts';
-import { type ModelMetrics, modelMetrics } from './model-metrics.ts';
-import { type RequestMetrics, requestMetrics } from './request-metrics.ts';
+import { modelMetrics } from './model-metrics.ts';
+import { requestMetrics } from './request-metrics.ts';
 
 /** What a gateway counts and measures. No label names an account, key, webhook or model, so that the number of series is bounded. */
 export interface Metrics {
   readonly registry: Registry;
-  readonly requests: RequestMetrics;
-  readonly models: ModelMetrics;
+  readonly requests: RequestObserver;
+  readonly models: ModelObserver;
   readonly deliveries: DeliveryMetrics;
 }
 

@@ -1,24 +1,7 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { OpenUsage, UsageRecord } from '../options/options.ts';
+import type { UsageRecord } from '../options/options.ts';
+import type { ModelObserver } from '../proxy/observer.ts';
 import { statusClass } from './status-class.ts';
-
-/** Counts and measures model calls. Times are milliseconds. */
-export interface ModelMetrics {
-  /** An upstream gave a response to a request. @param took until the head of the response was there */
-  upstreamAnswered(upstream: string, status: number, took: number): void;
-  /** An upstream gave no response. @param code why */
-  upstreamFailed(upstream: string, code: string): void;
-  /** The usage of a call is known. */
-  usageCounted(record: UsageRecord): void;
-  /** The same recorder, whose records are counted too. */
-  countUsage(recorder: UsageRecorder | undefined): UsageRecorder;
-}
-
-interface UsageRecorder {
-  opened(usage: OpenUsage): void;
-  closed(record: UsageRecord): void;
-  dropped(id: string): void;
-}
 
 /** From a small model's first token to an image. Seconds. */
 const firstByteBuckets = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -61,7 +44,8 @@ function createMeters(registers: Registry[]) {
   };
 }
 
-export function modelMetrics(registers: Registry[]): ModelMetrics {
+/** Counts and measures model calls. */
+export function modelMetrics(registers: Registry[]): ModelObserver {
   const { responses, failures, firstByte, durations, tokens } = createMeters(registers);
 
   function count({ upstream, ending, durationMs, inputTokens, cachedInputTokens, outputTokens }: UsageRecord): void {
@@ -79,13 +63,5 @@ export function modelMetrics(registers: Registry[]): ModelMetrics {
     },
     upstreamFailed: (upstream, code) => failures.inc({ upstream, code }),
     usageCounted: count,
-    countUsage: (recorder) => ({
-      opened: (usage) => recorder?.opened(usage),
-      closed(record) {
-        recorder?.closed(record);
-        count(record);
-      },
-      dropped: (id) => recorder?.dropped(id),
-    }),
   };
 }

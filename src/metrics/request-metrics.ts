@@ -1,16 +1,9 @@
 import { Counter, type Registry } from 'prom-client';
-import type { ErrorCode } from '../errors.ts';
+import type { RequestObserver } from '../http/api.ts';
 import { statusClass } from './status-class.ts';
 
 /** Counts the requests under `/v1`. */
-export interface RequestMetrics {
-  /** A request was answered. @param operation its `operationId`, or `none` where its path takes no such method */
-  answered(operation: string, status: number): void;
-  /** A request was answered with an error of the gateway's own. */
-  refused(code: ErrorCode): void;
-}
-
-export function requestMetrics(registers: Registry[]): RequestMetrics {
+export function requestMetrics(registers: Registry[]): RequestObserver {
   const requests = new Counter({
     name: 'gateway_http_requests_total',
     help: 'Requests under /v1 that were answered, by operation of openapi.yaml and class of the status',

@@ -4,10 +4,10 @@ import type { AdmissionCheck } from './admission.ts';
 import { relayHooks, usageHook } from './hooks.ts';
 import type { UsageRecorder } from './metering/usage-record.ts';
 import { createModelList } from './model-list.ts';
+import type { ModelObserver } from './observer.ts';
 import { type BackgroundResponses, noBackgroundResponses } from './ownership/background-responses.ts';
 import { noStoredObjects, type StoredObjects } from './ownership/stored-objects.ts';
 import { createRelay } from './relay/relay.ts';
-import type { UpstreamObserver } from './relay/relayed-call.ts';
 import { modelOperations } from './routes.ts';
 import { createFailureLog } from './routing/failure-log.ts';
 import { RetryBudget, type RetryOptions } from './routing/retry-policy.ts';
@@ -36,8 +36,8 @@ export interface ProxyDependencies {
   readonly exposeUpstream?: boolean;
   /** Whether an upstream's call is aborted when the client leaves; otherwise it runs to its end. @default true */
   readonly abortOnDisconnect?: boolean;
-  /** Told of each request to an upstream. @default nobody is */
-  readonly observer?: UpstreamObserver;
+  /** Told of requests to upstreams and of usage. @default nobody is */
+  readonly observer?: ModelObserver;
   /** How long the merged list of models is kept. Milliseconds. @default 60_000 */
   readonly modelListLifetime?: number;
 }
@@ -66,14 +66,19 @@ const closeTimeout = 5_000;
 
 const noRecorder: UsageRecorder = { opened() {}, closed() {}, dropped() {} };
 
-/** Gives records to the recorder, then to the host's `onUsage`. */
-function withHook(usageRecorder: UsageRecorder, onUsage: ReturnType<typeof usageHook>): UsageRecorder {
-  if (!onUsage) return usageRecorder;
+/** Gives records to the recorder, then to the observer and to the host's `onUsage`. */
+function withListeners(
+  usageRecorder: UsageRecorder,
+  observer: ModelObserver | undefined,
+  onUsage: ReturnType<typeof usageHook>,
+): UsageRecorder {
+  if (!observer && !onUsage) return usageRecorder;
   return {
     ...usageRecorder,
     closed(record) {
       usageRecorder.closed(record);
-      onUsage(record);
+      observer?.usageCounted(record);
+      onUsage?.(record);
     },
   };
 }
@@ -97,7 +102,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
   };
   const relay = createRelay({
     ...common,
-    usageRecorder: withHook(usageRecorder, usageHook(hooks, logger)),
+    usageRecorder: withListeners(usageRecorder, deps.observer, usageHook(hooks, logger)),
     hooks: relayHooks(hooks, logger),
     failureLog: createFailureLog(logger),
     abortOnDisconnect,

@@ -94,8 +94,8 @@ function enforceChecks(checks: readonly Check[]): Promise<undefined> | undefined
 
 /**
  * Refuses calls when a quota or a budget of the account or the key is used up, by what has been counted: about a second after a
- * call has ended. So a caller may exceed a budget by what it uses in that second, and by its calls under way. A caller that has
- * none of these costs nothing.
+ * call has ended. So a caller may exceed a budget by what it uses in that second, and by its calls under way. Nothing is
+ * read for a key of the gateway's own that has none of these.
  */
 export function createEnforceBudgets(deps: EnforceBudgetsDeps): EnforceBudgets {
   const { readUsed, quotaOf, readAccountBudgets, logger } = deps;

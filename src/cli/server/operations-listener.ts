@@ -14,7 +14,7 @@ type Answers = Readonly<Record<string, (res: ServerResponse) => unknown>>;
 
 function probes({ health }: Pick<ModelGateway, 'health'>): Answers {
   return {
-    // the process runs and its event loop turns: restarting it would mend nothing else
+    // whoever gets no answer here restarts the process, so nothing else may make it fail
     '/healthz': (res) => answerJson(res, 200, { status: 'ok' }),
     async '/readyz'(res) {
       const state = await health();

@@ -11,6 +11,7 @@ import type { RelayHooks } from '../hooks.ts';
 import { finalUsage } from '../metering/final-usage.ts';
 import { createUsageMeter, type UsageMeter } from '../metering/usage-meter.ts';
 import { closedRecord, openRecord, type UsageRecorder } from '../metering/usage-record.ts';
+import type { ModelObserver } from '../observer.ts';
 import type { BackgroundResponses } from '../ownership/background-responses.ts';
 import { ownedResponse } from '../ownership/owned-response.ts';
 import type { StoredObject, StoredObjects } from '../ownership/stored-objects.ts';
@@ -26,14 +27,6 @@ import { isMasked, sendMasked } from './masked-error.ts';
 import { requireRelayable } from './require-relayable.ts';
 import { sendResponse } from './send-response.ts';
 
-/** Told of each request of a model call to an upstream. */
-export interface UpstreamObserver {
-  /** @param took until the head of the response was there, in milliseconds */
-  upstreamAnswered(upstream: string, status: number, took: number): void;
-  /** @param code why there was no response */
-  upstreamFailed(upstream: string, code: string): void;
-}
-
 export interface RelayedCallDependencies {
   readonly retry: RetryPolicy;
   readonly usageRecorder: UsageRecorder;
@@ -45,7 +38,7 @@ export interface RelayedCallDependencies {
   /** Whether answers name their upstream in `x-gateway-upstream`. */
   readonly exposeUpstream: boolean;
   readonly failureLog: FailureLog;
-  readonly observer?: UpstreamObserver;
+  readonly observer?: ModelObserver;
   readonly logger: Logger;
   /** Whether the upstream's call is aborted when the client leaves. */
   readonly abortOnDisconnect: boolean;
