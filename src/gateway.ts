@@ -1,9 +1,10 @@
 import { hostDeliveries } from './deliveries/host-deliveries.ts';
+import { createHealthCheck } from './gateway-health.ts';
 import { createGatewayRouter } from './gateway-router.ts';
-import { createState } from './gateway-state.ts';
+import { createGaugeReadings } from './gauge-readings.ts';
 import { OpenRequests } from './http/open-requests.ts';
 import { createAuthenticateKey } from './keys/authenticate-key.ts';
-import { addState } from './metrics/state.ts';
+import { addGauges } from './metrics/gauges.ts';
 import type { ModelGateway } from './model-gateway.ts';
 import { buildIndexes } from './mongo/build-indexes.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
@@ -62,8 +63,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   });
 
   let closing = false;
-  const state = createState({ services, database, isClosing: () => closing });
-  addState(metrics.registry, state.now);
+  addGauges(metrics.registry, createGaugeReadings({ services, database }));
 
   return {
     router,
@@ -90,7 +90,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     on: (name, listener) => notifications.on(name, listener),
     off: (name, listener) => notifications.off(name, listener),
     metrics: () => metrics.registry,
-    health: state.health,
+    health: createHealthCheck({ worker: deliveries.worker, database, isClosing: () => closing }),
     close() {
       closing = true;
       return close();

@@ -7,7 +7,7 @@ export { type ErrorBody, type ErrorCode, GatewayError } from './errors.ts';
 export type { PastEvent } from './events/history.ts';
 export type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
 export { createModelGateway, type ModelGateway } from './gateway.ts';
-export type { CheckResult, GatewayHealth } from './gateway-state.ts';
+export type { CheckResult, GatewayHealth } from './gateway-health.ts';
 export { keepRawBody } from './http/body/kept-body.ts';
 export { type Principal, type Scope, scopes } from './http/principal.ts';
 export { type HardenOptions, hardenServer } from './http/server/harden.ts';

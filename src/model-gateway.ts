@@ -8,7 +8,7 @@ import type { ReportUsage } from './accounting/usage/report.ts';
 import type { HostDeliveries } from './deliveries/host-deliveries.ts';
 import type { EventHistory } from './events/history.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
-import type { GatewayHealth } from './gateway-state.ts';
+import type { GatewayHealth } from './gateway-health.ts';
 import type { GatewayRouter } from './http/router.ts';
 import type { KeyService } from './keys/service.ts';
 import type { GatewayNotifications, NotificationListener } from './notifications.ts';

@@ -4,8 +4,9 @@ import { expect } from 'chai';
 import { loadAll } from 'js-yaml';
 import { Registry } from 'prom-client';
 import { variables } from '../../src/cli/config/environment.ts';
+import { addGauges } from '../../src/metrics/gauges.ts';
 import { createMetrics } from '../../src/metrics/metrics.ts';
-import { addState } from '../../src/metrics/state.ts';
+
 import { documentText } from '../documentation/documents.ts';
 import { root } from '../package/tarball.ts';
 
@@ -36,7 +37,7 @@ describe('The files in deploy/', () => {
   function metricNames(): string[] {
     const { registry } = createMetrics();
     // the gauges are read at a scrape alone
-    addState(registry, () => expect.fail('nothing is scraped here'));
+    addGauges(registry, () => expect.fail('nothing is scraped here'));
     expect(registry).to.be.instanceOf(Registry);
     return registry.getMetricsAsArray().map(({ name }) => name);
   }

@@ -1,4 +1,3 @@
-import type { GatewayState } from './metrics/state.ts';
 import { withTimeout } from './mongo/with-timeout.ts';
 import type { OpenDatabase, Services } from './services.ts';
 
@@ -20,8 +19,8 @@ export interface GatewayHealth {
   };
 }
 
-export interface StateDeps {
-  readonly services: Pick<Services, 'deliveries' | 'proxy'>;
+export interface HealthCheckDeps {
+  readonly worker: Services['deliveries']['worker'];
   readonly database: Pick<OpenDatabase, 'connection' | 'access'>;
   readonly isClosing: () => boolean;
 }
@@ -33,9 +32,8 @@ const longestSkew = 10_000;
 
 const resultOf = (isOk: boolean): CheckResult => (isOk ? 'ok' : 'failed');
 
-/** Makes the functions that say how a gateway is. */
-export function createState({ services, database, isClosing }: StateDeps) {
-  const { deliveries, proxy } = services;
+/** Makes the function that says whether a gateway should get requests, and why not. */
+export function createHealthCheck({ worker, database, isClosing }: HealthCheckDeps): () => Promise<GatewayHealth> {
   const { connection, access } = database;
   const admin = connection.getClient().db('admin', { readPreference: 'primary' });
 
@@ -59,29 +57,16 @@ export function createState({ services, database, isClosing }: StateDeps) {
     return reading.skew;
   }
 
-  return {
-    /** For the gauges. */
-    now: (): GatewayState => ({
-      attempts: deliveries.worker.attempts,
-      upstreams: proxy.states(),
-      databaseAvailable: !access.isUnavailable,
-      workerLive: deliveries.worker.isLive,
-      backlog: () =>
-        access.isUnavailable
-          ? Promise.resolve(undefined)
-          : withTimeout(deliveries.backlogSize(), databaseTimeout, false).catch(() => undefined),
-    }),
-    async health(): Promise<GatewayHealth> {
-      const skew = access.isUnavailable ? undefined : await recentSkew();
-      const { isLive, isWorking } = deliveries.worker;
-      const checks = {
-        database: resultOf(skew !== undefined),
-        worker: isWorking || isLive ? resultOf(isLive) : 'off',
-        // without an answer nothing is known of it
-        clock: skew === undefined ? 'unknown' : resultOf(skew <= longestSkew),
-        open: resultOf(!isClosing()),
-      } as const;
-      return { ready: Object.values(checks).every((check) => check !== 'failed'), checks };
-    },
+  return async function checkHealth() {
+    const skew = access.isUnavailable ? undefined : await recentSkew();
+    const { isLive, isWorking } = worker;
+    const checks = {
+      database: resultOf(skew !== undefined),
+      worker: isWorking || isLive ? resultOf(isLive) : 'off',
+      // without an answer nothing is known of it
+      clock: skew === undefined ? 'unknown' : resultOf(skew <= longestSkew),
+      open: resultOf(!isClosing()),
+    } as const;
+    return { ready: Object.values(checks).every((check) => check !== 'failed'), checks };
   };
 }

@@ -3,8 +3,8 @@ import { Gauge, type Registry } from 'prom-client';
 import type { BacklogSize } from '../deliveries/backlog-size.ts';
 import type { UpstreamState } from '../proxy/proxy.ts';
 
-/** What a gauge shows at this moment. */
-export interface GatewayState {
+/** What the gauges show at this moment. */
+export interface GaugeReadings {
   /** Attempts that are being sent in this process, and those that it holds. */
   readonly attempts: { readonly sending: number; readonly held: number };
   readonly upstreams: readonly UpstreamState[];
@@ -28,11 +28,11 @@ function gauge(registers: Registry[], name: string, help: string, collect: (gaug
   });
 }
 
-function addBacklog(registers: Registry[], state: () => GatewayState): void {
+function addBacklog(registers: Registry[], read: () => GaugeReadings): void {
   /** One look at the database for all gauges of one scrape. */
   let looking: Promise<BacklogSize | undefined> | undefined;
   function look(): Promise<BacklogSize | undefined> {
-    looking ??= state()
+    looking ??= read()
       .backlog()
       .finally(() => {
         looking = undefined;
@@ -82,31 +82,31 @@ function addEventLoop(registers: Registry[]): void {
   );
 }
 
-/** Adds what is read at each scrape. */
-export function addState(registry: Registry, state: () => GatewayState): void {
+/** Adds the gauges, which are read at each scrape. */
+export function addGauges(registry: Registry, read: () => GaugeReadings): void {
   const registers = [registry];
   const flag = (on: boolean) => (on ? 1 : 0);
   gauge(registers, 'gateway_database_available', 'Whether a primary of the database is known', (shown) =>
-    shown.set(flag(state().databaseAvailable)),
+    shown.set(flag(read().databaseAvailable)),
   );
   gauge(registers, 'gateway_worker_live', 'Whether this process makes attempts and its sweep runs', (shown) =>
-    shown.set(flag(state().workerLive)),
+    shown.set(flag(read().workerLive)),
   );
   gauge(registers, 'gateway_attempts_sending', 'Attempts that this process is sending', (shown) =>
-    shown.set(state().attempts.sending),
+    shown.set(read().attempts.sending),
   );
   gauge(
     registers,
     'gateway_attempts_held',
     'Attempts that this process holds: sent, claimed ahead, or being recorded',
-    (shown) => shown.set(state().attempts.held),
+    (shown) => shown.set(read().attempts.held),
   );
   gauge(registers, 'gateway_upstream_calls', 'Model calls under way to an upstream in this process', (shown) => {
-    for (const { name, calls } of state().upstreams) shown.set({ upstream: name }, calls);
+    for (const { name, calls } of read().upstreams) shown.set({ upstream: name }, calls);
   });
   gauge(registers, 'gateway_upstream_breaker_open', "Whether an upstream's breaker keeps calls away", (shown) => {
-    for (const { name, breakerOpen } of state().upstreams) shown.set({ upstream: name }, flag(breakerOpen));
+    for (const { name, breakerOpen } of read().upstreams) shown.set({ upstream: name }, flag(breakerOpen));
   });
-  addBacklog(registers, state);
+  addBacklog(registers, read);
   addEventLoop(registers);
 }

@@ -1,0 +1,28 @@
+import type { GaugeReadings } from './metrics/gauges.ts';
+import { withTimeout } from './mongo/with-timeout.ts';
+import type { OpenDatabase, Services } from './services.ts';
+
+export interface GaugeReadingsDeps {
+  readonly services: Pick<Services, 'deliveries' | 'proxy'>;
+  readonly database: Pick<OpenDatabase, 'access'>;
+}
+
+/** How long the database may take to say how large the backlog is. Milliseconds. */
+const backlogTimeout = 1_000;
+
+/** Makes the function that reads what the gauges show at this moment. */
+export function createGaugeReadings({ services, database }: GaugeReadingsDeps): () => GaugeReadings {
+  const { deliveries, proxy } = services;
+  const { access } = database;
+
+  return () => ({
+    attempts: deliveries.worker.attempts,
+    upstreams: proxy.states(),
+    databaseAvailable: !access.isUnavailable,
+    workerLive: deliveries.worker.isLive,
+    backlog: () =>
+      access.isUnavailable
+        ? Promise.resolve(undefined)
+        : withTimeout(deliveries.backlogSize(), backlogTimeout, false).catch(() => undefined),
+  });
+}
