@@ -2,11 +2,26 @@ import type { FailedDelivery } from './deliveries/attempt/attempt-listener.ts';
 import { describeThrown, GatewayError } from './errors.ts';
 import type { Logger } from './logger.ts';
 import type { DisabledWebhook } from './options/disabling.ts';
+import type { FailingWebhook, RecoveredWebhook } from './webhooks/health/report-changes.ts';
 
-/** What the host is told of, by name. */
+/**
+ * What the host is told of, by name. Each change is told once: by the process whose write has made it, right after that write.
+ * If that process dies between the two, nobody is told of that change.
+ */
 export interface GatewayNotifications {
   /** The last attempt of a delivery has failed: it is not attempted again unless somebody asks for it. */
   readonly 'delivery.failed': FailedDelivery;
+  /**
+   * At least the last three attempts to an active webhook have failed, over five minutes or more, as `failing` in the API. It is
+   * told within about a second of the attempt that makes it so, and not again before `webhook.recovered`, also if the webhook
+   * is set inactive and active again. Attempts of test events and resends count.
+   */
+  readonly 'webhook.failing': FailingWebhook;
+  /**
+   * An attempt to a webhook that `webhook.failing` told of has succeeded, a resend too. It is told within about a second. A
+   * webhook that is deleted before is not told of again.
+   */
+  readonly 'webhook.recovered': RecoveredWebhook;
   /** The gateway has disabled a webhook, by `disableAfterDays` or `disableOnGone`. */
   readonly 'webhook.disabled': DisabledWebhook;
 }
@@ -16,7 +31,12 @@ export type NotificationListener<Name extends keyof GatewayNotifications> = (
   notification: GatewayNotifications[Name],
 ) => unknown;
 
-const names: readonly string[] = ['delivery.failed', 'webhook.disabled'] satisfies (keyof GatewayNotifications)[];
+const names: readonly string[] = [
+  'delivery.failed',
+  'webhook.failing',
+  'webhook.recovered',
+  'webhook.disabled',
+] satisfies (keyof GatewayNotifications)[];
 
 /** The host's listeners in this process. */
 export class Notifications {

@@ -24,6 +24,7 @@ import { createBackgroundService } from './stored/background/service.ts';
 import { createStoredObjects } from './stored/service.ts';
 import { readVersion } from './version.ts';
 import { createDisableFailing } from './webhooks/health/disable-failing.ts';
+import { createReportChanges } from './webhooks/health/report-changes.ts';
 import { createHealthService } from './webhooks/health/service.ts';
 import { createSealer } from './webhooks/secrets/sealing.ts';
 import { createWebhookService } from './webhooks/service.ts';
@@ -68,6 +69,13 @@ function createWebhooks({ options, models, catalogue, notifications }: Base, net
   const health = createHealthService({
     tallies: models.tallies,
     healths: models.health,
+    reportChanges: createReportChanges({
+      healths: models.health,
+      find: webhooks.byIds,
+      onFailing: (webhook) => notifications.emit('webhook.failing', webhook),
+      onRecovered: (webhook) => notifications.emit('webhook.recovered', webhook),
+      logger,
+    }),
     disableFailing: createDisableFailing({
       healths: models.health,
       activeSince: webhooks.activeSince,

@@ -4,7 +4,6 @@ import { durableCollection } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
 import { inAccountAfter, toIdPage } from '../mongo/id-page.ts';
 import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
-import { activationFields, createDisabling, type Disabling } from './disable-webhook.ts';
 import { checkEvents, chooseSecret, toChanges } from './fields.ts';
 import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';
 import { toStored, toStoredHeaders } from './optional-fields.ts';
@@ -25,6 +24,7 @@ import {
   webhookNotFound,
 } from './webhook.ts';
 import { createWebhooksForDeliveries, type WebhooksForDeliveries } from './webhooks-for-deliveries.ts';
+import { activationFields, createWebhooksForHealth, type WebhooksForHealth } from './webhooks-for-health.ts';
 
 /** Values for a pipeline, where a text may look like an expression; `null` removes a field. */
 function literals(values: object): Record<string, unknown> {
@@ -73,7 +73,7 @@ export interface WebhookServiceDeps {
 }
 
 /** An account's webhooks. A webhook of another account counts as unknown. */
-export interface WebhookService extends Disabling, WebhooksForDeliveries {
+export interface WebhookService extends WebhooksForDeliveries, WebhooksForHealth {
   /**
    * Builds the indexes, then checks that every stored secret has its key.
    * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
@@ -207,7 +207,7 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
 
     ...createWebhooksForDeliveries({ webhooks, secrets, catalogueTypes }),
 
-    ...createDisabling(webhooks),
+    ...createWebhooksForHealth(webhooks),
 
     reseal: createReseal(webhooks, secrets),
   };

@@ -396,7 +396,14 @@ describe('What cannot be written keeps nothing else from being written:', functi
   it('the attempts of a webhook in the statistics', async () => {
     const tallies = createTallyModel(connection, 'gateway_');
     const healths = createHealthModel(connection, 'gateway_');
-    const recorder = createRecorder({ tallies, healths, interval: 60_000, onFailures: async () => {}, logger });
+    const recorder = createRecorder({
+      tallies,
+      healths,
+      interval: 60_000,
+      onWritten: async () => {},
+      onFailures: async () => {},
+      logger,
+    });
     const at = new Date();
     const broken = `wh_broken:${new Date(Math.floor(at.getTime() / 3_600_000) * 3_600_000).toISOString()}`;
     await tallies.collection.insertOne({ _id: broken, succeeded: 'none' } as never);

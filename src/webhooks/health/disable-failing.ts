@@ -2,6 +2,7 @@ import { durableCollection } from '../../mongo/collection.ts';
 import { findConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { DisabledWebhook, DisableOptions } from '../../options/disabling.ts';
 import type { Logger } from '../../options/options.ts';
+import { forEach } from './for-each.ts';
 import { minFailures } from './health-state.ts';
 import type { HealthModel } from './model.ts';
 import type { RecordedAttempt } from './recorded-attempt.ts';
@@ -26,17 +27,6 @@ export type DisableFailing = (failures: readonly RecordedAttempt[]) => Promise<v
 const day = 86_400_000;
 /** How long the host's decision to keep a failing webhook is valid. Milliseconds. */
 const sparedFor = day;
-
-/** Runs the tasks one after the other, even after one has failed. @throws the first error */
-async function forEach<Item>(items: Iterable<Item>, task: (item: Item) => Promise<void>): Promise<void> {
-  let failure: { readonly error: unknown } | undefined;
-  for (const item of items) {
-    await task(item).catch((error: unknown) => {
-      failure ??= { error };
-    });
-  }
-  if (failure) throw failure.error;
-}
 
 export function createDisableFailing({ healths, options, logger, ...webhooks }: DisableFailingDeps): DisableFailing {
   const { disableAfterDays, disableOnGone, onDisable } = options;

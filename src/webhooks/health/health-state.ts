@@ -10,6 +10,14 @@ const failingFor = 5 * 60_000;
 /** A webhook without attempts for this time is idle. Milliseconds. */
 const idleAfter = 7 * 86_400_000;
 
+/** Whether a stored health is that of a failing webhook, as an expression of MongoDB. What is missing counts as null, which is below every number. */
+export const isFailing = {
+  $and: [
+    { $gte: ['$failures', minFailures] },
+    { $gte: [{ $subtract: ['$lastFailure.at', '$failingSince'] }, failingFor] },
+  ],
+} as const;
+
 /** The state that follows from the stored health. @param now milliseconds since 1970 */
 export function healthState(health: Partial<HealthDocument>, now: number): HealthState {
   const { lastSuccessAt, lastFailure, failingSince, failures = 0 } = health;

@@ -32,6 +32,8 @@ export interface HealthDocument {
   failingSince?: Date;
   /** Failures since the last success. */
   failures?: number;
+  /** `failingSince` of the failing webhook that the host was told of; absent unless it was told, and again when it was told of the recovery. */
+  reportedFailingSince?: Date;
   /** When the host last decided to keep the failing webhook. */
   sparedAt?: Date;
   /** When this document was last written. */
@@ -74,6 +76,7 @@ const healthSchema = new Schema<HealthDocument>(
     lastFailure: failure,
     failingSince: Date,
     failures: Number,
+    reportedFailingSince: Date,
     sparedAt: Date,
     updatedAt: { type: Date, required: true },
   },

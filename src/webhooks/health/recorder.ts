@@ -20,6 +20,8 @@ export interface RecorderDeps {
   readonly healths: HealthModel;
   /** How long attempts are gathered; a process that is killed loses them. Milliseconds. */
   readonly interval: number;
+  /** Called with the ids of the webhooks whose statistics were written. */
+  readonly onWritten: (webhookIds: Iterable<string>) => Promise<void>;
   /** Called with failed attempts after they are written; if it rejects, it is called with them again. */
   readonly onFailures: (attempts: readonly RecordedAttempt[]) => Promise<void>;
   readonly logger: Logger;
@@ -29,7 +31,8 @@ export interface RecorderDeps {
 const maxKept = 1_000;
 
 /** Gathers attempts in memory and adds those of all webhooks to the statistics together. */
-export function createRecorder({ tallies, healths, interval, onFailures, logger }: RecorderDeps): Recorder {
+export function createRecorder(deps: RecorderDeps): Recorder {
+  const { tallies, healths, interval, onWritten, onFailures, logger } = deps;
   const writeStatistics = createWriteStatistics({ tallies, healths, logger });
   let batches = new Map<string, Batch>();
   let failed: RecordedAttempt[] = [];
@@ -56,6 +59,7 @@ export function createRecorder({ tallies, healths, interval, onFailures, logger 
     } catch (error) {
       logger.warn('statistics of attempts were lost', { webhooks: taken.size, reason: String(error) });
     }
+    await onWritten(taken.keys());
     if (failures.length > 0) await reportFailures(failures);
   }
 

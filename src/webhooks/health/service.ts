@@ -4,11 +4,13 @@ import type { DisableFailing } from './disable-failing.ts';
 import type { HealthDocument, HealthModel, TallyModel } from './model.ts';
 import type { RecordedAttempt } from './recorded-attempt.ts';
 import { createRecorder } from './recorder.ts';
+import type { ReportChanges } from './report-changes.ts';
 import { createReadStats, type WebhookStats } from './stats.ts';
 
 export interface HealthServiceDeps {
   readonly tallies: TallyModel;
   readonly healths: HealthModel;
+  readonly reportChanges: ReportChanges;
   readonly disableFailing: DisableFailing;
   /** How long attempts are gathered before they are written. Milliseconds. */
   readonly interval: number;
@@ -32,9 +34,16 @@ export interface HealthService {
 
 /** Joins the parts of webhook health. */
 export function createHealthService(deps: HealthServiceDeps): HealthService {
-  const { tallies, healths, disableFailing, interval, logger } = deps;
+  const { tallies, healths, reportChanges, disableFailing, interval, logger } = deps;
   const collection = durableCollection(healths);
-  const recorder = createRecorder({ tallies, healths, interval, onFailures: disableFailing, logger });
+  const recorder = createRecorder({
+    tallies,
+    healths,
+    interval,
+    onWritten: reportChanges,
+    onFailures: disableFailing,
+    logger,
+  });
 
   return {
     async init() {

@@ -1,9 +1,11 @@
-import { durableCollection } from '../mongo/collection.ts';
+import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import type { StoredDisabling, WebhookModel } from './model.ts';
 import { toWebhook, type Webhook } from './webhook.ts';
 
-/** Disables webhooks by the gateway's own decision. */
-export interface Disabling {
+/** What the health of webhooks needs of them: reads, and the write that disables one. */
+export interface WebhooksForHealth {
+  /** Those that exist, of any account. */
+  byIds(ids: readonly string[]): Promise<Webhook[]>;
   /** The webhook if it has been active ever since `since`; otherwise `null`. */
   activeSince(id: string, since: Date): Promise<Webhook | null>;
   /** Sets it inactive on the same condition; `false` if that is no longer met. */
@@ -16,7 +18,7 @@ export function activationFields(active: boolean | undefined): Readonly<Record<s
   return { disabled: '$$REMOVE', enabledAt: { $cond: ['$active', '$enabledAt', '$$NOW'] } };
 }
 
-export function createDisabling(webhooks: WebhookModel): Disabling {
+export function createWebhooksForHealth(webhooks: WebhookModel): WebhooksForHealth {
   const collection = durableCollection(webhooks);
   const filterFor = (id: string, since: Date) => ({
     _id: id,
@@ -25,6 +27,10 @@ export function createDisabling(webhooks: WebhookModel): Disabling {
   });
 
   return {
+    async byIds(ids) {
+      const found = await collection.find({ _id: { $in: [...ids] } }, inOneBatch).toArray();
+      return found.map(toWebhook);
+    },
     async activeSince(id, since) {
       const found = await collection.findOne(filterFor(id, since));
       return found && toWebhook(found);

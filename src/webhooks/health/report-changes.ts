@@ -1,0 +1,90 @@
+import { describeThrown } from '../../errors.ts';
+import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
+import { withTimeout } from '../../mongo/with-timeout.ts';
+import type { Logger } from '../../options/options.ts';
+import { forEach } from './for-each.ts';
+import { isFailing } from './health-state.ts';
+import type { Failure, HealthModel } from './model.ts';
+
+/** A webhook that has begun to fail, or has recovered. */
+interface ChangedWebhook {
+  /** `wh_…` */
+  readonly id: string;
+  readonly userId: string;
+  readonly url: string;
+  readonly events: readonly string[];
+}
+
+/** A webhook whose attempts have failed for minutes. */
+export interface FailingWebhook extends ChangedWebhook {
+  /** When the first attempt since its last success failed, by the database's clock. */
+  readonly failingSince: Date;
+  /** The last failed attempt. */
+  readonly lastFailure: Readonly<Failure>;
+}
+
+/** A failing webhook that has answered an attempt with a 2xx. */
+export interface RecoveredWebhook extends ChangedWebhook {
+  /** As `webhook.failing` said. */
+  readonly failingSince: Date;
+  /** When its last attempt succeeded, by the database's clock. */
+  readonly lastSuccessAt: Date;
+}
+
+/** Called when the health of a webhook has changed, by the process whose write has marked the change. */
+export interface HealthListeners {
+  readonly onFailing: (webhook: FailingWebhook) => void;
+  readonly onRecovered: (webhook: RecoveredWebhook) => void;
+}
+
+export interface ReportChangesDeps extends HealthListeners {
+  readonly healths: HealthModel;
+  /** Those of the webhooks that exist. */
+  readonly find: (webhookIds: readonly string[]) => Promise<readonly (ChangedWebhook & { readonly active: boolean })[]>;
+  readonly logger: Pick<Logger, 'warn'>;
+}
+
+/** Reports the changes of the health of webhooks. Never rejects; what fails is looked at again with the next call. */
+export type ReportChanges = (webhookIds: Iterable<string>) => Promise<void>;
+
+const begun = { reportedFailingSince: { $exists: false }, $expr: isFailing };
+const ended = { reportedFailingSince: { $exists: true }, $expr: { $not: isFailing } };
+const changed = { $or: [begun, ended] };
+const mark = [{ $set: { reportedFailingSince: { $cond: [isFailing, '$failingSince', '$$REMOVE'] } } }];
+
+/** One read tells that nothing has changed. A change is marked in the stored health on the condition that nobody has. */
+export function createReportChanges(deps: ReportChangesDeps): ReportChanges {
+  const { healths, find, onFailing, onRecovered, logger } = deps;
+  const collection = durableCollection(healths);
+  let unreported = new Set<string>();
+
+  async function report({ id, userId, url, events, active }: Awaited<ReturnType<typeof find>>[number]): Promise<void> {
+    // nobody needs to be told that a webhook fails which gets nothing
+    const condition = active ? changed : ended;
+    const before = await collection.findOneAndUpdate({ _id: id, ...condition }, mark, { returnDocument: 'before' });
+    if (!before) return;
+    const webhook = { id, userId, url, events };
+    const { failingSince, lastFailure, lastSuccessAt, reportedFailingSince } = before;
+    if (reportedFailingSince) {
+      if (lastSuccessAt) onRecovered({ ...webhook, failingSince: reportedFailingSince, lastSuccessAt });
+    } else if (failingSince && lastFailure) onFailing({ ...webhook, failingSince, lastFailure });
+  }
+
+  async function reportAll(webhookIds: readonly string[]): Promise<void> {
+    const options = { projection: { _id: 1 }, ...inOneBatch } as const;
+    const found = await collection.find({ _id: { $in: [...webhookIds] }, ...changed }, options).toArray();
+    if (found.length > 0) await forEach(await find(found.map(({ _id }) => _id)), report);
+  }
+
+  return async function reportChanges(webhookIds) {
+    const looked = new Set([...unreported, ...webhookIds]);
+    unreported = new Set();
+    if (looked.size === 0) return;
+    try {
+      await withTimeout(reportAll([...looked]));
+    } catch (error) {
+      logger.warn('changes of the health of webhooks will be reported later', { reason: describeThrown(error) });
+      unreported = looked;
+    }
+  };
+}
