@@ -3,7 +3,12 @@ import { createAccountBudgetsModel } from './accounting/budgets/model.ts';
 import { createAccountModel, createLedgerModel } from './accounting/credits/model.ts';
 import { createExceededModel, createRateModel } from './accounting/limits/model.ts';
 import { createPaymentModel } from './accounting/payments/model.ts';
-import { createCounterModel, createPeriodModel, createUsageModel } from './accounting/usage/model.ts';
+import {
+  createCounterModel,
+  createKeyTotalModel,
+  createPeriodModel,
+  createUsageModel,
+} from './accounting/usage/model.ts';
 import { createDeliveryModel } from './deliveries/model.ts';
 import { createSendRateModel } from './deliveries/rate-limit/model.ts';
 import { createRecoveryModel } from './deliveries/redeliver/recoveries/model.ts';
@@ -28,6 +33,7 @@ export function createModels(connection: Connection, prefix: string) {
     usage: createUsageModel(connection, prefix),
     counters: createCounterModel(connection, prefix),
     periods: createPeriodModel(connection, prefix),
+    keyTotals: createKeyTotalModel(connection, prefix),
     payments: createPaymentModel(connection, prefix),
     accountBudgets: createAccountBudgetsModel(connection, prefix),
     accounts: createAccountModel(connection, prefix),

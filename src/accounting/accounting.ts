@@ -18,7 +18,7 @@ import { createLimitService, type LimitService } from './limits/service.ts';
 import type { PaymentModel } from './payments/model.ts';
 import { createPaymentService, type PaymentService } from './payments/service.ts';
 import { createCount, createCounting, RecentUsage } from './usage/count.ts';
-import type { CounterModel, PeriodModel, UsageModel } from './usage/model.ts';
+import type { CounterModel, KeyTotalModel, PeriodModel, UsageModel } from './usage/model.ts';
 import type { ThresholdQuotas } from './usage/publish-thresholds.ts';
 import { createQuotaOf } from './usage/quotas.ts';
 import { createReport, type ReportUsage } from './usage/report.ts';
@@ -30,6 +30,7 @@ export interface AccountingDeps {
     readonly usage: UsageModel;
     readonly counters: CounterModel;
     readonly periods: PeriodModel;
+    readonly keyTotals: KeyTotalModel;
     readonly accountBudgets: AccountBudgetsModel;
     readonly payments: PaymentModel;
     readonly accounts: AccountModel;
@@ -96,7 +97,7 @@ function createMetering(
   quotas: ThresholdQuotas | undefined,
   credits?: CreditService,
 ) {
-  const { usage, counters, periods } = models;
+  const { usage, counters, periods, keyTotals } = models;
   const { logger } = options;
   const prices = options.credits?.prices;
   const recentUsage = new RecentUsage();
@@ -112,6 +113,7 @@ function createMetering(
     usage,
     counters,
     periods,
+    keyTotals,
     transaction,
     publish,
     quotas,
@@ -139,7 +141,7 @@ function createMetering(
 
 /** Joins the quotas and budgets that calls are refused by. */
 function createBudgets({ models, clock, options }: AccountingDeps, quotas: ThresholdQuotas | undefined) {
-  const readUsed = createReadUsed({ counters: models.counters, periods: models.periods, clock });
+  const readUsed = createReadUsed({ ...models, clock });
   const quotaOf = (options.quotas?.enforce && quotas?.quotaOf) || (() => undefined);
   const { logger } = options;
   const service = createBudgetService({
@@ -185,6 +187,7 @@ export function createAccounting(deps: AccountingDeps): Accounting {
         models.usage.createIndexes(),
         models.counters.createIndexes(),
         models.periods.createIndexes(),
+        models.keyTotals.createCollection(),
         models.payments.createCollection(),
         rates.createIndexes(),
         exceeded.createIndexes(),

@@ -3,7 +3,12 @@ import mongoose, { type Connection } from 'mongoose';
 import { createClosing } from '../../src/accounting/limits/close-windows.ts';
 import { createExceededModel } from '../../src/accounting/limits/model.ts';
 import { createCount } from '../../src/accounting/usage/count.ts';
-import { createCounterModel, createPeriodModel, createUsageModel } from '../../src/accounting/usage/model.ts';
+import {
+  createCounterModel,
+  createKeyTotalModel,
+  createPeriodModel,
+  createUsageModel,
+} from '../../src/accounting/usage/model.ts';
 import { silentLogger } from '../support/logger.ts';
 import { freshUri } from '../support/mongo.ts';
 
@@ -36,6 +41,7 @@ describe('With nothing to do', () => {
       usage: createUsageModel(connection, 'gateway_'),
       counters: createCounterModel(connection, 'gateway_'),
       periods: createPeriodModel(connection, 'gateway_'),
+      keyTotals: createKeyTotalModel(connection, 'gateway_'),
       transaction: never,
       publish: never,
       quotas: undefined,

@@ -8,7 +8,12 @@ import { createExceededModel, createRateModel } from '../../src/accounting/limit
 import { createRefusedCallCounter } from '../../src/accounting/limits/refused-calls.ts';
 import { createSharing } from '../../src/accounting/limits/sharing.ts';
 import { createCount, RecentUsage } from '../../src/accounting/usage/count.ts';
-import { createCounterModel, createPeriodModel, createUsageModel } from '../../src/accounting/usage/model.ts';
+import {
+  createCounterModel,
+  createKeyTotalModel,
+  createPeriodModel,
+  createUsageModel,
+} from '../../src/accounting/usage/model.ts';
 import { createUsageService } from '../../src/accounting/usage/service.ts';
 import { createClaims } from '../../src/deliveries/attempt/claims.ts';
 import { createFanOut } from '../../src/deliveries/fan-out/fan-out.ts';
@@ -250,6 +255,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
       const usage = createUsageModel(connection, prefix);
       const counters = createCounterModel(connection, prefix);
       const periods = createPeriodModel(connection, prefix);
+      const keyTotals = createKeyTotalModel(connection, prefix);
       const accounts = createAccountModel(connection, prefix);
       const credits = createCreditService({
         accounts,
@@ -260,13 +266,19 @@ describe('What cannot be written keeps nothing else from being written:', functi
         options: { prices: { '*': { input: 1, output: 1 } } },
         logger,
       });
-      await Promise.all([usage.createIndexes(), counters.createCollection(), periods.createCollection()]);
+      await Promise.all([
+        usage.createIndexes(),
+        counters.createCollection(),
+        periods.createCollection(),
+        keyTotals.createCollection(),
+      ]);
       await credits.init();
       const service = createUsageService({ usage, logger, longestCall: 1_000, onWritten: (all) => written?.add(all) });
       const count = createCount({
         usage,
         counters,
         periods,
+        keyTotals,
         transaction: (fn) => connection.transaction(fn),
         publish: async () => {},
         ...(isCharged && { charge: credits.charge, chargeNew: credits.chargeNew, charged: credits.charged }),

@@ -1,8 +1,8 @@
 import type { BudgetPeriod } from '../../budgets.ts';
 import type { DatabaseClock } from '../../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
-import type { CounterModel, PeriodDocument, PeriodModel } from '../usage/model.ts';
-import { dayOf, periodsOf } from '../usage/sums.ts';
+import type { CounterModel, KeyTotalDocument, KeyTotalModel, PeriodDocument, PeriodModel } from '../usage/model.ts';
+import { dayOf, keyTotalId, periodsOf } from '../usage/sums.ts';
 
 /** What has been counted in one period. */
 export interface Amounts {
@@ -28,6 +28,7 @@ export interface ReadUsed {
 export interface ReadUsedDeps {
   readonly counters: CounterModel;
   readonly periods: PeriodModel;
+  readonly keyTotals: KeyTotalModel;
   readonly clock: DatabaseClock;
 }
 
@@ -36,7 +37,12 @@ const maxTimeMS = 1_000;
 
 const nothing: Amounts = { tokens: 0, requests: 0, microCredits: 0 };
 
-function amountsOf({ requests, inputTokens, outputTokens, microCredits = 0 }: PeriodDocument): Amounts {
+function amountsOf({
+  requests,
+  inputTokens,
+  outputTokens,
+  microCredits = 0,
+}: PeriodDocument | KeyTotalDocument): Amounts {
   return { tokens: inputTokens + outputTokens, requests, microCredits };
 }
 
@@ -77,6 +83,14 @@ function amountsIn(group: Readonly<Record<string, number>> | undefined, name: Bu
 export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
   const counters = durableCollection(models.counters);
   const periods = durableCollection(models.periods);
+  const keyTotals = durableCollection(models.keyTotals);
+
+  /** The totals of keys of an account, by the id of the key. A key that has not been used since there are totals has none. */
+  async function totalsOf(userId: string, keyIds: readonly string[]): Promise<ReadonlyMap<string, Amounts>> {
+    const ids = keyIds.map((keyId) => keyTotalId(userId, keyId));
+    const found = await keyTotals.find({ _id: { $in: ids } }, { ...inOneBatch, maxTimeMS }).toArray();
+    return new Map(found.map((total) => [total.keyId, amountsOf(total)]));
+  }
 
   return {
     async ofAccount(userId, withTotal) {
@@ -98,12 +112,14 @@ export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
       const day = dayOf(at);
       const month = `${day.slice(0, 7)}-01`;
       const sums = [...sumsFrom('day', day), ...sumsFrom('month', month), ...sumsFrom('total', '')];
+      const totals = withTotal ? await totalsOf(userId, keyIds) : new Map<string, Amounts>();
+      // all counters of a key are read only where nobody has added them up yet
+      const unsummed = withTotal ? keyIds.filter((id) => !totals.has(id)) : [];
+      const ofMonth = { keyId: { $in: [...keyIds] }, day: { $gte: month } };
+      const filter = unsummed.length === 0 ? ofMonth : { $or: [ofMonth, { keyId: { $in: unsummed } }] };
       const groups = await counters
         .aggregate<{ _id: string } & Record<string, number>>(
-          [
-            { $match: { userId, keyId: { $in: [...keyIds] }, ...(!withTotal && { day: { $gte: month } }) } },
-            { $group: { _id: '$keyId', ...Object.fromEntries(sums) } },
-          ],
+          [{ $match: { userId, ...filter } }, { $group: { _id: '$keyId', ...Object.fromEntries(sums) } }],
           { ...inOneBatch, maxTimeMS },
         )
         .toArray();
@@ -112,7 +128,7 @@ export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
         keyIds.map((id) => {
           const group = byKey.get(id);
           const of = (name: BudgetPeriod) => amountsIn(group, name);
-          return [id, { at, day: of('day'), month: of('month'), total: of('total') }];
+          return [id, { at, day: of('day'), month: of('month'), total: totals.get(id) ?? of('total') }];
         }),
       );
     },

@@ -1,12 +1,22 @@
 import type { ClientSession } from 'mongoose';
 import { durableCollection } from '../../mongo/collection.ts';
-import type { CounterModel, UsageDocument, UsageModel } from './model.ts';
+import { createAddToKeyTotals } from './key-totals.ts';
+import type { CounterModel, KeyTotalModel, UsageDocument, UsageModel } from './model.ts';
 import { createPublishThresholds, type ThresholdDeps } from './publish-thresholds.ts';
-import { type Addition, type CountedRecord, countedFields, counterAdditions, periodAdditions } from './sums.ts';
+import {
+  type Addition,
+  type CountedRecord,
+  countedFields,
+  counterAdditions,
+  increments,
+  keyTotalAdditions,
+  periodAdditions,
+} from './sums.ts';
 
 export interface CountBatchDeps extends Omit<ThresholdDeps, 'cost'> {
   readonly usage: UsageModel;
   readonly counters: CounterModel;
+  readonly keyTotals: KeyTotalModel;
   /** Charges for records in the transaction that counts them; skips a record that is charged already. @default no charge */
   readonly charge?: (records: readonly CountedRecord[], session: ClientSession | undefined) => Promise<void>;
   /** The same for records that are not charged yet; rejects with code 11000 if one is. @default no charge */
@@ -31,13 +41,6 @@ const projection = Object.fromEntries(countedFields.map((field) => [field, 1]));
 
 const byId = { _id: 1 } as const;
 
-/** One upsert for each document that sums are added to. */
-function increments<Key extends { _id: string }>(additions: readonly Addition<Key>[]) {
-  return additions.map(({ key: { _id, ...key }, sums }) => ({
-    updateOne: { filter: { _id }, update: { $inc: { ...sums }, $setOnInsert: key }, upsert: true },
-  }));
-}
-
 type InSession = { readonly session?: ClientSession };
 
 /** Another process has counted some of the records: the transaction must be rolled back. */
@@ -53,6 +56,7 @@ export function createCountBatch(deps: CountBatchDeps): CountBatch {
   const usage = durableCollection(deps.usage);
   const counters = durableCollection(deps.counters);
   const periods = durableCollection(deps.periods);
+  const addToKeyTotals = createAddToKeyTotals(deps);
   const publishThresholds = createPublishThresholds({ ...deps, cost });
 
   /** An addition with its cost. */
@@ -76,7 +80,9 @@ export function createCountBatch(deps: CountBatchDeps): CountBatch {
     const toPeriods = periodAdditions(records);
     const periodIncrements = increments(toPeriods.map(priced));
     const counterIncrements = increments(counterAdditions(records).map(priced));
+    const toKeyTotals = keyTotalAdditions(records).map(priced);
     return async function addUp(inSession: InSession): Promise<void> {
+      await addToKeyTotals(toKeyTotals, inSession);
       await counters.bulkWrite(counterIncrements, inSession);
       await periods.bulkWrite(periodIncrements, inSession);
       await publishThresholds(toPeriods, inSession.session);

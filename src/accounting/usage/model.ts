@@ -55,9 +55,20 @@ export interface PeriodDocument extends UsageSums {
   announced?: number[];
 }
 
+/** What an account has used with one key since ever. */
+export interface KeyTotalDocument extends UsageSums {
+  /** Account and key, as JSON. */
+  _id: string;
+  userId: string;
+  keyId: string;
+  /** What it cost; absent if nothing has a price. */
+  microCredits?: number;
+}
+
 export type UsageModel = Model<UsageDocument>;
 export type CounterModel = Model<CounterDocument>;
 export type PeriodModel = Model<PeriodDocument>;
+export type KeyTotalModel = Model<KeyTotalDocument>;
 
 const sums = {
   requests: { type: Number, required: true },
@@ -127,6 +138,17 @@ const periodSchema = new Schema<PeriodDocument>(
   durableSchema,
 );
 
+const keyTotalSchema = new Schema<KeyTotalDocument>(
+  {
+    _id: String,
+    userId: { type: String, required: true },
+    keyId: { type: String, required: true },
+    microCredits: Number,
+    ...sums,
+  },
+  durableSchema,
+);
+
 /** The usage of one gateway: model `<prefix>Usage`, collection `<prefix>usage`. Indexes are built by `createIndexes()`. */
 export function createUsageModel(connection: Connection, prefix: string): UsageModel {
   return modelOf(connection, `${prefix}Usage`, schema, `${prefix}usage`);
@@ -140,4 +162,9 @@ export function createCounterModel(connection: Connection, prefix: string): Coun
 /** The periods of one gateway: model `<prefix>UsagePeriod`, collection `<prefix>usage_periods`. */
 export function createPeriodModel(connection: Connection, prefix: string): PeriodModel {
   return modelOf(connection, `${prefix}UsagePeriod`, periodSchema, `${prefix}usage_periods`);
+}
+
+/** The totals of the keys of one gateway: model `<prefix>UsageKeyTotal`, collection `<prefix>usage_key_totals`. */
+export function createKeyTotalModel(connection: Connection, prefix: string): KeyTotalModel {
+  return modelOf(connection, `${prefix}UsageKeyTotal`, keyTotalSchema, `${prefix}usage_key_totals`);
 }

@@ -1,4 +1,4 @@
-import type { CounterDocument, PeriodDocument, UsageDocument, UsageSums } from './model.ts';
+import type { CounterDocument, KeyTotalDocument, PeriodDocument, UsageDocument, UsageSums } from './model.ts';
 
 /** The fields of a record that are counted, or decide where it is counted. */
 export const countedFields = [
@@ -23,6 +23,7 @@ export function dayOf(date: Date): string {
 
 type CounterKey = Omit<CounterDocument, keyof UsageSums | 'microCredits'>;
 type PeriodKey = Omit<PeriodDocument, keyof UsageSums | 'announced'>;
+type KeyTotalKey = Omit<KeyTotalDocument, keyof UsageSums | 'microCredits'>;
 
 /** What is added to one document, and the records that it comes from, in their order. */
 export interface Addition<Key> {
@@ -34,12 +35,20 @@ export interface Addition<Key> {
 /** What is added to a day or month of an account. */
 export type PeriodAddition = Addition<PeriodKey>;
 
+/** What is added to the total of a key. */
+export type KeyTotalAddition = Addition<KeyTotalKey>;
+
 /** The longest name of a model that is stored; callers choose it. Characters. */
 export const modelLimit = 256;
 
 function counterOf({ userId, model, keyId }: CountedRecord, day: string): CounterKey {
   const counted = model === null ? null : model.slice(0, modelLimit);
   return { _id: JSON.stringify([userId, day, counted, keyId]), userId, day, model: counted, keyId };
+}
+
+/** The id of the total of a key. Pure. */
+export function keyTotalId(userId: string, keyId: string): string {
+  return JSON.stringify([userId, keyId]);
 }
 
 /** The day and month of an account that a day belongs to. Pure. */
@@ -115,4 +124,19 @@ export function counterAdditions(records: readonly CountedRecord[]): Addition<Co
 /** What these records add to the days and months of their accounts. Pure. */
 export function periodAdditions(records: readonly CountedRecord[]): PeriodAddition[] {
   return grouped(records, ({ userId }, day) => day + userId, periodsOf);
+}
+
+/** What these records add to the totals of the keys that they were made with. Pure. */
+export function keyTotalAdditions(records: readonly CountedRecord[]): KeyTotalAddition[] {
+  const placeOf = ({ userId, keyId }: CountedRecord) => JSON.stringify([userId, keyId]);
+  return grouped(records, placeOf, ({ userId, keyId }) =>
+    keyId === null ? [] : [{ _id: keyTotalId(userId, keyId), userId, keyId }],
+  );
+}
+
+/** One upsert for each document that sums are added to. Pure. */
+export function increments<Key extends { _id: string }>(additions: readonly Addition<Key>[]) {
+  return additions.map(({ key: { _id, ...key }, sums }) => ({
+    updateOne: { filter: { _id }, update: { $inc: { ...sums }, $setOnInsert: key }, upsert: true },
+  }));
 }

@@ -3,7 +3,7 @@ import type { Connection } from 'mongoose';
 import { createReadAccountBudgets, type ReadAccountBudgets } from '../../../src/accounting/budgets/account-budgets.ts';
 import { createEnforceBudgets, type EnforceBudgets } from '../../../src/accounting/budgets/enforce-budgets.ts';
 import { createReadUsed } from '../../../src/accounting/budgets/used-amounts.ts';
-import { createCounterModel, createPeriodModel } from '../../../src/accounting/usage/model.ts';
+import { createCounterModel, createKeyTotalModel, createPeriodModel } from '../../../src/accounting/usage/model.ts';
 import { periodsOf } from '../../../src/accounting/usage/sums.ts';
 import type { Budget } from '../../../src/budgets.ts';
 import type { GatewayError } from '../../../src/errors.ts';
@@ -50,6 +50,7 @@ describe('a budget or quota that is enforced', () => {
     const models = {
       counters: createCounterModel(connection, 'gateway_'),
       periods: createPeriodModel(connection, 'gateway_'),
+      keyTotals: createKeyTotalModel(connection, 'gateway_'),
     };
     return createEnforceBudgets({
       readUsed: createReadUsed({ ...models, clock }),

@@ -4,6 +4,7 @@ import { createCreditService } from '../../../src/accounting/credits/service.ts'
 import { type CountDeps, createCount } from '../../../src/accounting/usage/count.ts';
 import {
   createCounterModel,
+  createKeyTotalModel,
   createPeriodModel,
   createUsageModel,
   type UsageSums,
@@ -24,6 +25,7 @@ export async function openLedger(connection: Connection) {
   const usage = createUsageModel(connection, 'gateway_');
   const counters = createCounterModel(connection, 'gateway_');
   const periods = createPeriodModel(connection, 'gateway_');
+  const keyTotals = createKeyTotalModel(connection, 'gateway_');
   const events = createEventModel(connection, 'gateway_');
   const logger = silentLogger;
   const service = createEventService({
@@ -37,7 +39,11 @@ export async function openLedger(connection: Connection) {
     logger,
     transactionLease: 500,
   });
-  await Promise.all([service.init(), ...[usage, counters, periods].map((model) => model.createIndexes())]);
+  await Promise.all([
+    service.init(),
+    keyTotals.createCollection(),
+    ...[usage, counters, periods].map((model) => model.createIndexes()),
+  ]);
 
   const credits = createCreditService({
     accounts: createAccountModel(connection, 'gateway_'),
@@ -85,12 +91,14 @@ export async function openLedger(connection: Connection) {
     usage,
     counters,
     periods,
+    keyTotals,
     /** One process that counts. */
     counter: (quotas?: QuotaOptions, batchSize = 500, recent: Pick<CountDeps, 'recentUsage' | 'maxWait'> = {}) =>
       createCount({
         usage,
         counters,
         periods,
+        keyTotals,
         transaction: service.transaction,
         publish: service.publish,
         charge: credits.charge,
@@ -119,14 +127,17 @@ export async function openLedger(connection: Connection) {
         told: told.map(({ userId, type }) => `${userId} ${type}`).sort(),
       };
     },
-    /** What the records, the counters by day, and the periods come to. */
+    /** What the records, the counters by day, the periods, and the totals of keys with the records without a key come to. */
     async totals() {
       const records = await usage.find({ ending: { $ne: null } }).lean();
+      const ofCalls = records.map((record) => ({ ...record, requests: 1 }));
+      const keyless = ofCalls.filter(({ keyId }) => keyId === null);
       return {
-        records: total(records.map((record) => ({ ...record, requests: 1 }))),
+        records: total(ofCalls),
         counters: total((await counters.find().lean()).map(sums)),
         days: total((await periods.find({ period: 'daily' }).lean()).map(sums)),
         months: total((await periods.find({ period: 'monthly' }).lean()).map(sums)),
+        keys: total([...(await keyTotals.find().lean()).map(sums), ...keyless]),
       };
     },
     /** The data of every `usage.threshold`, in order. */
