@@ -15,6 +15,7 @@ const long = [
   'security/overdraft',
   'package/tarball',
   'clients/clients',
+  'openapi/spectral',
   'deliveries/fan-out/event-first',
   'cli/mongo/embedded-mongo',
   'security/embedded-mongo',
