@@ -56,7 +56,7 @@ const arrows = {
   stored: `${domain} proxy/ownership`,
 
   'webhooks/health': domain,
-  'webhooks/secrets': `${base} mongo webhooks/fields.ts webhooks/model.ts webhooks/webhook.ts`,
+  'webhooks/secrets': `${base} mongo webhooks/model.ts webhooks/webhook.ts`,
   webhooks: `${domain} outbound/addresses.ts webhooks/secrets`,
 
   'events/catalogue': `${base} openapi`,

@@ -10,6 +10,7 @@ import { createOutbox } from './events/store/outbox.ts';
 import { createSettleSubscribers } from './events/store/settle-subscribers.ts';
 import { createKeyService } from './keys/service.ts';
 import { createMetrics, type Metrics } from './metrics/metrics.ts';
+import { createModelCalls } from './model-calls.ts';
 import { createDatabaseClock, type DatabaseClock } from './mongo/clock.ts';
 import type { DatabaseAccess } from './mongo/connection/availability.ts';
 import type { Database } from './mongo/connection/connection.ts';
@@ -18,10 +19,6 @@ import { Notifications } from './notifications.ts';
 import { sharedSpec } from './openapi/spec.ts';
 import type { ResolvedOptions } from './options/options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
-import { usageHook } from './proxy/hooks.ts';
-import { createProxy, type ModelProxy } from './proxy/proxy.ts';
-import { createBackgroundService } from './stored/background/service.ts';
-import { createStoredObjects } from './stored/service.ts';
 import { readVersion } from './version.ts';
 import { createDisableFailing } from './webhooks/health/disable-failing.ts';
 import { createReportChanges } from './webhooks/health/report-changes.ts';
@@ -47,6 +44,7 @@ interface Base {
 }
 
 type Models = ReturnType<typeof createModels>;
+type Accounting = ReturnType<typeof createAccounting>;
 type Networks = ReturnType<typeof parseNetworks>;
 
 /** The networks that are not public and that webhooks may reach all the same. */
@@ -146,14 +144,34 @@ function createEvents(
   return { deliveries, events, recoveries };
 }
 
+type Events = ReturnType<typeof createEvents>['events'];
+
+/** API keys, with their budgets. */
+function createKeys(
+  { options, models }: Base,
+  publish: Events['publish'],
+  transaction: RunInTransaction,
+  { budgets }: Accounting,
+) {
+  return createKeyService({
+    keys: models.keys,
+    maxKeys: options.maxApiKeys,
+    gracePeriod: options.keyGracePeriod,
+    publish,
+    transaction,
+    ...(budgets && { budgets: budgets.ofKeys }),
+    accountBudgets: models.accountBudgets.collection.collectionName,
+    onLastUsedLost: (error) =>
+      options.logger.warn('the last use of API keys was not written', { reason: String(error) }),
+  });
+}
+
 /** Every service of a gateway, and how they are joined. */
 export function createServices(options: ResolvedOptions, database: OpenDatabase) {
-  const { logger } = options;
-  const { access } = database;
   const spec = addCustomEventTypes(sharedSpec(), options.eventTypes);
   const catalogue = catalogueOf(spec);
   const models = createModels(database.connection, options.collectionPrefix);
-  const notifications = new Notifications(logger);
+  const notifications = new Notifications(options.logger);
   const metrics = createMetrics();
   const base = { options, database, models, catalogue, notifications, metrics };
   const networks = allowedNetworks(options);
@@ -166,58 +184,12 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     models,
     publish: events.publish,
     transaction,
-    database: access,
+    database: database.access,
     clock,
     options,
   });
-  const keys = createKeyService({
-    keys: models.keys,
-    maxKeys: options.maxApiKeys,
-    gracePeriod: options.keyGracePeriod,
-    publish: events.publish,
-    transaction: whileAwaited(transaction),
-    ...(accounting.budgets && { budgets: accounting.budgets.ofKeys }),
-    accountBudgets: models.accountBudgets.collection.collectionName,
-    onLastUsedLost: (error) => logger.warn('the last use of API keys was not written', { reason: String(error) }),
-  });
-  const storedObjects = createStoredObjects({
-    objects: models.stored,
-    database: access,
-    retentionDays: options.storedRetentionDays,
-    background: { interval: options.backgroundPollInterval, timeout: options.backgroundTimeout },
-    logger,
-  });
-  const { usage } = accounting;
-  const onUsage = usageHook(options, logger);
-  const backgroundResponses = createBackgroundService({
-    objects: models.stored,
-    database: access,
-    collectionPrefix: options.collectionPrefix,
-    pollResponse: (response) => proxy.pollResponse(response),
-    ...(usage && { recordOnce: usage.recordOnce, dropOpen: usage.dropped }),
-    onCounted(record) {
-      metrics.models.usageCounted(record);
-      onUsage?.(record);
-    },
-    interval: options.backgroundPollInterval,
-    longestInterval: options.backgroundPollLimit,
-    logger,
-  });
-  const proxy: ModelProxy = createProxy({
-    upstreams: options.upstreams,
-    logger,
-    retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
-    hooks: options,
-    admissionChecks: accounting.admissionChecks,
-    ...(usage && { usageRecorder: usage }),
-    observer: metrics.models,
-    storedObjects,
-    backgroundResponses,
-    exposeUpstream: options.exposeUpstream,
-    idempotencySecret: sealer.derive('upstream idempotency keys'),
-    abortOnDisconnect: options.abortOnDisconnect,
-  });
-
+  const keys = createKeys(base, events.publish, whileAwaited(transaction), accounting);
+  const modelCalls = createModelCalls({ options, access: database.access, models, metrics, accounting, sealer });
   const eventHistory = createEventHistory(models.events, deliveries.eventStatuses);
   return {
     spec,
@@ -232,9 +204,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     recoveries,
     keys,
     accounting,
-    storedObjects,
-    backgroundResponses,
-    proxy,
+    ...modelCalls,
     notifications,
   };
 }

@@ -25,20 +25,20 @@ export interface CreditOptions {
   /** `credits.low` is published when a balance falls below so many credits. @default 0 (never) */
   readonly lowThreshold?: number;
   /**
-   * Credits that each process sets aside of a balance in use, so that calls seldom wait for the database. If a burst of
-   * calls at one process costs more, calls get 429 until more is set aside. @default 10
+   * Credits that each process leases of a balance in use, so that calls seldom wait for the database. If a burst of
+   * calls at one process costs more, calls get 429 until more is leased. @default 10
    */
-  readonly slice?: number;
+  readonly allowance?: number;
   /** Tokens that are reserved for an answer whose request names no limit (`max_tokens`). @default 1_000 */
   readonly expectedOutputTokens?: number;
   /**
-   * How often processes agree on what each has set aside. It is also the longest time until credits that are booked in one
+   * How often each process renews its leases. It is also the longest time until credits that are booked in one
    * process can be spent in another. Milliseconds. @default 500
    */
-  readonly agreeInterval?: number;
+  readonly renewInterval?: number;
 }
 
-const known = ['prices', 'initialBalance', 'lowThreshold', 'slice', 'expectedOutputTokens', 'agreeInterval'];
+const known = ['prices', 'initialBalance', 'lowThreshold', 'allowance', 'expectedOutputTokens', 'renewInterval'];
 const knownPrices = ['input', 'cachedInput', 'output', 'image', 'second', 'character'];
 /** A larger number of credits is not exact in micro-credits. */
 const maxCredits = 1_000_000_000;
@@ -72,7 +72,7 @@ export function checkCreditOptions(credits: CreditOptions): void {
   }
   checkNumber('credits.initialBalance', credits.initialBalance, 0, maxCredits);
   checkNumber('credits.lowThreshold', credits.lowThreshold, 0, maxCredits);
-  checkNumber('credits.slice', credits.slice, 0.000_001, maxCredits);
+  checkNumber('credits.allowance', credits.allowance, 0.000_001, maxCredits);
   checkNumber('credits.expectedOutputTokens', credits.expectedOutputTokens, 0, maxCredits);
-  checkNumber('credits.agreeInterval', credits.agreeInterval, 10, 10_000);
+  checkNumber('credits.renewInterval', credits.renewInterval, 10, 10_000);
 }

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { type AdmissionEvidence, answerFaults, limitFaults, overdraftFaults } from './admission.ts';
 import type { SeenCall } from './calls.ts';
 
-const bounds = { limit: 3, largestReservation: 150, slice: 200 };
+const bounds = { limit: 3, largestReservation: 150, allowance: 200 };
 const cost = 100;
 
 function callAt(sentAt: number, changed: Partial<SeenCall> = {}): SeenCall {
@@ -88,7 +88,7 @@ describe('the answers to calls of the fault suite', () => {
 });
 
 describe('what is served beyond what there is', () => {
-  it('is a reservation for each process, and a slice more for one that was cut off or killed', () => {
+  it('is a reservation for each process, and an allowance more for one that was cut off or killed', () => {
     const serve = (count: number) => Array.from({ length: count }, (_, i) => callAt(1_000 + i));
     expect(overdraftFaults(evidence({ calls: serve(2), added: [added(0, 50)] }), bounds)).to.deep.equal([]);
     expect(overdraftFaults(evidence({ calls: serve(3), added: [added(0, 50)] }), bounds)).to.have.length(1);

@@ -20,7 +20,7 @@ export interface AdmissionEvidence {
 /** What gateways set aside. Micro-credits. */
 export interface CreditBounds {
   readonly largestReservation: number;
-  readonly slice: number;
+  readonly allowance: number;
 }
 
 /** How long it takes at most until credits booked in one process can be spent in another, with room for a busy machine. Milliseconds. */
@@ -56,8 +56,8 @@ function isExcused({ sentAt: from, endedAt: to }: SeenCall, { ends, disturbances
   return ends.some((end) => end.at >= from - replacedWithin && end.at <= to + replacedWithin);
 }
 
-/** Whether the account asked for more than a slice at this process, which is told 429 until more is set aside. */
-function isBurst(call: SeenCall, calls: readonly SeenCall[], { largestReservation, slice }: CreditBounds): boolean {
+/** Whether the account asked for more than an allowance at this process, which is told 429 until more is set aside. */
+function isBurst(call: SeenCall, calls: readonly SeenCall[], { largestReservation, allowance }: CreditBounds): boolean {
   const atOnce = calls.filter(
     (one) =>
       one.account === call.account &&
@@ -65,7 +65,7 @@ function isBurst(call: SeenCall, calls: readonly SeenCall[], { largestReservatio
       one.sentAt <= call.endedAt &&
       one.endedAt >= call.sentAt - setAsideWithin,
   );
-  return atOnce.length * largestReservation > slice;
+  return atOnce.length * largestReservation > allowance;
 }
 
 /** Whether a worker whose clock was wrong may have counted the call in this minute. */
@@ -124,10 +124,13 @@ export function answerFaults(call: SeenCall, evidence: AdmissionEvidence, bounds
 }
 
 /**
- * What is wrong about what the account `poor` was served: a gateway overdraws by a reservation, and by a slice beyond while it is cut
+ * What is wrong about what the account `poor` was served: a gateway overdraws by a reservation, and by an allowance beyond while it is cut
  * off from the database or when the record of what it spent died with it. Pure.
  */
-export function overdraftFaults(evidence: AdmissionEvidence, { largestReservation, slice }: CreditBounds): string[] {
+export function overdraftFaults(
+  evidence: AdmissionEvidence,
+  { largestReservation, allowance }: CreditBounds,
+): string[] {
   const { added, costOf, disturbances, ends } = evidence;
   const served = evidence.calls
     .filter((call) => call.account === 'poor' && costOf(call) > 0)
@@ -142,7 +145,7 @@ export function overdraftFaults(evidence: AdmissionEvidence, { largestReservatio
       (pid) =>
         ends.some((end) => end.pid === pid && end.signal === 'SIGKILL') || disturbances.some(({ once }) => !once),
     ).length;
-    const bound = pids.size * largestReservation + faults * slice;
+    const bound = pids.size * largestReservation + faults * allowance;
     if (spent - given > bound)
       return [`poor was served ${spent} of ${given} micro-credits by ${call.id}; ${bound} may be overdrawn`];
   }

@@ -7,13 +7,13 @@ export type Account = keyof typeof accounts;
 /** Credits for a million tokens, which are micro-credits for one. */
 const price = { input: 100, output: 4_000 } as const;
 /** Credits. */
-const slice = 2;
+const allowance = 2;
 export const maxTokens = 100;
 /** What a call's body comes to at most. Bytes. */
 const bodyLimit = 400;
 /** What is reserved for a call at most. Micro-credits. */
 export const largestReservation = (bodyLimit / 4) * price.input + maxTokens * price.output;
-export const sliceInMicro = slice * 1_000_000;
+export const allowanceInMicro = allowance * 1_000_000;
 /** Calls a minute of the limited account. */
 export const requestsPerMinute = 30;
 /** Answered calls a day of the rich account. */
@@ -30,7 +30,7 @@ export function costOf({ inputTokens, outputTokens }: { inputTokens: number; out
 export function moneyOptions(upstream: string) {
   return {
     upstreams: [{ name: 'suite', baseUrl: upstream }],
-    credits: { prices: { '*': price }, slice, lowThreshold: 1 },
+    credits: { prices: { '*': price }, allowance, lowThreshold: 1 },
     limits: {
       perUser: ({ userId }) => (userId === accounts.limited ? { requestsPerMinute } : undefined),
       shared: true,

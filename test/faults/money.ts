@@ -9,12 +9,12 @@ import type { ModelUpstream } from './model-upstream.ts';
 import { bookFaults, mayBeLost, recordFaults, thresholdFaults } from './money-ledger.ts';
 import {
   accounts,
+  allowanceInMicro,
   costOf,
   dailyQuota,
   largestReservation,
   moneyOptions,
   requestsPerMinute,
-  sliceInMicro,
   thresholds,
 } from './money-options.ts';
 import { openRecords } from './money-records.ts';
@@ -24,7 +24,7 @@ import type { Random } from './random.ts';
 const plenty = 1_000_000;
 /** How long records may take after a row before what is missing counts as lost. Milliseconds. */
 const settleWithin = 60_000;
-const bounds = { largestReservation, slice: sliceInMicro, limit: requestsPerMinute };
+const bounds = { largestReservation, allowance: allowanceInMicro, limit: requestsPerMinute };
 const users = Object.values(accounts);
 
 export interface MoneyDeps {

@@ -40,7 +40,7 @@ describe('what a model call asks the database for', () => {
         syncInterval: rarely,
       },
       quotas: { perUser: { unit: 'credits', daily: 1_000 } },
-      credits: { prices: { '*': { input: 1, output: 1 } }, initialBalance: 100, agreeInterval: rarely },
+      credits: { prices: { '*': { input: 1, output: 1 } }, initialBalance: 100, renewInterval: rarely },
     });
     server = await listen(express().use(gateway.router));
   });

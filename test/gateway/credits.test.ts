@@ -20,8 +20,8 @@ const credits = {
   prices: { '*': { input: 1_000_000, output: 1_000_000 }, free: {} },
   expectedOutputTokens: 1,
   lowThreshold: 5,
-  slice: 4,
-  agreeInterval: 20,
+  allowance: 4,
+  renewInterval: 20,
 };
 const question = { model: 'm', messages: [{ role: 'user' as const, content: 'Well?' }] };
 
@@ -136,7 +136,7 @@ describe('an account with prepaid credits', function () {
     expect(sum).to.equal(60 - 2 * calls);
     const { creditsRemaining } = (await live.gateway.credits?.balance('usr_2')) ?? {};
     expect(creditsRemaining).to.equal(sum);
-    expect(sum).to.be.within(-2 * (credits.slice + 12), 0);
+    expect(sum).to.be.within(-2 * (credits.allowance + 12), 0);
     const usage = await connection.collection('gateway_usage').countDocuments({ userId: 'usr_2', counted: true });
     expect(usage).to.equal(calls);
   });

@@ -124,7 +124,7 @@ describe('what goes on while the database is unavailable', function () {
   });
 
   it('lets an account spend what was set aside for it, and nothing that was not', async () => {
-    const credits = { prices: { '*': { input: 1_000_000 } }, initialBalance: 100, slice: 3 };
+    const credits = { prices: { '*': { input: 1_000_000 } }, initialBalance: 100, allowance: 3 };
     const { gateway, ask, lose, counted, until } = await start('credits_', { credits });
     const [rich, newcomer] = await Promise.all(['usr_1', 'usr_2'].map((userId) => gateway.keys.create({ userId })));
     if (!rich || !newcomer) throw new Error('a key is missing');
@@ -138,12 +138,12 @@ describe('what goes on while the database is unavailable', function () {
     };
     expect((await ask(rich.key)).status).to.equal(200);
     const setAside = async () =>
-      (await beside.collection<AccountDocument>('credits_credit_accounts').findOne({ _id: 'usr_1' }))?.slices[0];
+      (await beside.collection<AccountDocument>('credits_credit_accounts').findOne({ _id: 'usr_1' }))?.leases[0];
     const first = await setAside();
     // known here, but not what it has
     await gateway.keys.authenticate(newcomer.key);
     await until(async () => (await counted()) === 1);
-    // what was reserved for the call is set aside no longer: that was agreed on again since, and came to the slice
+    // what was reserved for the call is set aside no longer: that was agreed on again since, and came to the allowance
     await until(async () => {
       const now = await setAside();
       return now?.amount === 3 * 1_000_000 && Number(now.until) > Number(first?.until);
@@ -157,7 +157,7 @@ describe('what goes on while the database is unavailable', function () {
   });
 
   it('reserves nothing any more for a call whose usage record is lost', async () => {
-    const credits = { prices: { '*': { input: 1_000_000 } }, initialBalance: 1_000, slice: 100, agreeInterval: 50 };
+    const credits = { prices: { '*': { input: 1_000_000 } }, initialBalance: 1_000, allowance: 100, renewInterval: 50 };
     const { gateway, ask, lose, counted, until } = await start('lost_', { credits, usageBacklog: 2 });
     const { key } = await gateway.keys.create({ userId: 'usr_1' });
     expect((await ask(key)).status).to.equal(200);
@@ -167,8 +167,8 @@ describe('what goes on while the database is unavailable', function () {
     database.proxy.pass();
     await until(async () => (await counted()) === 1 + 2);
     const account = () => beside.collection<AccountDocument>('lost_credit_accounts').findOne({ _id: 'usr_1' });
-    // what is set aside is what is reserved and a slice
-    await until(async () => (await account())?.slices[0]?.amount === 100 * 1_000_000);
+    // what is set aside is what is reserved and an allowance
+    await until(async () => (await account())?.leases[0]?.amount === 100 * 1_000_000);
     expect((await account())?.balance).to.equal((1_000 - 3) * 1_000_000);
   });
 

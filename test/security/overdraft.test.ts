@@ -15,7 +15,7 @@ type Step =
   | { kind: 'idle' }
   | { kind: 'restart'; process: number };
 
-const slice = 5;
+const allowance = 5;
 const processes = 2;
 /** The dearest reservation of these calls. */
 const largest = 3;
@@ -57,13 +57,13 @@ describe('an account that spends its credits at two gateways', function () {
     await kept.drop();
   });
 
-  const newService = () => kept.newService({ slice, expectedOutputTokens: 0, agreeInterval: interval });
+  const newService = () => kept.newService({ allowance, expectedOutputTokens: 0, renewInterval: interval });
 
   /** Ten minutes and more in which nobody calls: leases lapse, and what processes remember of the account is given up. */
   async function idle(): Promise<void> {
     skipped += tenMinutes + 60_000;
     const accounts = kept.connection.collection('gateway_credit_accounts');
-    await accounts.updateMany({}, { $set: { 'slices.$[].until': new Date(0) } });
+    await accounts.updateMany({}, { $set: { 'leases.$[].until': new Date(0) } });
     // until each process has exchanged what it knows
     await new Promise((resolve) => setTimeout(resolve, 3 * interval));
   }
@@ -178,7 +178,7 @@ describe('an account that spends its credits at two gateways', function () {
     for (const at of [0, 1]) {
       expect(await account.callTogether({ ...one, process: at })).to.deep.equal(['insufficient_credits']);
     }
-    await account.topUp(0, 4 * slice);
+    await account.topUp(0, 4 * allowance);
     expect(await account.callTogether({ ...one, process: 0 })).to.deep.equal(['admitted']);
     expect(await account.callTogether({ ...one, process: 1 })).to.deep.equal(['admitted']);
     await account.close();
@@ -191,7 +191,7 @@ describe('an account that pays', () => {
     upstream.script = json(200, { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } });
     const live = await startGateway({
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],
-      credits: { prices: { '*': { input: 1, output: 1 } }, agreeInterval: 10_000 },
+      credits: { prices: { '*': { input: 1, output: 1 } }, renewInterval: 10_000 },
     });
     try {
       const ask = async () =>

@@ -97,7 +97,7 @@ const first = [
   'deliveries/lists',
   'proxy/timeouts',
   'proxy/relay/faults',
-  'proxy/relay/embedding-repair',
+  'proxy/relay/response/embedding-repair',
   'proxy/metering/value-reader',
   'proxy/request/model-body',
   'http/server/harden',

@@ -30,8 +30,8 @@ export function createRenewAllowanceLease(
   const isHolders = { $eq: ['$$this.holder', holder] };
   const isOthers = { $and: [{ $not: [isHolders] }, { $gt: ['$$this.until', '$$NOW'] }] };
   const vars = {
-    others: { $filter: { input: '$slices', cond: isOthers } },
-    present: { $arrayElemAt: [{ $filter: { input: '$slices', cond: isHolders } }, 0] },
+    others: { $filter: { input: '$leases', cond: isOthers } },
+    present: { $arrayElemAt: [{ $filter: { input: '$leases', cond: isHolders } }, 0] },
   };
 
   return async function renewAllowanceLease(userId, wanted, turn) {
@@ -39,12 +39,12 @@ export function createRenewAllowanceLease(
     const amount = { $max: [0, { $min: [wanted, free] }] };
     const renewed = { holder: { $literal: holder }, amount, until: { $add: ['$$NOW', duration] }, turn };
     const latest = { $cond: [{ $gt: ['$$present.turn', turn] }, '$$present', renewed] };
-    const update = [{ $set: { slices: { $let: { vars, in: { $concatArrays: ['$$others', [latest]] } } } } }];
-    const options = { returnDocument: 'after', projection: { slices: 1, balance: 1 } } as const;
+    const update = [{ $set: { leases: { $let: { vars, in: { $concatArrays: ['$$others', [latest]] } } } } }];
+    const options = { returnDocument: 'after', projection: { leases: 1, balance: 1 } } as const;
     const after = await readConfirmed(userId, () => collection.findOneAndUpdate({ _id: userId }, update, options));
     if (!after) return null;
-    const { slices, balance } = after;
-    return { amount: slices.find((lease) => lease.holder === holder)?.amount ?? 0, balance };
+    const { leases, balance } = after;
+    return { amount: leases.find((lease) => lease.holder === holder)?.amount ?? 0, balance };
   };
 }
 

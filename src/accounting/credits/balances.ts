@@ -33,7 +33,7 @@ export interface Balances {
 function movedBy(amount: number, lowThreshold: number) {
   const balance = { $add: [{ $ifNull: ['$balance', 0] }, amount] };
   return [
-    { $set: { balance, slices: { $ifNull: ['$slices', []] } } },
+    { $set: { balance, leases: { $ifNull: ['$leases', []] } } },
     { $set: { low: { $lt: ['$balance', lowThreshold] }, depleted: { $lte: ['$balance', 0] } } },
   ];
 }

@@ -9,8 +9,8 @@ export interface LeasedAllowanceDeps {
   readonly ledger: Pick<Ledger, 'booked'>;
   /** Leases this many micro-credits of a balance, or as many as there are. */
   readonly renewLease: (userId: string, wanted: number) => Promise<AllowanceLease>;
-  /** Micro-credits. */
-  readonly slice: number;
+  /** What each lease asks for, where no more is reserved. Micro-credits. */
+  readonly leaseAmount: number;
   /** How often each process renews its leases. Milliseconds. */
   readonly interval: number;
   /** Milliseconds. */
@@ -165,7 +165,7 @@ export class LeasedAllowance {
 
   async #renewNow(): Promise<void> {
     const { allowance } = this;
-    const { ledger, renewLease, slice, leaseDuration } = this.#deps;
+    const { ledger, renewLease, leaseAmount, leaseDuration } = this.#deps;
     const startedAt = this.#startedAt;
     const known = new Set(this.#settled);
     // the process that made a call mostly charges for it soon: read the ledger only for late calls, or when credits are scarce
@@ -174,7 +174,7 @@ export class LeasedAllowance {
     // read the booked calls before the balance: so no call is missing from both
     const booked = [...known, ...(asked.length > 0 ? await inTime(ledger.booked(asked)) : [])];
     const reserved = allowance.reserved - allowance.unbookedCost(booked);
-    const wanted = reserved + Math.max(slice, reserved);
+    const wanted = reserved + Math.max(leaseAmount, reserved);
     allowance.lowerLimit(wanted, booked);
     const lease = await inTime(renewLease(this.#userId, wanted));
     const isScarce = lease.amount < wanted;

@@ -22,7 +22,7 @@ export interface AccountDocument {
   low: boolean;
   /** Whether it is zero or less. Then `credits.depleted` was published. */
   depleted: boolean;
-  slices: StoredLease[];
+  leases: StoredLease[];
   /** Counts the transactions that have locked it. */
   turn?: number;
 }
@@ -52,7 +52,7 @@ const accountSchema = new Schema<AccountDocument>(
     balance: { type: Number, required: true },
     low: { type: Boolean, required: true },
     depleted: { type: Boolean, required: true },
-    slices: [storedLease],
+    leases: [storedLease],
     turn: Number,
   },
   durableSchema,

@@ -97,17 +97,17 @@ function toDebits(records: readonly ChargedRecord[], prices: CreditOptions['pric
 /** Prepaid credits: the ledger, what calls cost, and which accounts may still call. */
 export function createCreditService(deps: CreditServiceDeps): CreditService {
   const { accounts, publish, database, options, logger } = deps;
-  const { prices, agreeInterval: interval = 500 } = options;
+  const { prices, renewInterval: interval = 500 } = options;
   const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? 0);
   const initial = toMicro('initialBalance', options.initialBalance ?? 0);
-  const slice = toMicro('slice', options.slice ?? 10);
+  const leaseAmount = toMicro('allowance', options.allowance ?? 10);
   const writeAccount = createWriteAccount(deps.transaction, deps.inTurn);
   const ledger = createLedger({ accounts, ledger: deps.ledger, publish, lowThreshold, initial, logger });
   // what a dead process has leased is free when its lease has ended: by then what it spent has been charged, even if it
   // died while charging (the database ends transactions of dead processes after 5 s)
   const leaseDuration = Math.max(5 * interval, 10_000);
   const renewLease = createLeaseOrOpen({ accounts, ledger, writeAccount, hasInitial: initial > 0, leaseDuration });
-  const allowances = createAllowances({ ledger, renewLease, slice, interval, leaseDuration, logger });
+  const allowances = createAllowances({ ledger, renewLease, leaseAmount, interval, leaseDuration, logger });
 
   async function balance(userId: string): Promise<CreditBalance> {
     checkUserId(userId);

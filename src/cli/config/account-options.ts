@@ -33,10 +33,10 @@ function quotasOf(settings: Settings): AccountOptions['quotas'] {
 }
 
 function creditsOf(settings: Settings): AccountOptions['credits'] {
-  const { CREDIT_PRICES, INITIAL_CREDITS, CREDIT_LOW_THRESHOLD, CREDIT_SLICE } = settings;
+  const { CREDIT_PRICES, INITIAL_CREDITS, CREDIT_LOW_THRESHOLD, CREDIT_ALLOWANCE } = settings;
   if (!CREDIT_PRICES) return undefined;
   const prices = CREDIT_PRICES as NonNullable<AccountOptions['credits']>['prices'];
-  const amounts = { initialBalance: INITIAL_CREDITS, lowThreshold: CREDIT_LOW_THRESHOLD, slice: CREDIT_SLICE };
+  const amounts = { initialBalance: INITIAL_CREDITS, lowThreshold: CREDIT_LOW_THRESHOLD, allowance: CREDIT_ALLOWANCE };
   return { prices, ...omitUndefined(amounts) };
 }
 
@@ -58,7 +58,7 @@ const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
   ['QUOTA_ENFORCE', ['DAILY_QUOTA', 'MONTHLY_QUOTA']],
   ['INITIAL_CREDITS', ['CREDIT_PRICES']],
   ['CREDIT_LOW_THRESHOLD', ['CREDIT_PRICES']],
-  ['CREDIT_SLICE', ['CREDIT_PRICES']],
+  ['CREDIT_ALLOWANCE', ['CREDIT_PRICES']],
   [
     'SHARED_LIMITS',
     ['KEY_REQUESTS_PER_MINUTE', 'KEY_TOKENS_PER_MINUTE', 'USER_REQUESTS_PER_MINUTE', 'USER_TOKENS_PER_MINUTE'],
@@ -68,7 +68,7 @@ const needs: readonly (readonly [VariableName, readonly VariableName[]])[] = [
 /** Which variable an option of the package comes from, for errors that the package finds in it. */
 const variableOf: readonly (readonly [option: string, VariableName])[] = [
   ['credits.prices', 'CREDIT_PRICES'],
-  ['credits.slice', 'CREDIT_SLICE'],
+  ['credits.allowance', 'CREDIT_ALLOWANCE'],
   ['eventTypes', 'EVENT_TYPES'],
 ];
 

@@ -1,8 +1,8 @@
 import type { AttemptRef, WebhookRef } from '../attempt/attempt-ref.ts';
 import type { Prepare, ReadyAttempt } from '../attempt/ready-attempt.ts';
 import { type AccountShares, createAccountShares } from './account-shares.ts';
+import { HeldCounts, type WebhookEntry } from './held-counts.ts';
 import { RateLimitedWebhooks } from './rate-limited-webhooks.ts';
-import { type Slot, Slots } from './slots.ts';
 import { WaitingAttempts } from './waiting-attempts.ts';
 import type { WaitingAttempt } from './webhook-queue.ts';
 
@@ -34,7 +34,7 @@ export class Dispatcher {
   readonly #deps: DispatcherDeps;
   readonly #maxHeld: number;
   readonly #shares: AccountShares;
-  readonly #slots: Slots;
+  readonly #counts: HeldCounts;
   readonly #waiting: WaitingAttempts;
   readonly #limited: RateLimitedWebhooks;
   /** By delivery; each resolves when its attempt has been recorded or given back. */
@@ -48,11 +48,11 @@ export class Dispatcher {
     this.#shares = createAccountShares({ concurrency, perAccount, maxHeld: this.#maxHeld });
     this.#limited = new RateLimitedWebhooks(deps.onResume);
     const limited = this.#limited;
-    this.#slots = new Slots({ shares: this.#shares, perWebhook, limited, roomInAll: () => this.#roomInAll() });
+    this.#counts = new HeldCounts({ shares: this.#shares, perWebhook, limited, roomInAll: () => this.#roomInAll() });
     this.#waiting = new WaitingAttempts({
       hasPlace: () => this.#shares.sending < concurrency,
-      send: (slot, { ready, done }) => void this.#send(slot, ready, done),
-      giveBack: (slot, attempt) => this.#giveBack(slot, attempt),
+      send: (entry, { ready, done }) => void this.#send(entry, ready, done),
+      giveBack: (entry, attempt) => this.#giveBack(entry, attempt),
       maxWait,
     });
   }
@@ -64,7 +64,7 @@ export class Dispatcher {
 
   /** Whether attempts of this webhook are held. */
   holds(webhook: WebhookRef): boolean {
-    return this.#slots.has(webhook);
+    return this.#counts.has(webhook);
   }
 
   /** Whether a rate limit of this webhook was met lately. */
@@ -83,17 +83,17 @@ export class Dispatcher {
 
   /** How many more attempts of this webhook it would take. */
   room(webhook: WebhookRef): number {
-    return this.#slots.ask(webhook);
+    return this.#counts.ask(webhook);
   }
 
   /** How many more of them are worth a query: none while half of the attempts claimed ahead are left. */
   wanted(webhook: WebhookRef): number {
-    return this.#slots.wanted(webhook);
+    return this.#counts.wanted(webhook);
   }
 
   /** The same for all webhooks of an account. */
   wantedOf(userId: string): number {
-    return this.#slots.wantedOf(userId);
+    return this.#counts.wantedOf(userId);
   }
 
   /** The same for all accounts. */
@@ -109,11 +109,11 @@ export class Dispatcher {
   offer(ref: AttemptRef, prepare: Prepare): Promise<boolean> | null {
     const { deliveryId } = ref;
     if (this.#closed || this.#held.has(deliveryId)) return Promise.resolve(false);
-    const slot = this.#slots.of(ref);
-    if (this.#slots.room(slot) === 0) return null;
-    this.#slots.hold(slot);
+    const entry = this.#counts.of(ref);
+    if (this.#counts.room(entry) === 0) return null;
+    this.#counts.hold(entry);
     const preparing = prepare(ref);
-    const ended = this.#dispatch(slot, preparing).finally(() => {
+    const ended = this.#dispatch(entry, preparing).finally(() => {
       this.#held.delete(deliveryId);
       this.#deps.onRoomInAll();
     });
@@ -133,20 +133,20 @@ export class Dispatcher {
     return this.#closed ? 0 : Math.max(0, this.#maxHeld - this.#held.size);
   }
 
-  async #dispatch(slot: Slot, preparing: Promise<ReadyAttempt | null>): Promise<void> {
+  async #dispatch(entry: WebhookEntry, preparing: Promise<ReadyAttempt | null>): Promise<void> {
     const ready = await preparing;
     if (ready === null || this.#closed) {
       await ready?.giveBack();
-      this.#vacate(slot);
+      this.#vacate(entry);
       return;
     }
-    const hasPlace = slot.account.share.hasPlace() && slot.queue.window.hasPlace();
-    if (hasPlace) await new Promise<void>((done) => void this.#send(slot, ready, done));
-    else await new Promise<void>((done) => this.#waiting.add(slot, ready, done));
+    const hasPlace = entry.account.share.hasPlace() && entry.queue.window.hasPlace();
+    if (hasPlace) await new Promise<void>((done) => void this.#send(entry, ready, done));
+    else await new Promise<void>((done) => this.#waiting.add(entry, ready, done));
   }
 
-  async #send(slot: Slot, ready: ReadyAttempt, done: () => void): Promise<void> {
-    const { account, queue } = slot;
+  async #send(entry: WebhookEntry, ready: ReadyAttempt, done: () => void): Promise<void> {
+    const { account, queue } = entry;
     const started = performance.now();
     queue.window.sending += 1;
     account.share.begin();
@@ -156,21 +156,21 @@ export class Dispatcher {
     queue.window.ended(duration);
     account.share.end(duration);
     this.#waiting.sendNext();
-    this.#vacate(slot);
+    this.#vacate(entry);
     await finish();
     done();
   }
 
-  #giveBack(slot: Slot, { ready, done }: WaitingAttempt): void {
+  #giveBack(entry: WebhookEntry, { ready, done }: WaitingAttempt): void {
     void ready.giveBack().then(() => {
-      this.#vacate(slot);
+      this.#vacate(entry);
       done();
     });
   }
 
   /** The attempt needs no place any more. */
-  #vacate(slot: Slot): void {
-    this.#slots.release(slot);
-    this.#deps.onRoom(slot.ref);
+  #vacate(entry: WebhookEntry): void {
+    this.#counts.release(entry);
+    this.#deps.onRoom(entry.ref);
   }
 }

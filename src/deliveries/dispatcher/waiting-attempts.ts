@@ -1,14 +1,14 @@
 import type { ReadyAttempt } from '../attempt/ready-attempt.ts';
-import type { Slot } from './slots.ts';
+import type { WebhookEntry } from './held-counts.ts';
 import type { AccountQueues, WaitingAttempt, WebhookQueue } from './webhook-queue.ts';
 
 export interface WaitingAttemptsOptions {
   /** Whether one more request may be made now, of any account. */
   readonly hasPlace: () => boolean;
   /** Sends an attempt that had to wait. */
-  readonly send: (slot: Slot, attempt: WaitingAttempt) => void;
+  readonly send: (entry: WebhookEntry, attempt: WaitingAttempt) => void;
   /** Takes an attempt that found no place in time, or that still waits at the close. */
-  readonly giveBack: (slot: Slot, attempt: WaitingAttempt) => void;
+  readonly giveBack: (entry: WebhookEntry, attempt: WaitingAttempt) => void;
   /** How long an attempt waits for a place. Milliseconds. */
   readonly maxWait: number;
 }
@@ -24,12 +24,12 @@ export class WaitingAttempts {
   }
 
   /** @param done called when the attempt has ended */
-  add(slot: Slot, ready: ReadyAttempt, done: () => void): void {
-    const { ref, account, queue } = slot;
+  add(entry: WebhookEntry, ready: ReadyAttempt, done: () => void): void {
+    const { ref, account, queue } = entry;
     const timer = setTimeout(() => {
       queue.window.stuck();
       account.share.window.stuck();
-      this.#leave(slot, attempt);
+      this.#leave(entry, attempt);
     }, this.#options.maxWait);
     const attempt = { ref, ready, done, timer };
     queue.waiting.add(attempt);
@@ -47,10 +47,10 @@ export class WaitingAttempts {
       if (!queue) continue;
       const [attempt] = queue.waiting;
       if (!attempt) continue;
-      const slot = { ref: attempt.ref, account, queue };
-      this.#remove(slot, attempt);
+      const entry = { ref: attempt.ref, account, queue };
+      this.#remove(entry, attempt);
       if (turns.delete(account)) turns.add(account);
-      this.#options.send(slot, attempt);
+      this.#options.send(entry, attempt);
     }
   }
 
@@ -63,12 +63,12 @@ export class WaitingAttempts {
     }
   }
 
-  #leave(slot: Slot, attempt: WaitingAttempt): void {
-    this.#remove(slot, attempt);
-    this.#options.giveBack(slot, attempt);
+  #leave(entry: WebhookEntry, attempt: WaitingAttempt): void {
+    this.#remove(entry, attempt);
+    this.#options.giveBack(entry, attempt);
   }
 
-  #remove({ account, queue }: Slot, attempt: WaitingAttempt): void {
+  #remove({ account, queue }: WebhookEntry, attempt: WaitingAttempt): void {
     clearTimeout(attempt.timer);
     queue.waiting.delete(attempt);
     if (queue.waiting.size === 0) account.turns.delete(queue);

@@ -25,7 +25,7 @@ import { type DecodedResponse, decoded } from './decoded-body.ts';
 import { disconnectGrace } from './disconnect-grace.ts';
 import { isMasked, sendMasked } from './masked-error.ts';
 import { requireRelayable } from './require-relayable.ts';
-import { sendResponse } from './send-response.ts';
+import { sendResponse } from './response/send-response.ts';
 
 export interface RelayedCallDependencies {
   readonly retry: RetryPolicy;

@@ -8,7 +8,7 @@ import { UsageMeter } from '../metering/usage-meter.ts';
 import { type DecodedResponse, decoded } from '../relay/decoded-body.ts';
 import { isMasked, sendMasked } from '../relay/masked-error.ts';
 import { requireRelayable } from '../relay/require-relayable.ts';
-import { sendResponse } from '../relay/send-response.ts';
+import { sendResponse } from '../relay/response/send-response.ts';
 import { type RoutedCall, tryUpstreams } from '../routing/retry.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
 import { type Upstream, upstreamUrl } from '../routing/upstream.ts';

@@ -1,9 +1,9 @@
 import { checkUserId, isId } from '../../ids.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import { findOneConfirmed } from '../../mongo/confirmed-reads.ts';
-import { type CheckedSecretChange, toSecretChange } from '../fields.ts';
 import { changeByPipeline, type WebhookDocument, type WebhookModel } from '../model.ts';
 import { type MadeSecret, type SecretChange, toDetails, type WebhookDetails, webhookNotFound } from '../webhook.ts';
+import { type CheckedSecretChange, toSecretChange } from './choose-secret.ts';
 import type { Secrets } from './secrets.ts';
 
 /** Replaces the secret of an account's webhook. */

@@ -12,7 +12,7 @@ describe('What is set aside of a balance', () => {
 
   beforeEach(async () => {
     ({ connection, drop } = await freshDatabase());
-    const account = { _id: 'usr_1', balance: 10, low: false, depleted: false, slices: [] };
+    const account = { _id: 'usr_1', balance: 10, low: false, depleted: false, leases: [] };
     await createAccountModel(connection, 'gateway_').create(account);
   });
   afterEach(() => drop());

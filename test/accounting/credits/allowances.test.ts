@@ -28,7 +28,7 @@ describe('what processes agree on of an account', () => {
         if (silence) return silence;
         return { amount: Math.min(amount, free), balance: 1_000 };
       },
-      slice: 10,
+      leaseAmount: 10,
       interval: 5_000,
       leaseDuration: 25_000,
       logger: silentLogger,

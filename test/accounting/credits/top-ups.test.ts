@@ -17,7 +17,7 @@ describe('credits given to an account', () => {
   afterEach(() => kept.drop());
 
   const newService = (options: Partial<CreditOptions> = {}) =>
-    kept.newService({ expectedOutputTokens: 0, agreeInterval: 10, ...options });
+    kept.newService({ expectedOutputTokens: 0, renewInterval: 10, ...options });
 
   it('are theirs alone: the same reference is another one for another account, and for a payment', async () => {
     const service = newService();

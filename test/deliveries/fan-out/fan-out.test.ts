@@ -58,7 +58,9 @@ describe('A fan-out', () => {
     expect(event.size).to.be.below(1_000_000);
   });
 
-  it('of many events at the same moment is one write of events, and few of deliveries', async () => {
+  it('of many events at the same moment is one write of events, and few of deliveries', async function () {
+    // a process that the machine keeps waiting shares each write among fewer: the least of three bursts counts
+    this.retries(2);
     webhooks.add(receiver.url);
     await gateway.start();
     await gateway.publish(payment);
@@ -77,8 +79,8 @@ describe('A fan-out', () => {
     const written = seen.filter(
       ({ name, collection }) => /insert|update/.test(name) && /events|deliveries/.test(String(collection)),
     );
-    // one by one they would be three; how many share a write depends on how busy the machine is
-    expect(written.length / events.length, 'writes for a delivery').to.be.below(1);
+    // one by one they would be three
+    expect(written.length / events.length, 'writes for a delivery').to.be.below(0.6);
   });
 
   it('makes first attempts at once: their outcome is the first write of the delivery, and they need no job', async () => {

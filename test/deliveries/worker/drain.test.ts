@@ -40,7 +40,9 @@ describe('More events than there is room for', function () {
     ['to one webhook', 400, 1],
     ['to ten webhooks each', 80, 10],
   ] as const) {
-    it(`${what}, published by a process without workers, are delivered with one write each, and few commands`, async () => {
+    it(`${what}, published by a process without workers, are delivered with one write each, and few commands`, async function () {
+      // a process that the machine keeps waiting shares each command among fewer deliveries: the least of three bursts counts
+      this.retries(2);
       for (let i = 0; i < targets; i += 1) webhooks.add(receiver.url);
       await publish(count);
       database.forget();
@@ -53,7 +55,7 @@ describe('More events than there is room for', function () {
 
       expect(ahead, 'deliveries stored before their attempt').to.be.below(count * targets * 0.05);
       // one by one, they would be three and more
-      expect(commands / (count * targets), 'commands for a delivery').to.be.below(0.5);
+      expect(commands / (count * targets), 'commands for a delivery').to.be.below(0.25);
     });
   }
 

@@ -109,9 +109,9 @@ export const accountVariables = {
     default: '0, which is never',
     example: '10',
   },
-  CREDIT_SLICE: {
+  CREDIT_ALLOWANCE: {
     meaning:
-      'Credits that each gateway reserves from a balance in use, so that calls do not wait; a burst that costs more gets 429 for a moment',
+      'Credits that each process leases of a balance in use, so that calls do not wait; a burst that costs more gets 429 for a moment',
     type: amount(billion),
     default: '10',
     example: '0.5',

@@ -3,14 +3,14 @@ import type { AccountShares } from './account-shares.ts';
 import type { RateLimitedWebhooks } from './rate-limited-webhooks.ts';
 import { type AccountQueues, createWebhookQueue, type WebhookQueue } from './webhook-queue.ts';
 
-/** The queue that an attempt belongs to. */
-export interface Slot {
+/** A webhook that has attempts, or will have: its account and its queue. */
+export interface WebhookEntry {
   readonly ref: WebhookRef;
   readonly account: AccountQueues;
   readonly queue: WebhookQueue;
 }
 
-export interface SlotsOptions {
+export interface HeldCountsOptions {
   readonly shares: AccountShares;
   /** Requests under way at once to one webhook. */
   readonly perWebhook: number;
@@ -20,23 +20,23 @@ export interface SlotsOptions {
 }
 
 /** Counts the held attempts of each account and webhook, and knows how many more may be held. */
-export class Slots {
+export class HeldCounts {
   readonly #shares: AccountShares;
   readonly #perWebhook: number;
   readonly #limited: RateLimitedWebhooks;
   readonly #roomInAll: () => number;
   readonly #accounts = new Map<string, AccountQueues>();
-  /** The slot for which `ask` found room last: the caller offers an attempt for it next. */
-  #asked: Slot | null = null;
+  /** The webhook for which `ask` found room last: the caller offers an attempt for it next. */
+  #asked: WebhookEntry | null = null;
 
-  constructor({ shares, perWebhook, limited, roomInAll }: SlotsOptions) {
+  constructor({ shares, perWebhook, limited, roomInAll }: HeldCountsOptions) {
     this.#shares = shares;
     this.#perWebhook = perWebhook;
     this.#limited = limited;
     this.#roomInAll = roomInAll;
   }
 
-  of(ref: WebhookRef): Slot {
+  of(ref: WebhookRef): WebhookEntry {
     const asked = this.#asked;
     return asked?.ref.webhookId === ref.webhookId && asked.ref.userId === ref.userId ? asked : this.#find(ref);
   }
@@ -47,7 +47,7 @@ export class Slots {
   }
 
   /** How many more attempts may be held. */
-  room({ ref, account, queue }: Slot): number {
+  room({ ref, account, queue }: WebhookEntry): number {
     const inAll = this.#roomInAll();
     const { window } = queue;
     const within = this.#limited.room(ref.webhookId, window.held - window.sending);
@@ -56,18 +56,18 @@ export class Slots {
 
   /** The same for a webhook to which the next offer probably goes. */
   ask(ref: WebhookRef): number {
-    const slot = this.#find(ref);
-    const room = this.room(slot);
-    this.#asked = room > 0 ? slot : null;
+    const entry = this.#find(ref);
+    const room = this.room(entry);
+    this.#asked = room > 0 ? entry : null;
     return room;
   }
 
   /** How many more attempts of this webhook are worth a query. */
   wanted(ref: WebhookRef): number {
-    const slot = this.#find(ref);
-    const { window } = slot.queue;
+    const entry = this.#find(ref);
+    const { window } = entry.queue;
     const isLow = window.isLow() && this.#limited.isLow(ref.webhookId, window.held - window.sending);
-    return isLow ? this.room(slot) : 0;
+    return isLow ? this.room(entry) : 0;
   }
 
   /** The same for all webhooks of an account. */
@@ -76,7 +76,7 @@ export class Slots {
     return window.isLow() ? Math.min(this.#roomInAll(), window.room()) : 0;
   }
 
-  hold({ ref, account, queue }: Slot): void {
+  hold({ ref, account, queue }: WebhookEntry): void {
     this.#asked = null;
     if (account.queues.size === 0) this.#accounts.set(ref.userId, account);
     if (queue.window.held === 0) account.queues.set(ref.webhookId, queue);
@@ -85,7 +85,7 @@ export class Slots {
   }
 
   /** Forgets a webhook, and an account, without attempts. */
-  release({ ref, account, queue }: Slot): void {
+  release({ ref, account, queue }: WebhookEntry): void {
     this.#asked = null;
     queue.window.held -= 1;
     account.share.release();
@@ -93,7 +93,7 @@ export class Slots {
     if (account.queues.size === 0) this.#accounts.delete(ref.userId);
   }
 
-  #find(ref: WebhookRef): Slot {
+  #find(ref: WebhookRef): WebhookEntry {
     const account = this.#account(ref.userId);
     const queue = account.queues.get(ref.webhookId) ?? createWebhookQueue(account.share, this.#perWebhook);
     return { ref, account, queue };

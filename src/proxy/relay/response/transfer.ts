@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http';
-import type { CallEnding } from '../../options/options.ts';
-import { classify, outboundError } from '../../outbound/classify.ts';
-import type { OutboundError } from '../../outbound/outbound-error.ts';
-import type { BodySink } from '../../outbound/response-body.ts';
-import type { CallDeadline } from '../call-deadline.ts';
-import type { RelayedBody } from './decoded-body.ts';
+import type { CallEnding } from '../../../options/options.ts';
+import { classify, outboundError } from '../../../outbound/classify.ts';
+import type { OutboundError } from '../../../outbound/outbound-error.ts';
+import type { BodySink } from '../../../outbound/response-body.ts';
+import type { CallDeadline } from '../../call-deadline.ts';
+import type { RelayedBody } from '../decoded-body.ts';
 
 /** Changes the bytes of a body before they are sent. */
 export interface Transform {

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { holdsUsage, isUsageChunk } from '../../../src/proxy/metering/usage-chunk.ts';
-import { type EventFilter, EventFramer, keepAll } from '../../../src/proxy/relay/event-framer.ts';
+import { holdsUsage, isUsageChunk } from '../../../../src/proxy/metering/usage-chunk.ts';
+import { type EventFilter, EventFramer, keepAll } from '../../../../src/proxy/relay/response/event-framer.ts';
 
 function pass(pieces: Buffer[], filter: EventFilter = keepAll): { out: string; framer: EventFramer } {
   const framer = new EventFramer(filter);

@@ -1,4 +1,4 @@
-import type { GatewayError } from '../../errors.ts';
+import type { GatewayError } from '../../../errors.ts';
 
 /** What is kept of the bytes before, to find what two chunks share. Characters. */
 const tailLength = 96;

@@ -1,6 +1,6 @@
-import type { OutboundError } from '../../outbound/outbound-error.ts';
-import type { BodySink } from '../../outbound/response-body.ts';
-import type { RelayedBody } from './decoded-body.ts';
+import type { OutboundError } from '../../../outbound/outbound-error.ts';
+import type { BodySink } from '../../../outbound/response-body.ts';
+import type { RelayedBody } from '../decoded-body.ts';
 
 /** The most that is read to see what a body is. Bytes. */
 const peekLimit = 1024;

@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import OpenAI from 'openai';
-import type { UsageRecord } from '../../../src/index.ts';
-import { beginsAsEvents } from '../../../src/proxy/relay/peeked-body.ts';
-import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
-import { until } from '../../support/until.ts';
-import { json, reset, type Script, ScriptedUpstream } from '../../support/upstream.ts';
+import type { UsageRecord } from '../../../../src/index.ts';
+import { beginsAsEvents } from '../../../../src/proxy/relay/response/peeked-body.ts';
+import { callerKey, type ModelServer, startModelServer } from '../../../support/model-server.ts';
+import { until } from '../../../support/until.ts';
+import { json, reset, type Script, ScriptedUpstream } from '../../../support/upstream.ts';
 
 const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
 const delta = (content: string) => ({

@@ -1,0 +1,96 @@
+import type { GatewayError } from '../../../errors.ts';
+import type { CallEnding } from '../../../options/options.ts';
+import { errorEvent, failureFrom } from '../../failure.ts';
+import { holdsUsage, isUsageChunk } from '../../metering/usage-chunk.ts';
+import type { DecodedResponse } from '../decoded-body.ts';
+import { type EventFilter, EventFramer, keepAll } from './event-framer.ts';
+import { ResponseEvents } from './response-events.ts';
+import { type ResponsePlan, writeHead } from './response-plan.ts';
+import { type ChunkObserver, type StreamHandlers, transfer } from './transfer.ts';
+
+const withoutUsageChunk: EventFilter = { mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) };
+
+/** Whether a body says where it ends (RFC 9112, section 6.3). If not, it ends with its connection, and so may half of it. */
+function isDelimited(headers: DecodedResponse['headers']): boolean {
+  return headers['content-length'] !== undefined || /\bchunked\b/i.test(String(headers['transfer-encoding'] ?? ''));
+}
+
+/** How the events of a stream say that it has ended. */
+interface StreamEnd {
+  /** Whether the last event has come: then the answer is whole, whatever happens to the connection. */
+  readonly isDone: boolean;
+  /** Whether a body that has ended without it is whole. */
+  readonly isWhole: boolean;
+  /** What is told of the bytes, beside the meter. */
+  readonly observer: ChunkObserver | undefined;
+  /** The last event of a stream that broke off. */
+  errorEvent(error: GatewayError): string;
+}
+
+function streamEnd({ response, endsInDone, responseStream }: ResponsePlan, framer: EventFramer): StreamEnd {
+  if (responseStream === undefined) {
+    return {
+      get isDone() {
+        return framer.done;
+      },
+      isWhole: !endsInDone || isDelimited(response.headers),
+      observer: undefined,
+      errorEvent,
+    };
+  }
+  const events = new ResponseEvents();
+  return {
+    get isDone() {
+      return events.isDone;
+    },
+    // of a stream that is resumed after its last event there is nothing left
+    get isWhole() {
+      return responseStream === 'resumed' && events.isEmpty && isDelimited(response.headers);
+    },
+    observer: events,
+    errorEvent: (error) => events.errorEvent(error),
+  };
+}
+
+/**
+ * Sends a stream of events as it comes. When it breaks off, it ends in an error event and without its last event, such as
+ * `[DONE]`. What happens after the last event changes nothing: the client has everything.
+ */
+export async function sendEvents(plan: ResponsePlan): Promise<CallEnding> {
+  const { response, res, deadline, meter, dropsUsageChunk } = plan;
+  const framer = new EventFramer(dropsUsageChunk ? withoutUsageChunk : keepAll);
+  const end = streamEnd(plan, framer);
+  const { observer } = end;
+  const readBoth = (chunk: Buffer): void => {
+    meter.read(chunk);
+    observer?.read(chunk);
+  };
+  const handlers: StreamHandlers = {
+    transform: framer,
+    observer: observer ? { read: readBoth } : meter,
+    isWhole: () => end.isDone || end.isWhole,
+    breakOff(_res, error) {
+      if (end.isDone) {
+        res.end();
+        return;
+      }
+      const event = end.errorEvent(failureFrom(error));
+      res.end(framer.insideEvent ? `\n\n${event}` : event);
+    },
+  };
+  writeHead(plan);
+  let hadAll = true;
+  const noteEnd = (): void => {
+    hadAll = end.isDone;
+  };
+  if (deadline.clientDisconnected) noteEnd();
+  res.once('close', noteEnd);
+  const ended = transfer(response.data, plan, handlers);
+  res.flushHeaders();
+  const ending = await ended;
+  res.off('close', noteEnd);
+  meter.events = framer.events;
+  // what a caller has sent comes back in the first events, whatever is called `usage` there included
+  meter.trustsUsage = plan.responseStream === undefined || end.isDone;
+  return end.isDone && hadAll ? 'complete' : ending;
+}
