@@ -97,7 +97,9 @@ const arrows = {
   'dashboard/page': 'api.d.ts',
   dashboard: 'errors.ts version.ts options http http/authentication http/reply',
 
-  metrics: `${base} http/api.ts webhooks/health/recorded-attempt.ts deliveries/backlog-size.ts proxy/proxy.ts proxy/observer.ts`,
+  metrics: `${base} mongo/connection/pools.ts http/api.ts webhooks/health/recorded-attempt.ts
+    accounting/credits/credit-observer.ts deliveries/backlog-size.ts deliveries/fan-out/fan-out-observer.ts
+    proxy/proxy.ts proxy/observer.ts`,
 
   // The files beside the folders join them. The command uses the package as a host does.
   '.': `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events/**

@@ -1,10 +1,11 @@
 import type { GaugeReadings } from './metrics/gauges.ts';
+import { poolUsage } from './mongo/connection/pools.ts';
 import { withTimeout } from './mongo/with-timeout.ts';
 import type { OpenDatabase, Services } from './services.ts';
 
 export interface GaugeReadingsDeps {
   readonly services: Pick<Services, 'deliveries' | 'proxy'>;
-  readonly database: Pick<OpenDatabase, 'access'>;
+  readonly database: Pick<OpenDatabase, 'access' | 'connection'>;
 }
 
 /** How long the database may take to say how large the backlog is. Milliseconds. */
@@ -13,12 +14,13 @@ const backlogTimeout = 1_000;
 /** Makes the function that reads what the gauges show at this moment. */
 export function createGaugeReadings({ services, database }: GaugeReadingsDeps): () => GaugeReadings {
   const { deliveries, proxy } = services;
-  const { access } = database;
+  const { access, connection } = database;
 
   return () => ({
     attempts: deliveries.worker.attempts,
     upstreams: proxy.states(),
     databaseAvailable: !access.isUnavailable,
+    pool: poolUsage(connection.getClient()),
     workerLive: deliveries.worker.isLive,
     backlog: () =>
       access.isUnavailable

@@ -117,6 +117,7 @@ function createEvents(
       health.record(attempt);
       metrics.deliveries.attempted(attempt);
     },
+    fanOutObserver: metrics.deliveries,
     onFailed: (delivery) => notifications.emit('delivery.failed', delivery),
   });
   const events = createEventService({
@@ -186,6 +187,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     transaction,
     database: database.access,
     clock,
+    creditObserver: metrics.credits,
     options,
   });
   const keys = createKeys(base, events.publish, whileAwaited(transaction), accounting);

@@ -10,6 +10,7 @@ import { createEnforceBudgets } from './budgets/enforce-budgets.ts';
 import type { AccountBudgetsModel } from './budgets/model.ts';
 import { type BudgetService, createBudgetService } from './budgets/service.ts';
 import { createReadUsed } from './budgets/used-amounts.ts';
+import type { CreditObserver } from './credits/credit-observer.ts';
 import type { AccountModel, LedgerModel } from './credits/model.ts';
 import { costOf } from './credits/price.ts';
 import { type CreditService, createCreditService } from './credits/service.ts';
@@ -42,6 +43,8 @@ export interface AccountingDeps {
   readonly transaction: RunInTransaction;
   readonly database: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly clock: DatabaseClock;
+  /** @default none */
+  readonly creditObserver?: CreditObserver;
   readonly options: ResolvedOptions;
 }
 
@@ -71,7 +74,8 @@ export interface Accounting {
 const batchSize = 2_000;
 
 /** Joins credits and payments; without the option `credits`, payments are only booked. */
-function createCreditsAndPayments({ models, publish, transaction, database, options }: AccountingDeps) {
+function createCreditsAndPayments(deps: AccountingDeps) {
+  const { models, publish, transaction, database, options, creditObserver } = deps;
   const { accounts, ledger } = models;
   const { logger } = options;
   const shared = { publish, transaction: whileAwaited(transaction) };
@@ -84,6 +88,7 @@ function createCreditsAndPayments({ models, publish, transaction, database, opti
     inTurn,
     database,
     options: options.credits,
+    ...(creditObserver && { observer: creditObserver }),
     logger,
   });
   const { lock, credit, credited } = credits;

@@ -13,6 +13,7 @@ import { createLeaseRenewal, type LeaseRenewal } from './attempt/lease-renewal.t
 import type { Background } from './background.ts';
 import { createFanOut, type FanOut } from './fan-out/fan-out.ts';
 import { createFirstWrites, type FirstWrites } from './fan-out/first-writes.ts';
+import type { FanOutObserver } from './fan-out/fan-out-observer.ts';
 import { createHeldEvents } from './fan-out/held-events.ts';
 import type { Jobs } from './jobs/jobs.ts';
 import type { DeliveryModel } from './model.ts';
@@ -57,6 +58,8 @@ export interface ScheduledDeliveryDeps {
   readonly background: Background;
   readonly onAttempt: OnAttempt;
   readonly onFailed: OnFailed;
+  /** @default none */
+  readonly fanOutObserver?: FanOutObserver;
   /** Called when a late success has ended a delivery. */
   readonly onDelivered: (deliveryId: string) => void;
   /** Aborted when the gateway has closed. */
@@ -111,6 +114,7 @@ export function createScheduledDelivery(deps: ScheduledDeliveryDeps): ScheduledD
     enqueue: (refs) => worker.enqueue(refs),
     wake: () => worker.onEvent(),
     later: background.add,
+    ...(deps.fanOutObserver && { fanOutObserver: deps.fanOutObserver }),
     logger,
   });
   const attempts = createAttempts({

@@ -32,7 +32,7 @@ const renewInterval = 1_250;
 /** How long closing waits for work in the background. Milliseconds. */
 const backgroundWait = 1_000;
 
-type Inherited = 'deliveries' | 'events' | 'outbox' | 'clock' | 'settleSubscribers' | 'forDelivery' | 'userAgent';
+type Inherited = 'deliveries' | 'events' | 'outbox' | 'clock' | 'settleSubscribers' | 'forDelivery' | 'userAgent' | 'fanOutObserver';
 
 export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherited> {
   readonly connection: Connection;

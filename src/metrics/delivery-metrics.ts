@@ -1,9 +1,10 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
+import type { FanOutObserver } from '../deliveries/fan-out/fan-out-observer.ts';
 import type { RecordedAttempt } from '../webhooks/health/recorded-attempt.ts';
 import { statusClass } from './status-class.ts';
 
-/** Counts and measures the attempts of deliveries. */
-export interface DeliveryMetrics {
+/** Counts and measures deliveries and their attempts. */
+export interface DeliveryMetrics extends FanOutObserver {
   attempted(attempt: RecordedAttempt): void;
 }
 
@@ -11,9 +12,31 @@ export interface DeliveryMetrics {
 const latenessBuckets = [0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200];
 const durationBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20];
 
+/** From one webhook to the largest fan-outs. */
+const sizeBuckets = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 5_000];
+
 /** Receivers choose their status: one label for all of them, because a series for each has no bound. */
 function codeLabel(code = ''): string {
   return code.startsWith('http_') ? 'http_status' : code;
+}
+
+function fanOutMetrics(registers: Registry[]): FanOutObserver {
+  const fanOuts = new Histogram({
+    name: 'gateway_fan_out_deliveries',
+    help: 'Deliveries of an event whose fan-out this process has begun',
+    buckets: sizeBuckets,
+    registers,
+  });
+  const inserts = new Histogram({
+    name: 'gateway_deliveries_insert_size',
+    help: 'Deliveries that this process has inserted by one write',
+    buckets: sizeBuckets,
+    registers,
+  });
+  return {
+    fannedOut: (deliveries) => fanOuts.observe(deliveries),
+    inserted: (deliveries) => inserts.observe(deliveries),
+  };
 }
 
 export function deliveryMetrics(registers: Registry[]): DeliveryMetrics {
@@ -37,6 +60,7 @@ export function deliveryMetrics(registers: Registry[]): DeliveryMetrics {
     registers,
   });
   return {
+    ...fanOutMetrics(registers),
     attempted({ status, code, durationMs, late }) {
       const outcome = code === undefined ? 'succeeded' : 'failed';
       attempts.inc({ outcome, status: status === undefined ? 'none' : statusClass(status), code: codeLabel(code) });

@@ -1,6 +1,7 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import { Gauge, type Registry } from 'prom-client';
 import type { BacklogSize } from '../deliveries/backlog-size.ts';
+import type { PoolUsage } from '../mongo/connection/pools.ts';
 import type { UpstreamState } from '../proxy/proxy.ts';
 
 /** What the gauges show at this moment. */
@@ -9,18 +10,24 @@ export interface GaugeReadings {
   readonly attempts: { readonly sending: number; readonly held: number };
   readonly upstreams: readonly UpstreamState[];
   readonly databaseAvailable: boolean;
+  readonly pool: PoolUsage;
   readonly workerLive: boolean;
   /** What all processes have to do. `undefined` where the database does not say so in time. */
   readonly backlog: () => Promise<BacklogSize | undefined>;
 }
 
 /** A gauge that is read at each scrape. With a label, even one that it does not use, it has no value until one is set. */
-function gauge(registers: Registry[], name: string, help: string, collect: (gauge: Gauge<'upstream'>) => unknown) {
+function gauge(
+  registers: Registry[],
+  name: string,
+  help: string,
+  collect: (gauge: Gauge<'upstream' | 'state'>) => unknown,
+) {
   return new Gauge({
     name,
     help,
     registers,
-    labelNames: ['upstream'],
+    labelNames: ['upstream', 'state'],
     async collect() {
       this.reset();
       await collect(this);
@@ -59,6 +66,26 @@ function addBacklog(registers: Registry[], read: () => GaugeReadings): void {
       },
     );
   }
+}
+
+function addPool(registers: Registry[], read: () => GaugeReadings): void {
+  gauge(
+    registers,
+    'gateway_database_connections',
+    "Connections of the gateway's pools to the servers of the database, by state",
+    (shown) => {
+      const { inUse, idle, opening } = read().pool;
+      shown.set({ state: 'in_use' }, inUse);
+      shown.set({ state: 'idle' }, idle);
+      shown.set({ state: 'opening' }, opening);
+    },
+  );
+  gauge(
+    registers,
+    'gateway_database_connection_waits',
+    'Commands that wait for a connection, because all of a pool are in use',
+    (shown) => shown.set(read().pool.waiting),
+  );
 }
 
 /** Between two looks at the event loop, which its delays include. Milliseconds. */
@@ -107,6 +134,7 @@ export function addGauges(registry: Registry, read: () => GaugeReadings): void {
   gauge(registers, 'gateway_upstream_breaker_open', "Whether an upstream's breaker keeps calls away", (shown) => {
     for (const { name, breakerOpen } of read().upstreams) shown.set({ upstream: name }, flag(breakerOpen));
   });
+  addPool(registers, read);
   addBacklog(registers, read);
   addEventLoop(registers);
 }

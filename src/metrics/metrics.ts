@@ -1,6 +1,8 @@
 import { Registry } from 'prom-client';
+import type { CreditObserver } from '../accounting/credits/credit-observer.ts';
 import type { RequestObserver } from '../http/api.ts';
 import type { ModelObserver } from '../proxy/observer.ts';
+import { creditMetrics } from './credit-metrics.ts';
 import { type DeliveryMetrics, deliveryMetrics } from './delivery-metrics.ts';
 import { modelMetrics } from './model-metrics.ts';
 import { requestMetrics } from './request-metrics.ts';
@@ -11,6 +13,7 @@ export interface Metrics {
   readonly requests: RequestObserver;
   readonly models: ModelObserver;
   readonly deliveries: DeliveryMetrics;
+  readonly credits: CreditObserver;
 }
 
 /** The metrics of one gateway, in a registry of its own. */
@@ -22,5 +25,6 @@ export function createMetrics(): Metrics {
     requests: requestMetrics(registers),
     models: modelMetrics(registers),
     deliveries: deliveryMetrics(registers),
+    credits: creditMetrics(registers),
   };
 }

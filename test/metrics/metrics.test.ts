@@ -40,6 +40,7 @@ describe('The metrics of a gateway', () => {
     live = await startGateway({
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
       retryDelays: [100],
+      credits: { prices: { '*': {}, dear: { output: 1 } } },
     });
     operations = await listen(createOperationsListener(live.gateway));
   });
@@ -84,6 +85,14 @@ describe('The metrics of a gateway', () => {
     expect(values.get('gateway_upstream_breaker_open{upstream="one"}')).to.equal(0);
     expect(values.get('gateway_http_requests_total{operation="createChatCompletion",status="2xx"}')).to.equal(2);
     expect(values.get('gateway_http_errors_total{code="upstream_disconnected"}')).to.equal(1);
+    expect(values.get('gateway_credit_admissions_total{outcome="admitted"}')).to.equal(3);
+  });
+
+  it('count what credits refuse', async () => {
+    const { status } = await live.call('POST', '/v1/chat/completions', { ...chat, model: 'dear' });
+    expect(status).to.equal(402);
+    const values = await scrape();
+    expect(values.get('gateway_credit_admissions_total{outcome="insufficient_credits"}')).to.equal(1);
   });
 
   it('count what was refused by its code', async () => {
@@ -110,6 +119,12 @@ describe('The metrics of a gateway', () => {
     expect(values.get('gateway_delivery_attempt_duration_seconds_count{outcome="succeeded"}')).to.equal(2);
     expect(values.get('gateway_delivery_lateness_seconds_count')).to.equal(3);
     expect(values.get('gateway_attempts_held')).to.equal(0);
+    expect(values.get('gateway_fan_out_deliveries_count')).to.equal(2);
+    expect(values.get('gateway_fan_out_deliveries_sum')).to.equal(2);
+    expect(values.get('gateway_deliveries_insert_size_sum')).to.equal(2);
+    expect(values.get('gateway_database_connections{state="idle"}')).to.be.at.least(1);
+    expect(values.get('gateway_database_connections{state="opening"}')).to.equal(0);
+    expect(values.get('gateway_database_connection_waits')).to.equal(0);
     expect(values.get('gateway_deliveries_due')).to.equal(0);
     expect(values.get('gateway_events_due')).to.equal(0);
     expect(values.get('gateway_database_available')).to.equal(1);

@@ -8,6 +8,7 @@ import { createWriteAccount, type InTurn } from '../writer-turns.ts';
 import { createLeaseOrOpen } from './allowance-lease.ts';
 import { createAllowances } from './allowances.ts';
 import { type AdmitByCredits, createCreditAdmission } from './credit-admission.ts';
+import { type CreditObserver, withCreditObserver } from './credit-observer.ts';
 import { createLedger, type LedgerEntry } from './ledger.ts';
 import type { AccountModel, LedgerModel } from './model.ts';
 import { type Charged, costOf, toCredits, toMicro } from './price.ts';
@@ -22,6 +23,8 @@ export interface CreditServiceDeps {
   /** While it is unavailable, nothing can be leased. @default it is always available */
   readonly database?: Pick<DatabaseAccess, 'isUnavailable'>;
   readonly options: CreditOptions;
+  /** @default none */
+  readonly observer?: CreditObserver;
   readonly logger: Logger;
 }
 
@@ -96,7 +99,7 @@ function toDebits(records: readonly ChargedRecord[], prices: CreditOptions['pric
 
 /** Prepaid credits: the ledger, what calls cost, and which accounts may still call. */
 export function createCreditService(deps: CreditServiceDeps): CreditService {
-  const { accounts, publish, database, options, logger } = deps;
+  const { accounts, publish, database, options, observer, logger } = deps;
   const { prices, renewInterval: interval = 500 } = options;
   const lowThreshold = toMicro('lowThreshold', options.lowThreshold ?? 0);
   const initial = toMicro('initialBalance', options.initialBalance ?? 0);
@@ -109,6 +112,8 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   const renewLease = createLeaseOrOpen({ accounts, ledger, writeAccount, hasInitial: initial > 0, leaseDuration });
   const allowances = createAllowances({ ledger, renewLease, leaseAmount, interval, leaseDuration, logger });
 
+  const admit = createCreditAdmission({ allowances, ...(database && { database }), options });
+
   async function balance(userId: string): Promise<CreditBalance> {
     checkUserId(userId);
     return { creditsRemaining: toCredits(await ledger.balance(userId)), lowThreshold: toCredits(lowThreshold) };
@@ -119,7 +124,7 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
       await Promise.all([accounts.createCollection(), deps.ledger.createIndexes()]);
     },
 
-    admit: createCreditAdmission({ allowances, ...(database && { database }), options }),
+    admit: observer ? withCreditObserver(admit, observer) : admit,
     credited: allowances.refresh,
 
     async charge(records, session) {

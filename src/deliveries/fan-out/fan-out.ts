@@ -4,6 +4,7 @@ import type { HeldEvent, StoredEvent } from '../../events/store/stored-event.ts'
 import type { Logger } from '../../options/options.ts';
 import type { FirstAttempt } from '../attempt/attempt.ts';
 import type { DeliveryTarget } from '../attempt/delivery-target.ts';
+import type { FanOutObserver } from './fan-out-observer.ts';
 import type { HeldEvents } from './held-events.ts';
 import {
   createStartDeliveries,
@@ -32,6 +33,8 @@ export interface FanOutDeps extends StartDeliveriesDeps, FirstAttemptMaker {
   readonly wake: () => void;
   /** Receives the work that is left when the first attempts have begun. */
   readonly later: (work: Promise<void>) => void;
+  /** @default none */
+  readonly fanOutObserver?: Pick<FanOutObserver, 'fannedOut'>;
   readonly logger: Logger;
 }
 
@@ -86,6 +89,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     deps.heldEvents.hold(held);
     const present = running.get(id);
     if (present) return present;
+    deps.fanOutObserver?.fannedOut(event.targets.length);
     const free = () => {
       running.delete(id);
       deps.heldEvents.release(id);

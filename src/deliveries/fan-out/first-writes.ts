@@ -5,6 +5,7 @@ import { type AttemptResult, type Claim, type Next, recordOf } from '../attempt/
 import type { Claims, ClaimsDeps } from '../attempt/claims.ts';
 import type { LeaseRenewal } from '../attempt/lease-renewal.ts';
 import type { DeliveryDocument } from '../model.ts';
+import type { FanOutObserver } from './fan-out-observer.ts';
 import { createInsertDeliveries } from './insert-deliveries.ts';
 import { UnwrittenDeliveries, type UnwrittenDeliveriesOptions } from './unwritten-deliveries.ts';
 
@@ -13,6 +14,8 @@ export interface FirstWritesDeps extends ClaimsDeps, UnwrittenDeliveriesOptions 
   readonly claims: Claims;
   readonly leases: Pick<LeaseRenewal, 'hold'>;
   readonly clock: DatabaseClock;
+  /** @default none */
+  readonly fanOutObserver?: Pick<FanOutObserver, 'inserted'>;
 }
 
 /**
@@ -30,7 +33,7 @@ export interface FirstWrites {
 
 export function createFirstWrites(deps: FirstWritesDeps): FirstWrites {
   const { claims, leases, clock, owner, lease, retention } = deps;
-  const { insert, insertRetry } = createInsertDeliveries(deps.deliveries);
+  const { insert, insertRetry } = createInsertDeliveries(deps.deliveries, deps.fanOutObserver?.inserted);
   const unwritten = new UnwrittenDeliveries(insertClaimed, deps);
 
   /** The delivery as it is once it has ended. */

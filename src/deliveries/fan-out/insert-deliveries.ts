@@ -37,7 +37,10 @@ function toUpsert({ document, retryIn }: Retry) {
   return { q: { _id: document._id }, u, upsert: true };
 }
 
-export function createInsertDeliveries(deliveries: DeliveryModel): InsertDeliveries {
+export function createInsertDeliveries(
+  deliveries: DeliveryModel,
+  onInserted: (deliveries: number) => void = () => {},
+): InsertDeliveries {
   const { insertEach, updateEach } = bareWrites(deliveries);
 
   const inserts = createBatcher<DeliveryDocument, InsertResult>({
@@ -46,6 +49,7 @@ export function createInsertDeliveries(deliveries: DeliveryModel): InsertDeliver
     maxDelay,
     async write(documents) {
       const { failures } = await insertEach(documents);
+      onInserted(documents.length);
       return documents.map((_, i) => {
         const error = failures.get(i);
         return error && !isDuplicateKey(error) ? { error } : { isNew: error === undefined };
@@ -59,6 +63,7 @@ export function createInsertDeliveries(deliveries: DeliveryModel): InsertDeliver
     maxDelay,
     async write(group) {
       const { inserted } = await updateEach(group.map(toUpsert));
+      onInserted(group.length);
       return group.map((_, i) => inserted.has(i));
     },
   });

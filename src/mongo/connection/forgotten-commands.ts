@@ -1,6 +1,7 @@
 import type { Connection } from 'mongoose';
 import type { Logger } from '../../options/options.ts';
 import { createPeriodic, type Periodic } from '../periodic.ts';
+import { poolsOf } from './pools.ts';
 
 type Client = ReturnType<Connection['getClient']>;
 
@@ -9,23 +10,13 @@ interface DriverConnection {
   readonly socket?: NodeJS.EventEmitter & { readonly destroyed?: boolean };
 }
 
-/** The driver's internals that are read here; they are no public API. */
-interface Internals {
-  readonly topology?: {
-    readonly s?: { readonly servers?: ReadonlyMap<string, { readonly pool?: Pool }> };
-  };
-}
-
-interface Pool {
-  readonly checkedOutConnections?: Iterable<DriverConnection>;
-}
-
 /** How often forgotten commands are looked for. Milliseconds. */
 const interval = 2_000;
 
 function* checkedOut(client: Client): Iterable<DriverConnection> {
-  const servers = (client as unknown as Internals).topology?.s?.servers?.values() ?? [];
-  for (const { pool } of servers) yield* pool?.checkedOutConnections ?? [];
+  for (const { checkedOutConnections = [] } of poolsOf(client)) {
+    yield* checkedOutConnections as Iterable<DriverConnection>;
+  }
 }
 
 /**

@@ -1,0 +1,16 @@
+import { Counter, type Registry } from 'prom-client';
+import type { CreditObserver } from '../accounting/credits/credit-observer.ts';
+
+/** Counts what credits admit and refuse. */
+export function creditMetrics(registers: Registry[]): CreditObserver {
+  const admissions = new Counter({
+    name: 'gateway_credit_admissions_total',
+    help: 'Model calls that credits have admitted, or refused by the code of the error; not one where credits are off',
+    labelNames: ['outcome'],
+    registers,
+  });
+  return {
+    admitted: () => admissions.inc({ outcome: 'admitted' }),
+    refused: (code) => admissions.inc({ outcome: code }),
+  };
+}
