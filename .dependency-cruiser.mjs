@@ -110,7 +110,7 @@ const arrows = {
   'cli/client': 'api.d.ts version.ts cli/terminal cli/config/duration.ts',
   'cli/demo': '',
   'cli/mongo': 'cli/private-file.ts',
-  'cli/database': `errors.ts index.ts cli/config cli/mongo
+  'cli/database': `errors.ts index.ts migrate.ts mongo cli/config cli/mongo
     cli/client/api.ts cli/commands/events/publish.ts`,
   'cli/server': `errors.ts ids.ts index.ts receiver
     cli/terminal cli/config cli/demo cli/mongo cli/database`,
@@ -120,6 +120,7 @@ const arrows = {
     deliveries/send/headers.ts`,
   'cli/commands/listen.ts': `cli/terminal cli/client cli/config/parsers.ts cli/server/test-receiver.ts
     cli/commands/forward.ts`,
+  'cli/commands/migrate.ts': 'cli/terminal cli/database/stored-schema.ts',
   'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/database-access.ts',
   'cli/commands/start.ts': 'cli/terminal cli/config cli/server',
   cli: 'errors.ts version.ts cli/terminal cli/client cli/database cli/commands/**',

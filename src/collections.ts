@@ -9,11 +9,14 @@ import {
   createPeriodModel,
   createUsageModel,
 } from './accounting/usage/model.ts';
+import { jobIndexes } from './deliveries/jobs/indexes.ts';
 import { createDeliveryModel } from './deliveries/model.ts';
 import { createSendRateModel } from './deliveries/rate-limit/model.ts';
 import { createRecoveryModel } from './deliveries/redeliver/recoveries/model.ts';
 import { createEventModel, createOwnerModel } from './events/model.ts';
 import { createKeyModel } from './keys/model.ts';
+import { type CollectionIndexes, indexesOfModel } from './mongo/schema/indexes.ts';
+import { responseJobIndexes } from './stored/background/indexes.ts';
 import { createStoredObjectModel } from './stored/model.ts';
 import { createHealthModel, createTallyModel } from './webhooks/health/model.ts';
 import { createWebhookModel } from './webhooks/model.ts';
@@ -42,4 +45,11 @@ export function createModels(connection: Connection, prefix: string) {
     exceeded: createExceededModel(connection, prefix),
     stored: createStoredObjectModel(connection, prefix),
   };
+}
+
+export type Models = ReturnType<typeof createModels>;
+
+/** The indexes of every collection of a gateway. */
+export function everyIndex(models: Models, prefix: string): CollectionIndexes[] {
+  return [...Object.values(models).map(indexesOfModel), jobIndexes(prefix), responseJobIndexes(prefix)];
 }

@@ -10,6 +10,8 @@ export interface GatewayHealth {
   readonly checks: {
     /** A primary answers within a second. */
     readonly database: CheckResult;
+    /** Every index that this version needs is there; read once a minute. `doctor` names what is missing. */
+    readonly indexes: CheckResult;
     /** The worker's sweep runs; `off` where `start()` was not called. */
     readonly worker: CheckResult;
     /** This machine's clock and the database's are at most 10 s apart; `unknown` while no primary answers. Deliveries follow the database's; signatures carry this one's. */
@@ -22,6 +24,8 @@ export interface GatewayHealth {
 export interface HealthCheckDeps {
   readonly worker: Services['deliveries']['worker'];
   readonly database: Pick<OpenDatabase, 'connection' | 'access'>;
+  /** `undefined` where the database does not say so. */
+  readonly hasIndexes: () => Promise<boolean | undefined>;
   readonly isClosing: () => boolean;
 }
 
@@ -33,7 +37,8 @@ const longestSkew = 10_000;
 const resultOf = (isOk: boolean): CheckResult => (isOk ? 'ok' : 'failed');
 
 /** Makes the function that says whether a gateway should get requests, and why not. */
-export function createHealthCheck({ worker, database, isClosing }: HealthCheckDeps): () => Promise<GatewayHealth> {
+export function createHealthCheck(deps: HealthCheckDeps): () => Promise<GatewayHealth> {
+  const { worker, database, hasIndexes, isClosing } = deps;
   const { connection, access } = database;
   const admin = connection.getClient().db('admin', { readPreference: 'primary' });
 
@@ -59,9 +64,12 @@ export function createHealthCheck({ worker, database, isClosing }: HealthCheckDe
 
   return async function checkHealth() {
     const skew = access.isUnavailable ? undefined : await recentSkew();
+    const areIndexed =
+      skew === undefined ? undefined : await withTimeout(hasIndexes(), databaseTimeout, false).catch(() => undefined);
     const { isLive, isWorking } = worker;
     const checks = {
       database: resultOf(skew !== undefined),
+      indexes: areIndexed === undefined ? 'unknown' : resultOf(areIndexed),
       worker: isWorking || isLive ? resultOf(isLive) : 'off',
       // without an answer nothing is known of it
       clock: skew === undefined ? 'unknown' : resultOf(skew <= longestSkew),

@@ -1,3 +1,4 @@
+import { everyIndex } from './collections.ts';
 import { hostDeliveries } from './deliveries/host-deliveries.ts';
 import { createHealthCheck } from './gateway-health.ts';
 import { createGatewayRouter } from './gateway-router.ts';
@@ -6,10 +7,11 @@ import { OpenRequests } from './http/open-requests.ts';
 import { createAuthenticateKey } from './keys/authenticate-key.ts';
 import { addGauges } from './metrics/gauges.ts';
 import type { ModelGateway } from './model-gateway.ts';
-import { buildIndexes } from './mongo/build-indexes.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
 import { openDatabase } from './mongo/connection/connection.ts';
 import { requireReplicaSet } from './mongo/connection/replica-set.ts';
+import { createIndexCheck } from './mongo/schema/index-check.ts';
+import { prepareSchema } from './mongo/schema/prepare-schema.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options/options.ts';
 import { createServices, type OpenDatabase } from './services.ts';
 import { createShutdown } from './shutdown.ts';
@@ -17,7 +19,7 @@ import { createShutdown } from './shutdown.ts';
 export type { ModelGateway } from './model-gateway.ts';
 
 /**
- * Builds a gateway: checks the options, opens the database, builds the indexes, joins the parts.
+ * Builds a gateway: checks the options, opens the database, builds the indexes or checks them, joins the parts.
  * @typeParam Custom the names of the option `eventTypes`
  * @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message
  */
@@ -37,19 +39,20 @@ export async function createModelGateway<Custom extends string = never>(
   }
 }
 
-/** Joins the services of a gateway with its router, and builds their indexes. */
+/** Joins the services of a gateway with its router, and prepares the database for them. */
 async function join(options: ResolvedOptions, database: OpenDatabase): Promise<ModelGateway> {
   const { connection, access } = database;
   const { logger } = options;
   const services = createServices(options, database);
   const { models, webhooks, events, eventHistory, deliveries, recoveries, health, keys, accounting, proxy } = services;
-  const { storedObjects, backgroundResponses, notifications, metrics } = services;
+  const { backgroundResponses, notifications, metrics } = services;
   const authenticateKey = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
   const router = await createGatewayRouter({ services, options, access, authenticateKey, openRequests });
-  const indexed = [webhooks, events, deliveries, recoveries, health, accounting, storedObjects, backgroundResponses];
-  const buildAll = () => Promise.all([models.keys.createIndexes(), ...indexed.map((service) => service.init())]);
-  await buildIndexes(buildAll, { connection, logger });
+  const prefix = options.collectionPrefix;
+  const schema = { connection, prefix, needed: everyIndex(models, prefix) };
+  await prepareSchema(schema, options);
+  await Promise.all([webhooks.requireEveryKey(), deliveries.init(), backgroundResponses.init()]);
 
   const { budgets, credits, payments, limits } = accounting;
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
@@ -90,7 +93,12 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     on: (name, listener) => notifications.on(name, listener),
     off: (name, listener) => notifications.off(name, listener),
     metrics: () => metrics.registry,
-    health: createHealthCheck({ worker: deliveries.worker, database, isClosing: () => closing }),
+    health: createHealthCheck({
+      worker: deliveries.worker,
+      database,
+      hasIndexes: createIndexCheck(schema),
+      isClosing: () => closing,
+    }),
     close() {
       closing = true;
       return close();

@@ -1,5 +1,5 @@
 import { createAccounting } from './accounting/accounting.ts';
-import { createModels } from './collections.ts';
+import { createModels, type Models } from './collections.ts';
 import { createRecoveryService } from './deliveries/redeliver/recoveries/service.ts';
 import { createDeliveryService } from './deliveries/service.ts';
 import { addCustomEventTypes } from './events/catalogue/custom-event-types.ts';
@@ -43,7 +43,6 @@ interface Base {
   readonly metrics: Metrics;
 }
 
-type Models = ReturnType<typeof createModels>;
 type Accounting = ReturnType<typeof createAccounting>;
 type Networks = ReturnType<typeof parseNetworks>;
 

@@ -62,8 +62,6 @@ export interface Accounting {
   readonly limits: LimitService;
   /** The checks that a model call has to pass, in this order. */
   readonly admissionChecks: readonly AdmissionCheck[];
-  /** Builds the indexes. */
-  init(): Promise<void>;
   /** Starts the periodic work of this process: it counts usage, closes orphaned records and publishes windows. */
   start(): void;
   /** Stops that work, and writes what is not written yet. */
@@ -187,18 +185,6 @@ export function createAccounting(deps: AccountingDeps): Accounting {
       ...(options.usage ? [({ principal }: ModelCall) => budgets.enforce(principal)] : []),
       ...(credits ? [credits.admit] : []),
     ],
-    async init() {
-      await Promise.all([
-        models.usage.createIndexes(),
-        models.counters.createIndexes(),
-        models.periods.createIndexes(),
-        models.keyTotals.createCollection(),
-        models.payments.createCollection(),
-        rates.createIndexes(),
-        exceeded.createIndexes(),
-        credits?.init(),
-      ]);
-    },
     start() {
       if (options.usage) metering.start();
       limits.start();

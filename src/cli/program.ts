@@ -7,6 +7,7 @@ import { eventsCommand } from './commands/events/command.ts';
 import { publishStoredCommand } from './commands/events/publish.ts';
 import { keysCommand } from './commands/keys/command.ts';
 import { listenCommand } from './commands/listen.ts';
+import { migrateCommand } from './commands/migrate.ts';
 import { resealCommand } from './commands/reseal.ts';
 import { startCommand } from './commands/start.ts';
 import { testCommand } from './commands/test-webhook.ts';
@@ -42,7 +43,7 @@ export function createProgram(terminal: Terminal): Command {
     .addHelpText('after', afterHelp);
   const publishStored = createPublishStored(terminal.env);
   const commands = [
-    ...inGroup(here, startCommand(), listenCommand(terminal), resealCommand()),
+    ...inGroup(here, startCommand(), listenCommand(terminal), migrateCommand(terminal), resealCommand()),
     ...inGroup(
       overTheApi,
       webhooksCommand(terminal),

@@ -149,7 +149,7 @@ const schema = new Schema<DeliveryDocument>(
     { name: 'expiryOfEnded', expireAfterSeconds: 0, partialFilterExpression: { expiresAt: { $exists: true } } },
   );
 
-/** The deliveries of one gateway: model `<prefix>Delivery`, collection `<prefix>deliveries`. Indexes are built by `createIndexes()`. */
+/** The deliveries of one gateway: model `<prefix>Delivery`, collection `<prefix>deliveries`. */
 export function createDeliveryModel(connection: Connection, prefix: string): DeliveryModel {
   return modelOf(connection, `${prefix}Delivery`, schema, `${prefix}deliveries`);
 }

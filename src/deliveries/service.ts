@@ -40,7 +40,7 @@ export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherit
   /** Which addresses may be connected to. */
   readonly clients: ClientOptions;
   readonly options: ScheduledDeliveryDeps['options'] &
-    Pick<ResolvedOptions, 'collectionPrefix' | 'attemptTimeout' | 'retentionDays'>;
+    Pick<ResolvedOptions, 'collectionPrefix' | 'indexes' | 'attemptTimeout' | 'retentionDays'>;
   /** Called after each attempt that this process has recorded. @default none */
   readonly onAttempt?: OnAttempt;
   /** Called when a delivery has failed for good, by the process whose write has ended it. @default none */
@@ -48,7 +48,7 @@ export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherit
 }
 
 export interface DeliveryService extends Redelivery {
-  /** Builds the indexes. Await it before anything else. */
+  /** Await it before anything else. */
   init(): Promise<void>;
   /** Makes the deliveries of events. */
   readonly fanOut: FanOuts;
@@ -94,7 +94,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   const jobs = createJobs({
     connection: deps.connection,
     owner,
-    collection: `${options.collectionPrefix}jobs`,
+    collectionPrefix: options.collectionPrefix,
+    indexes: options.indexes,
     wake: (ref) => worker.wake(ref),
     logger,
   });
@@ -145,9 +146,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
   let closing: Promise<void> | null = null;
 
   return {
-    async init() {
-      await Promise.all([deliveries.createIndexes(), deps.sendRates.createIndexes(), jobs.init()]);
-    },
+    init: jobs.init,
     fanOut,
     lease,
     eventStatuses: createEventStatuses(deliveries, events),

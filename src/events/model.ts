@@ -112,7 +112,7 @@ export function createOwnerModel(connection: Connection, prefix: string): OwnerM
   return modelOf(connection, `${prefix}TransactionOwner`, ownerSchema, `${prefix}transaction_owners`);
 }
 
-/** The events of one gateway: model `<prefix>Event`, collection `<prefix>events`. Indexes are built by `createIndexes()`. */
+/** The events of one gateway: model `<prefix>Event`, collection `<prefix>events`. */
 export function createEventModel(connection: Connection, prefix: string): EventModel {
   return modelOf(connection, `${prefix}Event`, schema, `${prefix}events`);
 }

@@ -61,8 +61,6 @@ export interface EventServiceDeps {
 }
 
 export interface EventService {
-  /** Builds the indexes. */
-  init(): Promise<void>;
   /**
    * Stores the event and starts its deliveries. If it throws anything but `publish_unconfirmed`, nothing is stored.
    * @throws GatewayError `unknown_event_type`, `invalid_event_data`, `invalid_value`, `idempotency_conflict`,
@@ -133,9 +131,6 @@ export function createEventService(deps: EventServiceDeps): EventService {
   }
 
   return {
-    async init() {
-      await Promise.all([outbox.init(), owners.createIndexes()]);
-    },
     async publish({ type, userId, data }, { session, idempotencyKey = randomUUID() } = {}) {
       checkStorableId('userId', userId);
       checkStorableId('idempotencyKey', idempotencyKey);

@@ -103,7 +103,7 @@ export async function markUsed(keys: KeyModel, ids: readonly string[]): Promise<
   await keys.updateMany({ _id: keysIn(ids) }, [{ $set: { lastUsedAt: '$$NOW' } }], { updatePipeline: true });
 }
 
-/** The API keys of one gateway: model `<prefix>Key`, collection `<prefix>keys`. Indexes are built by `createIndexes()`. */
+/** The API keys of one gateway: model `<prefix>Key`, collection `<prefix>keys`. */
 export function createKeyModel(connection: Connection, prefix: string): KeyModel {
   return modelOf(connection, `${prefix}Key`, schema, `${prefix}keys`);
 }

@@ -11,7 +11,7 @@ export const durableTransaction = { writeConcern: durable, readPreference: 'prim
 
 /**
  * The options of every schema. An unknown field, or an unknown key in a filter, throws: mongoose would drop it, and a filter
- * without its misspelt key matches everything. Only `createIndexes()` builds indexes. Reads go to the primary, and writes are
+ * without its misspelt key matches everything. `schema/` builds the indexes, not mongoose. Reads go to the primary, and writes are
  * acknowledged by a majority and journaled, whatever the host's connection says: so a revocation or a pause takes effect at
  * once and survives a failover.
  */

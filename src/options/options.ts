@@ -83,6 +83,11 @@ export interface ModelGatewayOptions<Custom extends string = string>
   /** Put before the name of every collection and model. @default 'gateway_' */
   readonly collectionPrefix?: string;
   /**
+   * Whether the gateway builds the indexes that are missing when it starts. With `'check'` it builds none and refuses to start
+   * while one is missing: `npx express-model-gateway migrate` builds them. @default 'build'
+   */
+  readonly indexes?: 'build' | 'check';
+  /**
    * Event types of your own, by name: `{ 'order.shipped': { schema, example } }`. The gateway validates, sends and lists them
    * like its own eight, and webhooks subscribe to them. @default {}
    */
@@ -146,6 +151,7 @@ const defaults = {
   storedRetentionDays: 30,
   abortOnDisconnect: true,
   collectionPrefix: 'gateway_',
+  indexes: 'build',
   eventTypes: {},
   maxWebhooks: 50,
   maxApiKeys: 100,
@@ -197,6 +203,7 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
       'must start with a letter and have only letters, digits, _ and -, 41 characters at most',
     );
   }
+  if (options.indexes !== 'build' && options.indexes !== 'check') refuse('indexes', "must be 'build' or 'check'");
   checkUpstreams(options.upstreams);
   if (options.credits !== undefined) checkCreditOptions(options.credits);
   if (options.limits !== undefined) checkLimitOptions(options.limits);

@@ -61,7 +61,7 @@ const schema = new Schema<StoredObjectDocument>(
     { name: 'userChats', partialFilterExpression: { kind: 'chat_completion' satisfies StoredKind } },
   );
 
-/** What upstreams keep: model `<prefix>StoredObject`, collection `<prefix>stored`. Indexes are built by `createIndexes()`. */
+/** What upstreams keep: model `<prefix>StoredObject`, collection `<prefix>stored`. */
 export function createStoredObjectModel(connection: Connection, prefix: string): StoredObjectModel {
   return modelOf(connection, `${prefix}StoredObject`, schema, `${prefix}stored`);
 }

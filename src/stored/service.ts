@@ -16,10 +16,7 @@ export interface StoredObjectsDeps {
   readonly logger: Pick<Logger, 'warn'>;
 }
 
-export interface StoredObjectService extends StoredObjects {
-  /** Builds the indexes. */
-  init(): Promise<void>;
-}
+export interface StoredObjectService extends StoredObjects {}
 
 const millisecondsPerDay = 86_400_000;
 
@@ -120,8 +117,5 @@ export function createStoredObjects(deps: StoredObjectsDeps): StoredObjectServic
       await database.run(() => collection.updateOne({ _id: id, userId }, change));
     },
     list: (query) => database.run(() => list(query)),
-    async init() {
-      await objects.createIndexes();
-    },
   };
 }

@@ -94,7 +94,7 @@ const schema = new Schema<WebhookDocument>(
   .index({ userId: 1, events: 1, _id: 1, active: 1, filters: 1 }, { name: 'filteredSubscribers' })
   .index({ sealedWith: 1, _id: 1 }, { name: 'sealedWith' });
 
-/** The webhooks of one gateway: model `<prefix>Webhook`, collection `<prefix>webhooks`. Indexes are built by `createIndexes()`. */
+/** The webhooks of one gateway: model `<prefix>Webhook`, collection `<prefix>webhooks`. */
 export function createWebhookModel(connection: Connection, prefix: string): WebhookModel {
   return modelOf(connection, `${prefix}Webhook`, schema, `${prefix}webhooks`);
 }

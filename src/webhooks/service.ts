@@ -76,10 +76,10 @@ export interface WebhookServiceDeps {
 /** An account's webhooks. A webhook of another account counts as unknown. */
 export interface WebhookService extends WebhooksForDeliveries, WebhooksForHealth {
   /**
-   * Builds the indexes, then checks that every stored secret has its key.
+   * Checks that every stored secret has its key.
    * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
    */
-  init(): Promise<void>;
+  requireEveryKey(): Promise<void>;
   /**
    * @throws GatewayError `invalid_type`, `invalid_value`, `url_not_allowed`, `unknown_event_type`, or
    *   `webhook_limit_reached`
@@ -150,10 +150,7 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
   }
 
   return {
-    async init() {
-      await webhooks.createIndexes();
-      await requireEveryKey(webhooks, sealer);
-    },
+    requireEveryKey: () => requireEveryKey(webhooks, sealer),
 
     async create(userId, { url, events, ...input }) {
       checkUserId(userId);

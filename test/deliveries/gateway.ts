@@ -2,6 +2,7 @@ import type { ClientSession, Connection } from 'mongoose';
 import type { DeliveryTarget } from '../../src/deliveries/attempt/delivery-target.ts';
 import { eventState } from '../../src/deliveries/event-statuses.ts';
 import { firstDelivery } from '../../src/deliveries/fan-out/first-delivery.ts';
+import { jobIndexes } from '../../src/deliveries/jobs/indexes.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createSendRateModel } from '../../src/deliveries/rate-limit/model.ts';
 import type { RateLimits } from '../../src/deliveries/rate-limit/rate-limits.ts';
@@ -16,6 +17,7 @@ import { createDatabaseClock } from '../../src/mongo/clock.ts';
 import { durableCollection } from '../../src/mongo/collection.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import type { Logger } from '../../src/options/options.ts';
+import { buildIndexes } from '../support/indexes.ts';
 import { silentLogger } from '../support/logger.ts';
 import { eventually } from '../support/until.ts';
 
@@ -66,6 +68,7 @@ export interface GatewayChoices {
 export function deliveryOptions(choices: GatewayChoices = {}) {
   return {
     collectionPrefix: 'gateway_',
+    indexes: 'build' as const,
     retryDelays: [20, 20, 20, 20, 20],
     attemptTimeout: 5_000,
     concurrency: 50,
@@ -86,12 +89,15 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
   const { collectionPrefix: prefix } = options;
   const events = createEventModel(connection, prefix);
   const deliveries = createDeliveryModel(connection, prefix);
+  const owners = createOwnerModel(connection, prefix);
+  const sendRates = createSendRateModel(connection, prefix);
+  await buildIndexes(connection, events, owners, deliveries, sendRates, jobIndexes(prefix));
   const clock = createDatabaseClock(connection);
   const outbox = createOutbox(events, clock);
   const settleSubscribers = createSettleSubscribers(events, webhooks.subscribers);
   const deliveryService = createDeliveryService({
     connection,
-    sendRates: createSendRateModel(connection, prefix),
+    sendRates,
     deliveries,
     events,
     outbox,
@@ -105,14 +111,14 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
   const eventService = createEventService({
     connection,
     outbox,
-    owners: createOwnerModel(connection, prefix),
+    owners,
     catalogue: createCatalogue(loadSpec()),
     subscribers: webhooks.subscribers,
     settleSubscribers,
     fanOut: deliveryService.fanOut,
     logger: options.logger,
   });
-  await Promise.all([deliveryService.init(), eventService.init()]);
+  await deliveryService.init();
 
   /** Its deliveries, by id. */
   const ofEvent = (eventId: string) => durableCollection(deliveries).find({ eventId }).sort({ _id: 1 }).toArray();

@@ -5,6 +5,7 @@ import { createEventService, type FanOuts } from '../../src/events/service.ts';
 import { createOutbox } from '../../src/events/store/outbox.ts';
 import type { SettleSubscribers } from '../../src/events/store/settle-subscribers.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
+import { buildIndexes } from '../support/indexes.ts';
 import { silentLogger } from '../support/logger.ts';
 
 export const payment = {
@@ -26,10 +27,11 @@ export const noFanOut: FanOuts = { prepare: () => null, wake() {} };
 export async function startEvents(connection: Connection, transactionLease = 500) {
   const fannedOut: string[] = [];
   const events = createEventModel(connection, 'gateway_');
+  const owners = createOwnerModel(connection, 'gateway_');
   const service = createEventService({
     connection,
     outbox: createOutbox(events),
-    owners: createOwnerModel(connection, 'gateway_'),
+    owners,
     catalogue: createCatalogue(loadSpec()),
     subscribers: async () => ({ targets: ['wh_1'], skipped: ['wh_2'] }),
     settleSubscribers: settled,
@@ -40,7 +42,7 @@ export async function startEvents(connection: Connection, transactionLease = 500
     logger: silentLogger,
     transactionLease,
   });
-  await service.init();
+  await buildIndexes(connection, events, owners);
   return { ...service, events, fannedOut, stored: () => events.find().sort({ _id: 1 }).lean() };
 }
 

@@ -175,7 +175,7 @@ describe('A gateway is ready', () => {
     expect(await ready()).to.deep.equal({
       status: 200,
       ready: true,
-      checks: { database: 'ok', worker: 'ok', clock: 'ok', open: 'ok' },
+      checks: { database: 'ok', indexes: 'ok', worker: 'ok', clock: 'ok', open: 'ok' },
     });
     const closing = live.gateway.close();
     expect(await ready()).to.deep.include({ status: 503, ready: false });

@@ -55,6 +55,7 @@ describe('the options of a gateway', () => {
     ['logger', { logger: { info: () => {}, warn: () => {} } }, /functions info, warn, error/],
     ['logger', { logger: null }, /functions info, warn, error/],
     ['collectionPrefix', { collectionPrefix: '$x' }, /start with a letter/],
+    ['indexes', { indexes: 'none' }, /'build' or 'check'/],
     ['usage', { usage: 1 }, /true or false/],
     ['usage', { usage: false, credits: { prices: { '*': {} } } }, /must be true for the option credits/],
     ['usage', { usage: false, quotas: { perUser: { unit: 'tokens' } } }, /must be true for the option quotas/],

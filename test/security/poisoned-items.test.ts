@@ -33,6 +33,7 @@ import { createHealthModel, createTallyModel } from '../../src/webhooks/health/m
 import { createRecorder } from '../../src/webhooks/health/recorder.ts';
 import { createWebhookModel } from '../../src/webhooks/model.ts';
 import { createSubscriberLookup } from '../../src/webhooks/subscriber-lookup.ts';
+import { buildIndexes } from '../support/indexes.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
 /** More than a document, and a message of the protocol, may hold. */
@@ -88,16 +89,17 @@ describe('What cannot be written keeps nothing else from being written:', functi
 
     it('an event', async () => {
       const events = createEventModel(connection, 'gateway_');
+      await events.createIndexes();
       const outbox = createOutbox(events);
-      await outbox.init();
       const group = [event(), event({ contentHash: huge }), event()];
       expect(await statuses(group.map((one) => outbox.store(one, 0)))).to.deep.equal(poisonedOne);
       expect(await events.countDocuments()).to.equal(2);
     });
 
     it('a body that is asked for, and an event that is marked', async () => {
-      const outbox = createOutbox(createEventModel(connection, 'bodies_'));
-      await outbox.init();
+      const events = createEventModel(connection, 'bodies_');
+      await events.createIndexes();
+      const outbox = createOutbox(events);
       const [one, other] = [event(), event()];
       await Promise.all([outbox.store(one, 0), outbox.store(other, 0)]);
       const ids = [one._id, operator, other._id];
@@ -217,7 +219,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
   });
 
   it('an Agenda job of one attempt among others: logged once, for the sweep starts that attempt', async () => {
-    const jobs = createJobs({ connection, owner: 'wrk_1', collection: 'bell_jobs', wake: async () => {}, logger });
+    const jobs = createJobs({ connection, owner: 'wrk_1', collectionPrefix: 'bell_', wake: async () => {}, logger });
     const ref = (deliveryId: string) => ({ deliveryId, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });
     await Promise.all(['dlv_1', huge, 'dlv_3'].map((id) => jobs.schedule(ref(id), 60_000)));
     const stored = await connection.collection('bell_jobs').find().sort({ 'data.deliveryId': 1 }).toArray();
@@ -257,22 +259,17 @@ describe('What cannot be written keeps nothing else from being written:', functi
       const periods = createPeriodModel(connection, prefix);
       const keyTotals = createKeyTotalModel(connection, prefix);
       const accounts = createAccountModel(connection, prefix);
+      const ledger = createLedgerModel(connection, prefix);
       const credits = createCreditService({
         accounts,
-        ledger: createLedgerModel(connection, prefix),
+        ledger,
         publish: async () => {},
         transaction: (fn) => connection.transaction(fn),
         // a micro-credit for each token
         options: { prices: { '*': { input: 1, output: 1 } } },
         logger,
       });
-      await Promise.all([
-        usage.createIndexes(),
-        counters.createCollection(),
-        periods.createCollection(),
-        keyTotals.createCollection(),
-      ]);
-      await credits.init();
+      await buildIndexes(connection, usage, counters, periods, keyTotals, accounts, ledger);
       const service = createUsageService({ usage, logger, longestCall: 1_000, onWritten: (all) => written?.add(all) });
       const count = createCount({
         usage,

@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import type { StoredKind } from '../../src/proxy/ownership/stored-objects.ts';
 import { createStoredObjectModel } from '../../src/stored/model.ts';
 import { createStoredObjects, type StoredObjectService } from '../../src/stored/service.ts';
+import { buildIndexes } from '../support/indexes.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
 const day = 86_400_000;
@@ -14,14 +15,15 @@ describe('the records of what upstreams keep', () => {
   before(async () => {
     database = await freshDatabase();
     warnings = [];
+    const objects = createStoredObjectModel(database.connection, 'test_');
     stored = createStoredObjects({
-      objects: createStoredObjectModel(database.connection, 'test_'),
+      objects,
       database: { require() {}, run: (work) => work() },
       retentionDays: 7,
       background: { interval: 1_000, timeout: 10_000 },
       logger: { warn: (_message, fields) => void warnings.push(fields ?? {}) },
     });
-    await stored.init();
+    await buildIndexes(database.connection, objects);
   });
 
   after(() => database.drop());

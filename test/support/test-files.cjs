@@ -39,7 +39,7 @@ const long = [
   'deliveries/worker/stopped-worker',
   'deliveries/attempt/record-agrees',
   'events/transactions/open-transactions',
-  'mongo/build-indexes',
+  'mongo/prepare-database',
   'documentation/receivers',
   'dashboard/webhooks',
   'events/store/replaced-primary',

@@ -56,7 +56,6 @@ export interface PaidCredits {
 type ChargedRecord = Charged & { readonly _id: string; readonly userId: string };
 
 export interface CreditService {
-  init(): Promise<void>;
   readonly admit: AdmitByCredits;
   /** Call it when credits given to the account are committed: once it resolves, they can be spent in this process. */
   credited(userId: string): Promise<void>;
@@ -120,10 +119,6 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
   }
 
   return {
-    async init() {
-      await Promise.all([accounts.createCollection(), deps.ledger.createIndexes()]);
-    },
-
     admit: observer ? withCreditObserver(admit, observer) : admit,
     credited: allowances.refresh,
 

@@ -149,7 +149,7 @@ const keyTotalSchema = new Schema<KeyTotalDocument>(
   durableSchema,
 );
 
-/** The usage of one gateway: model `<prefix>Usage`, collection `<prefix>usage`. Indexes are built by `createIndexes()`. */
+/** The usage of one gateway: model `<prefix>Usage`, collection `<prefix>usage`. */
 export function createUsageModel(connection: Connection, prefix: string): UsageModel {
   return modelOf(connection, `${prefix}Usage`, schema, `${prefix}usage`);
 }

@@ -141,6 +141,7 @@ function gatewayOptions(settings: Settings) {
     retentionDays: settings.RETENTION_DAYS,
     storedRetentionDays: settings.STORED_RETENTION_DAYS,
     collectionPrefix: settings.COLLECTION_PREFIX,
+    indexes: settings.INDEXES,
     keyGracePeriod: settings.KEY_GRACE_PERIOD,
     usageBacklog: settings.USAGE_BACKLOG,
     bodyMemory: settings.BODY_MEMORY,

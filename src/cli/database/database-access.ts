@@ -21,7 +21,11 @@ async function readSettings(dataDir: string): Promise<Configuration['options']> 
   return JSON.parse(text) as Configuration['options'];
 }
 
-async function locate({
+/**
+ * Where the database of a gateway is, and the options that the gateway has.
+ * @throws GatewayError `invalid_options` when no gateway runs on `dataDir`
+ */
+export async function locateDatabase({
   dataDir,
   mongodbUri,
   options,
@@ -49,7 +53,7 @@ export async function besideGateway<T>(
   settings: DatabaseSettings,
   use: (gateway: ModelGateway) => Promise<T>,
 ): Promise<T> {
-  const { uri, options } = await locate(settings);
+  const { uri, options } = await locateDatabase(settings);
   const gateway = await createModelGateway({ mongo: uri, secretKeys: await findSecretKeys(settings), ...options });
   try {
     return await use(gateway);

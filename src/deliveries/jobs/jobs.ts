@@ -1,11 +1,11 @@
 import { Agenda, type Job } from 'agenda';
 import type { Connection } from 'mongoose';
 import { createPeriodic } from '../../mongo/periodic.ts';
-import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
+import { buildIndexesOf } from '../../mongo/schema/indexes.ts';
 import type { Logger } from '../../options/options.ts';
 import type { AttemptRef, ScheduledRef } from '../attempt/attempt-ref.ts';
 import { createJobsBackend } from './backend.ts';
-import type { JobsDb } from './due-jobs.ts';
+import { jobIndexes } from './indexes.ts';
 import { createWaitingJobs } from './waiting-jobs.ts';
 
 /** The job of an attempt that is due later; it runs when the attempt is due. */
@@ -34,8 +34,10 @@ export interface JobsDeps {
   readonly connection: Connection;
   /** Names this process in the jobs that it locks. */
   readonly owner: string;
-  /** The name of the collection, which holds nothing but jobs. */
-  readonly collection: string;
+  /** What stands before the name of the collection `jobs`, which holds nothing but jobs. */
+  readonly collectionPrefix: string;
+  /** Whether the indexes are built where they were dropped. @default 'build' */
+  readonly indexes?: 'build' | 'check';
   /** Called when a job is due by this process's clock. Must not throw: Agenda would not run the job again. */
   readonly wake: (ref: ScheduledRef) => void;
   readonly logger: Logger;
@@ -48,7 +50,7 @@ export interface JobsDeps {
  * reads the deliveries themselves.
  */
 export interface Jobs {
-  /** Builds the indexes. Await it before anything else. */
+  /** Await it before anything else. */
   init(): Promise<void>;
   /** Wakes a worker in so many milliseconds, in whichever process comes first. Moves the attempt's job if there is one. Logs failures. */
   schedule(ref: AttemptRef, wait: number): Promise<void>;
@@ -62,39 +64,26 @@ export interface Jobs {
   stop(): Promise<void>;
 }
 
-async function buildIndexes(jobs: ReturnType<JobsDb['collection']>): Promise<void> {
-  await jobs.createIndex({ name: 1, nextRunAt: 1, priority: -1, lockedAt: 1, disabled: 1 }, { name: 'next' });
-  const oneOfEach = () =>
-    jobs.createIndex({ 'data.deliveryId': 1, 'data.attempt': 1 }, { name: 'ofAttempt', unique: true });
-  await oneOfEach().catch(async (error: unknown) => {
-    if (!isDuplicateKey(error)) throw error;
-    // the collection was dropped, and running processes went on without its indexes
-    await jobs.deleteMany({});
-    await oneOfEach();
-  });
-}
-
 /** Runs Agenda in the same database, on the same connection. */
 export function createJobs(deps: JobsDeps): Jobs {
-  const { connection, owner, collection, wake, logger, indexInterval = usualIndexInterval } = deps;
+  const { connection, owner, wake, logger, indexes = 'build', indexInterval = usualIndexInterval } = deps;
+  const needed = jobIndexes(deps.collectionPrefix);
   // a lost job loses nothing, so no write waits for a majority
   const db = connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
-
-  const build = () => buildIndexes(db.collection(collection));
 
   /** Dropping the collection drops the indexes; without them, removing a job reads all others. */
   const upkeep = createPeriodic({
     name: 'building the indexes of jobs',
-    task: build,
+    task: () => buildIndexesOf(db, needed),
     interval: indexInterval,
-    // `init` has just built them
+    // they have just been built
     initialDelay: indexInterval,
     logger,
   });
 
   const agenda = new Agenda({
     name: owner,
-    backend: createJobsBackend(db, collection, { [waitingJob]: forgottenAfter }),
+    backend: createJobsBackend(db, needed.collection, { [waitingJob]: forgottenAfter }),
     processEvery,
     maxConcurrency: limit,
     defaultConcurrency: limit,
@@ -127,7 +116,7 @@ export function createJobs(deps: JobsDeps): Jobs {
 
   return {
     async init() {
-      await Promise.all([build(), agenda.ready]);
+      await agenda.ready;
     },
     schedule: (ref, wait) => save(scheduledJob, ref, wait),
     scheduleWaiting: waiting.add,
@@ -141,7 +130,7 @@ export function createJobs(deps: JobsDeps): Jobs {
       });
     },
     async start() {
-      upkeep.start();
+      if (indexes === 'build') upkeep.start();
       await agenda.start();
     },
     async stop() {

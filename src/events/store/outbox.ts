@@ -19,7 +19,6 @@ export interface PartOfQuery {
 
 /** Stores events durably, and knows whose fan-out is still to be done. */
 export interface Outbox {
-  init(): Promise<void>;
   /**
    * Writes the event, with a lease on its fan-out if `lease` is above 0 ms, or finds the event that already has its user and
    * idempotency key. Acknowledged by a majority and journaled.
@@ -125,9 +124,6 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
   const sameKeys = createSameKeys(collection);
 
   return {
-    async init() {
-      await events.createIndexes();
-    },
     async store(event, lease, until = Number.POSITIVE_INFINITY) {
       for (let triesLeft = 2; triesLeft > 0; triesLeft -= 1) {
         try {

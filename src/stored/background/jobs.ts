@@ -30,7 +30,7 @@ export interface ResponseJobsDeps {
 
 /** One Agenda job for the next poll of each response. Losing all jobs loses nothing: a sweep reads the responses themselves. */
 export interface ResponseJobs {
-  /** Builds the indexes. Await it before anything else. */
+  /** Await it before anything else. */
   init(): Promise<void>;
   /** Wakes whichever process comes first, in so many milliseconds. Never rejects. */
   schedule(data: JobData, wait: number): Promise<void>;
@@ -59,12 +59,7 @@ export function createResponseJobs({ connection, owner, collection, wake, logger
 
   return {
     async init() {
-      const jobs = db.collection(collection);
-      await Promise.all([
-        jobs.createIndex({ name: 1, nextRunAt: 1, priority: -1, lockedAt: 1, disabled: 1 }, { name: 'next' }),
-        jobs.createIndex({ 'data.responseId': 1, 'data.polls': 1 }, { name: 'responsePoll' }),
-        agenda.ready,
-      ]);
+      await agenda.ready;
     },
     async schedule(data, wait) {
       try {

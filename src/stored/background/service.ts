@@ -6,6 +6,7 @@ import type { BackgroundResponses } from '../../proxy/ownership/background-respo
 import type { StoredObjectModel } from '../model.ts';
 import { createBackgroundStore } from './background-store.ts';
 import { HeldAdmissions } from './held-admissions.ts';
+import { responseJobIndexes } from './indexes.ts';
 import { createResponseJobs } from './jobs.ts';
 import { PollQueue } from './poll-queue.ts';
 import { createPoller, type PollerDeps } from './poller.ts';
@@ -19,7 +20,7 @@ export interface BackgroundServiceDeps extends Omit<PollerDeps, 'store' | 'held'
 }
 
 export interface BackgroundService extends BackgroundResponses {
-  /** Builds the indexes of its jobs. */
+  /** Await it before anything else. */
   init(): Promise<void>;
   /** Polls upstreams in this process from now on. */
   start(): Promise<void>;
@@ -51,7 +52,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
   const jobs = createResponseJobs({
     connection: deps.objects.db,
     owner: newId('wrk', Date.now()),
-    collection: `${deps.collectionPrefix}response_jobs`,
+    collection: responseJobIndexes(deps.collectionPrefix).collection,
     wake: (id) => queue.add(id),
     logger,
   });

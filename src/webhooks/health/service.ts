@@ -19,8 +19,6 @@ export interface HealthServiceDeps {
 
 /** Statistics and health of webhooks, from their attempts. */
 export interface HealthService {
-  /** Builds the indexes. */
-  init(): Promise<void>;
   /** Notes an attempt; it is in the statistics after about `interval`. */
   record(attempt: RecordedAttempt): void;
   /** The health of a webhook; `{}` if it had no attempts. */
@@ -46,9 +44,6 @@ export function createHealthService(deps: HealthServiceDeps): HealthService {
   });
 
   return {
-    async init() {
-      await Promise.all([tallies.createIndexes(), healths.createIndexes()]);
-    },
     record: recorder.record,
     async of(webhookId) {
       return (await collection.findOne({ _id: webhookId })) ?? {};

@@ -2,6 +2,7 @@ import { createAccountModel, createLedgerModel } from '../../../src/accounting/c
 import { type CreditService, createCreditService } from '../../../src/accounting/credits/service.ts';
 import type { CreditOptions } from '../../../src/options/options.ts';
 import { startEvents } from '../../events/harness.ts';
+import { buildIndexes } from '../../support/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
@@ -9,11 +10,12 @@ import { freshDatabase } from '../../support/mongo.ts';
 export async function startCredits() {
   const { connection, drop } = await freshDatabase();
   const events = await startEvents(connection);
+  const accounts = createAccountModel(connection, 'gateway_');
   const ledger = createLedgerModel(connection, 'gateway_');
 
   function newService(options: Partial<CreditOptions> = {}): CreditService {
     return createCreditService({
-      accounts: createAccountModel(connection, 'gateway_'),
+      accounts,
       ledger,
       publish: events.publish,
       transaction: events.transaction,
@@ -22,7 +24,7 @@ export async function startCredits() {
     });
   }
 
-  await newService().init();
+  await buildIndexes(connection, accounts, ledger);
   return {
     connection,
     events,

@@ -18,6 +18,7 @@ import { newId } from '../../../src/ids.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import type { QuotaOptions, UsageRecord } from '../../../src/options/options.ts';
 import { noFanOut, settled } from '../../events/harness.ts';
+import { buildIndexes } from '../../support/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 
 /** What the property and crash tests of counting look at: records, counters, and the events that were published. */
@@ -27,11 +28,15 @@ export async function openLedger(connection: Connection) {
   const periods = createPeriodModel(connection, 'gateway_');
   const keyTotals = createKeyTotalModel(connection, 'gateway_');
   const events = createEventModel(connection, 'gateway_');
+  const owners = createOwnerModel(connection, 'gateway_');
+  const accounts = createAccountModel(connection, 'gateway_');
+  const ledger = createLedgerModel(connection, 'gateway_');
+  await buildIndexes(connection, usage, counters, periods, keyTotals, events, owners, accounts, ledger);
   const logger = silentLogger;
   const service = createEventService({
     connection,
     outbox: createOutbox(events),
-    owners: createOwnerModel(connection, 'gateway_'),
+    owners,
     catalogue: createCatalogue(loadSpec()),
     subscribers: async () => ({ targets: [], skipped: [] }),
     settleSubscribers: settled,
@@ -39,22 +44,16 @@ export async function openLedger(connection: Connection) {
     logger,
     transactionLease: 500,
   });
-  await Promise.all([
-    service.init(),
-    keyTotals.createCollection(),
-    ...[usage, counters, periods].map((model) => model.createIndexes()),
-  ]);
 
   const credits = createCreditService({
-    accounts: createAccountModel(connection, 'gateway_'),
-    ledger: createLedgerModel(connection, 'gateway_'),
+    accounts,
+    ledger,
     publish: service.publish,
     transaction: service.transaction,
     // a token of input costs a micro-credit
     options: { prices: { '*': { input: 1 } }, lowThreshold: 0.0005 },
     logger,
   });
-  await credits.init();
 
   const sums = ({
     requests,

@@ -1,6 +1,8 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
+import { jobIndexes } from '../../../src/deliveries/jobs/indexes.ts';
 import { createJobs, type Jobs } from '../../../src/deliveries/jobs/jobs.ts';
+import { buildIndexes } from '../../support/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
@@ -19,10 +21,11 @@ describe('Jobs', () => {
     jobs = createJobs({
       connection,
       owner: 'wrk_1',
-      collection: 'gateway_jobs',
+      collectionPrefix: 'gateway_',
       wake: ({ deliveryId }) => woken.push(deliveryId),
       logger: silentLogger,
     });
+    await buildIndexes(connection, jobIndexes('gateway_'));
     await jobs.init();
   });
   afterEach(async () => {
@@ -124,7 +127,7 @@ describe('Jobs', () => {
     const other = createJobs({
       connection,
       owner: 'wrk_2',
-      collection: 'gateway_jobs',
+      collectionPrefix: 'gateway_',
       wake: () => rungAt.push(Date.now()),
       logger: silentLogger,
     });

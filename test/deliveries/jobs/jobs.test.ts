@@ -1,10 +1,13 @@
 import { expect } from 'chai';
+import { jobIndexes } from '../../../src/deliveries/jobs/indexes.ts';
 import { createJobs, type Jobs } from '../../../src/deliveries/jobs/jobs.ts';
+import { buildIndexes } from '../../support/indexes.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
 
-const collection = 'gateway_jobs';
+const collectionPrefix = 'gateway_';
+const collection = `${collectionPrefix}jobs`;
 
 describe('Jobs', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
@@ -13,7 +16,15 @@ describe('Jobs', () => {
   beforeEach(async () => {
     database = await freshDatabase();
     const { connection } = database;
-    jobs = createJobs({ connection, owner: 'wrk_1', collection, wake() {}, logger: silentLogger, indexInterval: 20 });
+    jobs = createJobs({
+      connection,
+      owner: 'wrk_1',
+      collectionPrefix,
+      wake() {},
+      logger: silentLogger,
+      indexInterval: 20,
+    });
+    await buildIndexes(connection, jobIndexes(collectionPrefix));
     await jobs.init();
     await jobs.start();
   });

@@ -75,6 +75,13 @@ export const serverVariables = {
     default: 'gateway_',
     example: 'llm_',
   },
+  INDEXES: {
+    meaning:
+      'Whether the start builds missing indexes, or refuses to start without them; then the command migrate builds them',
+    type: oneOf('build', 'check'),
+    default: 'build',
+    example: 'check',
+  },
   KEY_GRACE_PERIOD: {
     meaning: 'How long a key that this process has checked can make model calls while MongoDB is unavailable',
     type: duration(0, 86_400_000, 'a duration from 0ms to 1d'),

@@ -25,8 +25,6 @@ export interface RecoveryRequest {
 
 /** Recoveries of an account's webhooks. A webhook of another account counts as unknown. */
 export interface RecoveryService {
-  /** Builds the indexes. */
-  init(): Promise<void>;
   /**
    * Starts to send again what a webhook has missed. Any started process runs the recovery.
    * @throws GatewayError `webhook_not_found`, `invalid_value`, `webhook_inactive`, `recovery_running`
@@ -100,10 +98,6 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
   const runner = createRecoveryRunner({ store, runRecovery, interval: deps.interval, logger });
 
   return {
-    async init() {
-      await recoveries.createIndexes();
-    },
-
     async recover(userId, webhookId, { since, until, states = allStates }) {
       checkUserId(userId);
       const { active } = await webhook(userId, webhookId, (found) => found.active);

@@ -1,14 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose from 'mongoose';
+import { createDeliveryModel } from '../../src/deliveries/model.ts';
 import { createModelGateway, GatewayError } from '../../src/index.ts';
-import { buildIndexes } from '../../src/mongo/build-indexes.ts';
 import { connectionTimes } from '../../src/mongo/connection/connection.ts';
+import { findIndexes, indexesOfModel } from '../../src/mongo/schema/indexes.ts';
+import { prepareDatabase } from '../../src/mongo/schema/prepare-database.ts';
+import { primaryOf } from '../../src/mongo/schema/prepare-schema.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { silentLogger } from '../support/logger.ts';
 
-describe('Indexes on a large collection', function () {
+describe('A database is prepared: its indexes', function () {
   this.timeout(60_000);
   let database: BreakableDatabase;
 
@@ -50,7 +53,7 @@ describe('Indexes on a large collection', function () {
     };
     await failCommand({ times: 1 }, 'ping');
     try {
-      await buildIndexes(build, { connection, logger: loopbackOptions.logger });
+      await prepareDatabase(build, { connection, logger: loopbackOptions.logger });
       expect(tries).to.equal(2);
     } finally {
       await failCommand('off');
@@ -63,7 +66,7 @@ describe('Indexes on a large collection', function () {
     await failCommand({ times: 1_000 });
     try {
       const build = () => connection.collection('never').createIndex({ a: 1 });
-      const building = buildIndexes(build, { connection, logger: loopbackOptions.logger, availableWithin: 500 });
+      const building = prepareDatabase(build, { connection, logger: loopbackOptions.logger, availableWithin: 500 });
       const error = await building.then(
         () => undefined,
         (thrown: unknown) => thrown,
@@ -110,6 +113,9 @@ describe('Indexes on a large collection', function () {
       starting.catch(() => {});
       const deadline = performance.now() + 4 * connectionTimes.socketTimeoutMS;
       while (told.length === 0 && performance.now() < deadline) await sleep(50);
+      const needed = indexesOfModel(createDeliveryModel(beside, 'large_'));
+      const found = await findIndexes(primaryOf(beside), [needed]);
+      expect(new Set(found.map(({ state }) => state))).to.deep.equal(new Set(['building']));
       await hang('off');
       const gateway = await starting;
       await gateway.close();

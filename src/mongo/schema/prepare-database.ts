@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Connection } from 'mongoose';
-import { GatewayError } from '../errors.ts';
-import type { Logger } from '../options/options.ts';
-import { isUnavailable } from './unavailable.ts';
+import { GatewayError } from '../../errors.ts';
+import type { Logger } from '../../options/options.ts';
+import { isUnavailable } from '../unavailable.ts';
 
 /** How long to wait for a primary: several elections. Milliseconds. */
 const longestWait = 20_000;
 /** The wait between tries. Milliseconds. */
 const retryDelay = 200;
 
-interface BuildDeps {
+interface PrepareDeps {
   readonly connection: Connection;
   readonly logger: Pick<Logger, 'info'>;
   /** How long to wait for a primary. Milliseconds. @default 20_000 */
@@ -29,21 +29,22 @@ async function isStillBuilding(error: unknown, connection: Connection): Promise<
 }
 
 /**
- * Builds indexes, however long that takes: for a large collection, longer than a connection may be silent. The database goes on
- * with a build whose connection has closed, and the repeated command waits for it. An election meanwhile is no failure.
+ * Prepares the database, however long that takes: the index of a large collection takes longer than a connection may be silent. The
+ * database goes on with a build whose connection has closed, and the repeated command waits for it. An election meanwhile is no
+ * failure.
+ * @param prepare may be called again
  * @throws GatewayError `invalid_options` if the database has had no primary, or not answered, for 20 s; any other rejection of
- * `build` as it is
+ * `prepare` as it is
  */
-export async function buildIndexes(
-  build: () => Promise<unknown>,
-  { connection, logger, availableWithin = longestWait }: BuildDeps,
-): Promise<void> {
+export async function prepareDatabase<T>(
+  prepare: () => Promise<T>,
+  { connection, logger, availableWithin = longestWait }: PrepareDeps,
+): Promise<T> {
   let isSlow = false;
   let unavailableSince: number | undefined;
   for (;;) {
     try {
-      await build();
-      return;
+      return await prepare();
     } catch (error) {
       if (!isUnavailable(error)) throw error;
       if (await isStillBuilding(error, connection)) {

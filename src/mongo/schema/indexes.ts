@@ -1,0 +1,137 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Model, mongo } from 'mongoose';
+import { GatewayError } from '../../errors.ts';
+import { isDuplicateKey } from '../writes/duplicate-key.ts';
+
+type Db = mongo.Db;
+
+/** The indexes that one collection needs, beside that of `_id`. */
+export interface CollectionIndexes {
+  readonly collection: string;
+  readonly indexes: readonly (mongo.IndexDescription & { readonly name: string })[];
+  /** Whether losing its documents loses nothing: they are removed where they keep a unique index from being built. */
+  readonly isDisposable?: true;
+}
+
+/**
+ * `different`: an index of this name has other fields or options. `building`: the database is building it. `unknown`: this version
+ * does not use it.
+ */
+export type IndexState = 'present' | 'missing' | 'different' | 'building' | 'unknown';
+
+/** One index, and whether the database has it. A collection that needs none and does not exist lacks its `_id_`. */
+export interface FoundIndex {
+  readonly collection: string;
+  readonly name: string;
+  readonly state: IndexState;
+}
+
+/** The indexes that the schema of a model declares. */
+// biome-ignore lint/suspicious/noExplicitAny: models of any document
+export function indexesOfModel({ schema, collection }: Model<any>): CollectionIndexes {
+  const indexes = schema.indexes().map(([key, { background: _, ...options }]) => ({ key, ...options }));
+  return { collection: collection.collectionName, indexes: indexes as CollectionIndexes['indexes'] };
+}
+
+interface ListedIndex {
+  readonly name: string;
+  readonly key: object;
+  readonly unique?: boolean;
+  readonly expireAfterSeconds?: number;
+  readonly partialFilterExpression?: object;
+}
+
+/** What the server lists: one that is being built comes with the id of the build. */
+type Listed = ListedIndex | { readonly spec: ListedIndex; readonly buildUUID: unknown };
+
+const idIndex = '_id_';
+/** The server's codes. */
+const namespaceNotFound = 26;
+const namespaceExists = 48;
+const indexOptionsConflict = 85;
+const indexKeySpecsConflict = 86;
+
+const hasCode = (error: unknown, code: number) => (error as { code?: unknown }).code === code;
+
+async function list(db: Db, collection: string): Promise<readonly Listed[]> {
+  try {
+    // a collection has 64 indexes at most
+    const command = { listIndexes: collection, includeBuildUUIDs: true, cursor: { batchSize: 100 } };
+    const { cursor } = await db.command(command);
+    return cursor.firstBatch;
+  } catch (error) {
+    if (hasCode(error, namespaceNotFound)) return [];
+    throw error;
+  }
+}
+
+/** What decides whether two indexes do the same. The order of fields counts. */
+function essence({ key, unique, expireAfterSeconds, partialFilterExpression }: Omit<ListedIndex, 'name'>): unknown[] {
+  return [Object.entries(key), unique ?? false, expireAfterSeconds ?? null, partialFilterExpression ?? null];
+}
+
+function stateOf(declared: CollectionIndexes['indexes'][number], listed: readonly Listed[]): IndexState {
+  const found = listed.find((index) => ('spec' in index ? index.spec : index).name === declared.name);
+  if (!found) return 'missing';
+  if ('spec' in found) return 'building';
+  return isDeepStrictEqual(essence(found), essence(declared as ListedIndex)) ? 'present' : 'different';
+}
+
+async function findIn(db: Db, { collection, indexes }: CollectionIndexes): Promise<FoundIndex[]> {
+  const listed = await list(db, collection);
+  if (listed.length === 0 && indexes.length === 0) return [{ collection, name: idIndex, state: 'missing' }];
+  const known = new Set([idIndex, ...indexes.map(({ name }) => name)]);
+  const names = listed.map((index) => ('spec' in index ? index.spec : index).name);
+  return [
+    ...indexes.map((index) => ({ collection, name: index.name, state: stateOf(index, listed) })),
+    ...names.filter((name) => !known.has(name)).map((name) => ({ collection, name, state: 'unknown' as const })),
+  ];
+}
+
+/** Compares the indexes of the database with those that are needed. */
+export async function findIndexes(db: Db, needed: readonly CollectionIndexes[]): Promise<FoundIndex[]> {
+  return (await Promise.all(needed.map((collection) => findIn(db, collection)))).flat();
+}
+
+/** Whether the gateway must not rely on this index. */
+export function isLacking({ state }: Pick<FoundIndex, 'state'>): boolean {
+  return state === 'missing' || state === 'different' || state === 'building';
+}
+
+/** An index as it is shown: `gateway_events.idempotency`. */
+export function indexName({ collection, name }: Pick<FoundIndex, 'collection' | 'name'>): string {
+  return name === idIndex ? collection : `${collection}.${name}`;
+}
+
+/** @throws GatewayError `invalid_options` that names the indexes which keep others from being built */
+async function refuseDifferent(db: Db, needed: CollectionIndexes, cause: Error): Promise<never> {
+  const { collection } = needed;
+  const different = (await findIn(db, needed)).filter(({ state }) => state === 'different');
+  const remedy = different.map(({ name }) => `db.getCollection('${collection}').dropIndex('${name}')`).join(' and ');
+  const message = `indexes: ${collection} has an index with other fields or options than this version needs`;
+  const details = { param: 'indexes', cause };
+  throw new GatewayError('invalid_options', `${message}; ${remedy ? `run ${remedy}` : cause.message}`, details);
+}
+
+/**
+ * Builds the indexes of one collection, which it makes if there is none. What is there stays as it is.
+ * @throws GatewayError `invalid_options` if an index of the same name or fields differs from what is needed
+ */
+export async function buildIndexesOf(db: Db, needed: CollectionIndexes): Promise<void> {
+  const { collection, indexes, isDisposable } = needed;
+  if (indexes.length === 0) {
+    await db.command({ create: collection }).catch((error: unknown) => {
+      if (!hasCode(error, namespaceExists)) throw error;
+    });
+    return;
+  }
+  const build = () => db.collection(collection).createIndexes([...indexes]);
+  await build().catch(async (error: Error) => {
+    if (hasCode(error, indexOptionsConflict) || hasCode(error, indexKeySpecsConflict)) {
+      return refuseDifferent(db, needed, error);
+    }
+    if (!isDisposable || !isDuplicateKey(error)) throw error;
+    await db.collection(collection).deleteMany({});
+    await build();
+  });
+}

@@ -1,0 +1,74 @@
+import type { Connection, mongo } from 'mongoose';
+import { GatewayError } from '../../errors.ts';
+import type { ResolvedOptions } from '../../options/options.ts';
+import { buildIndexesOf, type CollectionIndexes, findIndexes, indexName, isLacking } from './indexes.ts';
+import { prepareDatabase } from './prepare-database.ts';
+import {
+  isOlder,
+  readSchemaRecord,
+  requireCompatible,
+  type SchemaRecord,
+  schemaVersion,
+  writeSchemaRecord,
+} from './schema-record.ts';
+
+const command = 'npx express-model-gateway migrate';
+/** Error messages name no more than so many indexes. */
+const longestList = 20;
+
+export interface SchemaDeps {
+  readonly connection: Connection;
+  /** What stands before the names of collections. */
+  readonly prefix: string;
+  readonly needed: readonly CollectionIndexes[];
+}
+
+/** The database of a connection, read from its primary. */
+export function primaryOf(connection: Connection): mongo.Db {
+  return connection.getClient().db(connection.name, { readPreference: 'primary' });
+}
+
+/** Builds every index, and records that this version has done so. */
+export async function buildSchema({ connection, prefix, needed }: SchemaDeps): Promise<void> {
+  const db = primaryOf(connection);
+  await Promise.all(needed.map((collection) => buildIndexesOf(db, collection)));
+  await writeSchemaRecord(db, prefix);
+}
+
+/** @throws GatewayError `invalid_options` that names what is missing, and the command that builds it */
+async function requireSchema({ connection, needed }: SchemaDeps, record: SchemaRecord | null): Promise<void> {
+  const lacking = (await findIndexes(primaryOf(connection), needed)).filter(isLacking);
+  if (lacking.length === 0 && !isOlder(record)) return;
+  const names = lacking.map((index) => `${indexName(index)} (${index.state})`);
+  const more = names.length > longestList ? ` and ${names.length - longestList} more` : '';
+  const reason =
+    lacking.length > 0
+      ? `these indexes are not as this version needs them: ${names.slice(0, longestList).join(', ')}${more}`
+      : `the database was prepared for schema version ${record?.version ?? 0}, and this one needs ${schemaVersion}`;
+  const message = `indexes: ${reason}; run \`${command}\` with MONGODB_URI and COLLECTION_PREFIX, then start again`;
+  throw new GatewayError('invalid_options', message, { param: 'indexes' });
+}
+
+/**
+ * Prepares the database for this version as the option `indexes` says: builds the indexes, or only checks that they are there.
+ * @throws GatewayError `invalid_options`: an index is missing and must not be built here, or a newer version has made the database
+ * one that this version must not use
+ */
+export async function prepareSchema(
+  deps: SchemaDeps,
+  { indexes, logger }: Pick<ResolvedOptions, 'indexes' | 'logger'>,
+): Promise<void> {
+  const { connection, prefix } = deps;
+  async function prepare(): Promise<SchemaRecord | null> {
+    const record = await readSchemaRecord(primaryOf(connection), prefix);
+    requireCompatible(record);
+    if (indexes === 'check') await requireSchema(deps, record);
+    else await buildSchema(deps);
+    return record;
+  }
+  const record = await prepareDatabase(prepare, { connection, logger });
+  if (record && record.version > schemaVersion) {
+    const { version, packageVersion } = record;
+    logger.info('a newer version has prepared the database; this one may run beside it', { version, packageVersion });
+  }
+}

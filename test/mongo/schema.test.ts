@@ -1,0 +1,139 @@
+import { expect } from 'chai';
+import { createModels, everyIndex } from '../../src/collections.ts';
+import { createModelGateway, type GatewayError } from '../../src/index.ts';
+import { createIndexCheck } from '../../src/mongo/schema/index-check.ts';
+import { readVersion } from '../../src/version.ts';
+import { command } from '../cli/recorded-terminal.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { freshDatabase } from '../support/mongo.ts';
+
+const prefix = 'llm_';
+
+describe('The schema of a database', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  const told: string[] = [];
+  const secretKeys = [newSecretKey()];
+
+  before(async () => {
+    database = await freshDatabase();
+  });
+  after(() => database.drop());
+
+  const logger = { info: (line: string) => void told.push(line), warn() {}, error() {} };
+
+  /** Starts a gateway, as a host that builds the indexes in another way, and says whether it is ready. */
+  async function start(indexes: 'build' | 'check') {
+    const options = { ...loopbackOptions, mongo: database.connection, secretKeys, collectionPrefix: prefix, logger };
+    const gateway = await createModelGateway({ ...options, indexes });
+    try {
+      return await gateway.health();
+    } finally {
+      await gateway.close();
+    }
+  }
+
+  async function refusal(starting: Promise<unknown>): Promise<GatewayError> {
+    const error = await starting.then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    );
+    expect(error).to.include({ code: 'invalid_options' });
+    return error as GatewayError;
+  }
+
+  const migrate = (...flags: string[]) =>
+    command(['migrate', ...flags], { env: { MONGODB_URI: database.uri, COLLECTION_PREFIX: prefix } });
+  const record = () => database.connection.collection<{ _id: string; version: number }>(`${prefix}schema`);
+  const setRecord = (fields: object) => record().updateOne({ _id: 'schema' }, { $set: fields });
+  const events = () => database.connection.collection(`${prefix}events`);
+
+  it('is not made by a gateway that only checks it, which names what is missing and the command', async () => {
+    const { param, message } = await refusal(start('check'));
+    expect(param).to.equal('indexes');
+    expect(message)
+      .to.include(`${prefix}webhooks.slot (missing)`)
+      .and.include('npx express-model-gateway migrate')
+      .and.match(/ and \d+ more/);
+    expect(await database.connection.listCollections()).to.deep.equal([]);
+  });
+
+  it('is planned, made and then left alone by migrate', async () => {
+    const plan = await migrate('--dry-run');
+    expect(plan).to.include({ code: 0, stderr: '' });
+    expect(plan.stdout)
+      .to.include(`Would build: ${prefix}events.idempotency\n`)
+      .and.include(`Would build: ${prefix}payments\n`)
+      .and.include(`Schema version: none -> 1 (express-model-gateway ${readVersion()})`);
+    expect(await database.connection.listCollections()).to.deep.equal([]);
+    expect((await migrate()).stdout).to.equal(plan.stdout.replaceAll('Would build', 'Built'));
+    expect((await migrate('--json')).json).to.deep.equal({ dry_run: false, built: [], from: 1, to: 1 });
+    expect((await migrate()).stdout).to.include('Indexes: nothing is missing\nSchema version: 1 (');
+  });
+
+  it('is enough then for a gateway that only checks it', async () => {
+    expect((await start('check')).checks).to.include({ database: 'ok', indexes: 'ok' });
+  });
+
+  it('lacks an index that somebody has dropped, which health tells and migrate builds', async () => {
+    const hasIndexes = () => {
+      const { connection } = database;
+      const needed = everyIndex(createModels(connection, prefix), prefix);
+      return createIndexCheck({ connection, prefix, needed })();
+    };
+    expect(await hasIndexes()).to.equal(true);
+    await events().dropIndex('idempotency');
+    expect(await hasIndexes()).to.equal(false);
+    expect((await refusal(start('check'))).message).to.include(`this version needs them: ${prefix}events.idempotency`);
+    expect((await migrate()).stdout).to.match(/^Built: llm_events\.idempotency\nSchema/);
+    expect(await hasIndexes()).to.equal(true);
+  });
+
+  it('does without the indexes of jobs, which nothing is lost with', async () => {
+    await database.connection.collection(`${prefix}jobs`).drop();
+    const { connection } = database;
+    const needed = everyIndex(createModels(connection, prefix), prefix);
+    expect(await createIndexCheck({ connection, prefix, needed })()).to.equal(true);
+    await migrate();
+  });
+
+  it('is not made over an index with other options; the error says how to drop that', async () => {
+    await events().dropIndex('userEvents');
+    await events().createIndex({ userId: 1 }, { name: 'userEvents' });
+    const remedy = `run db.getCollection('${prefix}events').dropIndex('userEvents')`;
+    expect((await refusal(start('check'))).message).to.include('userEvents (different)');
+    expect((await refusal(start('build'))).message).to.include(remedy);
+    const refused = await migrate();
+    expect(refused.code).to.equal(1);
+    expect(refused.stderr).to.include(remedy);
+    await events().dropIndex('userEvents');
+    await migrate();
+  });
+
+  it('of a newer version is used, and not made older, as in a rolling upgrade', async () => {
+    await setRecord({ version: 2, packageVersion: '9.0.0' });
+    for (const indexes of ['check', 'build'] as const) {
+      told.length = 0;
+      expect((await start(indexes)).checks.indexes).to.equal('ok');
+      expect(told).to.include('a newer version has prepared the database; this one may run beside it');
+    }
+    expect((await migrate()).stdout).to.include('Schema version: 2 (');
+    expect(await record().findOne({ _id: 'schema' })).to.include({ version: 2, packageVersion: '9.0.0' });
+  });
+
+  it('of a newer version that this one must not run beside is refused', async () => {
+    await setRecord({ version: 3, compatibleFrom: 2, packageVersion: '9.1.0' });
+    const { param, message } = await refusal(start('build'));
+    expect(param).to.equal('mongo');
+    expect(message).to.include('run 9.1.0 or a newer one');
+    expect((await migrate()).stderr).to.include('run 9.1.0 or a newer one');
+  });
+
+  it('of an older version is made newer by a gateway that builds, and refused by one that checks', async () => {
+    await setRecord({ version: 0, compatibleFrom: 0, packageVersion: '0.0.1' });
+    expect((await refusal(start('check'))).message).to.include('prepared for schema version 0');
+    await start('build');
+    expect(await record().findOne({ _id: 'schema' })).to.include({ version: 1, packageVersion: readVersion() });
+    await record().deleteOne({ _id: 'schema' });
+    expect((await refusal(start('check'))).message).to.include('npx express-model-gateway migrate');
+  });
+});
