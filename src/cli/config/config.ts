@@ -1,7 +1,7 @@
 import { isIPv4 } from 'node:net';
 import { refuse } from '../../options/checks.ts';
-import type { UpstreamOptions } from '../../options/options.ts';
-import { accountOptions, checkAccountSettings } from './account-options.ts';
+import { resolveOptions, type UpstreamOptions } from '../../options/options.ts';
+import { accountOptions, checkAccountSettings, namingVariable } from './account-options.ts';
 import { environmentSchema, misspelled, type Settings, type VariableName, variables } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
 import { allowedBy } from './parsers.ts';
@@ -140,6 +140,10 @@ function gatewayOptions(settings: Settings) {
     readRateLimit: settings.READ_RATE_LIMIT,
     retentionDays: settings.RETENTION_DAYS,
     storedRetentionDays: settings.STORED_RETENTION_DAYS,
+    backgroundPollInterval: settings.BACKGROUND_POLL_INTERVAL,
+    backgroundPollLimit: settings.BACKGROUND_POLL_LIMIT,
+    backgroundTimeout: settings.BACKGROUND_TIMEOUT,
+    serveOpenApi: settings.SERVE_OPENAPI,
     collectionPrefix: settings.COLLECTION_PREFIX,
     indexes: settings.INDEXES,
     keyGracePeriod: settings.KEY_GRACE_PERIOD,
@@ -147,6 +151,18 @@ function gatewayOptions(settings: Settings) {
     bodyMemory: settings.BODY_MEMORY,
     ...accountOptions(settings),
   });
+}
+
+/**
+ * Holds the options against the package's own rules, such as those for JSON in a variable or for two options together.
+ * @throws GatewayError `invalid_options`; `param` is the variable
+ */
+function checkOptions(settings: Settings): void {
+  try {
+    resolveOptions({ ...gatewayOptions(settings), mongo: 'checked elsewhere', secretKeys: ['checked elsewhere'] });
+  } catch (error) {
+    throw namingVariable(error);
+  }
 }
 
 function databaseSettings(settings: Settings): DatabaseSettings {
@@ -173,6 +189,7 @@ export function readConfiguration(env: Environment): Configuration {
   const settings = readSettings(env);
   checkSecretKeys(settings);
   checkAccountSettings(settings);
+  checkOptions(settings);
   const host = settings.HOST ?? '127.0.0.1';
   const upstreams = upstreamsOf(settings, env);
   if (settings.METRICS_HOST !== undefined && settings.METRICS_PORT === undefined)

@@ -48,6 +48,12 @@ export const serverVariables = {
     default: 'the header is not sent',
     example: '365d',
   },
+  SERVE_OPENAPI: {
+    meaning: 'Whether anybody may read the description of the API, at /v1/openapi.json and /v1/openapi.yaml',
+    type: yesOrNo,
+    default: 'true',
+    example: 'false',
+  },
   DATA_DIR: {
     meaning: 'Folder for the embedded database and the secret key',
     type: textOf(/^[^\0]+$/, 'a path'),
@@ -133,6 +139,26 @@ export const serverVariables = {
     type: wholeNumber(1, 3_650),
     default: '30',
     example: '90',
+  },
+  BACKGROUND_POLL_INTERVAL: {
+    meaning:
+      'How long after its first answer the upstream is asked whether a background response has ended; each further wait is half as long again',
+    type: duration(10, 60_000, 'a duration from 10ms to 1m'),
+    default: '2s',
+    example: '5s',
+  },
+  BACKGROUND_POLL_LIMIT: {
+    meaning: 'The longest wait between two polls of one background response',
+    type: duration(10, hour, 'a duration from 10ms to 1h'),
+    default: '1m',
+    example: '5m',
+  },
+  BACKGROUND_TIMEOUT: {
+    meaning:
+      'How long the gateway follows a background response; one that has not ended by then is charged by estimate',
+    type: duration(1_000, 7 * 24 * hour, 'a duration from 1s to 7d'),
+    default: '1d',
+    example: '2h',
   },
   UPSTREAM_MASK_ERRORS: {
     meaning:
