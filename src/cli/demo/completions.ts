@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { echoOf, wordsOf } from './chat.ts';
+import { echoOf, wordsOf } from './echo.ts';
 import { checkModel, DemoError, demoModel } from './model.ts';
 
 interface CompletionRequest {

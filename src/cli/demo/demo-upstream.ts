@@ -1,15 +1,11 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
+import { buffer, text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { speech, transcription } from './audio.ts';
-import { chatChunks, chatCompletion } from './chat.ts';
-import { completion, completionChunks } from './completions.ts';
-import { embeddings } from './embeddings.ts';
-import { images } from './images.ts';
-import { checkModel, DemoError, demoModel } from './model.ts';
-import { moderations } from './moderations.ts';
+import { DemoError } from './model.ts';
+import { type DemoAnswer, findRoute } from './routes.ts';
+import { createDemoStore, type DemoStore } from './stored/objects.ts';
 
 /** An upstream to try the gateway with, which says that it is one. */
 export interface DemoUpstream {
@@ -18,25 +14,22 @@ export interface DemoUpstream {
   close(): Promise<void>;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: JSON from outside; each answer checks what it reads
-type Body = any;
-
 function answerJson(res: ServerResponse, status: number, body: object): void {
   res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
 /** Words are sent one at a time, so that a newcomer sees the stream. */
-async function answerStream(res: ServerResponse, chunks: readonly object[], wordDelay: number): Promise<void> {
+async function answerStream(res: ServerResponse, events: readonly string[], wordDelay: number): Promise<void> {
   res.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
-  for (const chunk of chunks) {
+  for (const event of events) {
     if (res.destroyed) return;
-    res.write(`data: ${JSON.stringify(chunk)}\n\n`);
+    res.write(event);
     await sleep(wordDelay);
   }
-  res.end('data: [DONE]\n\n');
+  res.end();
 }
 
-async function readBody(req: IncomingMessage): Promise<Body> {
+async function readJson(req: IncomingMessage): Promise<unknown> {
   try {
     const body = JSON.parse(await text(req));
     if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body;
@@ -46,34 +39,32 @@ async function readBody(req: IncomingMessage): Promise<Body> {
   throw new DemoError(400, 'invalid_json', 'The body must be a JSON object');
 }
 
-async function answer(req: IncomingMessage, res: ServerResponse, wordDelay: number): Promise<void> {
-  const { pathname } = new URL(req.url ?? '/', 'http://demo');
-  const route = `${req.method} ${pathname}`;
-  if (route === 'GET /v1/models') return answerJson(res, 200, { object: 'list', data: [demoModel] });
-  if (route.startsWith('GET /v1/models/')) {
-    checkModel(decodeURIComponent(pathname.slice('/v1/models/'.length)));
-    return answerJson(res, 200, demoModel);
+async function readForm(req: IncomingMessage): Promise<unknown> {
+  const headers = { 'content-type': req.headers['content-type'] ?? '' };
+  try {
+    return Object.fromEntries(await new Response(await buffer(req), { headers }).formData());
+  } catch {
+    throw new DemoError(400, 'invalid_form', 'The body must be a form, multipart/form-data');
   }
-  if (route === 'POST /v1/embeddings') return answerJson(res, 200, embeddings(await readBody(req)));
-  if (route === 'POST /v1/images/generations') return answerJson(res, 200, images(await readBody(req)));
-  if (route === 'POST /v1/moderations') return answerJson(res, 200, moderations(await readBody(req)));
-  if (route === 'POST /v1/audio/speech') {
-    checkModel((await readBody(req)).model);
-    return void res.writeHead(200, { 'content-type': 'audio/wav' }).end(speech());
-  }
-  if (route === 'POST /v1/audio/transcriptions' || route === 'POST /v1/audio/translations') {
-    req.resume();
-    return answerJson(res, 200, transcription);
-  }
-  if (route === 'POST /v1/completions') {
-    const body = await readBody(req);
-    if (body.stream === true) return answerStream(res, completionChunks(body), wordDelay);
-    return answerJson(res, 200, completion(body));
-  }
-  if (route !== 'POST /v1/chat/completions') throw new DemoError(404, 'not_found', `There is no ${route} here`);
-  const body = await readBody(req);
-  if (body.stream === true) return answerStream(res, chatChunks(body), wordDelay);
-  return answerJson(res, 200, chatCompletion(body));
+}
+
+async function send(res: ServerResponse, answer: DemoAnswer, wordDelay: number): Promise<void> {
+  if ('json' in answer) return answerJson(res, 200, answer.json);
+  if ('audio' in answer) return void res.writeHead(200, { 'content-type': 'audio/wav' }).end(answer.audio);
+  const line = (data: object) => `data: ${JSON.stringify(data)}\n\n`;
+  if ('chunks' in answer) return answerStream(res, [...answer.chunks.map(line), 'data: [DONE]\n\n'], wordDelay);
+  const named = answer.events.map((event) => `event: ${(event as { type?: string }).type}\n${line(event)}`);
+  return answerStream(res, named, wordDelay);
+}
+
+async function answer(req: IncomingMessage, res: ServerResponse, store: DemoStore, wordDelay: number): Promise<void> {
+  const { pathname, searchParams: query } = new URL(req.url ?? '/', 'http://demo');
+  const target = `${req.method} ${pathname}`;
+  const route = findRoute(target);
+  if (!route) throw new DemoError(404, 'not_found', `There is no ${target} here`);
+  const { handle, params } = route;
+  const request = { params, query, store, json: () => readJson(req), form: () => readForm(req) };
+  await send(res, await handle(request), wordDelay);
 }
 
 function answerError(res: ServerResponse, error: unknown): void {
@@ -87,8 +78,9 @@ function answerError(res: ServerResponse, error: unknown): void {
  * @param options.wordDelay milliseconds between the words of a stream. @default 20
  */
 export async function startDemoUpstream({ wordDelay = 20 } = {}): Promise<DemoUpstream> {
+  const store = createDemoStore();
   const server = createServer((req, res) => {
-    answer(req, res, wordDelay).catch((error) => answerError(res, error));
+    answer(req, res, store, wordDelay).catch((error) => answerError(res, error));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
