@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { readVersion } from '../version.ts';
 import { throughApi } from './client/api-command.ts';
+import { budgetsCommand } from './commands/budgets.ts';
 import { creditsCommand } from './commands/credits.ts';
 import { deliveriesCommand } from './commands/deliveries/command.ts';
 import { eventsCommand } from './commands/events/command.ts';
@@ -51,6 +52,7 @@ export function createProgram(terminal: Terminal): Command {
       deliveriesCommand(terminal),
       eventsCommand(terminal, publishStored),
       keysCommand(terminal),
+      budgetsCommand(terminal),
       creditsCommand(terminal),
       throughApi(usageCommand(terminal)),
     ),

@@ -171,6 +171,13 @@ describe('the command line', function () {
     expect((await revoke('usr_2')).code).to.equal(1);
   });
 
+  it('keeps the options of the running gateway for commands, whatever their own environment says', async () => {
+    const create = ['keys', 'create', '--database', '--user', 'usr_2', '--budget', 'total:credits=5'];
+    const refused = await run(create, { DATA_DIR: dataDir, CREDIT_PRICES: '{"*":{"input":1}}' });
+    expect(refused.code).to.equal(1);
+    expect(refused.stderr).to.include('budgets[0].credits: this gateway has no prices');
+  });
+
   it('answers a path it has not in the error shape, with a request id', async () => {
     for (const path of ['/', '/v2/models', '/%E0%A4%A']) {
       const response = await fetch(new URL(path, baseUrl));
@@ -267,6 +274,9 @@ describe('the command line', function () {
       { MONGODB_URI: uri },
     );
     expect(published.stdout).to.match(/^evt_/);
+    const create = ['keys', 'create', '--database', '--user', 'usr_1', '--budget', 'total:credits=5', '--json'];
+    const priced = await run(create, { MONGODB_URI: uri, CREDIT_PRICES: '{"*":{"input":1}}' });
+    expect(JSON.parse(priced.stdout).budgets[0]).to.include({ period: 'total', credits: 5 });
     expect(await other.end()).to.equal(0);
   });
 

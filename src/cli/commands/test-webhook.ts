@@ -3,6 +3,8 @@ import { dataOf, type Schemas } from '../client/api.ts';
 import { apiAction, examples } from '../client/api-command.ts';
 import type { CommandContext } from '../client/context.ts';
 import { readJsonObject } from '../client/json-option.ts';
+import { wrongUse } from '../terminal/command-failure.ts';
+import { printable } from '../terminal/printable.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { showOutcome } from './deliveries/outcome.ts';
 
@@ -11,9 +13,18 @@ interface Options {
   readonly data?: string;
 }
 
-async function firstType({ api }: CommandContext, id: string): Promise<Schemas['EventType']> {
+/**
+ * The type of a test event where none is named: the first that the webhook hears of, said where it hears of more.
+ * @throws CommandFailure for data of one's own, which may be meant for another type
+ */
+async function typeOf({ api, terminal }: CommandContext, id: string, { data }: Options): Promise<Schemas['EventType']> {
   const { events } = await dataOf(api.GET('/v1/webhooks/{id}', { params: { path: { id } } }));
-  return events[0] as Schemas['EventType'];
+  const [first] = events as [Schemas['EventType']];
+  if (events.length === 1) return first;
+  const types = events.map(printable).join(', ');
+  if (data !== undefined) throw wrongUse(`--data needs --type, because this webhook hears of several: ${types}`);
+  terminal.tell(`The event is of type ${printable(first)}; --type takes another: ${types}`);
+  return first;
 }
 
 /** `test`: what a webhook does with a sample event. */
@@ -21,7 +32,7 @@ export function testCommand(terminal: Terminal): Command {
   return new Command('test')
     .description('send a webhook a sample event, once, and show what came of it')
     .argument('<webhook>', 'its id, wh_…')
-    .option('--type <type>', 'one of the types that it hears of; the first of them when it is left out')
+    .option('--type <type>', 'one of the types that it hears of; the first of them when it and --data are left out')
     .option('--data <json>', "its data in place of the type's example: a JSON object, @<file>, or - for stdin")
     .addHelpText(
       'after',
@@ -34,7 +45,7 @@ export function testCommand(terminal: Terminal): Command {
     .action(
       apiAction(terminal, async (context, id: string, options: Options) => {
         const params = { path: { id } };
-        const type = options.type ?? (await firstType(context, id));
+        const type = options.type ?? (await typeOf(context, id, options));
         const data = options.data === undefined ? undefined : await readJsonObject('--data', options.data, terminal);
         const test = context.api.POST('/v1/webhooks/{id}/test', { params, body: { type, ...(data && { data }) } });
         await showOutcome(context, await dataOf(test));

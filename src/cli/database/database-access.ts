@@ -16,9 +16,10 @@ export async function writeSettings(dataDir: string, options: Configuration['opt
   await writeFile(settingsPath(dataDir), `${JSON.stringify(options)}\n`, { mode: 0o600 });
 }
 
-async function readSettings(dataDir: string): Promise<Configuration['options']> {
-  const text = await readFile(settingsPath(dataDir), 'utf8').catch(() => '{}');
-  return JSON.parse(text) as Configuration['options'];
+/** The options of the running gateway; `undefined` where they were not kept. */
+async function readSettings(dataDir: string): Promise<Configuration['options'] | undefined> {
+  const text = await readFile(settingsPath(dataDir), 'utf8').catch(() => undefined);
+  return text === undefined ? undefined : (JSON.parse(text) as Configuration['options']);
 }
 
 /**
@@ -36,7 +37,7 @@ export async function locateDatabase({
     const message = `DATA_DIR: no gateway is running with ${dataDir}; start one (npm start), or set DATA_DIR or MONGODB_URI as it has them`;
     throw new GatewayError('invalid_options', message, { param: 'DATA_DIR' });
   }
-  return { uri: running.uri, options: { ...(await readSettings(dataDir)), ...options } };
+  return { uri: running.uri, options: (await readSettings(dataDir)) ?? options };
 }
 
 /** Without SECRET_KEYS, a temporary key is enough for a MongoDB of your own that has no webhooks. */

@@ -3,6 +3,19 @@ import type { ApiKey, ApiKeyInput, ModelGateway } from '../../index.ts';
 import type { Schemas } from '../client/api.ts';
 import { type Environment, readDatabaseSettings } from '../config/config.ts';
 
+type Budgets = readonly Schemas['Budget'][];
+
+/**
+ * In a database of one's own, only the environment says which prices its gateway has.
+ * @throws GatewayError `invalid_options` for budgets that such a gateway would never count
+ */
+function requirePrices(env: Environment, budgets: Budgets = []): void {
+  const { mongodbUri, options } = readDatabaseSettings(env);
+  if (!mongodbUri || options.credits || budgets.every(({ credits }) => credits === undefined)) return;
+  const problem = 'is needed for budgets of credits, with the value that the gateway has';
+  throw new GatewayError('invalid_options', `CREDIT_PRICES: ${problem}`, { param: 'CREDIT_PRICES' });
+}
+
 async function beside<T>(env: Environment, use: (gateway: ModelGateway) => Promise<T>): Promise<T> {
   // the whole gateway is loaded where it is needed, and not for commands that speak to one
   const { besideGateway } = await import('./database-access.ts');
@@ -24,8 +37,12 @@ function toJson({ id, name, scopes, models, budgets, ...times }: ApiKey): Schema
   };
 }
 
-/** Creates a key for any account, directly in the database. */
+/**
+ * Creates a key for any account, directly in the database.
+ * @throws GatewayError `invalid_value`; `invalid_options` for budgets of credits without prices
+ */
 export async function createStoredKey(env: Environment, input: ApiKeyInput): Promise<Schemas['NewApiKey']> {
+  requirePrices(env, input.budgets);
   const { key, ...created } = await beside(env, ({ keys }) => keys.create(input));
   const { last_used_at: _, revoked_at: __, ...fields } = toJson({ ...created, lastUsedAt: null, revokedAt: null });
   return { ...fields, key };
@@ -44,13 +61,14 @@ export async function listStoredKeys(env: Environment, userId: string): Promise<
   });
 }
 
-/** @throws GatewayError `not_found` where the account has no key with this id; `invalid_value` */
+/** @throws GatewayError `not_found` where the account has no key with this id; `invalid_value`, `invalid_options` as above */
 export async function updateStoredKey(
   env: Environment,
   id: string,
   userId: string,
-  budgets: readonly Schemas['Budget'][],
+  budgets: Budgets,
 ): Promise<Schemas['ApiKey']> {
+  requirePrices(env, budgets);
   const updated = await beside(env, ({ keys }) => keys.update(id, { budgets }, userId));
   if (!updated) throw new GatewayError('not_found', `${userId} has no key ${id}`, { param: 'id' });
   return toJson(updated);

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { freshUri } from '../../support/mongo.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
 import { command } from '../recorded-terminal.ts';
 import { type Commanded, startCommanded } from './gateway-commands.ts';
@@ -90,6 +91,46 @@ describe('express-model-gateway keys, credits and usage', () => {
     const nobody = await command(['keys', 'list', '--database']);
     expect(nobody.code).to.equal(2);
     expect(nobody.stderr).to.include('--user');
+  });
+
+  it('keys --database refuses budgets of credits unless it knows that the gateway has prices', async () => {
+    const env = { MONGODB_URI: freshUri() };
+    const options = ['--database', '--user', 'usr_db', '--budget', 'total:credits=5'];
+    for (const words of [['create'], ['update', 'key_01kaj3m5x2f7q9w4n8r1t6b0zd']]) {
+      const refused = await command(['keys', ...words, ...options], { env });
+      expect(refused).to.include({ code: 1, stdout: '' });
+      expect(refused.stderr).to.match(/CREDIT_PRICES: is needed for budgets of credits/);
+    }
+  });
+
+  it('budgets sets, shows and removes those of an account', async () => {
+    const none = await live.run('budgets', 'show', '--user', 'usr_3');
+    expect(none).to.include({ code: 0, stdout: 'No budgets.\n' });
+    const budgets = ['--budget', 'total:credits=0.5', '--budget', 'month:tokens=1000000,requests=1000'];
+    const set = await live.run('budgets', 'set', '--user', 'usr_3', ...budgets);
+    expect(set).to.include({ code: 0, stderr: '' });
+    expect(set.stdout).to.equal(
+      'Budgets of usr_3: month 0/1,000,000 tokens; month 0/1,000 requests; total 0/0.5 credits\n',
+    );
+    const lines = (await live.run('budgets', 'show', '--user', 'usr_3')).stdout.split('\n');
+    expect(lines[0]).to.match(/^PERIOD {2}UNIT {6}USED {4}MAXIMUM {2}RESETS$/);
+    expect(lines[1]).to.match(/^month {3}tokens {7}0 {2}1,000,000 {2}in \d+[mhd]$/);
+    expect(lines[3]).to.match(/^total {3}credits {6}0 {8}0\.5 {2}never$/);
+    const { json: shown } = await live.run('budgets', 'show', '--user', 'usr_3', '--json');
+    expect(shown).to.deep.equal((await live.call('GET', '/v1/users/usr_3/budgets')).body);
+    const removed = await live.run('budgets', 'remove', '--user', 'usr_3');
+    expect(removed.stdout).to.equal('Budgets of usr_3: none\n');
+    expect((await live.run('budgets', 'show')).stdout).to.equal('No budgets.\n');
+  });
+
+  it('budgets set and remove need an account, a budget and the scope admin', async () => {
+    for (const wrong of [['set', '--budget', 'day:tokens=1'], ['set', '--user', 'usr_3'], ['remove']]) {
+      expect((await live.run('budgets', ...wrong)).code, wrong.join(' ')).to.equal(2);
+    }
+    const { key } = await live.gateway.keys.create({ userId: 'usr_1' });
+    const refused = await live.run('budgets', 'remove', '--user', 'usr_3', '--api-key', key);
+    expect(refused).to.include({ code: 1 });
+    expect(refused.stderr).to.include('scope admin');
   });
 
   it('credits shows what is left and when its owner is told', async () => {

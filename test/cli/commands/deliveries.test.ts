@@ -27,8 +27,8 @@ describe('express-model-gateway deliveries and test', () => {
     answer = { status: 200, text: '{"received":true}' };
   });
 
-  async function newWebhook(): Promise<string> {
-    const body = { url: receiver.url, events: ['credits.low'], secret: 'a-long-enough-secret' };
+  async function newWebhook(events = ['credits.low']): Promise<string> {
+    const body = { url: receiver.url, events, secret: 'a-long-enough-secret' };
     return (await live.call('POST', '/v1/webhooks', body)).body.id;
   }
 
@@ -76,8 +76,26 @@ describe('express-model-gateway deliveries and test', () => {
   });
 
   it('test sends the first type that the webhook hears of when none is named', async () => {
-    const { json } = await live.run('test', await newWebhook(), '--json');
+    const { json, stderr } = await live.run('test', await newWebhook(), '--json');
     expect(json).to.include({ type: 'credits.low', test: true, state: 'delivered' });
+    expect(stderr).to.equal('');
+    const several = await live.run('test', await newWebhook(['payment.failed', 'credits.low']), '--json');
+    const [first] = (await live.call('GET', `/v1/webhooks/${several.json.webhook_id}`)).body.events;
+    expect(several.json.type).to.equal(first);
+    expect(several.stderr).to.match(new RegExp(`^The event is of type ${first}; --type takes another: .*payment`));
+  });
+
+  it('test --data wants to be told the type where the webhook hears of several', async () => {
+    const own = ['--data', JSON.stringify(data)];
+    const { json } = await live.run('test', await newWebhook(), ...own, '--json');
+    expect(json).to.include({ type: 'credits.low', state: 'delivered' });
+    const webhook = await newWebhook(['credits.low', 'payment.failed']);
+    const { code, stdout, stderr } = await live.run('test', webhook, ...own);
+    expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
+    expect(stderr)
+      .to.match(/^--data needs --type.*credits\.low/)
+      .and.include('payment.failed');
+    expect(await live.run('test', webhook, '--type', 'credits.low', ...own)).to.include({ code: 0 });
   });
 
   it('test --json prints the delivery alone, whatever came of it', async () => {

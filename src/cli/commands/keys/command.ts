@@ -6,7 +6,7 @@ import { several } from '../../client/flags.ts';
 import { createStoredKey, listStoredKeys, revokeStoredKey, updateStoredKey } from '../../database/stored-keys.ts';
 import { wrongUse } from '../../terminal/command-failure.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
-import { readBudgets } from './budgets.ts';
+import { budgetMeaning, readBudgets } from '../budget-option.ts';
 import { createKey, keyLines, listKeys, newKeyLines, revokeKey, updatedLines, updateKey } from './keys.ts';
 import { readScopes, scopeNames, usualScopes } from './scopes.ts';
 
@@ -28,8 +28,6 @@ interface UpdateOptions extends OwnerOptions {
   /** `false`: none. */
   readonly budget?: Schemas['Budget'][] | false;
 }
-
-const budgetMeaning = 'the most it may use a day, a month or in total, such as month:tokens=1000000; may be repeated';
 
 function readMoment(text: string): Date {
   const moment = new Date(text);

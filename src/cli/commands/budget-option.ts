@@ -1,8 +1,11 @@
 import { InvalidArgumentError } from 'commander';
-import { type BudgetUnit, budgetUnits } from '../../../budgets.ts';
-import type { Schemas } from '../../client/api.ts';
+import { type BudgetUnit, budgetUnits } from '../../budgets.ts';
+import type { Schemas } from '../client/api.ts';
 
 type Budget = Schemas['Budget'];
+
+export const budgetMeaning =
+  'the most it may use a day, a month or in total, such as month:tokens=1000000; may be repeated';
 
 const form = /^(day|month|total):(.+)$/;
 
@@ -25,7 +28,8 @@ export function readBudgets(text: string, before: readonly Budget[] | false = []
   return [...(before || []), budget];
 }
 
-function figure(amount: number): string {
+/** An amount of tokens, requests or credits. */
+export function figure(amount: number): string {
   return amount.toLocaleString('en-US', { maximumFractionDigits: 6 });
 }
 
