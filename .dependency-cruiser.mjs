@@ -97,7 +97,7 @@ const arrows = {
   'dashboard/page': 'api.d.ts',
   dashboard: 'errors.ts version.ts options http http/authentication http/reply',
 
-  metrics: `${base} mongo/connection/pools.ts http/api.ts webhooks/health/recorded-attempt.ts
+  metrics: `${base} mongo/connection/pools.ts http/request-observer.ts webhooks/health/recorded-attempt.ts
     accounting/credits/credit-observer.ts deliveries/backlog-size.ts deliveries/fan-out/fan-out-observer.ts
     proxy/proxy.ts proxy/observer.ts`,
 
@@ -147,6 +147,7 @@ const packages = {
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
   mongoose: '. options mongo stored/** webhooks/** events/** keys accounting/** deliveries/**',
   'openapi-fetch': 'cli/client dashboard/page',
+  pino: 'cli/server',
   preact: 'dashboard/page',
   'rate-limiter-flexible': 'http/account-limits.ts',
   'prom-client': '. metrics',

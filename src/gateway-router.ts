@@ -85,7 +85,7 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
   const { services, options, access, openRequests } = deps;
   const { dashboard, logger } = options;
   const authenticator = authenticatorOf(deps);
-  const { spec } = services;
+  const { spec, metrics, requestLog } = services;
   const operations = operationsOf(deps);
   const addApi = await createApi({
     spec,
@@ -97,7 +97,12 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
     limitWrites: createWriteLimit(options.managementRateLimit),
     limitReads: createReadLimit(options.readRateLimit),
     openRequests,
-    observer: services.metrics.requests,
+    observer: {
+      ended(request) {
+        metrics.requests.ended(request);
+        requestLog?.ended(request);
+      },
+    },
     logger,
   });
   const router = createRouter(logger, modelPaths(spec, operations));

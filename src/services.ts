@@ -19,6 +19,7 @@ import { Notifications } from './notifications.ts';
 import { sharedSpec } from './openapi/spec.ts';
 import type { ResolvedOptions } from './options/options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
+import { createRequestLog, type RequestLog } from './request-log.ts';
 import { readVersion } from './version.ts';
 import { createDisableFailing } from './webhooks/health/disable-failing.ts';
 import { createReportChanges } from './webhooks/health/report-changes.ts';
@@ -41,6 +42,7 @@ interface Base {
   readonly catalogue: Catalogue;
   readonly notifications: Notifications;
   readonly metrics: Metrics;
+  readonly requestLog: RequestLog | undefined;
 }
 
 type Accounting = ReturnType<typeof createAccounting>;
@@ -91,7 +93,7 @@ type Webhooks = ReturnType<typeof createWebhooks>;
 
 /** Events, and their deliveries to webhooks. */
 function createEvents(
-  { options, database, models, catalogue, notifications, metrics }: Base,
+  { options, database, models, catalogue, notifications, metrics, requestLog }: Base,
   networks: Networks,
   { webhooks, health }: Webhooks,
   clock: DatabaseClock,
@@ -115,6 +117,7 @@ function createEvents(
     onAttempt(attempt) {
       health.record(attempt);
       metrics.deliveries.attempted(attempt);
+      requestLog?.attempted(attempt);
     },
     fanOutObserver: metrics.deliveries,
     onFailed: (delivery) => notifications.emit('delivery.failed', delivery),
@@ -173,7 +176,8 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   const models = createModels(database.connection, options.collectionPrefix);
   const notifications = new Notifications(options.logger);
   const metrics = createMetrics();
-  const base = { options, database, models, catalogue, notifications, metrics };
+  const requestLog = options.logRequests ? createRequestLog(options.logger) : undefined;
+  const base = { options, database, models, catalogue, notifications, metrics, requestLog };
   const networks = allowedNetworks(options);
   const { sealer, webhooks, health } = createWebhooks(base, networks);
   const clock = createDatabaseClock(database.connection);
@@ -197,6 +201,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     catalogue,
     models,
     metrics,
+    requestLog,
     webhooks,
     health,
     deliveries,

@@ -9,12 +9,13 @@ import { addRoutes, pathParams } from './add-routes.ts';
 import { requireScope } from './authentication/principal.ts';
 import { ClientDisconnect } from './client-disconnect.ts';
 import { OpenRequests } from './open-requests.ts';
-import type { ApiRequest, DataOperation, Reply } from './operation.ts';
+import type { ApiRequest, DataOperation, RelayNote, Reply } from './operation.ts';
 import type { Principal } from './principal.ts';
 import { createRequestReader, type ReadRequest } from './read-request.ts';
 import { answerError, isAnswered } from './reply/answer-error.ts';
 import { sendReply } from './reply/reply.ts';
 import { requestId } from './request-id.ts';
+import type { RequestObserver } from './request-observer.ts';
 import { isModelRoute, isRead, isWrite, joinRoutes, type Operations, type Route } from './route.ts';
 import { requireOneHost } from './target.ts';
 
@@ -38,17 +39,9 @@ export interface ApiDependencies {
   readonly bodyTimeout?: number;
   /** Where the requests under way are counted. @default nowhere else */
   readonly openRequests?: OpenRequests;
-  /** Told of each answer. @default nobody is */
+  /** Told of each request that has ended. @default nobody is */
   readonly observer?: RequestObserver;
   readonly logger: Logger;
-}
-
-/** Told of the answers to requests. */
-export interface RequestObserver {
-  /** @param operation its `operationId`, or `none` where the path has none for this method */
-  answered(operation: string, status: number): void;
-  /** An error of the gateway's own is answered. */
-  refused(code: ErrorCode): void;
 }
 
 /** How many reads of one account run at once, in this process. */
@@ -107,8 +100,12 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
 
   return async function answer(req, res, match) {
     if (isAnswered(res, logger)) return;
+    const begun = performance.now();
     const id = requestId(req, res);
     const client = new ClientDisconnect(res);
+    const relayed: RelayNote = {};
+    let principal: Principal | undefined;
+    let code: ErrorCode | undefined;
     try {
       res.setHeader('x-request-id', id);
       // everything below /v1 belongs to one account
@@ -118,23 +115,29 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       if ('refusal' in match) throw match.refusal;
       const { route, params, authenticate } = match;
       const startedAt = performance.now();
-      const principal = await authenticate(req, isModelRoute(route));
+      principal = await authenticate(req, isModelRoute(route));
       const waited = Math.min(performance.now() - startedAt, maxAuthenticationWait);
       requireScope(principal, route.scope);
       if (isWrite(route)) await deps.limitWrites?.(principal.userId);
       if (isRead(route)) await deps.limitReads?.(principal.userId);
       if (client.disconnected) return;
-      const request = await readRequest(req, res, { route, head: { requestId: id, principal, params, client } });
+      const head = { requestId: id, principal, params, client, relayed };
+      const request = await readRequest(req, res, { route, head });
       if ('relay' in route.operation) await route.operation.relay(request, res);
       else {
         const reply = await runOperation(route.operation, route, request, waited);
         if (reply) sendReply(req, res, reply);
       }
     } catch (error) {
-      if (!client.disconnected) answerError(req, res, error, { requestId: id, logger, onError: observer?.refused });
+      if (!client.disconnected) code = answerError(req, res, error, { requestId: id, logger });
     } finally {
-      if (res.headersSent)
-        observer?.answered('refusal' in match ? 'none' : match.route.description.operationId, res.statusCode);
+      observer?.ended({
+        ...{ requestId: id, method: req.method ?? '', principal, code, relayed },
+        operation: 'refusal' in match ? 'none' : match.route.description.operationId,
+        ...(res.headersSent && { status: res.statusCode }),
+        clientLeft: client.disconnected,
+        durationMs: performance.now() - begun,
+      });
     }
   };
 }

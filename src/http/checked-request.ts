@@ -3,7 +3,7 @@ import type { BodyReservation } from './body/body-memory.ts';
 import type { Form } from './body/form/form.ts';
 import type { RequestBody } from './body/request-body.ts';
 import type { ClientDisconnect } from './client-disconnect.ts';
-import type { ApiRequest } from './operation.ts';
+import type { ApiRequest, RelayNote } from './operation.ts';
 import type { Principal } from './principal.ts';
 
 /** What is known of a request before its body is read. */
@@ -12,6 +12,7 @@ export interface RequestHead {
   readonly principal: Principal;
   readonly params: Readonly<Record<string, string>>;
   readonly client: ClientDisconnect;
+  readonly relayed: RelayNote;
 }
 
 /** What was read from a request. */
@@ -40,10 +41,11 @@ export class CheckedRequest implements ApiRequest {
   readonly fields: ApiRequest['fields'];
   form: Form | undefined;
   readonly client: ClientDisconnect;
+  readonly relayed: RelayNote;
   readonly #reservation: BodyReservation;
 
   constructor(
-    { requestId, principal, params, client }: RequestHead,
+    { requestId, principal, params, client, relayed }: RequestHead,
     { query, search, headers, body: { value, raw, fields, form }, reservation }: RequestContents,
   ) {
     this.requestId = requestId;
@@ -57,6 +59,7 @@ export class CheckedRequest implements ApiRequest {
     this.fields = fields ?? noFields;
     this.form = form;
     this.client = client;
+    this.relayed = relayed;
     this.#reservation = reservation;
   }
 

@@ -73,6 +73,16 @@ export interface ApiRequest<Op = Description> {
   releaseBody(): void;
   /** Whether the client is still there. */
   readonly client: ClientDisconnect;
+  /** A relay notes here where the call went. */
+  readonly relayed: RelayNote;
+}
+
+/** Where a model call went, for observers. */
+export interface RelayNote {
+  /** The model as the caller called it. */
+  model?: string;
+  /** The last upstream that was asked. */
+  upstream?: string;
 }
 
 /** What an operation answers; `body` goes out as JSON. */

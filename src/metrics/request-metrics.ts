@@ -1,5 +1,5 @@
 import { Counter, type Registry } from 'prom-client';
-import type { RequestObserver } from '../http/api.ts';
+import type { RequestObserver } from '../http/request-observer.ts';
 import { statusClass } from './status-class.ts';
 
 /** Counts the requests under `/v1`. */
@@ -17,7 +17,9 @@ export function requestMetrics(registers: Registry[]): RequestObserver {
     registers,
   });
   return {
-    answered: (operation, status) => requests.inc({ operation, status: statusClass(status) }),
-    refused: (code) => errors.inc({ code }),
+    ended({ operation, status, code }) {
+      if (status !== undefined) requests.inc({ operation, status: statusClass(status) });
+      if (code !== undefined) errors.inc({ code });
+    },
   };
 }

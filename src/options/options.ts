@@ -128,6 +128,11 @@ export interface ModelGatewayOptions<Custom extends string = string>
   readonly drainTimeout?: number;
   /** Where the gateway logs. @default warnings and errors to the console */
   readonly logger?: Logger;
+  /**
+   * Whether `logger.info` gets a line for each request under `/v1`, and one for each attempt of a delivery, when it has ended. The
+   * lines have ids, status and time, and no body, query, header or URL. The default logger drops them. @default false
+   */
+  readonly logRequests?: boolean;
 }
 
 /** The options that are functions of the host's; none has a default here. */
@@ -163,6 +168,7 @@ const defaults = {
   ...backgroundDefaults,
   ...databaseDefaults,
   logger: consoleLogger,
+  logRequests: false,
 } satisfies Partial<ModelGatewayOptions>;
 
 const bounds = {
@@ -211,7 +217,9 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   if (options.quotas !== undefined) checkQuotaOptions(options.quotas, options.credits !== undefined);
   checkEventTypes(options.eventTypes);
   if (typeof options.usage !== 'boolean') refuse('usage', 'must be true or false');
-  if (typeof options.abortOnDisconnect !== 'boolean') refuse('abortOnDisconnect', 'must be true or false');
+  for (const name of ['abortOnDisconnect', 'logRequests'] as const) {
+    if (typeof options[name] !== 'boolean') refuse(name, 'must be true or false');
+  }
   for (const name of ['quotas', 'credits'] as const) {
     if (options[name] !== undefined && !options.usage) refuse('usage', `must be true for the option ${name}`);
   }

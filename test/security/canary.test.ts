@@ -2,6 +2,8 @@ import { expect } from 'chai';
 import {
   credentialsInPublish,
   hostToken,
+  inModelCall,
+  inWebhookUrl,
   oldSealingKey,
   rotated,
   sealingKey,
@@ -31,6 +33,7 @@ describe('secrets, while the whole product runs and fails', function () {
     const places = new Set(witness.records.map(({ where }) => where));
     expect([...places]).to.include.members([
       'log',
+      'stand-alone log',
       'response',
       'error',
       'receiver',
@@ -41,6 +44,13 @@ describe('secrets, while the whole product runs and fails', function () {
       'database gateway_keys',
       'database gateway_jobs',
     ]);
+  });
+
+  it('were looked for in the lines of requests and attempts', () => {
+    const lines = witness.records.filter(({ where }) => where === 'stand-alone log').map(({ text }) => text);
+    for (const part of ['"operation":"createChatCompletion"', '"msg":"delivery attempt"', '"upstream":"up"']) {
+      expect(lines.some((line) => line.includes(part))).to.equal(true, part);
+    }
   });
 
   const canaries: readonly [name: string, value: () => string, allowed?: RegExp][] = [
@@ -54,6 +64,8 @@ describe('secrets, while the whole product runs and fails', function () {
     ["a stranger's Authorization header", () => strangersToken],
     ["a host's own credential", () => hostToken],
     ['what a refused event held', () => credentialsInPublish],
+    ['the query and the prompt of a model call', () => inModelCall, /^upstream$/],
+    ["the query of a webhook's URL", () => inWebhookUrl, /^(response|database gateway_webhooks)$/],
   ];
   for (const [name, value, allowed] of canaries) {
     it(`are in the clear nowhere: ${name}`, () => {

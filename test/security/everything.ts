@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import express from 'express';
 import mongoose, { type Connection, mongo } from 'mongoose';
+import { createLogger } from '../../src/cli/server/logger.ts';
 import { createModelGateway, type Logger, type ModelGateway } from '../../src/index.ts';
+import { faultTolerant } from '../../src/logger.ts';
 import { hang, reset as resetAnswer, startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { listen, loopbackOptions } from '../support/gateway.ts';
 import { freshUri } from '../support/mongo.ts';
@@ -10,6 +12,8 @@ import { sendBadRequests } from './bad-requests.ts';
 import {
   credentialsInPublish,
   hostToken,
+  inModelCall,
+  inWebhookUrl,
   oldSealingKey,
   rotated,
   sealingKey,
@@ -26,11 +30,23 @@ const event = {
 
 /** Runs the whole product, well and ill, and shows the witness all that it writes anywhere. */
 export async function runEverything(witness: Witness) {
-  const logger: Logger = {
-    info: (...line) => witness.saw('log', line),
-    warn: (...line) => witness.saw('log', line),
-    error: (...line) => witness.saw('log', line),
-  };
+  // the lines of the stand-alone server, too
+  const [asJson, asText] = [undefined, { colours: true }].map((readable) =>
+    faultTolerant(
+      createLogger(
+        { level: 'info', ...(readable && { readable }) },
+        { write: (line) => witness.saw('stand-alone log', line) },
+      ),
+    ),
+  ) as [Logger, Logger];
+  const at =
+    (level: keyof Logger): Logger['info'] =>
+    (...line) => {
+      witness.saw('log', line);
+      asJson[level](...line);
+      asText[level](...line);
+    };
+  const logger: Logger = { info: at('info'), warn: at('warn'), error: at('error') };
   const statuses = new Map<number, number>();
   const errors = new Set<string>();
   let apiKey = '';
@@ -83,7 +99,8 @@ export async function runEverything(witness: Witness) {
   }
 
   async function modelCalls(): Promise<void> {
-    const chat = { model: 'm', messages: [{ role: 'user', content: 'hello' }] };
+    const chat = { model: 'm', messages: [{ role: 'user', content: inModelCall }] };
+    const path = `/v1/chat/completions?api-key=${inModelCall}`;
     const scripts = [
       json(200, { choices: [] }, { 'x-upstream-key': upstreamKey, 'set-cookie': `key=${upstreamKey}` }),
       json(401, { error: { message: `Incorrect API key provided: ${upstreamKey}`, code: 'invalid_api_key' } }),
@@ -94,13 +111,13 @@ export async function runEverything(witness: Witness) {
     ];
     for (const script of scripts) {
       upstream.script = script;
-      await call('POST', '/v1/chat/completions', chat);
+      await call('POST', path, chat);
       await call('GET', '/v1/models');
     }
     upstream.script = events([{ choices: [{ delta: { content: 'hi' } }] }]);
-    await call('POST', '/v1/chat/completions', { ...chat, stream: true });
+    await call('POST', path, { ...chat, stream: true });
     upstream.script = reset('data: {"choices":[]}\n\n');
-    await call('POST', '/v1/chat/completions', { ...chat, stream: true });
+    await call('POST', path, { ...chat, stream: true });
   }
 
   async function deliveries(gateway: ModelGateway): Promise<void> {
@@ -113,7 +130,7 @@ export async function runEverything(witness: Witness) {
     receiver.answers(200);
     const gone = await startReceiver();
     await gone.stop();
-    await call('POST', '/v1/webhooks', { url: gone.url, events: [event.type], secret });
+    await call('POST', '/v1/webhooks', { url: `${gone.url}?token=${inWebhookUrl}`, events: [event.type], secret });
     await call('POST', '/v1/webhooks', { url: receiver.url.replace('http', 'https'), events: [event.type], secret });
     await gateway.publish(event);
   }
@@ -153,6 +170,7 @@ export async function runEverything(witness: Witness) {
       secretKeys: [`k1:${sealingKey}`, `k0:${oldSealingKey}`],
       collectionPrefix: 'host_',
       logger,
+      logRequests: true,
       authenticate: (req) => {
         throw Object.assign(new Error(`cannot look up ${req.headers.authorization}`), { request: req });
       },
@@ -183,6 +201,7 @@ export async function runEverything(witness: Witness) {
     retryDelays: [20, 20],
     attemptTimeout: 300,
     logger,
+    logRequests: true,
   };
 
   const earlier = await createModelGateway({ ...options, secretKeys: [`k0:${oldSealingKey}`] });
@@ -197,7 +216,8 @@ export async function runEverything(witness: Witness) {
   witness.saw('creation of the key', created);
   witness.saw('keys', await gateway.keys.list('usr_1'));
 
-  const { id } = await call('POST', '/v1/webhooks', { url: receiver.url, events: [event.type], secret });
+  const hookUrl = `${receiver.url}?token=${inWebhookUrl}`;
+  const { id } = await call('POST', '/v1/webhooks', { url: hookUrl, events: [event.type], secret });
   await modelCalls();
   await deliveries(gateway);
   await call('POST', `/v1/webhooks/${id}/rotate_secret`, { secret: rotated, service_signature: 'previous' });

@@ -1,7 +1,6 @@
 import { Command } from 'commander';
 import { readConfiguration } from '../config/config.ts';
 import { variablesForHelp } from '../config/environment.ts';
-import { consoleLogger } from '../server/console-logger.ts';
 import { describeStart } from '../server/next-steps.ts';
 import { untilSignal } from '../terminal/until-signal.ts';
 
@@ -18,8 +17,14 @@ async function start(): Promise<void> {
   const config = readConfiguration(process.env);
   const log = (line: string) => console.log(line);
   // only this command loads the gateway itself, so that the others start faster
-  const { startStandalone } = await import('../server/start.ts');
-  const running = await startStandalone(config, log, consoleLogger);
+  const [{ startStandalone }, { createLogger }] = await Promise.all([
+    import('../server/start.ts'),
+    import('../server/logger.ts'),
+  ]);
+  const forPeople = process.stderr.isTTY && !config.production;
+  const readable = forPeople && { colours: process.stderr.hasColors() };
+  const logger = createLogger({ level: config.logLevel, ...(readable && { readable }) });
+  const running = await startStandalone(config, log, logger);
   for (const line of describeStart(running, config, 'npx express-model-gateway')) log(line);
   await untilSignal(parent);
   log('Stopping when the open calls have ended. Press Ctrl-C again to stop at once …');

@@ -20,6 +20,10 @@ export interface Configuration {
   readonly upstreams?: readonly UpstreamOptions[];
   /** Milliseconds. Absent: no HSTS. */
   readonly hstsMaxAge?: number;
+  /** Whether NODE_ENV says that this is production. */
+  readonly production: boolean;
+  /** The least level that is logged. */
+  readonly logLevel: 'error' | 'warn' | 'info' | 'silent';
   /** What this process does. */
   readonly role: 'all' | 'api' | 'worker';
   /** Where the metrics are served. Absent: nowhere. */
@@ -191,6 +195,7 @@ export function readConfiguration(env: Environment): Configuration {
   checkAccountSettings(settings);
   checkOptions(settings);
   const host = settings.HOST ?? '127.0.0.1';
+  const production = env.NODE_ENV === 'production';
   const upstreams = upstreamsOf(settings, env);
   if (settings.METRICS_HOST !== undefined && settings.METRICS_PORT === undefined)
     refuse('METRICS_HOST', 'is set without METRICS_PORT, so nothing would use it; set both');
@@ -200,9 +205,11 @@ export function readConfiguration(env: Environment): Configuration {
     host,
     port: settings.PORT ?? 3000,
     ...omitUndefined({ upstreams, hstsMaxAge: settings.HSTS_MAX_AGE }),
+    production,
+    logLevel: settings.LOG_LEVEL ?? 'info',
     role: settings.ROLE ?? 'all',
     ...(metricsPort !== undefined && { metrics: { host: metricsHost, port: metricsPort } }),
-    ...webhookRules(settings, host, env.NODE_ENV === 'production'),
+    ...webhookRules(settings, host, production),
     warnings: [...misspelled(env), ...pathlessUpstreams(upstreams)],
   };
 }

@@ -83,7 +83,7 @@ export async function startStandalone(
     const { allowHttp, allowPrivateNetworks, options } = config;
     const gateway = await createModelGateway({
       ...options,
-      ...{ mongo: uri, secretKeys, upstreams, allowHttp, allowPrivateNetworks, logger },
+      ...{ mongo: uri, secretKeys, upstreams, allowHttp, allowPrivateNetworks, logger, logRequests: true },
       dashboard: { path: '/dashboard' },
     }).catch((error) => {
       throw namingVariable(error);

@@ -2,8 +2,16 @@ import type { RecordedAttempt } from '../../webhooks/health/recorded-attempt.ts'
 import type { AttemptResult, Claim } from './claim.ts';
 import type { Claims } from './claims.ts';
 
+/** A recorded attempt, and what it belongs to. */
+export interface EndedAttempt extends RecordedAttempt {
+  readonly eventId: string;
+  readonly userId: string;
+  /** Absent if the attempt was asked for. */
+  readonly number?: number;
+}
+
 /** Called after each recorded attempt. */
-export type OnAttempt = (attempt: RecordedAttempt) => void;
+export type OnAttempt = (attempt: EndedAttempt) => void;
 
 /** A delivery whose last attempt on schedule has failed. */
 export interface FailedDelivery {
@@ -40,13 +48,15 @@ function toFailedDelivery({ delivery }: Claim, { code = 'unknown', status }: Att
   };
 }
 
-export function toRecordedAttempt(
+export function toEndedAttempt(
   { delivery, startedAt }: Claim,
   { durationMs, status, code }: AttemptResult,
-): RecordedAttempt {
+): EndedAttempt {
   return {
     webhookId: delivery.webhookId,
     deliveryId: delivery._id,
+    eventId: delivery.eventId,
+    userId: delivery.userId,
     at: new Date(startedAt.getTime() + durationMs),
     durationMs,
     ...(status !== undefined && { status }),
@@ -62,7 +72,7 @@ export function withAttemptListener(claims: Claims, onAttempt: OnAttempt, onFail
       const isRecorded = await claims.finish(claim, result, next);
       if (!isRecorded) return false;
       const late = claim.startedAt.getTime() - claim.delivery.dueAt.getTime();
-      onAttempt({ ...toRecordedAttempt(claim, result), late });
+      onAttempt({ ...toEndedAttempt(claim, result), number: claim.delivery.attempt, late });
       const hasFailed = 'state' in next && next.state === 'failed';
       if (hasFailed && !claim.delivery.test) onFailed(toFailedDelivery(claim, result));
       return true;

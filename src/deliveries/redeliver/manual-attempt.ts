@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors.ts';
 import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
-import { type OnAttempt, toRecordedAttempt } from '../attempt/attempt-listener.ts';
+import { type OnAttempt, toEndedAttempt } from '../attempt/attempt-listener.ts';
 import { refOf } from '../attempt/attempt-ref.ts';
 import type { AttemptResult, Claim } from '../attempt/claim.ts';
 import type { TargetLookUp } from '../attempt/delivery-target.ts';
@@ -76,7 +76,7 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
       const result = await post(claim);
       // retried for as long as the database is unavailable
       if (await persist(() => claims.finish(claim, result), deps)) {
-        deps.onAttempt(toRecordedAttempt(claim, result));
+        deps.onAttempt(toEndedAttempt(claim, result));
         if (result.code === undefined) deps.onDelivered(claim.delivery._id);
       }
       return result;

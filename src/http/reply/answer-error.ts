@@ -38,27 +38,25 @@ function loggable(thrown: unknown, req: IncomingMessage): Record<string, unknown
 export interface ErrorContext {
   readonly requestId: string;
   readonly logger: Logger;
-  /** Told the code of each error. @default nobody is */
-  readonly onError?: ((code: ErrorCode) => void) | undefined;
 }
 
 /**
  * Answers whatever was thrown: a GatewayError as itself, anything else as `internal_error`, whose cause is logged and not
  * sent to the client. If an answer has already begun, the connection is closed instead, so that the client does not take
  * the incomplete answer for a complete one. Never throws.
+ * @returns the error's code
  */
 export function answerError(
   req: IncomingMessage,
   res: ServerResponse,
   thrown: unknown,
-  { requestId, logger, onError }: ErrorContext,
-): void {
+  { requestId, logger }: ErrorContext,
+): ErrorCode {
   const { status, code, body, headers, cause, flaw } = readError(thrown);
-  onError?.(code);
   if (status === 500 || flaw !== undefined) {
     logger.error('a request failed', { requestId, code, ...(flaw && { flaw }), ...loggable(cause, req) });
   }
-  if (res.writableEnded) return;
+  if (res.writableEnded) return code;
   try {
     if (res.headersSent) res.destroy();
     else sendReply(req, res, { status, body, headers });
@@ -67,6 +65,7 @@ export function answerError(
     logger.error('an error could not be answered', { requestId, ...loggable(error, req) });
     res.destroy();
   }
+  return code;
 }
 
 /** Whether the host has answered a request and then called `next()`; its answer is kept. */

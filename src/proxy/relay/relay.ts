@@ -52,6 +52,7 @@ function readRequest(endpoint: Endpoint, call: ApiRequest): ModelRequest {
   const { requestId, principal } = call;
   const body = endpoint.readBody(call);
   checkModelName(body.model);
+  if (body.model !== undefined) call.relayed.model = body.model;
   requireAllowedModel(principal, body.model);
   const info = { requestId, principal, endpoint: endpoint.path, model: body.model, stream: body.stream };
   const storing = storingOf(endpoint, call);

@@ -140,6 +140,7 @@ export class RelayedCall implements RoutedCall {
     const upstreamModel = model === undefined ? undefined : upstreamModelName(upstream, model);
     const url = upstreamUrl(upstream, endpoint.path, call.search);
     const startedAt = performance.now();
+    call.relayed.upstream = upstream.name;
     try {
       const response = await upstream.http.relay({
         method: 'POST',

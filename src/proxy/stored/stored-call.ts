@@ -74,6 +74,7 @@ export class StoredCall implements RoutedCall {
   async send(upstream: Upstream): Promise<OutboundResponse> {
     const { call, method, path } = this.#request;
     const { deadline } = this;
+    call.relayed.upstream = upstream.name;
     try {
       return await upstream.http.relay({
         method,

@@ -1,7 +1,14 @@
 import { expect } from 'chai';
 import { newSecretKey } from '../../support/gateway.ts';
 import { freshUri } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 import { CommandProcess } from '../command.ts';
+
+/** The lines of its log. */
+function loggedBy(command: CommandProcess | undefined): Record<string, unknown>[] {
+  const lines = command?.stderr.split('\n').slice(0, -1) ?? [];
+  return lines.map((line) => JSON.parse(line));
+}
 
 const secret = 'a-long-enough-secret';
 
@@ -49,5 +56,12 @@ describe('an API and a worker that run apart', function () {
     expect((await fetch(`${workerUrl}/models`)).status).to.equal(404);
     expect(await readiness(workerUrl)).to.have.nested.property('checks.worker', 'ok');
     expect(worker.stdout).to.not.include('API key:');
+
+    // not a terminal: JSON
+    await until(() =>
+      loggedBy(worker).some(({ msg, outcome }) => msg === 'delivery attempt' && outcome === 'succeeded'),
+    );
+    const request = loggedBy(api).find(({ operation }) => operation === 'createWebhook');
+    expect(request).to.include({ level: 'info', msg: 'request', method: 'POST', status: 201, userId: 'usr_1' });
   });
 });

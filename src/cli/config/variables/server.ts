@@ -24,6 +24,13 @@ export const serverVariables = {
     default: 'all',
     example: 'api',
   },
+  LOG_LEVEL: {
+    meaning:
+      'The least level that is logged, on stderr: error, warn, info (a line for each request and delivery attempt), or silent',
+    type: oneOf('error', 'warn', 'info', 'silent'),
+    default: 'info',
+    example: 'warn',
+  },
   METRICS_PORT: {
     meaning: 'Port that serves /metrics for Prometheus, /healthz and /readyz; 0 picks a free one',
     type: wholeNumber(0, 65_535),

@@ -1,0 +1,45 @@
+import { expect } from 'chai';
+import { createLogger, type LogSettings } from '../../../src/cli/server/logger.ts';
+import { faultTolerant } from '../../../src/logger.ts';
+
+/** What is written of three lines. */
+function written(settings: LogSettings): string[] {
+  const lines: string[] = [];
+  const logger = faultTolerant(createLogger(settings, { write: (line) => void lines.push(line) }));
+  logger.info('request', { requestId: 'req_1', status: 200, model: 'a "b"\u001b[2J' });
+  logger.warn('an upstream fails', { upstream: 'openai' });
+  logger.error('nothing more');
+  return lines;
+}
+
+describe('The log of the stand-alone server', () => {
+  it('is JSON, a line an object, with the time in ISO 8601 and the level by name', () => {
+    const lines = written({ level: 'info' }).map((line) => JSON.parse(line));
+    expect(lines).to.have.length(3);
+    expect(lines[0]).to.include({ level: 'info', msg: 'request', requestId: 'req_1', status: 200, pid: process.pid });
+    expect(lines[0].time).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  });
+
+  it('is for people in a terminal, and shows what could move its cursor', () => {
+    const lines = written({ level: 'info', readable: { colours: false } });
+    expect(lines[0]).to.match(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d info /);
+    expect(lines.map((line) => line.slice('2026-01-31 18:05:09 '.length))).to.deep.equal(
+      [
+        String.raw`info  request requestId=req_1 status=200 model="a \"b\"\u001b[2J"`,
+        'warn  an upstream fails upstream=openai',
+        'error nothing more',
+      ].map((line) => `${line}\n`),
+    );
+    expect(written({ level: 'info', readable: { colours: true } })[2]).to.include('\u001b[31merror\u001b[39m');
+  });
+
+  for (const [level, count] of [
+    ['warn', 2],
+    ['error', 1],
+    ['silent', 0],
+  ] as const) {
+    it(`has what is at least ${level}`, () => {
+      expect(written({ level })).to.have.length(count);
+    });
+  }
+});
