@@ -2,7 +2,7 @@ import type { UsageRecord } from '../../options/options.ts';
 import { isEncoded, isEventStream } from '../headers.ts';
 import type { BackgroundResponse, BackgroundResponses } from '../ownership/background-responses.ts';
 import type { StoredObject } from '../ownership/stored-objects.ts';
-import { endedRecord } from './ended-response.ts';
+import { ResponseReader } from './ended-response.ts';
 import type { StoredRequest } from './stored-call.ts';
 import { watchedBody } from './watched-body.ts';
 
@@ -11,9 +11,9 @@ export function isUncounted(object: StoredObject | undefined): object is Backgro
   return object?.background !== undefined;
 }
 
-function recordIn(bytes: Buffer | undefined, { background }: BackgroundResponse): UsageRecord | undefined {
+function recordIn(reader: ResponseReader, { background }: BackgroundResponse): UsageRecord | undefined {
   try {
-    return bytes && endedRecord(bytes, background);
+    return reader.record(background);
   } catch {
     return undefined;
   }
@@ -24,12 +24,15 @@ export function countShownEnd(object: BackgroundResponse, responses: BackgroundR
   return function watch(_upstream, response) {
     const { headers } = response;
     if (isEncoded(headers)) return response;
-    const isStream = isEventStream(headers);
-    const data = watchedBody(response.data, (bytes) => {
-      const record = isStream ? undefined : recordIn(bytes, object);
-      if (record) void responses.ended(object, record);
-      // its events are not looked through: the upstream says it in one piece
-      else if (isStream) responses.mayHaveEnded(object);
+    // the events of a stream are not looked through: the upstream says it in one piece
+    const reader = isEventStream(headers) ? undefined : new ResponseReader();
+    const data = watchedBody(response.data, {
+      read: (chunk) => reader?.read(chunk),
+      onEnd() {
+        const record = reader && recordIn(reader, object);
+        if (record) void responses.ended(object, record);
+        else if (!reader) responses.mayHaveEnded(object);
+      },
     });
     return { ...response, data };
   };

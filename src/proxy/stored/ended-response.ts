@@ -5,18 +5,14 @@ import { textBytes } from '../metering/usage-meter.ts';
 import { usageFrom } from '../metering/usage-reader.ts';
 import { closedRecord } from '../metering/usage-record.ts';
 import { type BackgroundUsage, runsOn } from '../ownership/background-usage.ts';
+import type { RelayedBody } from '../relay/decoded-body.ts';
+import { JsonMembers } from './json-members.ts';
 
-function parsed(bytes: Buffer): { readonly [name in 'status' | 'usage' | 'output']?: unknown } | null {
-  try {
-    return JSON.parse(bytes.toString('utf8'));
-  } catch {
-    return null;
-  }
-}
+/** The largest output whose text is told from the rest of it. Bytes. */
+const keepLimit = 1024 * 1024;
 
 /** What is read of a response's body, in place of what a meter has seen. */
-function measured(usage: unknown, output: unknown) {
-  const bytes = textBytes(output);
+function measured(usage: unknown, bytes: number) {
   return { reported: usageFrom(usage), bytes, textBytes: bytes, images: 0, events: 0, silence: 0, duration: undefined };
 }
 
@@ -30,20 +26,50 @@ const responses = { answersImages: false, answersVectors: false };
 const oneAnswer = { choices: 1, maxTokens: undefined };
 
 /**
- * The usage record of a response, as its upstream answers it; `undefined` where it has not ended.
- * @throws GatewayError `upstream_invalid_response` for what is no response
+ * Reads what decides the usage record of a response out of its body, chunk by chunk, and holds no more of it. What a caller has
+ * named `usage`, in its tools for one, counts for nothing.
  */
-export function endedRecord(bytes: Buffer, open: BackgroundUsage): UsageRecord | undefined {
-  const response = parsed(bytes);
-  if (typeof response?.status !== 'string') throw failure('upstream_invalid_response');
-  if (runsOn(response.status)) return undefined;
-  const call = {
-    estimatedInput: open.inputTokens,
-    output: oneAnswer,
-    ending: 'complete',
-    endpoint: responses,
-  } as const;
-  return recordOf(open, finalUsage(measured(response.usage, response.output), call), 'complete');
+export class ResponseReader {
+  readonly #members = new JsonMembers(['status', 'usage', 'output'], keepLimit);
+
+  read(chunk: Buffer): void {
+    this.#members.read(chunk);
+  }
+
+  /**
+   * The usage record of the response, when all of it has come; `undefined` where it has not ended.
+   * @throws GatewayError `upstream_invalid_response` for what is no response
+   */
+  record(open: BackgroundUsage): UsageRecord | undefined {
+    const { values, lengths, isWhole } = this.#members;
+    const status = values.get('status');
+    if (!isWhole || typeof status !== 'string') throw failure('upstream_invalid_response');
+    if (runsOn(status)) return undefined;
+    const call = {
+      estimatedInput: open.inputTokens,
+      output: oneAnswer,
+      ending: 'complete',
+      endpoint: responses,
+    } as const;
+    const output = lengths.get('output') ?? textBytes(values.get('output'));
+    return recordOf(open, finalUsage(measured(values.get('usage'), output), call), 'complete');
+  }
+}
+
+/** Reads a response to its end. Rejects with the body's OutboundError. @param onProgress called for every chunk */
+export function readResponse(body: RelayedBody, onProgress: () => void): Promise<ResponseReader> {
+  return new Promise((resolve, reject) => {
+    const reader = new ResponseReader();
+    body.flowTo({
+      onChunk(chunk) {
+        onProgress();
+        reader.read(chunk);
+        return true;
+      },
+      onEnd: () => resolve(reader),
+      onError: reject,
+    });
+  });
 }
 
 /** The usage record of a response of whose end nobody says anything. */
@@ -54,5 +80,5 @@ export function unknownRecord(open: BackgroundUsage): UsageRecord {
     ending: 'orphaned',
     endpoint: responses,
   } as const;
-  return recordOf(open, finalUsage(measured(undefined, undefined), call), 'orphaned');
+  return recordOf(open, finalUsage(measured(undefined, 0), call), 'orphaned');
 }

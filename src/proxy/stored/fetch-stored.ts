@@ -4,7 +4,7 @@ import type { CallDeadline } from '../call-deadline.ts';
 import { failure } from '../failure.ts';
 import { isEncoded, upstreamRequestHeaders } from '../headers.ts';
 import { collect } from '../relay/collect.ts';
-import { decoded } from '../relay/decoded-body.ts';
+import { decoded, type RelayedBody } from '../relay/decoded-body.ts';
 import { requireRelayable } from '../relay/require-relayable.ts';
 import { tryUpstreams } from '../routing/retry.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
@@ -12,15 +12,10 @@ import { type Upstream, upstreamUrl } from '../routing/upstream.ts';
 import { CallPlace } from '../routing/upstream-calls.ts';
 import { ReadDeadline } from './read-deadline.ts';
 
-/** The largest object that is read. Bytes. */
-export const objectLimit = 16 * 1024 * 1024;
-
 export interface StoredFetch {
   readonly call: Pick<ApiRequest, 'requestId' | 'headers'> & { readonly principal: Pick<Principal, 'userId'> };
   /** Ends the call. The fetch has the time limits of the upstream besides. */
   readonly deadline: CallDeadline;
-  /** What is larger is not read. Bytes. */
-  readonly limit: number;
   /** The upstream that keeps it. */
   readonly upstream: Upstream;
   /** Below the upstream's base URL. */
@@ -36,15 +31,22 @@ function isJson(bytes: Buffer): boolean {
   }
 }
 
+/** Reads a body. @param onProgress to be called for every chunk */
+type ReadBody<Read> = (body: RelayedBody, onProgress: () => void) => Promise<Read>;
+
+interface Deps {
+  readonly retry: RetryPolicy;
+}
+
 /**
- * Fetches what an upstream keeps, as the bytes it sends; `null` where it keeps it no longer, `'too large'` where it exceeds
- * the limit.
+ * Reads what an upstream keeps; `null` where it keeps it no longer.
  * @throws GatewayError with the code of an upstream's failure; OutboundError
  */
-export async function fetchStored(
-  { retry }: { readonly retry: RetryPolicy },
-  { call, deadline: callDeadline, limit, upstream, path }: StoredFetch,
-): Promise<Buffer | null | 'too large'> {
+export async function readStored<Read>(
+  { retry }: Deps,
+  { call, deadline: callDeadline, upstream, path }: StoredFetch,
+  read: ReadBody<Read>,
+): Promise<Read | null> {
   const { userId } = call.principal;
   const place = new CallPlace(userId);
   const headers = upstreamRequestHeaders({ accept: 'application/json' }, upstream.headers, call.requestId);
@@ -65,13 +67,24 @@ export async function fetchStored(
       throw failure(status === 200 ? 'upstream_invalid_response' : 'upstream_error');
     }
     deadline.arm(betweenChunks);
-    const { bytes, whole } = await collect(response.data, limit, () => deadline.arm(betweenChunks));
-    if (whole && isJson(bytes)) return bytes;
-    response.data.destroy();
-    if (!whole) return 'too large';
-    throw failure('upstream_invalid_response');
+    return await read(response.data, () => deadline.arm(betweenChunks));
   } finally {
     deadline.release();
     place.release();
   }
+}
+
+/**
+ * Fetches what an upstream keeps, as the bytes it sends; `null` where it keeps it no longer, `'too large'` where it exceeds
+ * the limit, in bytes.
+ * @throws GatewayError with the code of an upstream's failure; OutboundError
+ */
+export function fetchStored(deps: Deps, fetch: StoredFetch, limit: number): Promise<Buffer | null | 'too large'> {
+  return readStored(deps, fetch, async (body, onProgress) => {
+    const { bytes, whole } = await collect(body, limit, onProgress);
+    if (whole && isJson(bytes)) return bytes;
+    body.destroy();
+    if (!whole) return 'too large';
+    throw failure('upstream_invalid_response');
+  });
 }

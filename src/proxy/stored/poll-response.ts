@@ -6,8 +6,8 @@ import { failure, failureFrom } from '../failure.ts';
 import type { BackgroundResponse } from '../ownership/background-responses.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
 import type { Upstream } from '../routing/upstream.ts';
-import { endedRecord } from './ended-response.ts';
-import { fetchStored, objectLimit } from './fetch-stored.ts';
+import { readResponse } from './ended-response.ts';
+import { readStored } from './fetch-stored.ts';
 
 /** The longest that one poll takes. Milliseconds. */
 const pollTimeout = 30_000;
@@ -36,9 +36,8 @@ export function createPollResponse(deps: {
     const call = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
     try {
       const path = `/responses/${encodeURIComponent(id)}`;
-      const bytes = await fetchStored(deps, { call, deadline, limit: objectLimit, upstream, path });
-      if (bytes === 'too large') throw failure('upstream_invalid_response');
-      return bytes === null ? 'gone' : (endedRecord(bytes, background) ?? 'running');
+      const response = await readStored(deps, { call, deadline, upstream, path }, readResponse);
+      return response === null ? 'gone' : (response.record(background) ?? 'running');
     } catch (error) {
       throw error instanceof OutboundError ? failureFrom(error) : error;
     } finally {

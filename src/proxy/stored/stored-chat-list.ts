@@ -8,7 +8,7 @@ import { mayCall } from '../allowed-models.ts';
 import { CallDeadline } from '../call-deadline.ts';
 import { failure, failureFrom } from '../failure.ts';
 import type { StoredObject, StoredObjectQuery } from '../ownership/stored-objects.ts';
-import { fetchStored, objectLimit } from './fetch-stored.ts';
+import { fetchStored } from './fetch-stored.ts';
 import type { StoredRelayDependencies } from './stored-relay.ts';
 
 /** Answers the list of an account's stored chat completions. */
@@ -29,6 +29,8 @@ const pageBytes = 16 * 1024 * 1024;
 const forgetAfter = 10 * 60_000;
 /** Objects up to this size are read several at once, larger ones one after the other. Bytes. */
 const readAtOnceBytes = pageBytes / atOnce;
+/** The largest object that is read. Bytes. */
+const objectLimit = 16 * 1024 * 1024;
 
 function invalid(param: string, expected: string): GatewayError {
   return new GatewayError('invalid_value', `${param}: must be ${expected}`, { param });
@@ -95,7 +97,7 @@ export function createStoredChatList(deps: StoredRelayDependencies): StoredChatL
   /** An object as its upstream keeps it; `null` where that keeps it no longer, `undefined` where there is no such upstream. */
   async function read({ id, upstream: name }: StoredObject, limit: number, { call, deadline }: ListCall) {
     const upstream = upstreams.find((candidate) => candidate.name === name);
-    return upstream && fetchStored(deps, { call, deadline, limit, upstream, path: `/chat/completions/${id}` });
+    return upstream && fetchStored(deps, { call, deadline, upstream, path: `/chat/completions/${id}` }, limit);
   }
 
   /** Adds objects to a page until it is full; returns the last that was looked at. */

@@ -1,23 +1,23 @@
 import type { BodySink } from '../../outbound/response-body.ts';
 import type { RelayedBody } from '../relay/decoded-body.ts';
 
-/** The largest body that is kept until it is whole. Bytes. */
-const keepLimit = 16 * 1024 * 1024;
+/** Sees a body while it passes. Must not throw. */
+export interface BodyWatcher {
+  read(chunk: Buffer): void;
+  /** The body has come to its end. */
+  onEnd(): void;
+}
 
-/** A body that passes as it comes, and is shown to somebody when it is whole. A larger one is shown as `undefined`. */
-export function watchedBody(body: RelayedBody, onWhole: (bytes: Buffer | undefined) => void): RelayedBody {
+/** A body that passes as it comes, and is shown to a watcher. */
+export function watchedBody(body: RelayedBody, watcher: BodyWatcher): RelayedBody {
   function watching(sink: BodySink): BodySink {
-    let parts: Buffer[] | undefined = [];
-    let length = 0;
     return {
       onChunk(chunk) {
-        length += chunk.length;
-        if (length > keepLimit) parts = undefined;
-        parts?.push(chunk);
+        watcher.read(chunk);
         return sink.onChunk(chunk);
       },
       onEnd() {
-        onWhole(parts && Buffer.concat(parts));
+        watcher.onEnd();
         sink.onEnd();
       },
       onError: (error) => sink.onError(error),
@@ -27,7 +27,10 @@ export function watchedBody(body: RelayedBody, onWhole: (bytes: Buffer | undefin
   return {
     takeWhole() {
       const bytes = body.takeWhole();
-      if (bytes) onWhole(bytes);
+      if (bytes) {
+        watcher.read(bytes);
+        watcher.onEnd();
+      }
       return bytes;
     },
     flowTo: (sink) => body.flowTo(watching(sink)),

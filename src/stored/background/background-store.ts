@@ -3,13 +3,14 @@ import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import type { BackgroundResponse } from '../../proxy/ownership/background-responses.ts';
 import type { BackgroundDocument, StoredObjectDocument, StoredObjectModel } from '../model.ts';
 import { toObject } from '../service.ts';
+import type { PollRef } from './poll-queue.ts';
 
 /** How long the process that claims a poll has for it: longer than one takes. Milliseconds. */
 const claimDuration = 60_000;
 /** A response that has been due for longer has probably lost its job. Milliseconds. */
 const overdueAfter = 5_000;
-/** The most overdue responses of one sweep. */
-const maxOverdue = 100;
+/** The most overdue responses of one sweep: more than several accounts may have in a process. */
+const maxOverdue = 2_000;
 
 type UncountedDocument = StoredObjectDocument & { readonly background: BackgroundDocument };
 
@@ -67,15 +68,15 @@ export function createBackgroundStore(objects: StoredObjectModel) {
     },
 
     /** Responses that are due for a while, the longest first. */
-    async overdue(): Promise<string[]> {
+    async overdue(): Promise<PollRef[]> {
       const isOverdue = { ...isUncounted, $expr: { $lte: ['$background.dueAt', fromNow(-overdueAfter)] } };
       const sorted = {
         sort: { 'background.dueAt': 1 },
         limit: maxOverdue,
-        projection: { _id: 1 },
+        projection: { userId: 1 },
         ...inOneBatch,
       } as const;
-      return (await collection.find(isOverdue, sorted).toArray()).map(({ _id }) => _id);
+      return (await collection.find(isOverdue, sorted).toArray()).map(({ _id: id, userId }) => ({ id, userId }));
     },
 
     /** Those of these responses that are not counted. */

@@ -2,6 +2,7 @@ import { Agenda, type Job } from 'agenda';
 import type { Connection } from 'mongoose';
 import { createJobsBackend } from '../../deliveries/jobs/backend.ts';
 import type { Logger } from '../../options/options.ts';
+import type { PollRef } from './poll-queue.ts';
 
 const jobName = 'background response';
 /** A job only wakes this process, so its lock need not last. Milliseconds. */
@@ -13,6 +14,7 @@ const processEvery = 5_000;
 
 interface JobData {
   readonly responseId: string;
+  readonly userId: string;
   /** How often the response has been polled before. */
   readonly polls: number;
 }
@@ -24,7 +26,7 @@ export interface ResponseJobsDeps {
   /** The name of the collection, which holds nothing but these jobs. */
   readonly collection: string;
   /** Called when a response is due by this process's clock. Must not throw. */
-  readonly wake: (responseId: string) => void;
+  readonly wake: (response: PollRef) => void;
   readonly logger: Pick<Logger, 'warn'>;
 }
 
@@ -55,7 +57,9 @@ export function createResponseJobs({ connection, owner, collection, wake, logger
     removeOnComplete: true,
   });
   agenda.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));
-  agenda.define<JobData>(jobName, async (job: Job<JobData>) => wake(job.attrs.data.responseId));
+  agenda.define<JobData>(jobName, async ({ attrs: { data } }: Job<JobData>) =>
+    wake({ id: data.responseId, userId: data.userId }),
+  );
 
   return {
     async init() {

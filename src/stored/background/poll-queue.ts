@@ -1,11 +1,25 @@
+import { dynamicThreshold } from '../../fairness/dynamic-threshold.ts';
+
 /** Polls of one process under way at once. */
 const concurrency = 32;
 
-/** The responses that this process polls, a few at once, and other work that closing waits for. */
+/** A response that is polled, and its account. */
+export interface PollRef {
+  readonly id: string;
+  readonly userId: string;
+}
+
+/**
+ * The responses that this process polls, a few at once, and other work that closing waits for. An account may have half of the
+ * polls that the others leave free, and the account with the fewest is next: many responses of one, whose upstream hangs, do not
+ * delay those of another.
+ */
 export class PollQueue {
   readonly #poll: (id: string) => Promise<void>;
-  readonly #waiting = new Set<string>();
+  /** The ids that wait, by account; the account that has waited longest is first. */
+  readonly #waiting = new Map<string, Set<string>>();
   readonly #polling = new Set<string>();
+  readonly #pollsOf = new Map<string, number>();
   readonly #running = new Set<Promise<void>>();
   #isOpen = true;
 
@@ -15,10 +29,11 @@ export class PollQueue {
   }
 
   /** Polls a response as soon as there is a place; after the poll of it that is under way. */
-  add(id: string): void {
+  add({ id, userId }: PollRef): void {
     if (!this.#isOpen) return;
-    this.#waiting.add(id);
-    this.#startNext();
+    const ids = this.#waiting.get(userId) ?? new Set();
+    this.#waiting.set(userId, ids.add(id));
+    this.#startAll();
   }
 
   /** @param work never rejects */
@@ -38,19 +53,51 @@ export class PollQueue {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  #startNext(): void {
-    for (const id of this.#waiting) {
-      if (this.#polling.size >= concurrency) return;
-      if (this.#polling.has(id)) continue;
-      this.#waiting.delete(id);
-      this.#polling.add(id);
-      this.track(this.#run(id));
-    }
+  #startAll(): void {
+    for (let next = this.#next(); next; next = this.#next()) this.#start(next);
   }
 
-  async #run(id: string): Promise<void> {
+  /** The next response of the account with the fewest polls under way. */
+  #next(): PollRef | undefined {
+    const left = concurrency - this.#polling.size;
+    if (left === 0) return undefined;
+    let next: PollRef | undefined;
+    let fewest = Number.POSITIVE_INFINITY;
+    for (const [userId, ids] of this.#waiting) {
+      const polls = this.#pollsOf.get(userId) ?? 0;
+      if (polls >= fewest || polls >= dynamicThreshold(left + polls, 1, 2)) continue;
+      const id = this.#idle(ids);
+      if (id === undefined) continue;
+      next = { id, userId };
+      fewest = polls;
+      if (fewest === 0) break;
+    }
+    return next;
+  }
+
+  /** The first of them that is not being polled. */
+  #idle(ids: Iterable<string>): string | undefined {
+    for (const id of ids) if (!this.#polling.has(id)) return id;
+    return undefined;
+  }
+
+  #start({ id, userId }: PollRef): void {
+    const ids = this.#waiting.get(userId) as Set<string>;
+    ids.delete(id);
+    this.#waiting.delete(userId);
+    // behind the other accounts
+    if (ids.size > 0) this.#waiting.set(userId, ids);
+    this.#polling.add(id);
+    this.#pollsOf.set(userId, (this.#pollsOf.get(userId) ?? 0) + 1);
+    this.track(this.#run({ id, userId }));
+  }
+
+  async #run({ id, userId }: PollRef): Promise<void> {
     await this.#poll(id);
     this.#polling.delete(id);
-    this.#startNext();
+    const left = (this.#pollsOf.get(userId) ?? 1) - 1;
+    if (left > 0) this.#pollsOf.set(userId, left);
+    else this.#pollsOf.delete(userId);
+    this.#startAll();
   }
 }

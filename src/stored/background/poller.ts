@@ -83,7 +83,7 @@ export function createPoller(deps: PollerDeps) {
     const record = await endOf(claimed);
     if (record) return count(id, record);
     const wait = waitAfter(polls);
-    if (await store.release(id, polls, wait)) await schedule({ responseId: id, polls }, wait);
+    if (await store.release(id, polls, wait)) await schedule({ responseId: id, userId: response.userId, polls }, wait);
   }
 
   /** Polls now, and counts what has ended. */

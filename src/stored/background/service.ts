@@ -53,7 +53,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
     connection: deps.objects.db,
     owner: newId('wrk', Date.now()),
     collection: responseJobIndexes(deps.collectionPrefix).collection,
-    wake: (id) => queue.add(id),
+    wake: (response) => queue.add(response),
     logger,
   });
 
@@ -62,7 +62,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
   const sweeping = createPeriodic({
     name: 'the sweep for responses that are made in the background',
     async task() {
-      for (const id of await store.overdue()) queue.add(id);
+      for (const response of await store.overdue()) queue.add(response);
     },
     interval: sweepInterval,
     logger,
@@ -90,7 +90,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
     started({ id, userId }, admissions) {
       held.add(id, userId, admissions);
       releasing.start();
-      queue.track(jobs.schedule({ responseId: id, polls: 0 }, interval));
+      queue.track(jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
     },
     ended({ id }, record) {
       const counted = poller

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { chunks, hang, json, type Script, stall } from '../../support/upstream.ts';
+import { chunks, hang, inTurn, json, type Script, stall } from '../../support/upstream.ts';
 import { failure, type StoredSetup, startStored } from './support.ts';
 
 const chatOf = (id: string) => ({
@@ -169,16 +169,16 @@ describe('stored chat completions', () => {
   });
 
   it('are not waited for longer than each of their upstreams may take', async () => {
-    const slow = await startStored({}, { firstByte: 300, betweenChunks: 300 });
+    const slow = await startStored({}, { firstByte: 2_000, betweenChunks: 2_000 });
     try {
       const { client, one } = slow;
       for (const id of ['chatcmpl-1', 'chatcmpl-2']) {
         one.script = json(200, chatOf(id));
         await client.chat.completions.create({ model: 'm', messages, store: true });
       }
-      for (const script of [hang, stall('{"id":', { 'content-type': 'application/json' })]) {
-        one.script = (res, request) => (request.path.endsWith('1') ? script : keeper())(res, request);
-        const { status, code } = await failure(client.chat.completions.list());
+      const slowly = inTurn(hang, stall('{"id":', { 'content-type': 'application/json' }));
+      one.script = (res, request) => (request.path.endsWith('1') ? slowly : keeper())(res, request);
+      for (const { status, code } of await Promise.all([0, 1].map(() => failure(client.chat.completions.list())))) {
         expect([status, code]).to.deep.equal([504, 'upstream_timeout']);
       }
     } finally {

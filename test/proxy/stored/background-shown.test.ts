@@ -1,0 +1,105 @@
+import { expect } from 'chai';
+import type OpenAI from 'openai';
+import { chunks, json } from '../../support/upstream.ts';
+import { type BackgroundSetup, large, request, running, startBackground } from './background-support.ts';
+import { event, failure, responseOf, streamOf } from './support.ts';
+
+describe('responses that are made in the background, before anybody polls them', () => {
+  let setup: BackgroundSetup;
+
+  before(async () => {
+    setup = await startBackground(60_000);
+  });
+
+  after(() => setup.close());
+
+  it('are counted by what a retrieve or a cancel shows, and not again by what the gateway asks', async () => {
+    const cancelled = responseOf('resp_shown', { status: 'cancelled' });
+    for (const show of [
+      (client: OpenAI) => client.responses.retrieve('resp_shown'),
+      (client: OpenAI) => client.responses.cancel('resp_shown'),
+    ]) {
+      const { client, userId, counted } = await setup.newAccount();
+      setup.calls.created = json(200, responseOf('resp_shown', running));
+      setup.states.set('resp_shown', json(200, responseOf('resp_shown', running)));
+      await client.responses.create(request);
+      setup.states.set('resp_shown', json(200, cancelled));
+      await Promise.all([show(client), show(client), show(client)]);
+      expect(await counted()).to.include({ inputTokens: 30, outputTokens: 20, estimated: false });
+      await setup.stored.deleteMany({ userId });
+    }
+  });
+
+  it('are counted by their stream when it shows the end', async () => {
+    const whole = await setup.newAccount();
+    setup.calls.created = chunks([
+      event('response.created', 0, { response: responseOf('resp_whole', running) }),
+      ...streamOf('resp_whole').slice(1),
+    ]);
+    setup.states.delete('resp_whole');
+    for await (const _ of await whole.client.responses.create({ ...request, stream: true }));
+    expect(await whole.counted()).to.include({ outputTokens: 20, estimated: false, ending: 'complete' });
+  });
+
+  it('are counted by their stream when the client leaves it and the upstream keeps nothing', async () => {
+    const { client, counted } = await setup.newAccount();
+    const rest = streamOf('resp_unkept').slice(1);
+    const started = event('response.created', 0, { response: responseOf('resp_unkept', running) });
+    setup.calls.created = chunks([started, ...rest], {}, 50);
+    const stream = await client.responses.create({ ...request, stream: true });
+    for await (const { type } of stream) if (type === 'response.created') break;
+    expect(await counted()).to.include({ outputTokens: 20, estimated: false });
+  });
+
+  it('are counted by what a retrieve shows of them where they are larger than any buffer', async () => {
+    const { client, counted } = await setup.newAccount();
+    setup.calls.created = json(200, responseOf('resp_large', running));
+    await client.responses.create(request);
+    setup.states.set('resp_large', large('resp_large'));
+    const { output } = await client.responses.retrieve('resp_large');
+    expect(JSON.stringify(output)).to.have.length.greaterThan(17e6);
+    expect(await counted()).to.include({ inputTokens: 30, outputTokens: 20, estimated: false });
+  });
+
+  it('are counted after a stream of them that is resumed', async () => {
+    const { client, counted } = await setup.newAccount({ isIdle: true });
+    setup.calls.created = json(200, responseOf('resp_again', running));
+    await client.responses.create(request);
+    setup.states.set('resp_again', (res, call) => {
+      if (call.path.includes('stream=true')) return chunks(streamOf('resp_again').slice(1))(res, call);
+      return json(200, responseOf('resp_again'))(res, call);
+    });
+    for await (const _ of await client.responses.retrieve('resp_again', { stream: true, starting_after: 0 }));
+    expect(await counted()).to.include({ outputTokens: 20 });
+  });
+
+  it('can be deleted when they have ended, and are counted then', async () => {
+    const { client, userId, counted } = await setup.newAccount({ isIdle: true });
+    setup.calls.created = json(200, responseOf('resp_deleted', running));
+    setup.states.set('resp_deleted', json(200, responseOf('resp_deleted', running)));
+    await client.responses.create(request);
+    const refused = await failure(client.responses.delete('resp_deleted'));
+    expect([refused.status, refused.code]).to.deep.equal([409, 'response_in_progress']);
+    expect(setup.upstream.requests.some(({ method }) => method === 'DELETE')).to.equal(false);
+    setup.states.set('resp_deleted', json(200, responseOf('resp_deleted')));
+    await client.responses.delete('resp_deleted');
+    expect(setup.upstream.last.method).to.equal('DELETE');
+    expect(await setup.stored.countDocuments({ userId })).to.equal(0);
+    expect(await counted()).to.include({ outputTokens: 20 });
+  });
+
+  it('are metered as any other where the upstream makes them at once', async () => {
+    const { client, counted } = await setup.newAccount();
+    setup.calls.created = json(200, responseOf('resp_now'));
+    expect((await client.responses.create(request)).status).to.equal('completed');
+    expect(await counted()).to.include({ outputTokens: 20, ending: 'complete' });
+  });
+
+  it('are refused where nothing could be asked for afterwards', async () => {
+    const { client } = await setup.newAccount();
+    const calls = setup.upstream.requests.length;
+    const refused = await failure(client.responses.create({ ...request, store: false }));
+    expect([refused.status, refused.code, refused.param]).to.deep.equal([400, 'invalid_value', 'store']);
+    expect(setup.upstream.requests).to.have.lengthOf(calls);
+  });
+});
