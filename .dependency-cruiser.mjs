@@ -112,6 +112,9 @@ const arrows = {
   'cli/mongo': 'cli/private-file.ts',
   'cli/database': `errors.ts index.ts migrate.ts mongo cli/config cli/mongo
     cli/client/api.ts cli/commands/events/publish.ts`,
+  'cli/doctor/checks': `${base} collections.ts mongo outbound webhooks/model.ts webhooks/secrets
+    cli/doctor/check.ts`,
+  'cli/doctor': `${base} collections.ts mongo cli/config cli/database cli/doctor/checks`,
   'cli/server': `errors.ts ids.ts index.ts receiver
     cli/terminal cli/config cli/demo cli/mongo cli/database`,
   'cli/commands': 'api.d.ts budgets.ts version.ts cli/terminal cli/client cli/config/duration.ts',
@@ -120,6 +123,7 @@ const arrows = {
     deliveries/send/headers.ts`,
   'cli/commands/listen.ts': `cli/terminal cli/client cli/config/parsers.ts cli/server/test-receiver.ts
     cli/commands/forward.ts`,
+  'cli/commands/doctor.ts': 'cli/terminal cli/doctor',
   'cli/commands/migrate.ts': 'cli/terminal cli/database/stored-schema.ts',
   'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/database-access.ts',
   'cli/commands/start.ts': 'cli/terminal cli/config cli/server',
@@ -145,7 +149,7 @@ const packages = {
   mongodb: 'cli/mongo',
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
-  mongoose: '. options mongo stored/** webhooks/** events/** keys accounting/** deliveries/**',
+  mongoose: '. options mongo stored/** webhooks/** events/** keys accounting/** deliveries/** cli/doctor/**',
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',

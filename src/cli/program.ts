@@ -4,6 +4,7 @@ import { throughApi } from './client/api-command.ts';
 import { budgetsCommand } from './commands/budgets.ts';
 import { creditsCommand } from './commands/credits.ts';
 import { deliveriesCommand } from './commands/deliveries/command.ts';
+import { doctorCommand } from './commands/doctor.ts';
 import { eventsCommand } from './commands/events/command.ts';
 import { publishStoredCommand } from './commands/events/publish.ts';
 import { keysCommand } from './commands/keys/command.ts';
@@ -44,7 +45,14 @@ export function createProgram(terminal: Terminal): Command {
     .addHelpText('after', afterHelp);
   const publishStored = createPublishStored(terminal.env);
   const commands = [
-    ...inGroup(here, startCommand(), listenCommand(terminal), migrateCommand(terminal), resealCommand()),
+    ...inGroup(
+      here,
+      startCommand(),
+      listenCommand(terminal),
+      migrateCommand(terminal),
+      doctorCommand(terminal),
+      resealCommand(),
+    ),
     ...inGroup(
       overTheApi,
       webhooksCommand(terminal),

@@ -185,6 +185,29 @@ export function readDatabaseSettings(env: Environment): DatabaseSettings {
   return databaseSettings(readSettings(env));
 }
 
+/** What the command `doctor` checks, beside the database. */
+export type DoctorSettings = DatabaseSettings &
+  Pick<Configuration, 'upstreams' | 'allowHttp' | 'allowPrivateNetworks'> & {
+    /** Whether nobody else can reach the gateway, as on a developer's machine. */
+    readonly isOnTrial: boolean;
+  };
+
+/**
+ * Reads what there is to check. Nothing is required.
+ * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
+ */
+export function readDoctorSettings(env: Environment): DoctorSettings {
+  const settings = readSettings(env);
+  const host = settings.HOST ?? '127.0.0.1';
+  const isProduction = env.NODE_ENV === 'production';
+  return {
+    ...databaseSettings(settings),
+    ...omitUndefined({ upstreams: upstreamsOf(settings, env) }),
+    ...webhookRules(settings, host, isProduction),
+    isOnTrial: isLoopback(host) && !isProduction,
+  };
+}
+
 /**
  * Reads the whole configuration.
  * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import mongoose from 'mongoose';
+import { checkReplicaSet } from '../../../src/cli/doctor/checks/replica-set.ts';
 import { findMongod, mongodSources } from '../../../src/cli/mongo/download/binary.ts';
 import { defaultCacheFolder } from '../../../src/cli/mongo/download/cache-folder.ts';
 import { requireReplicaSet } from '../../../src/mongo/connection/replica-set.ts';
@@ -62,6 +63,13 @@ describe('A standalone mongod', function () {
 
     expect(said).to.have.length(1);
     expect(said[0]).to.include('can be lost');
+  });
+
+  it('is a finding of doctor', async () => {
+    const admin = standalone.connection.getClient().db('admin');
+    const [found] = await checkReplicaSet({ admin });
+    expect(found).to.include({ status: 'failed' });
+    expect(found?.remedy).to.include('--replSet');
   });
 
   it('is not what a replica set is taken for', async () => {

@@ -1,0 +1,48 @@
+import type { Connection } from 'mongoose';
+import type { createModels } from '../../collections.ts';
+import type { primaryOf } from '../../mongo/schema/prepare-schema.ts';
+import type { DoctorSettings } from '../config/config.ts';
+
+type Db = ReturnType<typeof primaryOf>;
+
+/** `skipped`: what the check needs is not set. */
+export type Status = 'ok' | 'warning' | 'failed' | 'skipped';
+
+/** What one check has found. */
+export interface Result {
+  readonly status: Status;
+  /** What is so, or what is wrong. */
+  readonly message: string;
+  /** What to do. */
+  readonly remedy?: string;
+}
+
+export interface CheckContext {
+  readonly settings: DoctorSettings;
+  /** This process's clock. Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/** What the checks of the database read. None of them writes. */
+export interface DatabaseContext extends CheckContext {
+  readonly connection: Connection;
+  /** Read from the primary. */
+  readonly db: Db;
+  readonly admin: Db;
+  readonly models: ReturnType<typeof createModels>;
+  /** What stands before the names of collections. */
+  readonly prefix: string;
+}
+
+/** Checks by the names that people see. Each finds one thing or several. */
+export type Checks<Context> = Readonly<Record<string, (context: Context) => Promise<readonly Result[]>>>;
+
+export const ok = (message: string): Result => ({ status: 'ok', message });
+export const warning = (message: string, remedy: string): Result => ({ status: 'warning', message, remedy });
+export const failed = (message: string, remedy: string): Result => ({ status: 'failed', message, remedy });
+export const skipped = (message: string): Result => ({ status: 'skipped', message });
+
+/** The problems, or that there is none. */
+export function problemsOr(problems: readonly Result[], message: string): readonly Result[] {
+  return problems.length > 0 ? problems : [ok(message)];
+}

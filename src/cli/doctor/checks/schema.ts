@@ -1,0 +1,63 @@
+import { everyIndex } from '../../../collections.ts';
+import { type FoundIndex, findIndexes, indexName } from '../../../mongo/schema/indexes.ts';
+import { isOlder, readSchemaRecord, requireCompatible, schemaVersion } from '../../../mongo/schema/schema-record.ts';
+import { type DatabaseContext, failed, ok, problemsOr, type Result, warning } from '../check.ts';
+
+const migrate = 'run `npx express-model-gateway migrate`';
+
+const dropOf = ({ collection, name }: FoundIndex) => `db.getCollection('${collection}').dropIndex('${name}')`;
+
+/** How often an index was used since when; nothing where this user must not know. */
+async function usageOf({ db }: Pick<DatabaseContext, 'db'>, { collection, name }: FoundIndex): Promise<string> {
+  const ofIndex = [{ $indexStats: {} }, { $match: { name } }];
+  const [stats] = await db
+    .collection(collection)
+    .aggregate<{ accesses: { ops: number; since: Date } }>(ofIndex)
+    .toArray()
+    .catch(() => []);
+  if (!stats) return '';
+  const { ops, since } = stats.accesses;
+  return `, used ${ops} times since ${since.toISOString()}`;
+}
+
+async function judge(context: Pick<DatabaseContext, 'db'>, index: FoundIndex): Promise<readonly Result[]> {
+  const name = indexName(index);
+  switch (index.state) {
+    case 'missing':
+      return [failed(`${name} is missing`, migrate)];
+    case 'different':
+      return [failed(`${name} has other fields or options than needed`, `run ${dropOf(index)}, then ${migrate}`)];
+    case 'building':
+      return [warning(`${name} is being built`, 'wait until it is built')];
+    case 'unknown': {
+      const message = `${name} is not the gateway's${await usageOf(context, index)}; it makes writes slower`;
+      return [warning(message, `if nobody needs it, run ${dropOf(index)}`)];
+    }
+    case 'present':
+      return [];
+  }
+}
+
+/** Indexes that are missing, different, being built, or not the gateway's. */
+export async function checkIndexes(context: DatabaseContext): Promise<readonly Result[]> {
+  const { db, models, prefix } = context;
+  const found = await findIndexes(db, everyIndex(models, prefix));
+  const problems = await Promise.all(found.map((index) => judge(context, index)));
+  return problemsOr(problems.flat(), `all ${found.length} are there`);
+}
+
+/** The version of the package that has prepared the database. */
+export async function checkSchemaVersion({ db, prefix }: DatabaseContext): Promise<readonly Result[]> {
+  const record = await readSchemaRecord(db, prefix);
+  if (record === null)
+    return [warning('no version of the gateway has recorded that it prepared this database', migrate)];
+  const { version, packageVersion } = record;
+  const prepared = `express-model-gateway ${packageVersion} has prepared the database (schema version ${version})`;
+  try {
+    requireCompatible(record);
+  } catch {
+    return [failed(`${prepared}, and this one must not run beside it`, `run ${packageVersion} or a newer version`)];
+  }
+  if (isOlder(record)) return [warning(`${prepared}, and this one needs ${schemaVersion}`, migrate)];
+  return [ok(prepared)];
+}

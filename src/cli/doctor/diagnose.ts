@@ -1,0 +1,112 @@
+import { createModels } from '../../collections.ts';
+import { openDatabase } from '../../mongo/connection/connection.ts';
+import { primaryOf } from '../../mongo/schema/prepare-schema.ts';
+import { withTimeout } from '../../mongo/with-timeout.ts';
+import { longSecrets, redact } from '../../redact.ts';
+import { type DoctorSettings, type Environment, readDoctorSettings } from '../config/config.ts';
+import { locateDatabase } from '../database/database-access.ts';
+import { type CheckContext, type Checks, type DatabaseContext, failed, type Result, type Status } from './check.ts';
+import { checkAddressGuard } from './checks/address-guard.ts';
+import { backgroundWork } from './checks/background-work.ts';
+import { checkClock } from './checks/clock.ts';
+import { checkReplicaSet } from './checks/replica-set.ts';
+import { checkIndexes, checkSchemaVersion } from './checks/schema.ts';
+import { checkSealingKeys } from './checks/sealing-keys.ts';
+import { checkUpstreams } from './checks/upstreams.ts';
+import { checkMongoVersions, checkNode } from './checks/versions.ts';
+
+/** One line of the report. */
+export type Finding = Result & { readonly check: string };
+
+/** What the checks have found, and the worst of it. */
+export interface Diagnosis {
+  readonly status: Exclude<Status, 'skipped'>;
+  readonly findings: readonly Finding[];
+}
+
+const checksOfMachine: Checks<CheckContext> = {
+  versions: async (context) => checkNode(context),
+  upstreams: checkUpstreams,
+  'address guard': checkAddressGuard,
+};
+
+const checksOfDatabase: Checks<DatabaseContext> = {
+  'database version': checkMongoVersions,
+  'replica set': checkReplicaSet,
+  'schema version': checkSchemaVersion,
+  indexes: checkIndexes,
+  clock: checkClock,
+  'sealing keys': checkSealingKeys,
+  ...backgroundWork,
+};
+
+const silent = { info() {}, warn() {}, error() {} };
+/** How long one check may take. Milliseconds. */
+const longestCheck = 20_000;
+const unauthorized = 13;
+
+/** A check that fails itself is a finding too. */
+function ofError(error: unknown): Result {
+  const { code, message } = error as { readonly code?: unknown; readonly message?: string };
+  if (code !== unauthorized) return failed(`could not be checked: ${message}`, 'see the message');
+  const remedy = 'grant the user of the URI the role clusterMonitor to have it checked';
+  return { status: 'warning', message: 'the user of the URI must not read it', remedy };
+}
+
+async function runAll<Context>(checks: Checks<Context>, context: Context): Promise<Finding[]> {
+  const running = Object.entries(checks).map(async ([check, run]) => {
+    const results = await withTimeout(run(context), longestCheck).catch((error: unknown) => [ofError(error)]);
+    return results.map((result) => ({ check, ...result }));
+  });
+  return (await Promise.all(running)).flat();
+}
+
+async function diagnoseDatabase(context: CheckContext): Promise<Finding[]> {
+  const { settings } = context;
+  const { uri, options } = await locateDatabase(settings);
+  const { connection, close } = await openDatabase(uri, silent);
+  try {
+    const prefix = options.collectionPrefix ?? 'gateway_';
+    const admin = connection.getClient().db('admin', { readPreference: 'primary' });
+    const models = createModels(connection, prefix);
+    return await runAll(checksOfDatabase, { ...context, connection, db: primaryOf(connection), admin, models, prefix });
+  } finally {
+    await close();
+  }
+}
+
+/** What must not be printed, whatever an error message says. */
+function secretsOf({ mongodbUri = '', secretKeys = [], upstreams = [] }: DoctorSettings): readonly string[] {
+  const [, password = ''] = /^[a-z+]+:\/\/[^:@/]*:([^@/]*)@/.exec(mongodbUri) ?? [];
+  const ofUpstreams = upstreams.flatMap(({ apiKey = '', headers = {} }) => [apiKey, ...Object.values(headers)]);
+  return longSecrets([mongodbUri, password, decodeURIComponent(password), ...secretKeys, ...ofUpstreams]);
+}
+
+function summary(findings: readonly Finding[], secrets: readonly string[]): Diagnosis {
+  const has = (wanted: Status) => findings.some(({ status }) => status === wanted);
+  const status = has('failed') ? 'failed' : has('warning') ? 'warning' : 'ok';
+  return { status, findings: findings.map((one) => ({ ...one, message: redact(one.message, secrets) })) };
+}
+
+/** Why the database could not be opened. The cause names the hosts. */
+function unreachable(error: Error): Finding {
+  const message = [error.message, (error.cause as Error | undefined)?.message].filter(Boolean).join(': ');
+  return { check: 'database', ...failed(message, 'check MONGODB_URI, the network, and whether the set has a primary') };
+}
+
+/** Checks a gateway's configuration, database and upstreams. Changes nothing. @param now @default this machine's clock */
+export async function diagnose(env: Environment, now: () => number = Date.now): Promise<Diagnosis> {
+  let settings: DoctorSettings;
+  try {
+    settings = readDoctorSettings(env);
+  } catch (error) {
+    const { message } = error as Error;
+    return summary([{ check: 'configuration', ...failed(message, 'set the variable as the message says') }], []);
+  }
+  const context = { settings, now };
+  const [ofMachine, ofDatabase] = await Promise.all([
+    runAll(checksOfMachine, context),
+    diagnoseDatabase(context).catch((error: Error) => [unreachable(error)]),
+  ]);
+  return summary([...ofMachine, ...ofDatabase], secretsOf(settings));
+}

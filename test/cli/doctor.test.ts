@@ -1,0 +1,199 @@
+import { createServer } from 'node:http';
+import { expect } from 'chai';
+import { ObjectId } from 'mongodb';
+import { judgeMembers } from '../../src/cli/doctor/checks/replica-set.ts';
+import { diagnose, type Finding } from '../../src/cli/doctor/diagnose.ts';
+import { createModelGateway } from '../../src/index.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { freshDatabase } from '../support/mongo.ts';
+import { command } from './recorded-terminal.ts';
+
+const old = (seconds: number) => new Date(Date.now() - seconds * 1_000);
+
+describe('express-model-gateway doctor', () => {
+  let database: Awaited<ReturnType<typeof freshDatabase>>;
+  let env: Record<string, string>;
+  const [right, wrong] = [newSecretKey(), newSecretKey()];
+
+  before(async () => {
+    database = await freshDatabase();
+    env = { MONGODB_URI: database.uri };
+    const gateway = await createModelGateway({ ...loopbackOptions, mongo: database.uri, secretKeys: [right] });
+    await gateway.webhooks.create('usr_1', { url: 'https://example.com/', events: ['credits.low'] });
+    await gateway.close();
+  });
+  after(() => database.drop());
+
+  const collection = (name: string) => database.connection.collection<{ _id: never }>(`gateway_${name}`);
+  const find = async (check: string, more: Record<string, string> = {}, now?: () => number): Promise<Finding[]> => {
+    const { findings } = await diagnose({ ...env, ...more }, now);
+    return findings.filter((finding) => finding.check === check);
+  };
+  const status = async (...asked: Parameters<typeof find>) => (await find(...asked)).map((finding) => finding.status);
+
+  it('finds nothing wrong where nothing is, but for a set of one member, and changes nothing', async () => {
+    const names = async () => (await database.connection.listCollections()).map(({ name }) => name).sort();
+    const [before, { code, stdout, stderr }] = [await names(), await command(['doctor'], { env })];
+    const notes = stdout.split('\n').filter((line) => line && !/^(ok|skipped) /.test(line));
+    expect(notes).to.deep.equal([
+      'warning  replica set: the set has one member: what is acknowledged is lost with its disk',
+      '         add two members',
+    ]);
+    expect({ code, stderr }).to.deep.equal({ code: 1, stderr: '0 failed, 1 warnings\n' });
+    expect(stdout)
+      .to.match(/^ok {7}indexes: all \d+ are there$/m)
+      .and.include('skipped  sealing keys');
+    expect(await names()).to.deep.equal(before);
+  });
+
+  it('prints the findings as JSON, and ends with 2 where a check failed', async () => {
+    const { code, json } = await command(['doctor', '--json'], { env: { ...env, SECRET_KEYS: wrong } });
+    expect(code).to.equal(2);
+    expect(json.status).to.equal('failed');
+    expect(json.findings).to.deep.include({
+      check: 'clock',
+      status: 'ok',
+      message: 'within a second of the database',
+    });
+  });
+
+  it('names an index that is missing, one that differs and one that is not its own, with what to do', async () => {
+    await collection('events').dropIndex('idempotency');
+    await collection('deliveries').dropIndex('due');
+    await collection('deliveries').createIndex({ claimableAt: 1 }, { name: 'due' });
+    await collection('webhooks').createIndex({ createdAt: 1 }, { name: 'ofSomebody' });
+    const found = await find('indexes');
+    expect(
+      found.map(({ status: state, message }) => [state, message.replace(/ since [^;]+/, '')]),
+    ).to.have.deep.members([
+      ['failed', 'gateway_events.idempotency is missing'],
+      ['failed', 'gateway_deliveries.due has other fields or options than needed'],
+      ['warning', "gateway_webhooks.ofSomebody is not the gateway's, used 0 times; it makes writes slower"],
+    ]);
+    expect(found.find(({ status: state }) => state === 'warning')?.remedy).to.include("dropIndex('ofSomebody')");
+    await collection('deliveries').dropIndex('due');
+    await collection('webhooks').dropIndex('ofSomebody');
+    await command(['migrate'], { env });
+    expect(await status('indexes')).to.deep.equal(['ok']);
+  });
+
+  it('names the schema version that this one must not run beside', async () => {
+    const change = (fields: object) => collection('schema').updateOne({}, { $set: fields });
+    await change({ version: 9, compatibleFrom: 9, packageVersion: '9.0.0' });
+    const [found] = await find('schema version');
+    expect(found).to.include({ status: 'failed', remedy: 'run 9.0.0 or a newer version' });
+    await change({ version: 0, compatibleFrom: 0 });
+    expect(await status('schema version')).to.deep.equal(['warning']);
+    await change({ version: 1, compatibleFrom: 1, packageVersion: '0.1.0' });
+  });
+
+  it('tells whether SECRET_KEYS opens the secrets, without a key in its report', async () => {
+    expect(await status('sealing keys', { SECRET_KEYS: right })).to.deep.equal(['ok']);
+    const [other] = await find('sealing keys', { SECRET_KEYS: wrong });
+    expect(other).to.include({ status: 'failed' });
+    expect(other?.message).to.match(/the key 'k1' does not open 1 of 1 secrets: wh_/);
+    const [missing] = await find('sealing keys', { SECRET_KEYS: newSecretKey('k2') });
+    expect(missing?.message).to.include("sealed with the key 'k1', which is not in SECRET_KEYS");
+    expect(JSON.stringify([other, missing])).to.not.include(wrong.slice(3, 20));
+  });
+
+  it('tells how far this clock is from that of the database', async () => {
+    for (const [seconds, expected] of [
+      [0, 'ok'],
+      [-5, 'warning'],
+      [600, 'failed'],
+      [-600, 'failed'],
+    ] as const) {
+      const skewed = () => Date.now() + seconds * 1_000;
+      const [found] = await find('clock', {}, skewed);
+      expect(found?.status).to.equal(expected);
+      if (seconds === -600) expect(found?.message).to.match(/^this machine is (600|599)\.\d s behind the database/);
+    }
+  });
+
+  it('tells of an upstream whose name is unknown, that refuses connections, or that refuses its key', async () => {
+    const server = createServer((req, res) => {
+      res.writeHead(req.headers.authorization === 'Bearer sk-right-and-long' ? 200 : 401).end('{}');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as { port: number };
+    const baseUrl = `http://127.0.0.1:${port}/v1`;
+    const first = async (more: Record<string, string>) => (await find('upstreams', more))[0];
+    expect(await first({ UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: 'sk-right-and-long' })).to.include({
+      status: 'ok',
+    });
+    const refused = await first({ UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: 'sk-wrong-and-long' });
+    expect(refused).to.include({ status: 'failed', remedy: 'check its API key' });
+    await new Promise((resolve) => server.close(resolve));
+    expect((await first({ UPSTREAM_BASE_URL: baseUrl }))?.message).to.include('connect_refused');
+    const unknown = await first({ UPSTREAM_BASE_URL: 'https://nowhere.invalid/v1' });
+    expect(unknown?.message).to.include('dns_failed');
+    expect(unknown?.remedy).to.include('name servers');
+  });
+
+  it('tells of settings that let webhooks reach what they should not', async () => {
+    const production = { NODE_ENV: 'production' };
+    expect(await status('address guard', production)).to.deep.equal(['ok']);
+    const link = { ...production, ALLOW_PRIVATE_NETWORKS: '169.254.0.0/16' };
+    expect(await status('address guard', link)).to.deep.equal(['failed']);
+    const local = { ...production, ALLOW_PRIVATE_NETWORKS: '127.0.0.0/8', ALLOW_HTTP: 'true' };
+    expect(await status('address guard', local)).to.deep.equal(['warning', 'warning']);
+  });
+
+  it('counts jobs without a delivery, and fan-outs and deliveries that have been due for long', async () => {
+    const id = (n: number) => `dlv_${n}` as never;
+    expect(await status('jobs')).to.deep.equal(['ok', 'ok']);
+    const data = (n: number) => ({ deliveryId: id(n), attempt: 1 });
+    const jobId = (age: number) => ObjectId.createFromTime(Math.floor(Date.now() / 1_000) - age) as never;
+    await collection('deliveries').insertOne({ _id: id(1), state: 'pending', claimableAt: old(90) } as never);
+    await collection('jobs').insertMany([
+      { _id: jobId(600), data: data(1) } as never,
+      { _id: jobId(601), data: data(2) } as never,
+    ]);
+    await collection('events').insertOne({ _id: 'evt_1', fanOut: 'pending', fanOutAt: old(3_600) } as never);
+    const [jobs] = await find('jobs');
+    expect(jobs).to.include({ status: 'warning' });
+    expect(jobs?.message).to.include('gateway_jobs: 1 jobs belong to nothing');
+    const [fanOut] = await find('fan-outs');
+    expect(fanOut).to.include({ status: 'failed' });
+    expect(fanOut?.message).to.match(/^1 events wait for their deliveries, the oldest for 36\d\d s$/);
+    expect(fanOut?.remedy).to.include('gateway.start()');
+    expect(await status('deliveries')).to.deep.equal(['warning']);
+    for (const name of ['jobs', 'deliveries', 'events']) await collection(name).deleteMany({});
+  });
+
+  it('says that the database cannot be reached, without its password', async () => {
+    const url = new URL(database.uri);
+    Object.assign(url, { username: 'somebody', password: 'canary-password' });
+    const { code, stdout, stderr } = await command(['doctor'], { env: { MONGODB_URI: url.href } });
+    expect(code).to.equal(2);
+    expect(stdout)
+      .to.match(/^failed {3}database: mongo: the database cannot be reached.*Authentication failed/m)
+      .and.include('ok       versions: express-model-gateway');
+    expect(stdout + stderr).to.not.include('canary');
+  });
+
+  it('says which variable is wrong', async () => {
+    const { findings } = await diagnose({ ...env, PORT: 'x' });
+    expect(findings.map(({ check, status: state }) => [check, state])).to.deep.equal([['configuration', 'failed']]);
+    expect(findings[0]?.message).to.match(/^PORT: must be/);
+  });
+
+  describe('judges a replica set', () => {
+    const member = (name: string, stateStr: string, lag = 0) => ({ name, stateStr, optimeDate: old(lag) });
+    const [one, two] = [member('db1', 'PRIMARY'), member('db2', 'SECONDARY')];
+    const rows: readonly [what: string, members: readonly ReturnType<typeof member>[], found: readonly string[]][] = [
+      ['of three members that are well', [one, two, member('db3', 'SECONDARY')], []],
+      ['with a member that is down', [one, two, member('db3', '(not reachable/healthy)')], ['warning']],
+      ['that is far behind', [one, two, member('db3', 'SECONDARY', 60)], ['warning']],
+      ['with an arbiter', [one, two, member('db3', 'ARBITER')], ['warning']],
+      ['without a majority', [one, member('db2', 'DOWN'), member('db3', 'DOWN')], ['failed', 'warning']],
+    ];
+    for (const [what, members, found] of rows) {
+      it(what, () => {
+        const problems = judgeMembers({ set: 'rs', members, writeMajorityCount: 2 });
+        expect(problems.map((problem) => problem.status)).to.deep.equal(found);
+      });
+    }
+  });
+});
