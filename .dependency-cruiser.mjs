@@ -21,6 +21,7 @@ const arrows = {
   'api.d.ts': '',
   options: 'errors.ts logger.ts http/principal.ts',
   openapi: base,
+  tracing: 'version.ts',
   fairness: base,
   mongo: base,
   outbound: base,
@@ -33,7 +34,7 @@ const arrows = {
   'http/body': `${base} http/reply http/body/json
     http/open-requests.ts http/operation.ts http/route.ts`,
   'http/server': `${base} http/reply`,
-  http: `${base} openapi fairness
+  http: `${base} openapi fairness tracing
     http/authentication http/reply http/validation http/body http/body/json http/body/form`,
 
   'proxy/request': `${base} http/operation.ts`,
@@ -43,11 +44,11 @@ const arrows = {
     proxy/admission.ts proxy/allowed-models.ts proxy/failure.ts proxy/headers.ts`,
   'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
     proxy/endpoint.ts proxy/held-bytes.ts`,
-  'proxy/relay': `${base} http/operation.ts http/body/json/search.ts outbound
+  'proxy/relay': `${base} tracing http/operation.ts http/body/json/search.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/endpoint.ts
     proxy/failure.ts proxy/headers.ts proxy/held-bytes.ts proxy/hooks.ts proxy/observer.ts`,
-  'proxy/stored': `${base} fairness http/operation.ts http/principal.ts outbound
+  'proxy/stored': `${base} tracing fairness http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
   proxy: `${base} http/operation.ts http/principal.ts outbound
@@ -62,7 +63,7 @@ const arrows = {
   'events/catalogue': `${base} openapi`,
   'events/store': `${base} mongo events/model.ts`,
   'events/transactions': `${base} mongo events/store events/model.ts`,
-  events: `${domain} events/catalogue events/store events/transactions`,
+  events: `${domain} tracing events/catalogue events/store events/transactions`,
 
   keys: `${domain} events`,
   'accounting/usage': `${domain} events accounting/micro-credits.ts accounting/publish-or-log.ts`,
@@ -73,14 +74,14 @@ const arrows = {
   'accounting/payments': `${domain} events accounting/writer-turns.ts`,
   accounting: `${domain} events proxy/admission.ts proxy/routing/upstream.ts accounting/**`,
 
-  'deliveries/send': `${base} outbound webhooks/webhook.ts`,
+  'deliveries/send': `${base} tracing outbound webhooks/webhook.ts`,
   'deliveries/rate-limit': `${base} mongo`,
   'deliveries/attempt': `${base} mongo outbound/outbound-error.ts deliveries/send deliveries/rate-limit
     webhooks/health/recorded-attempt.ts
     deliveries/model.ts`,
   'deliveries/jobs': `${base} mongo deliveries/attempt deliveries/background.ts`,
   'deliveries/dispatcher': `${base} fairness deliveries/attempt`,
-  'deliveries/fan-out': `${base} mongo events events/store deliveries/attempt deliveries/model.ts`,
+  'deliveries/fan-out': `${base} tracing mongo events events/store deliveries/attempt deliveries/model.ts`,
   'deliveries/worker': `${base} mongo events events/store
     deliveries/rate-limit deliveries/attempt deliveries/jobs deliveries/dispatcher deliveries/fan-out deliveries/model.ts`,
   'deliveries/redeliver': `${base} mongo fairness events events/store
@@ -133,6 +134,7 @@ const arrows = {
 /** Which files of src may import a package; one that is not named, none may. @type {Record<string, string>} */
 const packages = {
   '@agendajs/mongo-backend': 'deliveries/jobs',
+  '@opentelemetry/api': 'tracing',
   agenda: 'deliveries/jobs stored/background',
   ajv: 'events/catalogue http/validation/compiled-check.ts',
   'ajv-formats': 'events/catalogue http/validation/compiled-check.ts',

@@ -57,6 +57,7 @@ export function createModelCalls({ options, access, models, metrics, accounting,
     exposeUpstream: options.exposeUpstream,
     idempotencySecret: sealer.derive('upstream idempotency keys'),
     abortOnDisconnect: options.abortOnDisconnect,
+    propagateTrace: options.tracing.propagateToUpstreams === true,
   });
   return { storedObjects, backgroundResponses, proxy };
 }

@@ -56,6 +56,8 @@ export interface DeliveryDocument {
   userId: string;
   type: string;
   test: boolean;
+  /** The span that published the event, as the header `traceparent`; absent where it was not traced. */
+  traceparent?: string;
   state: DeliveryState;
   reason?: CancelReason;
   /** The number of the attempt that is due or under way; of the last attempt if the delivery has ended. */
@@ -120,6 +122,7 @@ const schema = new Schema<DeliveryDocument>(
     userId: { type: String, required: true },
     type: { type: String, required: true },
     test: { type: Boolean, required: true },
+    traceparent: String,
     state: { type: String, enum: deliveryStates, required: true },
     reason: String,
     attempt: { type: Number, required: true },

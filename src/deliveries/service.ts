@@ -32,7 +32,15 @@ const renewInterval = 1_250;
 /** How long closing waits for work in the background. Milliseconds. */
 const backgroundWait = 1_000;
 
-type Inherited = 'deliveries' | 'events' | 'outbox' | 'clock' | 'settleSubscribers' | 'forDelivery' | 'userAgent' | 'fanOutObserver';
+type Inherited =
+  | 'deliveries'
+  | 'events'
+  | 'outbox'
+  | 'clock'
+  | 'settleSubscribers'
+  | 'forDelivery'
+  | 'userAgent'
+  | 'fanOutObserver';
 
 export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherited> {
   readonly connection: Connection;
@@ -40,7 +48,8 @@ export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherit
   /** Which addresses may be connected to. */
   readonly clients: ClientOptions;
   readonly options: ScheduledDeliveryDeps['options'] &
-    Pick<ResolvedOptions, 'collectionPrefix' | 'indexes' | 'attemptTimeout' | 'retentionDays'>;
+    Pick<ResolvedOptions, 'collectionPrefix' | 'indexes' | 'attemptTimeout' | 'retentionDays'> &
+    Partial<Pick<ResolvedOptions, 'tracing'>>;
   /** Called after each attempt that this process has recorded. @default none */
   readonly onAttempt?: OnAttempt;
   /** Called when a delivery has failed for good, by the process whose write has ended it. @default none */
@@ -99,7 +108,9 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     wake: (ref) => worker.wake(ref),
     logger,
   });
-  const { send, hasEnded } = createAttemptWait(createSend(clients, options.attemptTimeout));
+  const { send, hasEnded } = createAttemptWait(
+    createSend(clients, options.attemptTimeout, options.tracing?.propagateToReceivers),
+  );
   const unstored = createUnstored(deliveries, events, retryDelays);
   const history = createDeliveryHistory(deliveries, unstored);
   const rateLimits = createRateLimits({

@@ -37,6 +37,8 @@ export interface EventDocument {
   lookupElection?: string;
   /** Whether it is a test event: it gets one attempt, with a header that tells the receiver. */
   test: boolean;
+  /** The span that published it, as the header `traceparent`; absent where it was not traced. */
+  traceparent?: string;
   /** Unique for the user; generated if the publisher gave none. */
   idempotencyKey: string;
   /** SHA-256 of type and data, independent of the order of keys: tells a repetition from a conflict. */
@@ -66,6 +68,7 @@ const schema = new Schema<EventDocument>(
     fanOutToken: String,
     lookupElection: String,
     test: { type: Boolean, required: true },
+    traceparent: String,
     idempotencyKey: { type: String, required: true },
     contentHash: { type: String, required: true },
     deliveryKey: { type: Buffer, required: true },

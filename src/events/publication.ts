@@ -54,7 +54,11 @@ export function toNewEvent(
   envelope: Envelope,
   userId: string,
   subscribers: EventSubscribers,
-  { idempotencyKey, test }: { readonly idempotencyKey: string; readonly test: boolean },
+  {
+    idempotencyKey,
+    test,
+    traceparent,
+  }: { readonly idempotencyKey: string; readonly test: boolean; readonly traceparent: string | undefined },
 ): NewEvent {
   const { id, type, created, body, contentHash } = envelope;
   return {
@@ -68,6 +72,7 @@ export function toNewEvent(
     skipped: [...subscribers.skipped],
     ...(subscribers.lookupElection !== undefined && { lookupElection: subscribers.lookupElection }),
     test,
+    ...(traceparent !== undefined && { traceparent }),
     idempotencyKey,
     deliveryKey: newDeliveryKey(),
   };

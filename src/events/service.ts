@@ -5,6 +5,7 @@ import { checkStorableId } from '../ids.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import { latestElection } from '../mongo/elections.ts';
 import type { Logger } from '../options/options.ts';
+import { inPublishSpan } from '../tracing/event-spans.ts';
 import { beginToStore, boundPublication } from './bounded-publication.ts';
 import type { Catalogue } from './catalogue/read-catalogue.ts';
 import { createEnvelope } from './envelope.ts';
@@ -130,36 +131,44 @@ export function createEventService(deps: EventServiceDeps): EventService {
     return 'user_id' in example ? { ...example, user_id: userId } : example;
   }
 
+  /** @param traceparent the span in which it is published */
+  async function publish(
+    { type, userId, data }: EventInput,
+    { session, idempotencyKey = randomUUID() }: PublishOptions,
+    traceparent: string | undefined,
+  ): Promise<PublishedEvent> {
+    checkStorableId('userId', userId);
+    checkStorableId('idempotencyKey', idempotencyKey);
+    catalogue.validate(type, data);
+    // serialised before the first await, so that later changes of `data` have no effect
+    const envelope = createEnvelope(type, data, Date.now());
+    const addressed = { userId, type, body: envelope.body };
+    const choices = { idempotencyKey, test: false, traceparent };
+    const toEvent = (found: EventSubscribers) => toNewEvent(envelope, userId, found, choices);
+    const toPublished = ({ _id: id, created }: StoredEvent): PublishedEvent => {
+      return { id, type, created: created.toISOString(), data, idempotencyKey };
+    };
+    if (session) {
+      requireOwnClient(deps.connection, session);
+      await requireMajority(session);
+    }
+    if (session?.inTransaction()) {
+      return toPublished(await storeIn(session, toEvent(await subscribers(addressed, session))));
+    }
+    return boundPublication(database, async (storing) => {
+      const lookupElection = latestElection(deps.connection);
+      const found = await subscribers(addressed, session);
+      const event = beginToStore(storing, toEvent({ ...found, lookupElection }));
+      return toPublished(await store(event, storing.until));
+    });
+  }
+
   return {
-    async publish({ type, userId, data }, { session, idempotencyKey = randomUUID() } = {}) {
-      checkStorableId('userId', userId);
-      checkStorableId('idempotencyKey', idempotencyKey);
-      catalogue.validate(type, data);
-      // serialised before the first await, so that later changes of `data` have no effect
-      const envelope = createEnvelope(type, data, Date.now());
-      const addressed = { userId, type, body: envelope.body };
-      const toEvent = (found: EventSubscribers) => toNewEvent(envelope, userId, found, { idempotencyKey, test: false });
-      const toPublished = ({ _id: id, created }: StoredEvent): PublishedEvent => {
-        return { id, type, created: created.toISOString(), data, idempotencyKey };
-      };
-      if (session) {
-        requireOwnClient(deps.connection, session);
-        await requireMajority(session);
-      }
-      if (session?.inTransaction()) {
-        return toPublished(await storeIn(session, toEvent(await subscribers(addressed, session))));
-      }
-      return boundPublication(database, async (storing) => {
-        const lookupElection = latestElection(deps.connection);
-        const found = await subscribers(addressed, session);
-        const event = beginToStore(storing, toEvent({ ...found, lookupElection }));
-        return toPublished(await store(event, storing.until));
-      });
-    },
+    publish: (input, options = {}) => inPublishSpan(input, (traceparent) => publish(input, options, traceparent)),
     async publishTest({ userId, type, webhookId, lease, data = exampleOf(type, userId) }) {
       catalogue.validate(type, data);
       const subscribers = { targets: [webhookId], skipped: [] };
-      const choices = { idempotencyKey: randomUUID(), test: true };
+      const choices = { idempotencyKey: randomUUID(), test: true, traceparent: undefined };
       const event = toNewEvent(createEnvelope(type, data, Date.now()), userId, subscribers, choices);
       return boundPublication(database, (storing) => outbox.store(beginToStore(storing, event), lease, storing.until));
     },

@@ -4,6 +4,8 @@ import type { ErrorCode, GatewayError } from '../errors.ts';
 import { AccountTurns } from '../fairness/account-turns.ts';
 import type { Spec } from '../openapi/spec.ts';
 import type { Logger } from '../options/options.ts';
+import { endRequestSpan, startRequestSpan } from '../tracing/request-span.ts';
+import { inSpan } from '../tracing/tracer.ts';
 import type { LimitAccount } from './account-limits.ts';
 import { addRoutes, pathParams } from './add-routes.ts';
 import { requireScope } from './authentication/principal.ts';
@@ -15,7 +17,7 @@ import { createRequestReader, type ReadRequest } from './read-request.ts';
 import { answerError, isAnswered } from './reply/answer-error.ts';
 import { sendReply } from './reply/reply.ts';
 import { requestId } from './request-id.ts';
-import type { RequestObserver } from './request-observer.ts';
+import type { EndedRequest, RequestObserver } from './request-observer.ts';
 import { isModelRoute, isRead, isWrite, joinRoutes, type Operations, type Route } from './route.ts';
 import { requireOneHost } from './target.ts';
 
@@ -98,14 +100,20 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
   const { logger, observer } = deps;
   const runOperation = createRunOperation(deps);
 
-  return async function answer(req, res, match) {
-    if (isAnswered(res, logger)) return;
+  async function respond(req: IncomingMessage, res: ServerResponse, match: RouteMatch): Promise<EndedRequest> {
     const begun = performance.now();
     const id = requestId(req, res);
     const client = new ClientDisconnect(res);
     const relayed: RelayNote = {};
     let principal: Principal | undefined;
     let code: ErrorCode | undefined;
+    const ended = (): EndedRequest => ({
+      ...{ requestId: id, method: req.method ?? '', principal, code, relayed },
+      operation: 'refusal' in match ? 'none' : match.route.description.operationId,
+      ...(res.headersSent && { status: res.statusCode }),
+      clientLeft: client.disconnected,
+      durationMs: performance.now() - begun,
+    });
     try {
       res.setHeader('x-request-id', id);
       // everything below /v1 belongs to one account
@@ -120,7 +128,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       requireScope(principal, route.scope);
       if (isWrite(route)) await deps.limitWrites?.(principal.userId);
       if (isRead(route)) await deps.limitReads?.(principal.userId);
-      if (client.disconnected) return;
+      if (client.disconnected) return ended();
       const head = { requestId: id, principal, params, client, relayed };
       const request = await readRequest(req, res, { route, head });
       if ('relay' in route.operation) await route.operation.relay(request, res);
@@ -130,15 +138,16 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       }
     } catch (error) {
       if (!client.disconnected) code = answerError(req, res, error, { requestId: id, logger });
-    } finally {
-      observer?.ended({
-        ...{ requestId: id, method: req.method ?? '', principal, code, relayed },
-        operation: 'refusal' in match ? 'none' : match.route.description.operationId,
-        ...(res.headersSent && { status: res.statusCode }),
-        clientLeft: client.disconnected,
-        durationMs: performance.now() - begun,
-      });
     }
+    return ended();
+  }
+
+  return async function answer(req, res, match) {
+    if (isAnswered(res, logger)) return;
+    const span = startRequestSpan(req.method ?? '', 'refusal' in match ? undefined : match.route.path);
+    const ended = await inSpan(span, () => respond(req, res, match));
+    if (span) endRequestSpan(span, ended);
+    observer?.ended(ended);
   };
 }
 

@@ -14,6 +14,7 @@ import { checkEventTypes, type EventTypeOptions } from './event-types.ts';
 import { checkLimitOptions, type LimitOptions } from './limits.ts';
 import type { ModelHooks } from './model-hooks.ts';
 import { checkQuotaOptions, type QuotaOptions } from './quotas.ts';
+import { checkTracingOptions, type TracingOptions } from './tracing.ts';
 import { checkUpstreams, type UpstreamOptions } from './upstreams.ts';
 
 export type { Logger } from '../logger.ts';
@@ -32,6 +33,7 @@ export type {
   UsageRecord,
 } from './model-hooks.ts';
 export { checkQuota, type Quota, type QuotaOptions } from './quotas.ts';
+export type { TracingOptions } from './tracing.ts';
 export type { UpstreamOptions, UpstreamTimeouts } from './upstreams.ts';
 
 /** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
@@ -133,6 +135,8 @@ export interface ModelGatewayOptions<Custom extends string = string>
    * lines have ids, status and time, and no body, query, header or URL. The default logger drops them. @default false
    */
   readonly logRequests?: boolean;
+  /** Who gets the trace context of spans. @default nobody */
+  readonly tracing?: TracingOptions;
 }
 
 /** The options that are functions of the host's; none has a default here. */
@@ -169,6 +173,7 @@ const defaults = {
   ...databaseDefaults,
   logger: consoleLogger,
   logRequests: false,
+  tracing: {},
 } satisfies Partial<ModelGatewayOptions>;
 
 const bounds = {
@@ -216,6 +221,7 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   if (options.dashboard !== undefined) checkDashboardOptions(options.dashboard);
   if (options.quotas !== undefined) checkQuotaOptions(options.quotas, options.credits !== undefined);
   checkEventTypes(options.eventTypes);
+  checkTracingOptions(options.tracing);
   if (typeof options.usage !== 'boolean') refuse('usage', 'must be true or false');
   for (const name of ['abortOnDisconnect', 'logRequests'] as const) {
     if (typeof options[name] !== 'boolean') refuse(name, 'must be true or false');

@@ -38,6 +38,8 @@ export interface ProxyDependencies {
   readonly abortOnDisconnect?: boolean;
   /** Told of requests to upstreams and of usage. @default nobody is */
   readonly observer?: ModelObserver;
+  /** Whether upstreams get the trace context of their requests. @default false */
+  readonly propagateTrace?: boolean;
   /** How long the merged list of models is kept. Milliseconds. @default 60_000 */
   readonly modelListLifetime?: number;
 }
@@ -98,6 +100,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     admissionChecks,
     exposeUpstream,
     idempotencySecret,
+    propagateTrace: deps.propagateTrace ?? false,
     logger,
   };
   const relay = createRelay({

@@ -15,6 +15,7 @@ const nested: readonly (readonly [heading: string, ...interfaces: string[]])[] =
   ['`credits`', 'CreditOptions', 'ModelPrice'],
   ['`dashboard`', 'DashboardOptions'],
   ['`eventTypes`, by name', 'EventTypeOptions'],
+  ['`tracing`', 'TracingOptions'],
   ['`hardenServer`', 'HardenOptions'],
 ];
 

@@ -10,6 +10,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 /** What a host installs with the router. All other packages are bundled at build time. */
 const runtimeDependencies = [
   '@agendajs/mongo-backend',
+  '@opentelemetry/api',
   'agenda',
   'ajv',
   'ajv-formats',

@@ -125,6 +125,14 @@ function checkSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
   refuse('SECRET_KEYS', `is required with MONGODB_URI, the same in every process; ${howToMakeASecretKey}`);
 }
 
+function tracingOf(settings: Settings) {
+  const tracing = omitUndefined({
+    propagateToUpstreams: settings.PROPAGATE_TRACES_TO_UPSTREAMS,
+    propagateToReceivers: settings.PROPAGATE_TRACES_TO_RECEIVERS,
+  });
+  return Object.keys(tracing).length > 0 ? tracing : undefined;
+}
+
 /** The options that the environment sets, by the names that the package gives them. */
 function gatewayOptions(settings: Settings) {
   return omitUndefined({
@@ -153,6 +161,7 @@ function gatewayOptions(settings: Settings) {
     keyGracePeriod: settings.KEY_GRACE_PERIOD,
     usageBacklog: settings.USAGE_BACKLOG,
     bodyMemory: settings.BODY_MEMORY,
+    tracing: tracingOf(settings),
     ...accountOptions(settings),
   });
 }

@@ -13,10 +13,15 @@ export interface OutgoingDeps {
 /** The POST of an attempt. It is signed when it is sent, and sent only while the claim's lease surely lasts. */
 export function toOutgoing(claim: Claim, receiver: DeliveryTarget, body: Buffer, deps: OutgoingDeps): Outgoing {
   const { startedAt } = claim;
-  const { _id: deliveryId, eventId, test } = claim.delivery;
+  const { _id: deliveryId, eventId, webhookId, userId, type, test, attempt: number, traceparent } = claim.delivery;
+  const isManual = claim.delivery.manual?.token === claim.token;
   const secrets = secretsInUse(receiver, startedAt);
   return {
-    deliveryId,
+    attempt: {
+      ...{ deliveryId, eventId, webhookId, userId, type },
+      ...(!isManual && { number }),
+      ...(traceparent !== undefined && { traceparent }),
+    },
     url: receiver.url,
     headers: shownHeaders({ eventId, startedAt, test, userAgent: deps.userAgent }),
     body,

@@ -2,6 +2,7 @@ import type { FanOuts } from '../../events/service.ts';
 import type { Outbox } from '../../events/store/outbox.ts';
 import type { HeldEvent, StoredEvent } from '../../events/store/stored-event.ts';
 import type { Logger } from '../../options/options.ts';
+import { inFanOutSpan } from '../../tracing/event-spans.ts';
 import type { FirstAttempt } from '../attempt/attempt.ts';
 import type { DeliveryTarget } from '../attempt/delivery-target.ts';
 import type { FanOutObserver } from './fan-out-observer.ts';
@@ -94,7 +95,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
       running.delete(id);
       deps.heldEvents.release(id);
     };
-    const started = startDeliveries({ held, receivers, maker }).then(
+    const started = inFanOutSpan(event, () => startDeliveries({ held, receivers, maker })).then(
       (written) => deps.later(mark(written, event).finally(free)),
       (error) => {
         free();

@@ -4,7 +4,7 @@ import type { DeliveryDocument } from '../model.ts';
 
 /** The delivery of an event to one of its webhooks, due at once. Making it again gives the same delivery. */
 export function firstDelivery(event: StoredEvent, webhookId: string, maxAttempts: number): DeliveryDocument {
-  const { _id: eventId, userId, type, test, created, acceptedAt, deliveryKey } = event;
+  const { _id: eventId, userId, type, test, traceparent, created, acceptedAt, deliveryKey } = event;
   return {
     _id: derivedId('dlv', created.getTime(), deliveryKey, eventId, webhookId),
     eventId,
@@ -12,6 +12,7 @@ export function firstDelivery(event: StoredEvent, webhookId: string, maxAttempts
     userId,
     type,
     test,
+    ...(traceparent !== undefined && { traceparent }),
     state: 'pending',
     attempt: 1,
     maxAttempts,

@@ -22,7 +22,7 @@ export function createAttemptWait(send: Send): AttemptWait {
 
   return {
     async send(outgoing) {
-      const { deliveryId = '' } = outgoing;
+      const { deliveryId = '' } = outgoing.attempt ?? {};
       sending.add(deliveryId);
       try {
         return await send(outgoing);

@@ -1,6 +1,8 @@
 import type { HttpClient } from '../../outbound/client.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { type OutboundCode, OutboundError } from '../../outbound/outbound-error.ts';
+import { endAttemptSpan, startAttemptSpan, type TracedAttempt } from '../../tracing/event-spans.ts';
+import { inSpan, traceparentOf } from '../../tracing/tracer.ts';
 import { Deadline } from './deadline.ts';
 import { readResponse } from './read-response.ts';
 import type { SignedRequest, SignRequest } from './sign-request.ts';
@@ -15,8 +17,8 @@ export interface DeliveryClients {
 
 /** One POST. */
 export interface Outgoing {
-  /** The delivery, for callers that wait for its attempt. */
-  readonly deliveryId?: string;
+  /** The delivery, for callers that wait for its attempt, and for its span. @default neither */
+  readonly attempt?: TracedAttempt;
   readonly url: string;
   /** Without the signatures. */
   readonly headers: Record<string, string>;
@@ -64,8 +66,9 @@ function wasStale(error: unknown): boolean {
 /**
  * Sends deliveries. One deadline covers connecting, the response's head and the part of its body that is read.
  * @param timeout milliseconds for the whole attempt
+ * @param propagateTrace whether receivers get the trace context of attempts
  */
-export function createSend(clients: DeliveryClients, timeout: number): Send {
+export function createSend(clients: DeliveryClients, timeout: number, propagateTrace = false): Send {
   async function post(request: SignedRequest): Promise<OutboundResponse> {
     try {
       return await clients.pooled.request(request);
@@ -75,8 +78,9 @@ export function createSend(clients: DeliveryClients, timeout: number): Send {
     }
   }
 
-  return async function send(outgoing) {
-    const { url, headers, body: data, sign, maySend = () => true } = outgoing;
+  async function sendOnce(outgoing: Outgoing, traceparent: string | undefined): Promise<SendResult> {
+    const { url, headers: shown, body: data, sign, maySend = () => true } = outgoing;
+    const headers = traceparent === undefined ? shown : { ...shown, traceparent };
     const started = performance.now();
     let isWritten = false;
     const onSend = () => {
@@ -96,6 +100,20 @@ export function createSend(clients: DeliveryClients, timeout: number): Send {
       return { error: code, response: '', durationMs: elapsed() };
     } finally {
       deadline.clear();
+    }
+  }
+
+  return async function send(outgoing) {
+    const span = outgoing.attempt && startAttemptSpan(outgoing.attempt);
+    if (!span) return sendOnce(outgoing, undefined);
+    const traceparent = propagateTrace ? traceparentOf(span) : undefined;
+    try {
+      const result = await inSpan(span, () => sendOnce(outgoing, traceparent));
+      endAttemptSpan(span, result);
+      return result;
+    } catch (error) {
+      endAttemptSpan(span, { error: 'not_sent' });
+      throw error;
     }
   };
 }

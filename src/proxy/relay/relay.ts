@@ -14,7 +14,8 @@ import { checkModelName } from '../request/model-name.ts';
 import { shortValue } from '../request/short-value.ts';
 import { selectUpstreams } from '../routing/select-upstreams.ts';
 import type { Upstream } from '../routing/upstream.ts';
-import { type ModelRequest, RelayedCall, type RelayedCallDependencies } from './relayed-call.ts';
+import type { ModelRequest } from './model-request.ts';
+import { RelayedCall, type RelayedCallDependencies } from './relayed-call.ts';
 
 export interface RelayDependencies extends RelayedCallDependencies {
   readonly upstreams: readonly Upstream[];

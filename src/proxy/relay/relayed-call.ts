@@ -1,11 +1,10 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
-import type { ApiRequest } from '../../http/operation.ts';
 import type { CallEnding, Logger, OpenUsage } from '../../options/options.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
-import type { Admission, RequestedCall } from '../admission.ts';
+import { inSpan } from '../../tracing/tracer.ts';
+import { UpstreamSpan } from '../../tracing/upstream-span.ts';
 import type { CallDeadline } from '../call-deadline.ts';
-import type { Endpoint } from '../endpoint.ts';
 import { upstreamRequestHeaders, withAccountsIdempotencyKey } from '../headers.ts';
 import type { RelayHooks } from '../hooks.ts';
 import { finalUsage } from '../metering/final-usage.ts';
@@ -15,7 +14,7 @@ import type { ModelObserver } from '../observer.ts';
 import type { BackgroundResponses } from '../ownership/background-responses.ts';
 import { ownedResponse } from '../ownership/owned-response.ts';
 import type { StoredObject, StoredObjects } from '../ownership/stored-objects.ts';
-import { bodyFor, type ModelBody } from '../request/model-body.ts';
+import { bodyFor } from '../request/model-body.ts';
 import type { FailureLog } from '../routing/failure-log.ts';
 import { type RoutedCall, tryUpstreams } from '../routing/retry.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
@@ -24,6 +23,7 @@ import { CallPlace } from '../routing/upstream-calls.ts';
 import { type DecodedResponse, decoded } from './decoded-body.ts';
 import { disconnectGrace } from './disconnect-grace.ts';
 import { isMasked, sendMasked } from './masked-error.ts';
+import type { CallRoute, ModelRequest } from './model-request.ts';
 import { requireRelayable } from './require-relayable.ts';
 import { sendResponse } from './response/send-response.ts';
 
@@ -39,30 +39,11 @@ export interface RelayedCallDependencies {
   readonly exposeUpstream: boolean;
   readonly failureLog: FailureLog;
   readonly observer?: ModelObserver;
+  /** Whether upstreams get the trace context of their requests. */
+  readonly propagateTrace: boolean;
   readonly logger: Logger;
   /** Whether the upstream's call is aborted when the client leaves. */
   readonly abortOnDisconnect: boolean;
-}
-
-/** One request of a client, read and checked. */
-export interface ModelRequest extends RequestedCall {
-  readonly endpoint: Endpoint;
-  readonly call: ApiRequest;
-  readonly body: ModelBody;
-  /** What its upstream is to keep of it. */
-  readonly storing: Pick<StoredObject, 'kind' | 'metadata'> | undefined;
-  /** Whether its upstream is to work on it after the call has been answered. */
-  readonly inBackground: boolean;
-}
-
-/** Where an admitted call goes. */
-export interface CallRoute {
-  /** The model that the upstreams are asked for; `undefined` where the client names none. */
-  readonly model: string | undefined;
-  /** The upstreams, in the order in which they are tried. */
-  readonly order: readonly [Upstream, ...Upstream[]];
-  readonly deadline: CallDeadline;
-  readonly admissions: readonly Admission[];
 }
 
 /** One admitted call, on its way from the client to an upstream and back. */
@@ -82,6 +63,8 @@ export class RelayedCall implements RoutedCall {
   /** The response that runs on after the call. */
   #running: Pick<StoredObject, 'id' | 'userId'> | undefined;
   readonly #headers: IncomingHttpHeaders;
+  /** The last request to an upstream. */
+  #span: UpstreamSpan | undefined;
   readonly #meter: UsageMeter;
 
   constructor(deps: RelayedCallDependencies, request: ModelRequest, route: CallRoute) {
@@ -130,6 +113,7 @@ export class RelayedCall implements RoutedCall {
       throw error;
     } finally {
       this.place.release();
+      this.#span?.end();
     }
   }
 
@@ -141,11 +125,15 @@ export class RelayedCall implements RoutedCall {
     const url = upstreamUrl(upstream, endpoint.path, call.search);
     const startedAt = performance.now();
     call.relayed.upstream = upstream.name;
-    try {
-      const response = await upstream.http.relay({
+    this.#span?.end();
+    const span = UpstreamSpan.start({ upstream, method: 'POST', path: endpoint.path, model: upstreamModel, call });
+    this.#span = span;
+    const headers = upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId);
+    const sending = () =>
+      upstream.http.relay({
         method: 'POST',
         url,
-        headers: upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId),
+        headers: this.#deps.propagateTrace && span ? span.addTo(headers) : headers,
         data: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
         signal: deadline,
         // before that, connecting has its own time limit
@@ -155,12 +143,16 @@ export class RelayedCall implements RoutedCall {
           deadline.arm(upstream.timeouts.firstByte);
         },
       });
+    try {
+      const response = await inSpan(span?.span, sending);
+      span?.answered(response.status);
       this.#deps.observer?.upstreamAnswered(upstream.name, response.status, performance.now() - startedAt);
       if (response.status >= 300) this.#working = undefined;
       // an error that clients do not see is logged each time
       if (!isMasked(upstream, response)) this.#deps.failureLog.answered(upstream, url, response.status);
       return response;
     } catch (error) {
+      span?.failed(error instanceof OutboundError ? error.code : '_OTHER');
       if (!deadline.aborted) this.#working = undefined;
       if (error instanceof OutboundError && !deadline.clientDisconnected) {
         this.#deps.failureLog.failed(upstream, url, error.code);
@@ -223,6 +215,7 @@ export class RelayedCall implements RoutedCall {
       firstByteMs: this.#firstByteMs,
     };
     const record = closedRecord(open, finalUsage(this.#meter, metered), end);
+    this.#span?.used(record);
     if (this.#running) {
       // only the events of a stream say how it has ended
       const hasEnded = this.#meter.events > 0 && (ending === 'complete' || !record.estimated);

@@ -2,6 +2,9 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { ApiRequest } from '../../http/operation.ts';
 import type { Logger } from '../../options/options.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
+import { OutboundError } from '../../outbound/outbound-error.ts';
+import { inSpan } from '../../tracing/tracer.ts';
+import { UpstreamSpan } from '../../tracing/upstream-span.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import { upstreamRequestHeaders, withAccountsIdempotencyKey } from '../headers.ts';
 import { UsageMeter } from '../metering/usage-meter.ts';
@@ -20,6 +23,8 @@ export interface StoredCallDependencies {
   readonly idempotencySecret: Buffer;
   /** Whether answers name their upstream in `x-gateway-upstream`. */
   readonly exposeUpstream: boolean;
+  /** Whether upstreams get the trace context of their requests. */
+  readonly propagateTrace: boolean;
   readonly logger: Logger;
 }
 
@@ -29,6 +34,8 @@ export interface StoredRequest {
   readonly method: 'GET' | 'POST' | 'DELETE';
   /** Below an upstream's base URL. */
   readonly path: string;
+  /** The same, as a template. */
+  readonly template: string;
   /** The upstreams that may answer it, in the order in which they are tried. */
   readonly order: readonly Upstream[];
   readonly deadline: CallDeadline;
@@ -45,6 +52,8 @@ export class StoredCall implements RoutedCall {
   readonly #deps: StoredCallDependencies;
   readonly #request: StoredRequest;
   readonly #headers: IncomingHttpHeaders;
+  /** The last request to an upstream. */
+  #span: UpstreamSpan | undefined;
 
   constructor(deps: StoredCallDependencies, request: StoredRequest) {
     const { headers, principal } = request.call;
@@ -67,24 +76,36 @@ export class StoredCall implements RoutedCall {
       await this.#sendDown(upstream, response.status < 300 ? await onSuccess(upstream, response) : response, res);
     } finally {
       this.place.release();
+      this.#span?.end();
     }
   }
 
   /** Sends the request to one upstream; resolves when the head of the answer is there. */
   async send(upstream: Upstream): Promise<OutboundResponse> {
-    const { call, method, path } = this.#request;
+    const { call, method, path, template } = this.#request;
     const { deadline } = this;
     call.relayed.upstream = upstream.name;
-    try {
-      return await upstream.http.relay({
+    this.#span?.end();
+    const span = UpstreamSpan.start({ upstream, method, path: template, call });
+    this.#span = span;
+    const headers = upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId);
+    const sending = () =>
+      upstream.http.relay({
         method,
         url: upstreamUrl(upstream, path, call.search),
-        headers: upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId),
+        headers: this.#deps.propagateTrace && span ? span.addTo(headers) : headers,
         ...(call.rawBody.length > 0 && { data: call.rawBody }),
         signal: deadline,
         // before that, connecting has its own time limit
         onSend: () => deadline.arm(upstream.timeouts.firstByte),
       });
+    try {
+      const response = await inSpan(span?.span, sending);
+      span?.answered(response.status);
+      return response;
+    } catch (error) {
+      span?.failed(error instanceof OutboundError ? error.code : '_OTHER');
+      throw error;
     } finally {
       deadline.disarm();
     }

@@ -92,7 +92,8 @@ export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
         : onSuccessOf(endpoint, call, object?.id ?? '');
     deps.retry.budget.earn();
     const deadline = new CallDeadline(call.client, (order[0] as Upstream).timeouts.total);
-    const request = { call, method, path: pathFor(endpoint, call.params), order, deadline, onSuccess };
+    const path = pathFor(endpoint, call.params);
+    const request = { call, method, path, template: endpoint.path, order, deadline, onSuccess };
     try {
       await new StoredCall(deps, request).run(res);
     } catch (error) {

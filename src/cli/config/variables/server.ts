@@ -31,6 +31,18 @@ export const serverVariables = {
     default: 'info',
     example: 'warn',
   },
+  PROPAGATE_TRACES_TO_UPSTREAMS: {
+    meaning: 'Whether upstreams get the header traceparent, where an OpenTelemetry SDK is loaded (NODE_OPTIONS)',
+    type: yesOrNo,
+    default: 'false',
+    example: 'true',
+  },
+  PROPAGATE_TRACES_TO_RECEIVERS: {
+    meaning: 'The same for the receivers of webhooks',
+    type: yesOrNo,
+    default: 'false',
+    example: 'true',
+  },
   METRICS_PORT: {
     meaning: 'Port that serves /metrics for Prometheus, /healthz and /readyz; 0 picks a free one',
     type: wholeNumber(0, 65_535),
