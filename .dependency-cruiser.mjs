@@ -50,7 +50,8 @@ const arrows = {
     proxy/failure.ts proxy/headers.ts proxy/held-bytes.ts proxy/hooks.ts proxy/observer.ts`,
   'proxy/stored': `${base} tracing fairness http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay
-    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
+    proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts
+    proxy/held-bytes.ts`,
   proxy: `${base} http/operation.ts http/principal.ts outbound
     proxy/request proxy/routing proxy/ownership proxy/metering proxy/relay proxy/stored`,
 
