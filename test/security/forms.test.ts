@@ -93,6 +93,8 @@ describe('a form that readers of forms take differently', () => {
     expect(await form({ image })).to.equal('missing_required_parameter prompt');
     expect(await form({ prompt }, '/images/variations')).to.equal('missing_required_parameter image');
     expect(await form({ image, prompt: image })).to.equal('invalid_type prompt');
+    expect(await form({ image: 'PNG', prompt })).to.equal('invalid_type image');
+    expect(await form({ image, prompt, mask: 'PNG' })).to.equal('invalid_type mask');
     expect(await form({ image, prompt, n: 'two' })).to.equal('invalid_type n');
     expect(await form({ image, prompt, stream: 'yes' })).to.equal('invalid_type stream');
     expect(await form({ image, prompt, model: '' })).to.equal('invalid_value model');
