@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
 import { responseOf } from '../proxy/stored/support.ts';
 import { type Listening, type LiveGateway, listen, startGateway } from '../support/gateway.ts';
-import { operations as documented } from '../support/spec.ts';
+import { hasDocumentedPath, isDocumented } from '../support/spec.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 import { type ClientOperation, clientOperations } from './openai-operations.ts';
 
@@ -112,18 +112,6 @@ const served: Readonly<Record<string, Served>> = {
     { id: 'conv_1', object: 'conversation.deleted', deleted: true },
   ],
 };
-
-/** Whether openapi.yaml has an operation that takes this request, as `GET /v1/models/id`. */
-function isDocumented(request: string): boolean {
-  return documented.some(({ method, path }) =>
-    new RegExp(`^${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(request),
-  );
-}
-
-function hasDocumentedPath(request: string): boolean {
-  const [, path] = request.split(' ');
-  return ['GET', 'POST'].some((method) => isDocumented(`${method} ${path}`));
-}
 
 describe("the operations of OpenAI's client", () => {
   let upstream: ScriptedUpstream;

@@ -26,6 +26,19 @@ export const operations: readonly Documented[] = operationsIn('paths');
 /** What receivers are sent. */
 export const webhookOperations: readonly Documented[] = operationsIn('webhooks');
 
+/** Whether openapi.yaml has an operation that takes this request, as `GET /v1/models/id`. */
+export function isDocumented(request: string): boolean {
+  return operations.some(({ method, path }) =>
+    new RegExp(`^${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(request),
+  );
+}
+
+/** Whether openapi.yaml has the path of a request, with whatever method. */
+export function hasDocumentedPath(request: string): boolean {
+  const [, path] = request.split(' ');
+  return ['GET', 'POST'].some((method) => isDocumented(`${method} ${path}`));
+}
+
 /** The node itself, or the one its `$ref` leads to. */
 export function resolved<T>(node: T): T {
   const { $ref } = (node ?? {}) as { $ref?: unknown };

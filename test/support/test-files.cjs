@@ -15,6 +15,7 @@ const long = [
   'security/overdraft',
   'package/tarball',
   'clients/clients',
+  'openapi/schemathesis',
   'openapi/spectral',
   'deliveries/fan-out/event-first',
   'cli/mongo/embedded-mongo',
@@ -109,11 +110,15 @@ const first = [
   'security/bad-input',
 ];
 
+/** Those that take minutes to install: `npm run test:frameworks`. */
+const frameworks = ['frameworks/python/frameworks', 'frameworks/python/openai-operations'];
+
 const fileOf = (name) => `test/${name}.test.ts`;
 const longFiles = long.map(fileOf);
 const firstFiles = first.map(fileOf);
+const frameworkFiles = frameworks.map(fileOf);
 
-for (const file of [...longFiles, ...firstFiles]) {
+for (const file of [...longFiles, ...firstFiles, ...frameworkFiles]) {
   if (!existsSync(file)) throw new Error(`test/support/test-files.cjs names ${file}, which does not exist`);
 }
 
@@ -125,5 +130,7 @@ const all = readdirSync('test', { recursive: true })
 module.exports = {
   longFiles,
   /** All others: `npm test`. */
-  quickFiles: [...new Set([...firstFiles, ...all])].filter((file) => !longFiles.includes(file)),
+  quickFiles: [...new Set([...firstFiles, ...all])].filter(
+    (file) => !longFiles.includes(file) && !frameworkFiles.includes(file),
+  ),
 };

@@ -1,0 +1,48 @@
+import { expect } from 'chai';
+import { python, skipWithout } from '../../documentation/runtimes.ts';
+import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
+import { ScriptedUpstream } from '../../support/upstream.ts';
+import { provider } from '../provider.ts';
+import { runProgram } from './program.ts';
+
+const said = { plain: 'Hello', streamed: 'Hello', tool: { city: 'Porto' }, streamedTool: { city: 'Porto' } };
+const embedding = [0.25, -0.5];
+
+/** What each framework makes of the provider's answers. */
+const expected: Readonly<Record<string, object>> = {
+  "OpenAI's client on chat completions": { ...said, embedding },
+  "OpenAI's client on responses": said,
+  'LangChain on chat completions': { ...said, embedding },
+  'LangChain on responses': { ...said, embedding },
+  LiteLLM: { ...said, embedding },
+};
+
+describe('frameworks of Python', function () {
+  this.timeout(600_000);
+  let upstream: ScriptedUpstream;
+  let server: ModelServer;
+  let outcome: Readonly<Record<string, object>>;
+
+  before(async function () {
+    skipWithout(this, python);
+    upstream = await ScriptedUpstream.start();
+    upstream.script = provider;
+    server = await startModelServer({ upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }] });
+    outcome = await runProgram('frameworks.py', server.baseUrl, callerKey);
+  });
+  after(async () => {
+    await server?.close();
+    await upstream?.close();
+  });
+
+  for (const [name, answers] of Object.entries(expected)) {
+    it(`answer, stream, call tools and embed: ${name}`, () => {
+      expect(outcome[name]).to.deep.equal(answers);
+    });
+  }
+
+  it('use responses where they are told to, and chat completions otherwise', () => {
+    const paths = new Set(upstream.requests.map(({ path }) => path));
+    expect([...paths]).to.have.members(['/v1/chat/completions', '/v1/responses', '/v1/embeddings']);
+  });
+});

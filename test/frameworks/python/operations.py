@@ -1,0 +1,167 @@
+"""
+Finds every operation of OpenAI's client by walking its resources, and prints as JSON what a gateway answers to each,
+and what the client makes of those that the gateway serves.
+"""
+
+import inspect
+import json
+import re
+import sys
+
+import openai
+from openai._resource import SyncAPIResource
+
+url, key = sys.argv[1:]
+made = []
+
+
+def record(response):
+    response.read()
+    made.append(response)
+
+
+http_client = openai.DefaultHttpxClient(event_hooks={"response": [record]})
+client = openai.OpenAI(base_url=url, api_key=key, admin_api_key=key, max_retries=0, http_client=http_client)
+messages = [{"role": "user", "content": "Hi"}]
+items = [{"type": "message", "role": "user", "content": "Hi"}]
+file = ("a.png", b"bytes of a file", "image/png")
+# What the calls below have created; the later ones use it.
+ids = {}
+
+
+def kept(name, created):
+    ids[name] = created.id
+    return created
+
+
+def first_kept(name, page):
+    ids[name] = page.data[0].id
+    return page
+
+
+def served_chat(name, resource):
+    return {
+        f"{name}.create": lambda: kept("chat", resource.create(model="m", messages=messages, store=True)),
+        f"{name}.retrieve": lambda: resource.retrieve(ids["chat"]),
+        f"{name}.update": lambda: resource.update(ids["chat"], metadata=None),
+        f"{name}.list": lambda: resource.list(),
+        f"{name}.messages.list": lambda: resource.messages.list(ids["chat"]),
+        f"{name}.delete": lambda: resource.delete(ids["chat"]),
+    }
+
+
+def served_responses(name, resource):
+    return {
+        f"{name}.create": lambda: kept("response", resource.create(model="m", input="Hi")),
+        f"{name}.retrieve": lambda: resource.retrieve(ids["response"]),
+        f"{name}.cancel": lambda: resource.cancel(ids["response"]),
+        f"{name}.compact": lambda: resource.compact(model="m", input="Hi"),
+        f"{name}.input_items.list": lambda: resource.input_items.list(ids["response"]),
+        f"{name}.input_tokens.count": lambda: resource.input_tokens.count(model="m", input="Hi"),
+        f"{name}.delete": lambda: resource.delete(ids["response"]),
+    }
+
+
+conversations = client.conversations
+
+# A call for each operation that is served, in an order in which each finds what it needs.
+SERVED = {
+    **served_chat("chat.completions", client.chat.completions),
+    **served_chat("beta.chat.completions", client.beta.chat.completions),
+    "completions.create": lambda: client.completions.create(model="m", prompt="Hi"),
+    "embeddings.create": lambda: client.embeddings.create(model="m", input="Hi", encoding_format="float"),
+    "images.generate": lambda: client.images.generate(model="m", prompt="A harbour"),
+    "images.edit": lambda: client.images.edit(model="m", prompt="At night", image=file),
+    "images.create_variation": lambda: client.images.create_variation(model="m", image=file),
+    "audio.speech.create": lambda: client.audio.speech.create(model="m", input="Hi", voice="alloy"),
+    "audio.transcriptions.create": lambda: client.audio.transcriptions.create(model="m", file=file),
+    "audio.translations.create": lambda: client.audio.translations.create(model="m", file=file),
+    "moderations.create": lambda: client.moderations.create(model="m", input="Hi"),
+    "models.list": lambda: first_kept("model", client.models.list()),
+    "models.retrieve": lambda: client.models.retrieve(ids["model"]),
+    **served_responses("responses", client.responses),
+    **served_responses("beta.responses", client.beta.responses),
+    "conversations.create": lambda: kept("conversation", conversations.create()),
+    "conversations.retrieve": lambda: conversations.retrieve(ids["conversation"]),
+    "conversations.update": lambda: conversations.update(ids["conversation"], metadata={}),
+    "conversations.items.create": lambda: conversations.items.create(ids["conversation"], items=items),
+    "conversations.items.list": lambda: conversations.items.list(ids["conversation"]),
+    "conversations.items.retrieve": lambda: conversations.items.retrieve(
+        "msg_1", conversation_id=ids["conversation"]
+    ),
+    "conversations.items.delete": lambda: conversations.items.delete("msg_1", conversation_id=ids["conversation"]),
+    "conversations.delete": lambda: conversations.delete(ids["conversation"]),
+}
+
+
+def resources(parent, path=()):
+    """Every resource of the client, with the way to it."""
+    for name, member in inspect.getmembers_static(type(parent)):
+        if name.startswith(("_", "with_")) or type(member).__name__ not in ("cached_property", "property"):
+            continue
+        resource = getattr(parent, name)
+        if isinstance(resource, SyncAPIResource):
+            yield (*path, name), resource
+            yield from resources(resource, (*path, name))
+
+
+def methods():
+    """Every method of the client that makes a request of its own; `stream` and `poll` call others."""
+    for path, resource in resources(client):
+        for name, method in inspect.getmembers(type(resource), inspect.isfunction):
+            function = inspect.unwrap(method)
+            makes_request = re.search(r"self\._(get|post|put|patch|delete|get_api_list)\(", inspect.getsource(function))
+            if makes_request and not name.startswith("_"):
+                yield ".".join((*path, name)), resource, function
+
+
+def placeholder(parameter):
+    is_file = "FileTypes" in str(parameter.annotation) or parameter.name == "video"
+    return file if is_file else "id"
+
+
+def with_placeholders(resource, function):
+    """Calls a method with an id or a file wherever it needs one."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    needed = [it for it in parameters if it.default is it.empty or it.name.endswith("_id")]
+    return function(resource, **{it.name: placeholder(it) for it in needed})
+
+
+def requests_of(call):
+    """The outcome of a call, with every request that it has made."""
+    made.clear()
+    outcome = {}
+    try:
+        outcome["returned"] = call()
+    except openai.APIStatusError as error:
+        outcome |= {"status": error.status_code, "code": error.code, "message": error.message}
+    except Exception as error:
+        outcome["error"] = repr(error)
+    return outcome | {"requests": [f"{it.request.method} {it.request.url.path}" for it in made]}
+
+
+def found(name, resource, function):
+    outcome = requests_of(lambda: with_placeholders(resource, function))
+    outcome.pop("returned", None)
+    return {"name": name, **outcome}
+
+
+def served(call):
+    outcome = requests_of(call)
+    returned = outcome.pop("returned", None)
+    if returned is None:
+        return outcome
+    sent = made[-1].content
+    if hasattr(returned, "to_dict"):
+        return outcome | {"sent": json.loads(sent), "returned": returned.to_dict(mode="json")}
+    return outcome | {"sent": sent.decode(), "returned": returned.content.decode()}
+
+
+print(
+    json.dumps(
+        {
+            "operations": [found(*it) for it in methods()],
+            "served": {name: served(call) for name, call in SERVED.items()},
+        }
+    )
+)
