@@ -72,9 +72,10 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
   const redirect = answer((_req, res) => res.writeHead(308, { location: withSlash, 'content-length': 0 }).end());
   const session = answer(async (req, res) => {
     const { principal, via } = await authenticator.byKeyOrSession(req);
-    const { userId, scopes = accountScopes } = principal;
+    const { userId, scopes = accountScopes, models = null, budgets = [], expiresAt } = principal;
+    const limits = { models, has_budgets: budgets.length > 0, expires_at: expiresAt?.toISOString() ?? null };
     const headers = { 'cache-control': 'no-store' };
-    sendReply(req, res, { status: 200, body: { user_id: userId, scopes, via }, headers });
+    sendReply(req, res, { status: 200, body: { user_id: userId, scopes, via, ...limits }, headers });
   });
   const page: express.RequestHandler = (req, res, next) => {
     const file = findFile(pathOf(req));

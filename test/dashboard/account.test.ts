@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import type { Locator } from 'playwright-core';
 import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 import { accessibilityProblems, closeBrowserAfterwards } from './browser.ts';
@@ -33,14 +34,16 @@ describe("an account's keys, usage and credits in the dashboard", function () {
     await upstream.close();
   });
 
+  const scopesIn = (dialog: Locator) => dialog.getByRole('checkbox').locator('xpath=..').locator('b').allTextContents();
+
   it('has keys made, shown once, and revoked', async () => {
     const { page, problems } = await scene.signIn('#/keys');
     await page.getByRole('button', { name: 'Create key' }).click();
     const create = page.getByRole('dialog', { name: 'Create an API key' });
     await create.getByLabel('Name').fill('for the tests');
+    expect(await scopesIn(create)).to.deep.equal(['models', 'webhooks', 'keys']);
     await create.getByRole('checkbox', { name: /^webhooks/ }).check();
-    await create.getByLabel('At most').fill('2.5');
-    await create.getByLabel('In which period').selectOption('total');
+    await create.getByLabel('Credits in total').fill('2.5');
     await create.getByRole('button', { name: 'Create key' }).click();
     const shown = page.getByRole('dialog', { name: 'Copy the key now' });
     const key = (await shown.locator('code').textContent()) ?? '';
@@ -52,11 +55,64 @@ describe("an account's keys, usage and credits in the dashboard", function () {
     await budget.waitFor();
     expect(await page.content()).to.not.include(key);
 
+    await page.getByRole('button', { name: 'Edit the budgets of for the tests' }).click();
+    const edit = page.getByRole('dialog', { name: 'Budgets of for the tests' });
+    expect(await edit.getByLabel('Credits in total').inputValue()).to.equal('2.5');
+    await edit.getByLabel('Credits in total').fill('');
+    await edit.getByLabel('Requests a day').fill('1e16');
+    await edit.getByRole('button', { name: 'Save' }).click();
+    await edit.getByRole('alert').getByText('whole number').waitFor();
+    await edit.getByLabel('Requests a day').fill('50');
+    await edit.getByLabel('Tokens a month').fill('1000');
+    expect(await accessibilityProblems(page)).to.deep.equal([]);
+    await edit.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('row').filter({ hasText: 'for the tests' }).getByText('0 of 50 requests today').waitFor();
+    const { data } = (await scene.live.call('GET', '/v1/api_keys')).body;
+    const stored = data.find(({ name }: { name: string }) => name === 'for the tests').budgets;
+    expect(stored).to.have.length(2);
+    expect(stored[0]).to.include({ period: 'day', requests: 50 }).and.to.not.have.any.keys('tokens', 'credits');
+    expect(stored[1]).to.include({ period: 'month', tokens: 1_000 });
+
     await page.getByRole('button', { name: 'Revoke for the tests' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Revoke key' }).click();
     await page.getByRole('row').filter({ hasText: 'for the tests' }).getByText('Revoked').waitFor();
     const refused = await fetch(`${scene.live.url}/v1/webhooks`, { headers: { authorization: `Bearer ${key}` } });
     expect(refused.status).to.equal(401);
+    // a browser itself reports each refusal
+    expect(problems.filter((problem) => !problem.includes('status of 400'))).to.deep.equal([]);
+  });
+
+  it('offers for keys what the API accepts from the key that is signed in', async () => {
+    const expiresAt = new Date(Date.now() + 10 * 86_400_000);
+    const own = await scene.live.gateway.keys.create({
+      userId: 'usr_1',
+      name: 'limited',
+      scopes: ['models', 'webhooks', 'keys'],
+      models: ['m'],
+      budgets: [{ period: 'month', tokens: 100 }],
+      expiresAt,
+    });
+    const { page, problems } = await scene.signIn('#/keys', { key: own.key });
+    // this key may do no more than itself; the first of the account has every scope
+    await page.getByRole('button', { name: 'Revoke limited' }).waitFor();
+    expect(await page.getByRole('button', { name: /^(Revoke|Edit)/ }).count()).to.equal(1);
+
+    await page.getByRole('button', { name: 'Create key' }).click();
+    const create = page.getByRole('dialog', { name: 'Create an API key' });
+    expect(await scopesIn(create)).to.deep.equal(['webhooks', 'keys']);
+    const ends = create.getByLabel('Ends').locator('option');
+    expect(await ends.allTextContents()).to.deep.equal(['With your own key', 'After 1 day']);
+    await create.getByLabel('Name').fill('of the limited one');
+    await create.getByRole('checkbox', { name: /^webhooks/ }).check();
+    await create.getByRole('button', { name: 'Create key' }).click();
+    await page.getByRole('dialog', { name: 'Copy the key now' }).waitFor();
+    const { data } = (await scene.live.call('GET', '/v1/api_keys')).body;
+    const made = data.find(({ name }: { name: string }) => name === 'of the limited one');
+    expect(made).to.deep.include({ scopes: ['webhooks'], models: ['m'], expires_at: expiresAt.toISOString() });
+
+    await page.goto(`${scene.dashboard}#/usage`);
+    await page.getByRole('region', { name: 'Credits' }).waitFor();
+    expect(await page.getByRole('button', { name: 'Edit the budgets of the account' }).count()).to.equal(0);
     expect(problems).to.deep.equal([]);
   });
 
@@ -70,7 +126,16 @@ describe("an account's keys, usage and credits in the dashboard", function () {
     await until(async () => (await left()) === 493);
     await scene.live.gateway.budgets?.set('usr_1', [{ period: 'month', tokens: 100 }]);
     const { page, problems } = await scene.signIn('#/usage');
-    await page.getByRole('region', { name: 'Budgets' }).getByText('7 of 100 tokens this month').waitFor();
+    const budgets = page.getByRole('region', { name: 'Budgets' });
+    await budgets.getByText('7 of 100 tokens this month').waitFor();
+    await budgets.getByRole('button', { name: 'Edit the budgets of the account' }).click();
+    const edit = page.getByRole('dialog', { name: 'Budgets of the account usr_1' });
+    await edit.getByLabel('Tokens a month').fill('200');
+    await edit.getByLabel('Credits in total').fill('0.5');
+    await edit.getByRole('button', { name: 'Save' }).click();
+    await budgets.getByText('7 of 200 tokens this month').waitFor();
+    await budgets.getByText('7 of 0.5 credits in total').waitFor();
+    await scene.live.gateway.budgets?.set('usr_1', []);
     await page.getByRole('region', { name: 'Credits' }).getByText('493').waitFor();
     const row = page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: 'm', exact: true }) });
     await row.waitFor();

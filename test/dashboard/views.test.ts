@@ -39,6 +39,7 @@ describe('every view of the dashboard', function () {
       async () => (await scene.live.call('GET', '/v1/deliveries?state=failed')).body.data[0],
       (delivery) => delivery !== undefined,
     );
+    const [apiKey] = (await scene.live.call('GET', '/v1/api_keys')).body.data;
     views = [
       ['#/webhooks', 'Paused'],
       ['#/webhooks', 'Paused', 'Add webhook'],
@@ -58,6 +59,7 @@ describe('every view of the dashboard', function () {
       [`#/deliveries/${failed.id}`, 'All 4 attempts failed.'],
       ['#/keys', 'API keys'],
       ['#/keys', 'API keys', 'Create key'],
+      ['#/keys', 'API keys', `Edit the budgets of ${apiKey.id}`],
       ['#/usage', 'Nothing used yet'],
       ['#/event-types', 'Example and schema'],
       ['#/verification', 'A receiver that verifies'],

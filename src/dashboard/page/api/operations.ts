@@ -2,6 +2,7 @@ import { answerOf, createApiClient, pageFolder, reach } from './client.ts';
 import { toApiError } from './error.ts';
 import type {
   ApiKeyCreate,
+  Budget,
   DeliveryFilter,
   EventFilter,
   RecoverBody,
@@ -74,8 +75,12 @@ export function createApi(key: string | null) {
     listApiKeys: (query: Listing, init: Signal = {}) =>
       answerOf(client.GET('/v1/api_keys', { ...init, params: { query: omitUndefined(query) } })),
     createApiKey: (body: ApiKeyCreate) => answerOf(client.POST('/v1/api_keys', { body })),
+    updateApiKey: (id: string, budgets: Budget[]) =>
+      answerOf(client.PATCH('/v1/api_keys/{id}', { params: at(id), body: { budgets } })),
     deleteApiKey: (id: string) => answerOf(client.DELETE('/v1/api_keys/{id}', { params: at(id) })),
     listBudgets: (init: Signal = {}) => answerOf(client.GET('/v1/budgets', init)),
+    updateUserBudgets: (user_id: string, budgets: Budget[]) =>
+      answerOf(client.PUT('/v1/users/{user_id}/budgets', { params: { path: { user_id } }, body: { budgets } })),
     retrieveCredits: (init: Signal = {}) => answerOf(client.GET('/v1/credits', init)),
     retrieveUsage: (query: { from: string; to: string; group_by: string }, init: Signal = {}) =>
       answerOf(client.GET('/v1/usage', { ...init, params: { query: query as object } })),

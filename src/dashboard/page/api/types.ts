@@ -7,6 +7,12 @@ export interface Session {
   readonly user_id: string;
   readonly scopes: readonly string[];
   readonly via: 'key' | 'session';
+  /** The only models it may call; `null` for any. */
+  readonly models: readonly string[] | null;
+  /** Whether its key has budgets: then it cannot get around them by another key, nor change any. */
+  readonly has_budgets: boolean;
+  /** When its key expires; `null` for never. */
+  readonly expires_at: string | null;
 }
 
 export type WebhookSummary = Schemas['WebhookSummary'];

@@ -2,11 +2,9 @@ import type { BudgetUsage } from '../api/types.ts';
 import { Badge } from '../elements/badge.tsx';
 import { Ago } from '../elements/time.tsx';
 import { amount } from '../format/number.ts';
+import { budgetUnits } from './units.ts';
 
 const spans: Readonly<Record<BudgetUsage['period'], string>> = { day: 'today', month: 'this month', total: 'in total' };
-
-/** What budgets can have a maximum of. */
-export const budgetUnits = ['tokens', 'requests', 'credits'] as const satisfies readonly (keyof BudgetUsage['used'])[];
 
 /** Budgets and what is used of them, a line for each maximum. Days and months are UTC. */
 export function BudgetLines({ budgets }: { budgets: readonly BudgetUsage[] }) {

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
-import type { ApiKeyCreate, NewApiKey } from '../api/types.ts';
+import type { NewApiKey } from '../api/types.ts';
+import { type BudgetInputs, BudgetsField, toBudgets } from '../budgets/budgets-field.tsx';
 import { errorOf, otherError } from '../data/field-errors.ts';
 import { useAction } from '../data/use-action.ts';
 import { Button } from '../elements/button.tsx';
@@ -8,22 +9,9 @@ import { Dialog } from '../elements/dialog.tsx';
 import { Field } from '../elements/field.tsx';
 import { Failure } from '../elements/states.tsx';
 import { useApi, useSession } from '../session/session.ts';
-import { BudgetField, noBudget, toBudgets } from './budget-field.tsx';
-
-const meanings: Readonly<Record<string, string>> = {
-  models: 'Model calls, usage and credits',
-  webhooks: 'Webhooks, events and deliveries',
-  keys: 'API keys such as this one',
-  'events:publish': 'Events and payments of any account',
-  admin: "The operator's own tools",
-};
-
-const lives = [
-  [0, 'No end'],
-  [1, '1 day'],
-  [30, '30 days'],
-  [365, '1 year'],
-] as const;
+import { ExpiryField, type Life, toExpiry } from './expiry-field.tsx';
+import { type GrantableScope, grantableScopes } from './permissions.ts';
+import { ScopesField } from './scopes-field.tsx';
 
 /** The one time a key is shown. */
 function Shown({ made, onClose }: { made: NewApiKey; onClose: () => void }) {
@@ -50,16 +38,26 @@ function Shown({ made, onClose }: { made: NewApiKey; onClose: () => void }) {
 
 export function CreateKey({ onClose }: { onClose: () => void }) {
   const api = useApi();
-  const { scopes: own } = useSession();
+  const session = useSession();
+  const { models, expires_at: ownEnd } = session;
   const [name, setName] = useState('');
-  const [scopes, setScopes] = useState<readonly string[]>(own.filter((scope) => scope === 'models'));
-  const [days, setDays] = useState(0);
-  const [budget, setBudget] = useState(noBudget);
+  const [scopes, setScopes] = useState<readonly GrantableScope[]>(
+    grantableScopes(session).filter((scope) => scope === 'models'),
+  );
+  const [life, setLife] = useState<Life>(ownEnd === null ? '0' : 'own');
+  const [budgets, setBudgets] = useState<BudgetInputs>({});
   const [made, setMade] = useState<NewApiKey>();
   const create = useAction(async () => {
-    const ends = days > 0 && { expires_at: new Date(Date.now() + days * 86_400_000).toISOString() };
-    const body = { name: name.trim(), scopes, budgets: toBudgets(budget), ...ends };
-    setMade(await api.createApiKey(body as ApiKeyCreate));
+    // a key cannot make one that may call more models
+    const callable = models && { models: [...models] };
+    const body = {
+      name: name.trim(),
+      scopes: [...scopes],
+      budgets: toBudgets(budgets),
+      ...callable,
+      ...toExpiry(life, ownEnd),
+    };
+    setMade(await api.createApiKey(body));
   });
   if (made) return <Shown made={made} onClose={onClose} />;
   const other = otherError(create.error, ['name', 'budgets']);
@@ -88,36 +86,10 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
           />
         )}
       </Field>
-      <fieldset class="field">
-        <legend>Good for</legend>
-        {own.map((scope) => (
-          <label class="check" key={scope}>
-            <input
-              type="checkbox"
-              checked={scopes.includes(scope)}
-              onChange={({ currentTarget }) =>
-                setScopes(own.filter((one) => (one === scope ? currentTarget.checked : scopes.includes(one))))
-              }
-            />
-            <span>
-              <b>{scope}</b>
-              <span class="muted small">{meanings[scope]}</span>
-            </span>
-          </label>
-        ))}
-      </fieldset>
-      <Field label="Ends after">
-        {(field) => (
-          <select {...field} value={days} onChange={(event) => setDays(Number(event.currentTarget.value))}>
-            {lives.map(([value, text]) => (
-              <option key={value} value={value}>
-                {text}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
-      <BudgetField value={budget} error={errorOf(create.error, 'budgets')} onInput={setBudget} />
+      <ScopesField value={scopes} onInput={setScopes} />
+      {models && <p class="muted small">It may call what your own key may: {models.join(', ')}.</p>}
+      <ExpiryField value={life} onInput={setLife} />
+      <BudgetsField value={budgets} error={errorOf(create.error, 'budgets')} of="key" onInput={setBudgets} />
       {other && <Failure error={other} />}
     </Dialog>
   );

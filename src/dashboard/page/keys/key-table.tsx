@@ -4,6 +4,8 @@ import { Badge, Tag } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
 import { type Column, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
+import { useSession } from '../session/session.ts';
+import { mayControl } from './permissions.ts';
 
 function standingOf({ revoked_at, expires_at }: ApiKey) {
   if (revoked_at) return { shape: 'stopped', words: 'Revoked' } as const;
@@ -42,21 +44,37 @@ const columns: readonly Column<ApiKey>[] = [
       </span>
     ),
   },
-  { head: 'Budget', name: 'Budget', cell: ({ budgets }) => <BudgetLines budgets={budgets} /> },
+  { head: 'Budgets', name: 'Budgets', cell: ({ budgets }) => <BudgetLines budgets={budgets} /> },
   { head: 'Last used', name: 'Used', class: 'numbers', cell: ({ last_used_at: at }) => agoOrNever(at) },
   { head: 'Ends', name: 'Ends', class: 'numbers', cell: ({ expires_at: at }) => agoOrNever(at) },
   { head: 'Created', name: 'Created', class: 'numbers', cell: ({ created_at: at }) => <Ago at={at} /> },
 ];
 
-export function KeyTable({ keys, onRevoke }: { keys: readonly ApiKey[]; onRevoke: (key: ApiKey) => void }) {
+interface Props {
+  readonly keys: readonly ApiKey[];
+  readonly onEdit: (key: ApiKey) => void;
+  readonly onRevoke: (key: ApiKey) => void;
+}
+
+/** The keys, each with what this session may do with it. */
+export function KeyTable({ keys, onEdit, onRevoke }: Props) {
+  const session = useSession();
   const actions: Column<ApiKey> = {
     head: <span class="visually-hidden">Actions</span>,
     class: 'cell-end',
     cell: (key) =>
-      standingOf(key).words === 'Good' && (
-        <Button kind="danger" label={`Revoke ${key.name || key.id}`} onClick={() => onRevoke(key)}>
-          Revoke
-        </Button>
+      standingOf(key).words === 'Good' &&
+      mayControl(session, key) && (
+        <span class="row-actions">
+          {!session.has_budgets && (
+            <Button label={`Edit the budgets of ${key.name || key.id}`} onClick={() => onEdit(key)}>
+              Edit
+            </Button>
+          )}
+          <Button kind="danger" label={`Revoke ${key.name || key.id}`} onClick={() => onRevoke(key)}>
+            Revoke
+          </Button>
+        </span>
       ),
   };
   return <Table kind="keys" caption="API keys" columns={[...columns, actions]} rows={keys} keyOf={({ id }) => id} />;

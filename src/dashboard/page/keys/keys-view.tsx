@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { ApiKey } from '../api/types.ts';
+import { EditBudgets } from '../budgets/edit-budgets.tsx';
 import { useQuery } from '../data/use-query.ts';
 import { Button } from '../elements/button.tsx';
 import { PlusIcon } from '../elements/icons.tsx';
@@ -17,7 +18,7 @@ export function KeysView({ route }: { route: Route }) {
   const api = useApi();
   const { after } = route.query;
   const query = useQuery((signal) => api.listApiKeys({ limit: 50, after }, { signal }), { key: `keys ${after}` });
-  const [open, setOpen] = useState<'create' | ApiKey>();
+  const [open, setOpen] = useState<'create' | { readonly action: 'edit' | 'revoke'; readonly apiKey: ApiKey }>();
   const close = () => {
     setOpen(undefined);
     query.reload();
@@ -40,7 +41,11 @@ export function KeysView({ route }: { route: Route }) {
               <Empty title="No API keys" />
             ) : (
               <>
-                <KeyTable keys={data} onRevoke={setOpen} />
+                <KeyTable
+                  keys={data}
+                  onEdit={(apiKey) => setOpen({ action: 'edit', apiKey })}
+                  onRevoke={(apiKey) => setOpen({ action: 'revoke', apiKey })}
+                />
                 <Pager route={route} next={has_more ? data.at(-1)?.id : undefined} />
               </>
             )
@@ -48,7 +53,16 @@ export function KeysView({ route }: { route: Route }) {
         </Loaded>
       </section>
       {open === 'create' && <CreateKey onClose={close} />}
-      {open !== undefined && open !== 'create' && <RevokeKey apiKey={open} onClose={close} />}
+      {typeof open === 'object' && open.action === 'revoke' && <RevokeKey apiKey={open.apiKey} onClose={close} />}
+      {typeof open === 'object' && open.action === 'edit' && (
+        <EditBudgets
+          title={`Budgets of ${open.apiKey.name || open.apiKey.id}`}
+          of="key"
+          budgets={open.apiKey.budgets}
+          save={(budgets) => api.updateApiKey(open.apiKey.id, budgets)}
+          onClose={close}
+        />
+      )}
     </>
   );
 }

@@ -1,6 +1,7 @@
 import { ApiError } from '../api/error.ts';
 import type { Api } from '../api/operations.ts';
 import type { ApiKey } from '../api/types.ts';
+import { BudgetLines } from '../budgets/budget-lines.tsx';
 import { useQuery } from '../data/use-query.ts';
 import { Tag } from '../elements/badge.tsx';
 import { Id } from '../elements/copy.tsx';
@@ -27,11 +28,11 @@ async function findKey(api: Api, id: string, signal: AbortSignal): Promise<ApiKe
 }
 
 function Opened({ apiKey }: { apiKey: ApiKey }) {
-  const { id, scopes, models, created_at, expires_at, last_used_at, revoked_at } = apiKey;
+  const { id, scopes, models, budgets, created_at, expires_at, last_used_at, revoked_at } = apiKey;
   const timeOr = (at: string | null, otherwise: string) => (at ? <Time at={at} /> : otherwise);
   return (
     <Facts
-      wide={['Scopes', 'Models']}
+      wide={['Scopes', 'Models', 'Budgets']}
       facts={[
         ['Key id', <Id id={id} what="key id" />],
         ['Created', <Time at={created_at} />],
@@ -47,6 +48,7 @@ function Opened({ apiKey }: { apiKey: ApiKey }) {
           </span>,
         ],
         ['Models', models?.join(', ') || 'Any'],
+        ['Budgets', <BudgetLines budgets={budgets} />],
       ]}
     />
   );
