@@ -32,6 +32,7 @@ const long = [
   'events/store/lost-answers',
   'accounting/credits/killed',
   'proxy/relay/aborted-streams',
+  'proxy/relay/endpoint-faults',
   'deliveries/worker/processes',
   'deliveries/interleavings/interleavings',
   'dashboard/deliveries',

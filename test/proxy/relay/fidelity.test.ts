@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { chunks, json, type Script, ScriptedUpstream } from '../../support/upstream.ts';
+import { endpointCalls, ownedByAll, send } from './endpoint-calls.ts';
 
 describe('bytes through the relay', () => {
   let upstream: ScriptedUpstream;
@@ -13,6 +14,7 @@ describe('bytes through the relay', () => {
       upstreams: [
         { name: 'plain', baseUrl: upstream.baseUrl, includeUsage: false, aliases: { fast: 'vendor/big "1"' } },
       ],
+      storedObjects: ownedByAll('plain'),
     });
     metered = await startModelServer({ upstreams: [{ name: 'metered', baseUrl: upstream.baseUrl }] });
   });
@@ -192,4 +194,24 @@ describe('bytes through the relay', () => {
       for (const { embedding } of data) expect(embedding).to.equal(bytes.toString('base64'));
     });
   });
+
+  for (const call of endpointCalls) {
+    it(`are the same both ways for ${call.name}, whole and split at every few bytes`, async () => {
+      const bytes = Buffer.concat(call.answer);
+      const type = { 'content-type': call.answerType };
+      const step = Math.ceil(bytes.length / 300);
+      const parts = Array.from({ length: Math.ceil(bytes.length / step) }, (_, i) =>
+        bytes.subarray(i * step, (i + 1) * step),
+      );
+      for (const script of [json(200, bytes, type), chunks(parts, type)]) {
+        upstream.script = script;
+        const response = await send(plain.baseUrl, call);
+        expect([response.status, response.headers.get('content-type')]).to.deep.equal([200, call.answerType]);
+        expect(Buffer.from(await response.arrayBuffer()).equals(bytes)).to.equal(true);
+        const { method, path, body, headers } = upstream.last;
+        expect([method, path, headers['content-type']]).to.deep.equal([call.method, `/v1${call.path}`, call.bodyType]);
+        expect(body.equals(call.body ?? Buffer.alloc(0))).to.equal(true);
+      }
+    });
+  }
 });

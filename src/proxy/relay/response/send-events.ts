@@ -4,6 +4,7 @@ import { errorEvent, failureFrom } from '../../failure.ts';
 import { holdsUsage, isUsageChunk } from '../../metering/usage-chunk.ts';
 import type { DecodedResponse } from '../decoded-body.ts';
 import { type EventFilter, EventFramer, keepAll } from './event-framer.ts';
+import { endOfAudio, LastEvent } from './last-event.ts';
 import { ResponseEvents } from './response-events.ts';
 import { type ResponsePlan, writeHead } from './response-plan.ts';
 import { type ChunkObserver, type StreamHandlers, transfer } from './transfer.ts';
@@ -27,14 +28,16 @@ interface StreamEnd {
   errorEvent(error: GatewayError): string;
 }
 
-function streamEnd({ response, endsInDone, responseStream }: ResponsePlan, framer: EventFramer): StreamEnd {
+function streamEnd({ response, endsInDone, responseStream, answers }: ResponsePlan, framer: EventFramer): StreamEnd {
   if (responseStream === undefined) {
+    // of the endpoints whose answers are not always JSON, which are those of audio
+    const audio = answers && new LastEvent(endOfAudio);
     return {
       get isDone() {
-        return framer.done;
+        return audio ? audio.isDone : framer.done;
       },
       isWhole: !endsInDone || isDelimited(response.headers),
-      observer: undefined,
+      observer: audio,
       errorEvent,
     };
   }

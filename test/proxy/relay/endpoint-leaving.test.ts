@@ -1,0 +1,83 @@
+import { expect } from 'chai';
+import type { UsageRecord } from '../../../src/options/options.ts';
+import { type ModelServer, startModelServer } from '../../support/model-server.ts';
+import { until } from '../../support/until.ts';
+import { json, ScriptedUpstream } from '../../support/upstream.ts';
+import { endpointCalls, ownedByAll, send } from './endpoint-calls.ts';
+
+describe('a client that leaves a call of any endpoint', () => {
+  let upstream: ScriptedUpstream;
+  let server: ModelServer;
+  let records: UsageRecord[];
+  /** How the calls were over for those who had let them through. */
+  let settled: string[];
+  /** Whether the gateway knows. */
+  let hasLeft: boolean;
+
+  before(async () => {
+    upstream = await ScriptedUpstream.start();
+    server = await startModelServer(
+      {
+        // a call that kept its place would refuse the next one
+        upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, maxConcurrency: 1, includeUsage: false }],
+        storedObjects: ownedByAll('one'),
+        hooks: { onUsage: (record) => void records.push(record) },
+        admissionChecks: [
+          () => ({ closed: () => void settled.push('closed'), dropped: () => void settled.push('dropped') }),
+        ],
+      },
+      [
+        (_req, res, next) => {
+          res.once('close', () => {
+            hasLeft = true;
+          });
+          next();
+        },
+      ],
+    );
+  });
+  beforeEach(() => {
+    records = [];
+    settled = [];
+    hasLeft = false;
+    upstream.requests.length = 0;
+  });
+  after(async () => {
+    await server.close();
+    await upstream.close();
+  });
+
+  for (const call of endpointCalls) {
+    for (const [when, sent] of [
+      ['before the first byte', undefined],
+      ['inside the answer', call.answer[0]?.subarray(0, 30)],
+    ] as const) {
+      const outcome = call.runsOn ? 'lets the upstream come to its end' : 'aborts the upstream';
+      it(`${when} of ${call.name} ${outcome}, and is ${call.isMetered ? 'metered' : 'charged nothing'}`, async () => {
+        let finish: () => void = () => {};
+        upstream.script = (res) => {
+          if (sent) res.writeHead(200, { 'content-type': call.answerType }).write(sent);
+          finish = () => {
+            if (!sent) res.writeHead(200, { 'content-type': call.answerType });
+            res.end(Buffer.concat(call.answer).subarray(sent?.length ?? 0));
+          };
+        };
+        const leave = new AbortController();
+        const left = send(server.baseUrl, call, leave.signal).then((response) => response.text());
+        left.catch(() => {});
+        const { closed } = await upstream.received(1);
+        leave.abort();
+        await until(() => hasLeft);
+        if (call.runsOn) finish();
+        expect(await closed).to.equal(call.runsOn === true);
+        if (call.isMetered) await until(() => records.length > 0 && settled.length > 0);
+        const expected = call.isMetered
+          ? [['client_left'], ['closed']]
+          : [[], call.method === 'POST' && call.body ? ['dropped'] : []];
+        expect([records.map(({ ending }) => ending), settled]).to.deep.equal(expected);
+        upstream.script = json(200, Buffer.concat(call.answer), { 'content-type': call.answerType });
+        await until(async () => (await send(server.baseUrl, call)).status === 200);
+      });
+    }
+  }
+});
