@@ -1,5 +1,5 @@
 import { ROOT_CONTEXT, type Span, SpanKind, trace } from '@opentelemetry/api';
-import { inSpan, markFailed, spanContextOf, spanOfSdk, traceparentOf, tracer } from './tracer.ts';
+import { inSpan, markFailed, spanContextOf, traceparentOf, tracer, validSpan } from './tracer.ts';
 
 // By the conventions for messaging: the event is the message, and its type the destination.
 const destination = 'messaging.destination.name';
@@ -19,7 +19,8 @@ export async function inPublishSpan<Published extends { readonly id: string }>(
   { type, userId }: { readonly type: string; readonly userId: string },
   publish: (traceparent: string | undefined) => Promise<Published>,
 ): Promise<Published> {
-  const span = spanOfSdk(tracer().startSpan(`publish ${type}`, { kind: SpanKind.PRODUCER }));
+  const made = tracer()?.startSpan(`publish ${type}`, { kind: SpanKind.PRODUCER });
+  const span = made && validSpan(made);
   if (!span) return publish(undefined);
   span.setAttributes({
     ...{ 'messaging.operation.name': 'publish', 'messaging.operation.type': 'send' },
@@ -48,10 +49,12 @@ interface TracedEvent {
 
 /** Traces the fan-out of an event, as a child of the span that published it, until the given promise settles. */
 export async function inFanOutSpan<T>(event: TracedEvent, fanOut: () => Promise<T>): Promise<T> {
+  const sdk = tracer();
+  if (!sdk) return fanOut();
   const { _id: id, type, userId, targets } = event;
   const publishing = spanContextOf(event.traceparent);
   const parent = publishing ? trace.setSpanContext(ROOT_CONTEXT, publishing) : ROOT_CONTEXT;
-  const span = spanOfSdk(tracer().startSpan(`fan out ${type}`, { kind: SpanKind.INTERNAL }, parent));
+  const span = validSpan(sdk.startSpan(`fan out ${type}`, { kind: SpanKind.INTERNAL }, parent));
   if (!span) return fanOut();
   const count = { 'messaging.batch.message_count': targets.length };
   span.setAttributes({ [destination]: type, [messageId]: id, [account]: userId, ...count });
@@ -84,8 +87,10 @@ export interface TracedAttempt {
  * event. `undefined` where there is no SDK. The webhook is named by its id, never by its URL, which may hold a secret.
  */
 export function startAttemptSpan(attempt: TracedAttempt): Span | undefined {
+  const sdk = tracer();
+  if (!sdk) return undefined;
   const publishing = spanContextOf(attempt.traceparent);
-  const span = tracer().startSpan(`deliver ${attempt.type}`, {
+  const span = sdk.startSpan(`deliver ${attempt.type}`, {
     kind: SpanKind.CLIENT,
     root: true,
     ...(publishing && { links: [{ context: publishing }] }),
@@ -99,7 +104,7 @@ export function startAttemptSpan(attempt: TracedAttempt): Span | undefined {
       ...(attempt.number !== undefined && { 'model_gateway.delivery.attempt': attempt.number }),
     });
   }
-  return spanOfSdk(span);
+  return validSpan(span);
 }
 
 /** Ends it. @param error why nothing, or not all of the response, was received */

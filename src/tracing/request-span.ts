@@ -1,5 +1,5 @@
 import { type Span, SpanKind, trace } from '@opentelemetry/api';
-import { markFailed, spanOfSdk, tracer } from './tracer.ts';
+import { markFailed, tracer, validSpan } from './tracer.ts';
 
 /** How a request ended. */
 export interface RequestEnd {
@@ -16,12 +16,13 @@ export interface RequestEnd {
  * @param route the template of its path; `undefined` for none
  */
 export function startRequestSpan(method: string, route: string | undefined): Span | undefined {
-  if (trace.getActiveSpan()) return undefined;
-  const span = tracer().startSpan(route === undefined ? method : `${method} ${route}`, {
+  const sdk = tracer();
+  if (!sdk || trace.getActiveSpan()) return undefined;
+  const span = sdk.startSpan(route === undefined ? method : `${method} ${route}`, {
     kind: SpanKind.SERVER,
     attributes: { 'http.request.method': method, ...(route !== undefined && { 'http.route': route }) },
   });
-  return spanOfSdk(span);
+  return validSpan(span);
 }
 
 /** Ends it. Only what is the server's fault marks it as failed. */

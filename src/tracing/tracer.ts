@@ -1,25 +1,30 @@
 // The API package alone, which does nothing until a host registers an SDK. It has no dependencies, and prom-client brings it anyway.
 import {
-  type Attributes,
   context,
   isSpanContextValid,
+  ProxyTracerProvider,
   type Span,
   type SpanContext,
   SpanStatusCode,
+  type Tracer,
   trace,
 } from '@opentelemetry/api';
 import { readVersion } from '../version.ts';
 
 let version: string | undefined;
 
-/** The gateway's tracer of the SDK that is registered now. */
-export function tracer() {
+/** The gateway's tracer of the SDK that is registered now; `undefined` where there is none, so that nothing is made for it. */
+export function tracer(): Tracer | undefined {
   version ??= readVersion();
-  return trace.getTracer('express-model-gateway', version);
+  const provider = trace.getTracerProvider();
+  const name = 'express-model-gateway';
+  // a provider without an SDK would give spans that do nothing, but cost more than the question
+  if (provider instanceof ProxyTracerProvider) return provider.getDelegateTracer(name, version);
+  return provider.getTracer(name, version);
 }
 
-/** A span that an SDK has made, sampled or not; `undefined` where there is no SDK. */
-export function spanOfSdk(span: Span): Span | undefined {
+/** A span that an SDK has made, sampled or not; `undefined` for one that leads nowhere. */
+export function validSpan(span: Span): Span | undefined {
   return isSpanContextValid(span.spanContext()) ? span : undefined;
 }
 
@@ -29,8 +34,8 @@ export function inSpan<T>(span: Span | undefined, work: () => T): T {
 }
 
 /** Marks a span as failed. Never with an error's text, which may quote what must not be shown. @param type a code, or a status */
-export function markFailed(span: Span, type: string, attributes: Attributes = {}): void {
-  span.setAttributes({ ...attributes, 'error.type': type });
+export function markFailed(span: Span, type: string): void {
+  span.setAttribute('error.type', type);
   span.setStatus({ code: SpanStatusCode.ERROR });
 }
 

@@ -1,5 +1,5 @@
 import { type Span, SpanKind } from '@opentelemetry/api';
-import { markFailed, spanOfSdk, traceparentOf, tracer } from './tracer.ts';
+import { markFailed, traceparentOf, tracer, validSpan } from './tracer.ts';
 
 /** A request to an upstream. */
 export interface UpstreamRequest {
@@ -39,7 +39,9 @@ export class UpstreamSpan {
 
   /** `undefined` where there is no SDK. */
   static start({ upstream, method, path, model, call }: UpstreamRequest): UpstreamSpan | undefined {
-    const span = spanOfSdk(tracer().startSpan(`${method} ${path}`, { kind: SpanKind.CLIENT }));
+    const sdk = tracer();
+    if (!sdk) return undefined;
+    const span = validSpan(sdk.startSpan(`${method} ${path}`, { kind: SpanKind.CLIENT }));
     if (span?.isRecording()) {
       const operation = operationNames[path];
       span.setAttributes({
