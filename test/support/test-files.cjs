@@ -16,6 +16,7 @@ const long = [
   'package/tarball',
   'clients/clients',
   'openapi/schemathesis',
+  'backup/file-copy',
   'openapi/spectral',
   'deliveries/fan-out/event-first',
   'cli/mongo/embedded-mongo',
