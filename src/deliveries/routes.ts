@@ -12,7 +12,7 @@ type Schemas = components['schemas'];
 export interface DeliveryRoutesDeps {
   readonly history: DeliveryHistory;
   /** What the details of a delivery show beside it. */
-  readonly context: (delivery: ShownDelivery) => Promise<DeliveryContext>;
+  readonly context: (userId: string, delivery: ShownDelivery) => Promise<DeliveryContext>;
   /** A budget for an operation that also waits for a receiver. */
   readonly budget: () => DatabaseBudget;
   readonly resend: Resend;
@@ -32,15 +32,16 @@ function toPage(query: ApiRequest<operations['listDeliveries']>['query']): Deliv
 
 /** The operations on an account's deliveries. */
 export function deliveryOperations(deps: DeliveryRoutesDeps) {
-  async function show(delivery: ShownDelivery): Promise<Schemas['DeliveryDetails']> {
-    return toDetailsBody(delivery, await deps.context(delivery));
+  async function show(userId: string, delivery: ShownDelivery): Promise<Schemas['DeliveryDetails']> {
+    return toDetailsBody(delivery, await deps.context(userId, delivery));
   }
 
   async function answer(
+    userId: string,
     { delivery, ended }: ResendResult,
     budget: DatabaseBudget,
   ): Promise<ReplyOf<operations['resendDelivery']>> {
-    return { status: ended ? 200 : 202, body: await budget.run(() => show(delivery)) };
+    return { status: ended ? 200 : 202, body: await budget.run(() => show(userId, delivery)) };
   }
 
   return {
@@ -54,21 +55,21 @@ export function deliveryOperations(deps: DeliveryRoutesDeps) {
     },
     retrieveDelivery: {
       async handle({ principal, params: { id } }) {
-        return { status: 200, body: await show(await deps.history.get(principal.userId, id)) };
+        return { status: 200, body: await show(principal.userId, await deps.history.get(principal.userId, id)) };
       },
     },
     resendDelivery: {
       databaseWait: null,
       async handle({ principal, params: { id } }) {
         const budget = deps.budget();
-        return answer(await deps.resend(principal.userId, id, budget), budget);
+        return answer(principal.userId, await deps.resend(principal.userId, id, budget), budget);
       },
     },
     testWebhook: {
       databaseWait: null,
       async handle({ principal, params: { id }, body }) {
         const budget = deps.budget();
-        return answer(await deps.sendTest(principal.userId, id, body, budget), budget);
+        return answer(principal.userId, await deps.sendTest(principal.userId, id, body, budget), budget);
       },
     },
   } satisfies Partial<OperationTable>;

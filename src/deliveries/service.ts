@@ -67,7 +67,7 @@ export interface DeliveryService extends Redelivery {
   readonly eventStatuses: EventStatuses;
   readonly history: DeliveryHistory;
   /** What the details of a delivery show beside it. */
-  context(delivery: ShownDelivery): Promise<DeliveryContext>;
+  context(userId: string, delivery: ShownDelivery): Promise<DeliveryContext>;
   readonly hasEnded: AttemptWait['hasEnded'];
   /** The worker of this process at this moment. */
   readonly worker: Pick<Worker, 'isLive' | 'isWorking' | 'attempts'>;
@@ -162,8 +162,8 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     lease,
     eventStatuses: createEventStatuses(deliveries, events),
     history,
-    async context({ webhookId, eventId }) {
-      const [webhook, bytes] = await Promise.all([forDelivery(webhookId), outbox.body(eventId)]);
+    async context(userId, { webhookId, eventId }) {
+      const [webhook, bytes] = await Promise.all([forDelivery(webhookId), outbox.body({ _id: eventId, userId })]);
       return { url: webhook?.url ?? null, body: bytes, userAgent, retryDelays };
     },
     ...redelivery,

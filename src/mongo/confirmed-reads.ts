@@ -86,16 +86,18 @@ export async function findOneConfirmed<T extends mongo.Document>(
 /**
  * Finds the documents with these ids by one usual read, and those that it does not find by one confirmed read: an id that is
  * missing in the result belongs to no document.
+ * @param options `where` is what else the documents match
  * @throws TimeoutError see {@link confirm}
  */
 export async function findAllConfirmed<T extends mongo.Document & { _id: string }>(
   collection: mongo.Collection<T>,
   ids: readonly string[],
-  options: ReadOptions = {},
+  { where, ...options }: ReadOptions & { readonly where?: object } = {},
 ): Promise<Map<string, mongo.WithId<T>>> {
   const found = new Map<string, mongo.WithId<T>>();
   const missing = () => [...new Set(ids)].filter((id) => !found.has(id));
-  const filterFor = (documentIds: readonly string[]) => ({ _id: { $in: documentIds } }) as unknown as mongo.Filter<T>;
+  const filterFor = (documentIds: readonly string[]) =>
+    ({ ...where, _id: { $in: documentIds } }) as unknown as mongo.Filter<T>;
   const add = (documents: readonly mongo.WithId<T>[]) => {
     for (const document of documents) found.set(String(document._id), document);
   };

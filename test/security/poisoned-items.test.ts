@@ -102,9 +102,11 @@ describe('What cannot be written keeps nothing else from being written:', functi
       const outbox = createOutbox(events);
       const [one, other] = [event(), event()];
       await Promise.all([outbox.store(one, 0), outbox.store(other, 0)]);
-      const ids = [one._id, operator, other._id];
-      expect(await statuses(ids.map(outbox.body))).to.deep.equal(poisonedOne);
-      expect(await statuses(ids.map((id) => outbox.markFannedOut(id, one.targets.length)))).to.deep.equal(poisonedOne);
+      const keys = [one._id, operator, other._id].map((_id) => ({ _id, userId: one.userId }));
+      expect(await statuses(keys.map(outbox.body))).to.deep.equal(poisonedOne);
+      expect(await statuses(keys.map((key) => outbox.markFannedOut(key, one.targets.length)))).to.deep.equal(
+        poisonedOne,
+      );
     });
 
     it('an account whose webhooks are looked up, and a webhook', async () => {

@@ -51,6 +51,7 @@ const long = [
   'cli/server/closing',
   'accounting/usage/killed-gateway',
   'accounting/usage/killed',
+  'scale/sharded-cluster',
   'dashboard/sign-in',
   'dashboard/account',
   'documentation/shell',

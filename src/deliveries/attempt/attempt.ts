@@ -1,5 +1,5 @@
 import type { RateLimits } from '../rate-limit/rate-limits.ts';
-import { type AttemptRef, refOf } from './attempt-ref.ts';
+import { type AttemptRef, type ReadBody, refOf } from './attempt-ref.ts';
 import type { Claim } from './claim.ts';
 import { type DeliveryTarget, readTarget, reasonToCancel, type TargetLookUp } from './delivery-target.ts';
 import { type AttemptFinisherDeps, createAttemptFinisher } from './finish-attempt.ts';
@@ -14,7 +14,7 @@ export interface AttemptDeps extends AttemptFinisherDeps, Omit<ReadyAttemptDeps,
   readonly forDelivery: TargetLookUp;
   readonly rateLimits: RateLimits;
   /** The bytes of an event; `null` if it is confirmed to be gone. */
-  readonly body: (eventId: string) => Promise<Buffer | null>;
+  readonly body: ReadBody;
 }
 
 /** A first attempt that is made before its delivery is stored. */
@@ -73,7 +73,8 @@ export function createAttempts(deps: AttemptDeps): Attempts {
     const claim = await claims.claim(deliveryId, attempt);
     if (!claim) return 'unclaimed';
     leases.hold(claim);
-    return makeReady(claim, Promise.all([receiverOf(claim), deps.body(claim.delivery.eventId)]));
+    const { eventId, userId } = claim.delivery;
+    return makeReady(claim, Promise.all([receiverOf(claim), deps.body({ _id: eventId, userId })]));
   }
 
   async function prepare(ref: AttemptRef): Promise<ReadyAttempt | null> {

@@ -1,7 +1,7 @@
 import type { ClaimEvents } from '../../events/store/claim-events.ts';
 import type { Outbox, PartOfQuery } from '../../events/store/outbox.ts';
 import type { SettleSubscribers } from '../../events/store/settle-subscribers.ts';
-import type { HeldEvent, UnfinishedEvent } from '../../events/store/stored-event.ts';
+import type { EventKey, HeldEvent, UnfinishedEvent } from '../../events/store/stored-event.ts';
 import type { Logger } from '../../options/options.ts';
 import type { FanOut } from './fan-out.ts';
 import type { HeldEvents } from './held-events.ts';
@@ -72,16 +72,16 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
   }
 
   /** The first events that there is room for. */
-  function fitting(found: readonly UnfinishedEvent[]): string[] {
+  function fitting(found: readonly UnfinishedEvent[]): EventKey[] {
     let { attempts, bytes } = budget;
-    const ids: string[] = [];
-    for (const { _id, targetCount, size } of found) {
+    const events: EventKey[] = [];
+    for (const { _id, userId, targetCount, size } of found) {
       attempts -= targetCount;
       bytes -= size;
-      if ((attempts < 0 || bytes < 0) && ids.length > 0) break;
-      ids.push(_id);
+      if ((attempts < 0 || bytes < 0) && events.length > 0) break;
+      events.push({ _id, userId });
     }
-    return ids;
+    return events;
   }
 
   function logFailures(failures: readonly { id: string; reason: string }[]): void {
@@ -101,12 +101,12 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
     },
     async take(found) {
       if (budget.attempts === 0) return false;
-      const ids = fitting(found);
-      const isMore = found.length === limitOf(budget.attempts) || ids.length < found.length;
+      const events = fitting(found);
+      const isMore = found.length === limitOf(budget.attempts) || events.length < found.length;
       // a few places that become free again and again must not postpone the rest for ever
       if (budget.attempts >= enough || !isMore) tookAt = performance.now();
-      if (ids.length === 0) return false;
-      const taken = await deps.take(ids, deps.lease);
+      if (events.length === 0) return false;
+      const taken = await deps.take(events, deps.lease);
       const results = await Promise.allSettled(taken.map(begin));
       logFailures(
         results.flatMap((result, i) =>

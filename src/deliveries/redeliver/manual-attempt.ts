@@ -2,7 +2,7 @@ import { GatewayError } from '../../errors.ts';
 import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
 import { type OnAttempt, toEndedAttempt } from '../attempt/attempt-listener.ts';
-import { refOf } from '../attempt/attempt-ref.ts';
+import { type ReadBody, refOf } from '../attempt/attempt-ref.ts';
 import type { AttemptResult, Claim } from '../attempt/claim.ts';
 import type { TargetLookUp } from '../attempt/delivery-target.ts';
 import type { LeaseRenewal } from '../attempt/lease-renewal.ts';
@@ -19,7 +19,7 @@ export interface ManualAttemptDeps {
   readonly forDelivery: TargetLookUp;
   readonly rateLimits: Pick<RateLimits, 'wait'>;
   /** The bytes of an event; `null` if it is confirmed to be gone. */
-  readonly body: (eventId: string) => Promise<Buffer | null>;
+  readonly body: ReadBody;
   readonly onAttempt: OnAttempt;
   /** Called when the attempt has ended a delivery. */
   readonly onDelivered: (deliveryId: string) => void;
@@ -41,10 +41,10 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
   const { claims, leases } = deps;
 
   async function outgoingFor(claim: Claim): Promise<Outgoing> {
-    const { webhookId, eventId } = claim.delivery;
+    const { webhookId, eventId, userId } = claim.delivery;
     const [receiver, body] = await Promise.all([
       deps.forDelivery(webhookId, ({ active }) => active),
-      deps.body(eventId),
+      deps.body({ _id: eventId, userId }),
     ]);
     if (!receiver) {
       const reason = `The webhook ${webhookId} has been deleted, so there is nowhere to send this`;

@@ -87,7 +87,7 @@ export function createRedeliver(deps: RedeliverDeps): Redeliver {
       await store({ ...delivery, recoveredBy: recoveryId });
       // only after the delivery is stored, so that the event cannot be missed
       await events.updateOne(
-        { _id: eventId, skipped: webhookId },
+        { _id: eventId, userId: event.userId, skipped: webhookId },
         { $pull: { skipped: webhookId }, $addToSet: { targets: webhookId }, $set: { targetsAdded: true } },
       );
       await deps.attemptScheduled({ deliveryId: delivery._id, webhookId, userId: event.userId, attempt: 1 });

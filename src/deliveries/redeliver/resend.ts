@@ -34,7 +34,7 @@ export function createStoreDelivery(deps: {
 
   return async function storeDelivery(userId, deliveryId) {
     const event = await unstored.eventOf(userId, deliveryId);
-    const [taken] = event ? await take([event._id], deps.lease) : [];
+    const [taken] = event ? await take([event], deps.lease) : [];
     if (!taken) return false;
     await fanOut.store({ event: await settleSubscribers(taken.event), lease: taken.lease });
     return true;

@@ -3,22 +3,26 @@ import { createDatabaseClock, type DatabaseClock, fromNow, readMoment } from '..
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import type { EventModel } from '../model.ts';
+import { byKeys, hintOfKeys } from './by-keys.ts';
 import { proven } from './insert-events.ts';
 import { mayBeClaimed } from './outbox.ts';
-import type { HeldEvent, StoredEvent } from './stored-event.ts';
+import type { EventKey, HeldEvent, StoredEvent } from './stored-event.ts';
 
 /**
  * Takes those of these events whose fan-out is not done and that no other process holds. A majority acknowledges the leases, because
  * first attempts are sent under them alone.
  * @param lease milliseconds
  */
-export type ClaimEvents = (ids: readonly string[], lease: number) => Promise<HeldEvent[]>;
+export type ClaimEvents = (events: readonly EventKey[], lease: number) => Promise<HeldEvent[]>;
 
 /**
  * Extends the leases of events whose fan-out is not done and that no other process has taken since.
  * @param lease milliseconds from now
  */
-export type RenewEvents = (held: readonly Pick<StoredEvent, '_id' | 'fanOutLeases'>[], lease: number) => Promise<void>;
+export type RenewEvents = (
+  held: readonly Pick<StoredEvent, '_id' | 'userId' | 'fanOutLeases'>[],
+  lease: number,
+) => Promise<void>;
 
 export function createRenewEvents(events: EventModel): RenewEvents {
   const collection = durableCollection(events);
@@ -26,8 +30,9 @@ export function createRenewEvents(events: EventModel): RenewEvents {
   return async function renewEvents(held, lease) {
     const update = [{ $set: { fanOutAt: fromNow(lease) } }];
     const statements = [...new Set(held.map(({ fanOutLeases }) => fanOutLeases))].map((fanOutLeases) => {
-      const ids = held.filter((event) => event.fanOutLeases === fanOutLeases).map(({ _id }) => _id);
-      return { updateMany: { filter: { _id: { $in: ids }, fanOut: 'pending' as const, fanOutLeases }, update } };
+      const alike = held.filter((event) => event.fanOutLeases === fanOutLeases);
+      const filter = { ...byKeys(alike), fanOut: 'pending' as const, fanOutLeases };
+      return { updateMany: { filter, update, ...hintOfKeys } };
     });
     // if a failover loses a renewal, an attempt may be made twice: that is cheaper than waiting for a majority each time
     await collection.bulkWrite(statements, { ordered: false, writeConcern: { w: 1 } });
@@ -41,7 +46,7 @@ export function createClaimEvents(
   const collection = durableCollection(events);
   const { updateEach } = bareWrites(events);
 
-  return async function claimEvents(ids, lease) {
+  return async function claimEvents(wanted, lease) {
     const asked = performance.now();
     const fanOutToken = randomUUID();
     // an event with a broken number counts as held before
@@ -51,12 +56,13 @@ export function createClaimEvents(
       fanOutAt: fromNow(lease),
       fanOutLeases: { $add: [leases, 1] },
     };
-    const q = { _id: { $in: [...ids] }, ...mayBeClaimed };
-    const { matched, electionId = 'standalone' } = await updateEach([{ q, u: [{ $set: set }], multi: true }]);
+    const q = { ...byKeys(wanted), ...mayBeClaimed };
+    const statement = { q, u: [{ $set: set }], multi: true, ...hintOfKeys };
+    const { matched, electionId = 'standalone' } = await updateEach([statement]);
     if (matched === 0) return [];
     const [since, taken] = await Promise.all([
       readMoment(clock),
-      collection.find({ _id: { $in: [...ids] }, fanOutToken }, inOneBatch).toArray(),
+      collection.find({ ...byKeys(wanted), fanOutToken }, { ...inOneBatch, ...hintOfKeys }).toArray(),
     ]);
     return taken.map((event) => ({
       event: proven(event, electionId),

@@ -8,8 +8,9 @@ import { TimeoutError } from '../../mongo/with-timeout.ts';
 import { bareWrites } from '../../mongo/writes/bare-writes.ts';
 import { isDuplicateKey } from '../../mongo/writes/duplicate-key.ts';
 import type { EventDocument, EventModel } from '../model.ts';
+import { byKeys, hintOfKeys } from './by-keys.ts';
 import { createInsertEvent, withFanOut } from './insert-events.ts';
-import type { LeasedEvent, NewEvent, StoredEvent } from './stored-event.ts';
+import type { EventKey, LeasedEvent, NewEvent, StoredEvent } from './stored-event.ts';
 
 /** The argument of `$unionWith`. */
 export interface PartOfQuery {
@@ -28,11 +29,11 @@ export interface Outbox {
   /** The same in a caller's transaction; after its commit, any process may fan the event out. */
   storeIn(session: ClientSession, event: NewEvent): Promise<StoredEvent>;
   /** The bytes to send; `null` if the event is confirmed to be gone. */
-  body(id: string): Promise<Buffer | null>;
+  body(event: EventKey): Promise<Buffer | null>;
   /**
    * Marks that each of `targets` webhooks has its delivery. Does nothing if the event has more targets by now.
    */
-  markFannedOut(id: string, targets: number): Promise<void>;
+  markFannedOut(event: EventKey, targets: number): Promise<void>;
   /** A part of a query that finds events which any process may fan out, longest waiting first. */
   unfinished(limit: number): PartOfQuery;
   /** Ids of events older than `before` (ms since 1970) that do not expire yet, after the id `after`, oldest first. */
@@ -57,28 +58,30 @@ const keyOf = ({ userId, idempotencyKey }: Pick<EventDocument, 'userId' | 'idemp
 type Events = ReturnType<typeof durableCollection<EventDocument>>;
 
 /** Reads bodies, many in one read. */
-function createBodies(collection: Events): Batcher<string, Buffer | null> {
+function createBodies(collection: Events): Batcher<EventKey, Buffer | null> {
   return createBatcher({
     maxSize,
     concurrency: 2,
-    async write(ids) {
-      const found = await findAllConfirmed(collection, ids, { projection: { body: 1 } });
-      return ids.map((id) => found.get(id)?.body ?? null);
+    async write(wanted) {
+      const { _id, userId } = byKeys(wanted);
+      const options = { projection: { body: 1 }, ...hintOfKeys, where: { userId } };
+      const found = await findAllConfirmed(collection, _id.$in, options);
+      return wanted.map((event) => found.get(event._id)?.body ?? null);
     },
   });
 }
 
 /** Marks events as fanned out, many in one write. */
-function createMarks(collection: Events): Batcher<{ readonly id: string; readonly targets: number }, void> {
+function createMarks(collection: Events): Batcher<{ readonly event: EventKey; readonly targets: number }, void> {
   return createBatcher({
     maxSize,
     maxDelay: markMaxDelay,
     async write(fannedOut) {
-      const byTargets = new Map<number, string[]>();
-      for (const { id, targets } of fannedOut) byTargets.set(targets, [...(byTargets.get(targets) ?? []), id]);
+      const byTargets = new Map<number, EventKey[]>();
+      for (const { event, targets } of fannedOut) byTargets.set(targets, [...(byTargets.get(targets) ?? []), event]);
       const update = { $set: { fanOut: 'done' }, $unset: { lookupElection: '' } } as const;
-      const statements = [...byTargets].map(([$size, ids]) => ({
-        updateMany: { filter: { _id: { $in: ids }, targets: { $size } }, update },
+      const statements = [...byTargets].map(([$size, alike]) => ({
+        updateMany: { filter: { ...byKeys(alike), targets: { $size } }, update, ...hintOfKeys },
       }));
       // a lost mark costs another fan-out, which adds nothing, so it waits for no majority
       await collection.bulkWrite(statements, { ordered: false, writeConcern: { w: 1 } });
@@ -108,6 +111,7 @@ function unfinishedPipeline(limit: number) {
     // also for a broken event: only its fan-out reports that it is broken
     {
       $project: {
+        userId: 1,
         targetCount: { $cond: [{ $isArray: '$targets' }, { $size: '$targets' }, 0] },
         size: { $bsonSize: '$$ROOT' },
       },
@@ -150,7 +154,7 @@ export function createOutbox(events: EventModel, clock: DatabaseClock = createDa
       return stored as StoredEvent;
     },
     body: bodies.add,
-    markFannedOut: (id, targets) => marks.add({ id, targets }),
+    markFannedOut: (event, targets) => marks.add({ event, targets }),
     unfinished: (limit) => ({ coll: collection.collectionName, pipeline: unfinishedPipeline(limit) }),
     async unexpired(before, after, limit) {
       const found = await collection

@@ -30,9 +30,10 @@ export function createSettleSubscribers(
     // webhooks that the replaced primary still had as inactive
     const back = event.skipped.filter((id) => targets.includes(id));
     if (more.targets.length + more.skipped.length + back.length === 0) return settled;
+    const key = { _id: event._id, userId };
     const $addToSet = { targets: { $each: more.targets }, skipped: { $each: more.skipped } };
-    await collection.updateOne({ _id: event._id }, { $addToSet, $set: { fanOut: 'pending', targetsAdded: true } });
-    if (back.length > 0) await collection.updateOne({ _id: event._id }, { $pull: { skipped: { $in: back } } });
+    await collection.updateOne(key, { $addToSet, $set: { fanOut: 'pending', targetsAdded: true } });
+    if (back.length > 0) await collection.updateOne(key, { $pull: { skipped: { $in: back } } });
     return {
       ...settled,
       targetsAdded: true,

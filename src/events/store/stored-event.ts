@@ -4,6 +4,9 @@ import type { EventDocument } from '../model.ts';
 /** A stored event. It has its body if it was just written, or taken for its fan-out. */
 export type StoredEvent = Omit<EventDocument, 'body'> & Partial<Pick<EventDocument, 'body'>>;
 
+/** What finds an event: its id, and its account, by which a sharded cluster knows the shard. */
+export type EventKey = Pick<EventDocument, '_id' | 'userId'>;
+
 /** An event to write; the database adds the time of acceptance. */
 export type NewEvent = Omit<EventDocument, 'acceptedAt' | 'fanOut' | 'fanOutAt' | 'fanOutLeases' | 'expiresAt'>;
 
@@ -29,8 +32,7 @@ export interface HeldEvent extends LeasedEvent {
 }
 
 /** An event that may be fanned out. */
-export interface UnfinishedEvent {
-  readonly _id: string;
+export interface UnfinishedEvent extends EventKey {
   readonly targetCount: number;
   /** The size of the stored document. Bytes. */
   readonly size: number;

@@ -39,6 +39,8 @@ export interface UpdateStatement {
   readonly upsert?: boolean;
   /** Changes every document that matches. @default false */
   readonly multi?: boolean;
+  /** The index that finds the documents. @default the server's choice */
+  readonly hint?: object;
 }
 
 /**

@@ -254,6 +254,7 @@ export function createProcesses(
       logger: silentLogger,
     });
     const take = createClaimEvents(eventModel, clock);
+    const keyOf = (_id: string) => ({ _id, userId: payment.userId });
 
     return {
       /** Resolves with the event. */
@@ -266,7 +267,7 @@ export function createProcesses(
       /** Resolves with the events that it has taken. */
       async sweep(ids: readonly string[], circumstances: Circumstances) {
         present = circumstances;
-        const taken = await take(ids, long);
+        const taken = await take(ids.map(keyOf), long);
         for (const { event, lease } of taken) if (lease) await fanOut.fanOut({ event, lease });
         await Promise.all(preparing.splice(0));
         return taken.map(({ event }) => event._id);
@@ -276,7 +277,7 @@ export function createProcesses(
         return attempts.prepare({ deliveryId, webhookId, userId, attempt });
       },
       /** Takes an event and stops right after that; resolves with the events that it has taken. */
-      takeAndStop: async (id: string) => (await take([id], long)).map(({ event }) => event._id),
+      takeAndStop: async (id: string) => (await take([keyOf(id)], long)).map(({ event }) => event._id),
       /** Resolves when a first write has failed, which is tried again. */
       firstWriteFails: () =>
         new Promise<void>((resolve) => {

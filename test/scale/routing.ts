@@ -1,0 +1,80 @@
+type Document = Readonly<Record<string, unknown>>;
+type Key = Readonly<Record<string, 1 | 'hashed'>>;
+
+/** Which shards a mongos asks: one, those of the values that the query names, or all. */
+export type Route = 'one' | 'named' | 'all';
+
+const isOperators = (value: unknown): value is Document =>
+  typeof value === 'object' &&
+  value !== null &&
+  Object.keys(value).length > 0 &&
+  Object.keys(value).every((name) => name.startsWith('$'));
+
+function routeOfValue(value: unknown, kind: 1 | 'hashed'): Route {
+  if (!isOperators(value)) return value === undefined ? 'all' : 'one';
+  if ('$eq' in value) return 'one';
+  if (Array.isArray(value.$in)) return value.$in.length === 1 ? 'one' : 'named';
+  const isRange = Object.keys(value).some((name) => /^\$[gl]te?$/.test(name));
+  return isRange && kind === 1 ? 'named' : 'all';
+}
+
+/**
+ * Where a mongos sends a query: by the values that it gives for the fields of the shard key, at the top, in `$and`, or in every
+ * branch of `$or` (MongoDB's manual, "mongos: targeted operations"). Pure.
+ */
+export function routeOf(filter: Document, key: Key): Route {
+  const routes = Object.entries(key).map(([field, kind]) => routeOfValue(filter[field], kind));
+  if (routes.every((route) => route === 'one')) return 'one';
+  if (!routes.includes('all')) return 'named';
+  const { $and, $or } = filter as { $and?: Document[]; $or?: Document[] };
+  if ($and?.some((part) => routeOf(part, key) !== 'all')) return 'named';
+  return $or?.every((part) => routeOf(part, key) !== 'all') ? 'named' : 'all';
+}
+
+/** One query of one collection. */
+export interface Query {
+  readonly command: string;
+  readonly collection: string;
+  readonly filter: Document;
+  /** Whether it may change one document alone, or inserts one where none matches: then MongoDB below 7.0 wants the key. */
+  readonly isSingle: boolean;
+}
+
+const matchOf = (pipeline: readonly Document[]) => (pipeline[0]?.$match ?? {}) as Document;
+
+/** The queries of a command that a driver sends; none of an insert, which is sent by the documents' own keys. Pure. */
+export function queriesOf(command: Document): Query[] {
+  const [[name = '', collection = ''] = []] = Object.entries(command) as [string, string][];
+  const query = (filter: unknown, isSingle = false): Query => ({
+    command: name,
+    collection,
+    filter: (filter ?? {}) as Document,
+    isSingle,
+  });
+  if (name === 'find') return [query(command.filter)];
+  if (name === 'distinct' || name === 'count') return [query(command.query)];
+  if (name === 'findAndModify') return [query(command.query, true)];
+  if (name === 'update')
+    return (command.updates as { q: Document; multi?: boolean; upsert?: boolean }[]).map(({ q, multi, upsert }) =>
+      query(q, upsert === true || multi !== true),
+    );
+  if (name === 'delete')
+    return (command.deletes as { q: Document; limit: number }[]).map(({ q, limit }) => query(q, limit === 1));
+  if (name !== 'aggregate') return [];
+  const pipeline = command.pipeline as Document[];
+  const unions = pipeline.flatMap(({ $unionWith }) => ($unionWith ? [$unionWith as UnionWith] : []));
+  return [
+    query(matchOf(pipeline)),
+    ...unions.map(({ coll, pipeline: inner }) => ({ ...query(matchOf(inner)), collection: coll })),
+  ];
+}
+
+interface UnionWith {
+  readonly coll: string;
+  readonly pipeline: readonly Document[];
+}
+
+/** A query by its command, collection and the fields that it names, whatever their values. Pure. */
+export function shapeOf({ command, collection, filter }: Query): string {
+  return `${command} ${collection}: ${Object.keys(filter).sort().join(', ') || 'everything'}`;
+}
