@@ -160,6 +160,7 @@ const packages = {
   'prom-client': '. metrics',
   'raw-body': 'receiver',
   'string-width': 'cli/terminal',
+  'swagger-ui-dist': 'dashboard/page',
   undici: 'outbound deliveries/send',
   zod: 'cli/config',
 };

@@ -1,8 +1,9 @@
 // Completes what tsc has compiled into dist: bundles the command, the dashboard's page and the request validator with the packages
 // that only they need, so that a host which mounts the router does not install these packages.
 
-import { chmod, copyFile, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 import { CORE_SCHEMA, load } from 'js-yaml';
 
@@ -86,9 +87,12 @@ async function licences(inputs) {
   const folders = new Set(inputs.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file) ?? []));
   const texts = [...folders].map(async (folder) => {
     const { name, version, license } = JSON.parse(await readFile(`${root}${folder}/package.json`, 'utf8'));
-    const file = (await readdir(`${root}${folder}`)).find((entry) => /^licen[cs]e/i.test(entry));
-    const text = file ? await readFile(`${root}${folder}/${file}`, 'utf8') : '';
-    return `${name} ${version} (${license})\n\n${text.trim()}\n`;
+    // a package that is a bundle itself has a list of what it carries
+    const files = (await readdir(`${root}${folder}`)).filter((entry) =>
+      /^licen[cs]e|^notice|^swagger-ui-bundle\.js\.LICENSE/i.test(entry),
+    );
+    const texts = await Promise.all(files.sort().map((file) => readFile(`${root}${folder}/${file}`, 'utf8')));
+    return `${name} ${version} (${license})\n\n${texts.join('\n').trim()}\n`;
   });
   return [...new Set(await Promise.all(texts))].sort().join(`\n${'-'.repeat(80)}\n\n`);
 }
@@ -111,12 +115,20 @@ const bundles = await Promise.all([
   }),
   build({
     ...common,
-    entryPoints: ['src/dashboard/page/main.tsx'],
+    entryPoints: { main: 'src/dashboard/page/main.tsx', reference: 'src/dashboard/page/reference/main.ts' },
     outdir: 'dist/dashboard/page',
     minify: true,
     target: 'es2022',
+    legalComments: 'none',
+    write: false,
   }),
 ]);
+await rm(`${root}dist/dashboard/page`, { recursive: true, force: true });
+await mkdir(`${root}dist/dashboard/page`, { recursive: true });
+await Promise.all(
+  // browsers get them as they are
+  bundles[2].outputFiles.map(({ path, contents }) => writeFile(`${path}.gz`, gzipSync(contents, { level: 9 }))),
+);
 const inputs = bundles.flatMap(({ metafile }) => Object.keys(metafile.inputs));
 await writeFile(`${root}dist/third-party-licenses.txt`, await licences(inputs));
 await writeDocument();

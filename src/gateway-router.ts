@@ -106,7 +106,8 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
     logger,
   });
   const router = createRouter(logger, modelPaths(spec, operations));
-  if (dashboard) addDashboard(router, { dashboard, authenticator, addApi, openRequests, logger });
+  if (dashboard)
+    addDashboard(router, { dashboard, reference: options.serveOpenApi, authenticator, addApi, openRequests, logger });
   else addApi(router, authenticator.byKey);
   // behind the API, so that its requests do not pass these
   if (options.serveOpenApi) addOpenApiRoutes(router, { openRequests, logger });

@@ -11,11 +11,13 @@ import { sendReply } from '../http/reply/reply.ts';
 import { requestId } from '../http/request-id.ts';
 import { pathOf, requireOneHost } from '../http/target.ts';
 import type { DashboardOptions, Logger } from '../options/options.ts';
-import { contentSecurityPolicy } from './document.ts';
-import { loadFiles, sendFile } from './files.ts';
+import { contentSecurityPolicy, pageDocument, referenceDocument, referencePolicy } from './document.ts';
+import { type FindFile, loadFiles, sendFile } from './files.ts';
 
 export interface DashboardDeps {
   readonly dashboard: DashboardOptions;
+  /** Whether the API reference is beside the page: it shows `/v1/openapi.json`. */
+  readonly reference: boolean;
   readonly authenticator: Authenticator;
   /** Everything under `/v1`: mounted beside the dashboard, and a second time below its path, where sessions count too. */
   readonly addApi: AddApi;
@@ -23,21 +25,30 @@ export interface DashboardDeps {
   readonly logger: Logger;
 }
 
-const secure = helmet({
-  contentSecurityPolicy: { useDefaults: false, directives: contentSecurityPolicy },
-  xFrameOptions: { action: 'deny' },
-  // only the host knows whether it always has TLS
-  strictTransportSecurity: false,
-});
+type SetHeaders = (req: IncomingMessage, res: ServerResponse) => void;
 
-/** Sets helmet's headers. This is synchronous and cannot fail. */
-function setSafeHeaders(req: IncomingMessage, res: ServerResponse): void {
-  secure(req, res, () => {});
+/** Makes a function that sets helmet's headers. It is synchronous and cannot fail. */
+function safeHeaders(directives: Readonly<Record<string, string[]>>): SetHeaders {
+  const secure = helmet({
+    contentSecurityPolicy: { useDefaults: false, directives },
+    xFrameOptions: { action: 'deny' },
+    // only the host knows whether it always has TLS
+    strictTransportSecurity: false,
+  });
+  return (req, res) => secure(req, res, () => {});
 }
+
+const setPageHeaders = safeHeaders(contentSecurityPolicy);
+const setReferenceHeaders = safeHeaders(referencePolicy);
 
 function requireReading({ method }: IncomingMessage): void {
   if (method === 'GET' || method === 'HEAD') return;
   throw new GatewayError('method_not_allowed', 'This path takes GET, HEAD', { headers: { allow: 'GET, HEAD' } });
+}
+
+/** Where a router at `path` has its mount point, relative to `path/reference/`: `../../` for `/dashboard`. */
+function rootOf(path: string): string {
+  return '../'.repeat(path.split('/').length);
 }
 
 /**
@@ -45,20 +56,24 @@ function requireReading({ method }: IncomingMessage): void {
  * @throws GatewayError `invalid_options` when the page has not been built
  */
 export function addDashboard(router: express.Router, deps: DashboardDeps): void {
-  const { dashboard, authenticator, addApi, openRequests, logger } = deps;
+  const { dashboard, reference, authenticator, addApi, openRequests, logger } = deps;
   const { path, authenticate } = dashboard;
-  const findFile = loadFiles(authenticate !== undefined);
+  const settings = { sessions: authenticate !== undefined, reference };
+  const findPage = loadFiles('main', (assets) => pageDocument(assets, settings));
   const withSlash = `${path.slice(path.lastIndexOf('/') + 1)}/`;
 
   /** Makes the middleware of one of our own paths. */
-  function answer(send: (req: IncomingMessage, res: ServerResponse) => unknown): express.RequestHandler {
+  function answer(
+    send: (req: IncomingMessage, res: ServerResponse) => unknown,
+    setHeaders: SetHeaders = setPageHeaders,
+  ): express.RequestHandler {
     return async (req, res, next) => {
       if (req.method === 'OPTIONS') return next();
       if (isAnswered(res, logger)) return;
       const id = requestId(req, res);
       try {
         res.setHeader('x-request-id', id);
-        setSafeHeaders(req, res);
+        setHeaders(req, res);
         openRequests.add(res);
         requireOneHost(req);
         requireReading(req);
@@ -69,7 +84,9 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
     };
   }
 
-  const redirect = answer((_req, res) => res.writeHead(308, { location: withSlash, 'content-length': 0 }).end());
+  const redirectTo = (location: string) =>
+    answer((_req, res) => res.writeHead(308, { location, 'content-length': 0 }).end());
+  const redirect = redirectTo(withSlash);
   const session = answer(async (req, res) => {
     const { principal, via } = await authenticator.byKeyOrSession(req);
     const { userId, scopes = accountScopes, models = null, budgets = [], expiresAt } = principal;
@@ -77,13 +94,22 @@ export function addDashboard(router: express.Router, deps: DashboardDeps): void 
     const headers = { 'cache-control': 'no-store' };
     sendReply(req, res, { status: 200, body: { user_id: userId, scopes, via, ...limits }, headers });
   });
-  const page: express.RequestHandler = (req, res, next) => {
-    const file = findFile(pathOf(req));
-    if (file) answer(() => sendFile(req, res, file))(req, res, next);
-    else next();
-  };
+  const filesOf =
+    (find: FindFile, setHeaders: SetHeaders): express.RequestHandler =>
+    (req, res, next) => {
+      const file = find(pathOf(req));
+      if (file) answer(() => sendFile(req, res, file), setHeaders)(req, res, next);
+      else next();
+    };
 
-  const below = express.Router({ caseSensitive: true }).use(page);
+  const below = express.Router({ caseSensitive: true }).use(filesOf(findPage, setPageHeaders));
+  if (reference) {
+    const findReference = loadFiles('reference', (assets) => referenceDocument(assets, rootOf(path)));
+    const toReference = redirectTo('reference/');
+    below
+      .all('/reference', (req, res, next) => (pathOf(req).endsWith('/') ? next() : toReference(req, res, next)))
+      .use('/reference', filesOf(findReference, setReferenceHeaders));
+  }
   addApi(below, async (req) => (await authenticator.byKeyOrSession(req)).principal);
   router
     .all(path, (req, res, next) => (pathOf(req).endsWith('/') ? next() : redirect(req, res, next)))

@@ -117,7 +117,8 @@ export interface ModelGatewayOptions<Custom extends string = string>
   /** What accounts may use in a day or month, and when `usage.threshold` is sent. @default no quotas */
   readonly quotas?: QuotaOptions;
   /**
-   * Whether anybody may read the description of the API, at `/v1/openapi.json` and `/v1/openapi.yaml`. @default true
+   * Whether anybody may read the description of the API, at `/v1/openapi.json` and `/v1/openapi.yaml`, and as a page below
+   * the dashboard, at `reference/`. @default true
    */
   readonly serveOpenApi?: boolean;
   /** A page for customers: their webhooks, what was delivered and what was not. @default off */

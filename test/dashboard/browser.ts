@@ -59,9 +59,17 @@ export async function openPage(url: string, options: BrowserContextOptions = {})
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** What axe finds wrong on the page as it is now, one line for each rule. */
-export async function accessibilityProblems(page: Page): Promise<string[]> {
+/**
+ * What axe finds wrong on the page as it is now, one line for each rule.
+ * @param context what of the page it looks at. @default all of it
+ */
+export async function accessibilityProblems(
+  page: Page,
+  context: { exclude: string[] } = { exclude: [] },
+): Promise<string[]> {
   if (await page.evaluate<boolean>("typeof axe === 'undefined'")) await page.evaluate(axeSource);
-  const { violations } = await page.evaluate<AxeResults>("axe.run({ resultTypes: ['violations'] })");
+  const { violations } = await page.evaluate<AxeResults>(
+    `axe.run(${JSON.stringify(context)}, { resultTypes: ['violations'] })`,
+  );
   return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' | ')}`);
 }

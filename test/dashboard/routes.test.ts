@@ -130,6 +130,55 @@ describe("the dashboard's routes", () => {
     });
   });
 
+  describe('the API reference', () => {
+    it('is a document of its own beside the dashboard, found with and without its slash', async () => {
+      const redirected = await get('/hooks/dashboard/reference');
+      expect(redirected.status).to.equal(308);
+      expect(new URL(redirected.headers.get('location') ?? '', `${base}/hooks/dashboard/reference`).href).to.equal(
+        `${base}/hooks/dashboard/reference/`,
+      );
+      const response = await get('/hooks/dashboard/reference/');
+      expect(response.headers.get('content-type')).to.equal('text/html; charset=utf-8');
+      const html = await response.text();
+      expect(html)
+        .to.include('data-root="../../../"')
+        .and.not.match(/<script>|<style|\sstyle=|\son\w+=/);
+      const assets = [...html.matchAll(/(?:src|href)="(assets\/reference-[0-9a-f]{12}\.(?:js|css))"/g)];
+      expect(assets).to.have.length(2);
+      for (const [, address] of assets) {
+        const asset = await get(`/hooks/dashboard/reference/${address}`, { 'accept-encoding': 'identity' });
+        expect(asset.status).to.equal(200);
+        expect(asset.headers.get('cache-control')).to.equal('public, max-age=31536000, immutable');
+        expect(Number(asset.headers.get('content-length'))).to.equal((await asset.arrayBuffer()).byteLength);
+      }
+    });
+
+    it('may run its own script and nothing else', async () => {
+      const { headers } = await get('/hooks/dashboard/reference/');
+      expect(headers.get('content-security-policy')?.split(';').sort()).to.deep.equal([
+        "base-uri 'none'",
+        "connect-src 'self'",
+        "default-src 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "img-src 'self' data:",
+        "script-src 'self'",
+        "style-src 'self'",
+      ]);
+      expect(headers.get('x-content-type-options')).to.equal('nosniff');
+    });
+
+    it('takes no more than 500 KB on the way, gzipped', async () => {
+      const html = await (await get('/hooks/dashboard/reference/')).text();
+      let size = 0;
+      for (const [, address] of html.matchAll(/(?:src|href)="(assets[^"]+)"/g)) {
+        const response = await get(`/hooks/dashboard/reference/${address}`, { 'accept-encoding': 'gzip' });
+        size += Number(response.headers.get('content-length'));
+      }
+      expect(size).to.be.within(100_000, 500_000);
+    });
+  });
+
   describe('a session', () => {
     it("is a key's account and scopes", async () => {
       const response = await get('/hooks/dashboard/session', { authorization: `Bearer ${key}` });
@@ -224,6 +273,7 @@ describe('the dashboard in a host of its own', () => {
       secretKeys: [newSecretKey()],
       ...loopbackOptions,
       dashboard: { path: '/dashboard' },
+      serveOpenApi: false,
     });
     const server = await listen(
       express4()
@@ -234,7 +284,10 @@ describe('the dashboard in a host of its own', () => {
       const page = await fetch(`${server.url}/deep/down/dashboard`);
       expect(page.url).to.equal(`${server.url}/deep/down/dashboard/`);
       expect(page.headers.get('content-security-policy')).to.match(/^default-src 'none';/);
-      const [, script] = /src="([^"]+)"/.exec(await page.text()) ?? [];
+      const html = await page.text();
+      expect(html).to.include('data-reference="false"');
+      expect((await fetch(`${page.url}reference/`)).status).to.equal(404);
+      const [, script] = /src="([^"]+)"/.exec(html) ?? [];
       expect((await fetch(new URL(script ?? '', page.url))).status).to.equal(200);
       const { key } = await gateway.keys.create({ userId: 'usr_1' });
       const headers = { authorization: `Bearer ${key}` };

@@ -17,7 +17,7 @@ export interface Scene {
 
 export async function startScene(options: Partial<ModelGatewayOptions> = {}): Promise<Scene> {
   const live = await startGateway({ dashboard: { path: '/dashboard' }, ...options });
-  const dashboard = `${live.url}/dashboard/`;
+  const dashboard = `${live.url}${options.dashboard?.path ?? '/dashboard'}/`;
 
   const open: Scene['open'] = async (place = '', choices = {}) => {
     const watched = await openPage(dashboard, choices);

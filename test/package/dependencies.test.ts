@@ -76,7 +76,7 @@ describe('what is built', () => {
     const licences = await readFile(join(built, 'third-party-licenses.txt'), 'utf8');
     const entries = licences.split(/^-{80}$/m).map((entry) => entry.trim());
     // the page is minified, and does not say what it holds
-    for (const name of new Set([...bundled, 'openapi-fetch', 'preact'])) {
+    for (const name of new Set([...bundled, 'openapi-fetch', 'preact', 'swagger-ui-dist'])) {
       const entry = entries.find((text) => text.startsWith(`${name} `));
       expect(entry, name).to.match(/^\S+ \d+\.\d+\.\d+\S* \([\w.-]+\)\n\n/);
       expect(entry, name).to.match(/copyright|permission is hereby granted|all rights reserved/i);

@@ -24,7 +24,8 @@ describe('the packed tarball', function () {
     expect(files).to.include.members([
       'dist/index.js',
       'dist/index.d.ts',
-      'dist/dashboard/page/main.js',
+      'dist/dashboard/page/main.js.gz',
+      'dist/dashboard/page/reference.js.gz',
       'dist/third-party-licenses.txt',
       'openapi.yaml',
       'LICENSE',

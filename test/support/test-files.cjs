@@ -54,6 +54,7 @@ const long = [
   'scale/sharded-cluster',
   'dashboard/sign-in',
   'dashboard/account',
+  'dashboard/reference',
   'documentation/shell',
   'security/hostile-requests',
   'security/host-mistakes',

@@ -1,7 +1,7 @@
 import { demoModel } from './model.ts';
 
 /** The text of a message or item: a string, or the text parts of a list of parts. */
-export function textOf(message: unknown): string {
+function textOf(message: unknown): string {
   const content = (message as { content?: unknown } | null)?.content;
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';

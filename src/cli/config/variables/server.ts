@@ -68,7 +68,8 @@ export const serverVariables = {
     example: '365d',
   },
   SERVE_OPENAPI: {
-    meaning: 'Whether anybody may read the description of the API, at /v1/openapi.json and /v1/openapi.yaml',
+    meaning:
+      'Whether anybody may read the description of the API, at /v1/openapi.json, /v1/openapi.yaml and /dashboard/reference/',
     type: yesOrNo,
     default: 'true',
     example: 'false',

@@ -54,6 +54,10 @@ function ScopeNote() {
   );
 }
 
+function hasReference(): boolean {
+  return document.getElementById('app')?.dataset.reference === 'true';
+}
+
 /** The frame around every view. */
 export function Shell({ view, children }: { view: string; children: ComponentChildren }) {
   const { scopes } = useSession();
@@ -83,7 +87,14 @@ export function Shell({ view, children }: { view: string; children: ComponentChi
       <main id="content" tabIndex={-1}>
         <ScopeNote />
         {children}
-        <footer class="zone muted small">Times are in {timeZone()}; in UTC on hover.</footer>
+        <footer class="zone muted small">
+          <div>Times are in {timeZone()}; in UTC on hover.</div>
+          {hasReference() && (
+            <div>
+              <a href="reference/">API reference</a>
+            </div>
+          )}
+        </footer>
       </main>
     </div>
   );

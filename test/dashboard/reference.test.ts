@@ -1,0 +1,73 @@
+import { expect } from 'chai';
+import express from 'express';
+import { type Listening, listen } from '../support/gateway.ts';
+import { operations } from '../support/spec.ts';
+import { accessibilityProblems, closeBrowserAfterwards, openPage } from './browser.ts';
+import { type Scene, startScene } from './scene.ts';
+
+describe('the API reference', function () {
+  closeBrowserAfterwards();
+  this.timeout(240_000);
+  let scene: Scene;
+  let mounted: Listening;
+
+  before(async () => {
+    scene = await startScene({ dashboard: { path: '/customers/dashboard' } });
+    mounted = await listen(express().use('/api/llm', scene.live.gateway.router));
+  });
+  after(async () => {
+    await mounted?.close();
+    await scene?.close();
+  });
+
+  async function openReference() {
+    const address = `${mounted.url}/api/llm/customers/dashboard/reference/`;
+    const watched = await openPage(address);
+    // it reads all of openapi.yaml, and whenever an operation is opened resolves its references: seconds on a busy machine
+    watched.page.setDefaultTimeout(90_000);
+    await watched.page.goto(address);
+    await watched.page.locator('.opblock').first().waitFor();
+    return watched;
+  }
+
+  it('shows every operation, at the mount path, and asks no other host', async () => {
+    const { page, problems } = await openReference();
+    const shown = await page.locator('.opblock-tag-section .opblock').count();
+    expect(shown).to.equal(operations.length);
+    expect(await page.locator('.servers option').allTextContents()).to.deep.equal(['/api/llm - This gateway']);
+    const chat = page.locator('[id$="-createChatCompletion"]');
+    await chat.locator('.opblock-summary-control').click();
+    await chat.getByText('Request body').waitFor();
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('sends requests to the gateway with a key', async () => {
+    const { page, problems } = await openReference();
+    await page.getByRole('button', { name: 'Authorize' }).first().click();
+    const dialog = page.locator('.auth-container');
+    await dialog.locator('input').fill(scene.live.key);
+    await dialog.getByRole('button', { name: /^apply credentials$/i }).click();
+    await page.locator('.modal-ux .btn-done').click();
+    const operation = page.locator('[id$="-listApiKeys"]');
+    await operation.locator('.opblock-summary-control').click();
+    const answered = page.waitForResponse((response) => response.url().includes('/v1/api_keys'));
+    await operation.getByRole('button', { name: 'Execute' }).click();
+    const response = await answered;
+    expect(response.url()).to.match(new RegExp(`^${mounted.url}/api/llm/v1/api_keys`));
+    expect(response.status()).to.equal(200);
+    await operation.locator('.live-responses-table').getByText('200').first().waitFor();
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('has nothing of ours that axe finds wrong, and is linked with the dashboard both ways', async () => {
+    const { page, problems } = await scene.signIn();
+    await page.getByRole('link', { name: 'API reference' }).click();
+    await page.locator('.opblock').first().waitFor();
+    expect(new URL(page.url()).pathname).to.equal('/customers/dashboard/reference/');
+    // what is in it is Swagger UI's
+    expect(await accessibilityProblems(page, { exclude: ['#reference'] })).to.deep.equal([]);
+    await page.getByRole('link', { name: 'Dashboard' }).click();
+    await page.waitForURL(scene.dashboard);
+    expect(problems).to.deep.equal([]);
+  });
+});
