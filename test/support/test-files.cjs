@@ -79,6 +79,7 @@ const long = [
   'gateway/in-front',
   'gateway/hosts',
   'cli/server/role',
+  'cli/server/processes',
   'keys/stale-primary',
   'webhooks/stale-primary',
 ];

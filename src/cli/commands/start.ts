@@ -1,7 +1,8 @@
 import { Command } from 'commander';
-import { readConfiguration } from '../config/config.ts';
+import { type Configuration, readConfiguration } from '../config/config.ts';
 import { variablesForHelp } from '../config/environment.ts';
 import { describeStart } from '../server/next-steps.ts';
+import { leave, processNumber, startProcesses, tellReady, untilToldToStop } from '../server/processes.ts';
 import { untilSignal } from '../terminal/until-signal.ts';
 
 const examples = `
@@ -12,10 +13,10 @@ Examples:
   $ RETRY_DELAYS=2s,4s,8s express-model-gateway start
 `;
 
-async function start(): Promise<void> {
-  const parent = process.ppid;
-  const config = readConfiguration(process.env);
-  const log = (line: string) => console.log(line);
+const log = (line: string) => console.log(line);
+
+/** Starts a gateway in this process. @param number of this process among several */
+async function startHere(config: Configuration, number = 0) {
   // only this command loads the gateway itself, so that the others start faster
   const [{ startStandalone }, { createLogger }] = await Promise.all([
     import('../server/start.ts'),
@@ -24,10 +25,43 @@ async function start(): Promise<void> {
   const forPeople = process.stderr.isTTY && !config.production;
   const readable = forPeople && { colours: process.stderr.hasColors() };
   const logger = createLogger({ level: config.logLevel, ...(readable && { readable }) });
-  const running = await startStandalone(config, log, logger);
-  for (const line of describeStart(running, config, 'npx express-model-gateway')) log(line);
+  const { metrics } = config;
+  const ownMetrics = metrics && { metrics: { ...metrics, port: metrics.port && metrics.port + number } };
+  const running = await startStandalone({ ...config, ...ownMetrics }, log, logger);
+  if (number === 0) for (const line of describeStart(running, config, 'npx express-model-gateway')) log(line);
+  return running;
+}
+
+async function startOneOfSeveral(config: Configuration, number: number): Promise<void> {
+  const told = untilToldToStop();
+  try {
+    const running = await startHere(config, number);
+    tellReady();
+    await told;
+    await running.close();
+  } finally {
+    leave();
+  }
+}
+
+const stopping = 'Stopping when the open calls have ended. Press Ctrl-C again to stop at once …';
+
+async function startSeveral(count: number, parent: number): Promise<void> {
+  const processes = startProcesses(count, log);
+  await Promise.race([untilSignal(parent), processes.failed]);
+  log(stopping);
+  await processes.stop();
+}
+
+async function start(): Promise<void> {
+  const parent = process.ppid;
+  const config = readConfiguration(process.env);
+  const number = processNumber(process.env);
+  if (number !== undefined) return startOneOfSeveral(config, number);
+  if (config.workers > 1) return startSeveral(config.workers, parent);
+  const running = await startHere(config);
   await untilSignal(parent);
-  log('Stopping when the open calls have ended. Press Ctrl-C again to stop at once …');
+  log(stopping);
   await running.close();
 }
 

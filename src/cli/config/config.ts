@@ -1,4 +1,3 @@
-import { isIPv4 } from 'node:net';
 import { refuse } from '../../options/checks.ts';
 import { resolveOptions, type UpstreamOptions } from '../../options/options.ts';
 import { accountOptions, checkAccountSettings, namingVariable } from './account-options.ts';
@@ -6,9 +5,10 @@ import { environmentSchema, misspelled, type Settings, type VariableName, variab
 import { omitUndefined } from './omit-undefined.ts';
 import { allowedBy } from './parsers.ts';
 import { readUpstreamsFile } from './upstreams-file.ts';
+import { isLoopback, type WebhookRules, webhookRules } from './webhook-rules.ts';
 
 /** What the environment says about the stand-alone gateway. */
-export interface Configuration {
+export interface Configuration extends WebhookRules {
   readonly host: string;
   readonly port: number;
   readonly dataDir: string;
@@ -26,12 +26,10 @@ export interface Configuration {
   readonly logLevel: 'error' | 'warn' | 'info' | 'silent';
   /** What this process does. */
   readonly role: 'all' | 'api' | 'worker';
-  /** Where the metrics are served. Absent: nowhere. */
+  /** How many processes serve. */
+  readonly workers: number;
+  /** Where the metrics are served; each further process takes the next port. Absent: nowhere. */
   readonly metrics?: { readonly host: string; readonly port: number };
-  readonly allowHttp: boolean;
-  readonly allowPrivateNetworks: readonly string[];
-  /** Why the two have these values, for the operator. */
-  readonly allowedBecause: string;
   /** What is probably a mistake and works nevertheless, in sentences for the operator. */
   readonly warnings: readonly string[];
   /** The options that the environment sets; the others keep the package's defaults. */
@@ -45,35 +43,6 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** How to make what SECRET_KEYS takes. */
 const howToMakeASecretKey = 'make one with: echo "k1:$(openssl rand -base64 32)"';
-
-/** Whether only this machine can reach what listens there; `false` if that is not certain. */
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
-}
-
-type WebhookRules = Pick<Configuration, 'allowHttp' | 'allowPrivateNetworks' | 'allowedBecause'>;
-
-/** Trials on one machine need receivers on loopback; a gateway that others can reach must not give them access to it. */
-function webhookRules(
-  { ALLOW_HTTP, ALLOW_PRIVATE_NETWORKS }: Settings,
-  host: string,
-  production: boolean,
-): WebhookRules {
-  const onTrial = isLoopback(host) && !production;
-  const byDefault = isLoopback(host)
-    ? `NODE_ENV is ${production ? '' : 'not '}production`
-    : `HOST ${host} is not loopback`;
-  return {
-    allowHttp: ALLOW_HTTP ?? onTrial,
-    allowPrivateNetworks: ALLOW_PRIVATE_NETWORKS ?? (onTrial ? ['127.0.0.0/8', '::1/128'] : []),
-    allowedBecause: [
-      ...(ALLOW_HTTP === undefined ? [] : ['ALLOW_HTTP is set']),
-      ...(ALLOW_PRIVATE_NETWORKS === undefined ? [] : ['ALLOW_PRIVATE_NETWORKS is set']),
-      ...(onTrial ? ['HOST is loopback'] : []),
-      byDefault,
-    ].join(', '),
-  };
-}
 
 /** A variable that is set to nothing counts as not set. */
 function readSettings(env: Environment): Settings {
@@ -131,6 +100,11 @@ function tracingOf(settings: Settings) {
     propagateToReceivers: settings.PROPAGATE_TRACES_TO_RECEIVERS,
   });
   return Object.keys(tracing).length > 0 ? tracing : undefined;
+}
+
+function checkWorkers({ WORKERS = 1, MONGODB_URI, METRICS_PORT = 0 }: Settings): void {
+  if (WORKERS > 1 && !MONGODB_URI) refuse('WORKERS', 'needs MONGODB_URI: the embedded database serves one process');
+  if (METRICS_PORT + WORKERS > 65_536) refuse('METRICS_PORT', `must leave ${WORKERS} ports, one for each of WORKERS`);
 }
 
 /** The options that the environment sets, by the names that the package gives them. */
@@ -224,6 +198,7 @@ export function readDoctorSettings(env: Environment): DoctorSettings {
 export function readConfiguration(env: Environment): Configuration {
   const settings = readSettings(env);
   checkSecretKeys(settings);
+  checkWorkers(settings);
   checkAccountSettings(settings);
   checkOptions(settings);
   const host = settings.HOST ?? '127.0.0.1';
@@ -240,6 +215,7 @@ export function readConfiguration(env: Environment): Configuration {
     production,
     logLevel: settings.LOG_LEVEL ?? 'info',
     role: settings.ROLE ?? 'all',
+    workers: settings.WORKERS ?? 1,
     ...(metricsPort !== undefined && { metrics: { host: metricsHost, port: metricsPort } }),
     ...webhookRules(settings, host, production),
     warnings: [...misspelled(env), ...pathlessUpstreams(upstreams)],

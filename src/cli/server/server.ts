@@ -33,6 +33,7 @@ function explain(error: NodeJS.ErrnoException, host: string, port: number, prefi
 /**
  * Starts an HTTP server.
  * @param prefix what stands before PORT and HOST in the names of the variables. @default nothing
+ * @param isExclusive whether no other process of WORKERS shares the port. @default false
  * @throws GatewayError `invalid_options` that names PORT or HOST when it cannot listen there
  */
 export async function startServer(
@@ -40,9 +41,10 @@ export async function startServer(
   host: string,
   port: number,
   prefix = '',
+  isExclusive = false,
 ): Promise<RunningServer> {
   const server = hardenServer(createServer(listener));
-  server.listen(port, host);
+  server.listen({ port, host, exclusive: isExclusive });
   await once(server, 'listening').catch((error) => {
     throw explain(error, host, port, prefix);
   });
@@ -58,7 +60,9 @@ export async function startServer(
 }
 
 /** Checks, before anything slow is started, whether {@link startServer} could listen there. */
-export async function checkAddress(host: string, port: number, prefix = ''): Promise<void> {
-  const server = await startServer(() => {}, host, port, prefix);
+export async function checkAddress(
+  ...address: [host: string, port: number, prefix?: string, isExclusive?: boolean]
+): Promise<void> {
+  const server = await startServer(() => {}, ...address);
   await server.close();
 }

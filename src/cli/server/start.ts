@@ -76,7 +76,7 @@ export async function startStandalone(
   const undo: Undo = [];
   try {
     await checkAddress(config.host, config.port);
-    if (config.metrics) await checkAddress(config.metrics.host, config.metrics.port, 'METRICS_');
+    if (config.metrics) await checkAddress(config.metrics.host, config.metrics.port, 'METRICS_', true);
     const { uri, data } = await openDatabase(config, log, undo);
     const secretKeys = config.secretKeys ?? (await loadSecretKeys(config.dataDir));
     const upstreams = config.upstreams ?? [await demo(undo)];
@@ -116,7 +116,7 @@ export async function startStandalone(
 /** Starts the server of the metrics where METRICS_PORT is set. It answers until the gateway has closed. @returns its address */
 async function startMetricsServer({ metrics }: Configuration, gateway: ModelGateway, undo: Undo) {
   if (!metrics) return undefined;
-  const server = await startServer(createOperationsListener(gateway), metrics.host, metrics.port, 'METRICS_');
+  const server = await startServer(createOperationsListener(gateway), metrics.host, metrics.port, 'METRICS_', true);
   undo.splice(-1, 0, server.close);
   return `http://${hostInUrl(metrics.host)}:${server.port}/metrics`;
 }

@@ -23,7 +23,7 @@ export interface SchemaRecord {
 type StoredRecord = SchemaRecord & { readonly _id: 'schema' };
 
 /** The name of the record's collection. */
-export function schemaCollection(prefix: string): string {
+function schemaCollection(prefix: string): string {
   return `${prefix}schema`;
 }
 

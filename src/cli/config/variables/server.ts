@@ -43,8 +43,16 @@ export const serverVariables = {
     default: 'false',
     example: 'true',
   },
+  WORKERS: {
+    meaning:
+      'How many processes serve PORT together, each with ROLE; one that ends is started again. More than 1 needs MONGODB_URI',
+    type: wholeNumber(1, 256),
+    default: '1',
+    example: '4',
+  },
   METRICS_PORT: {
-    meaning: 'Port that serves /metrics for Prometheus, /healthz and /readyz; 0 picks a free one',
+    meaning:
+      'Port that serves /metrics for Prometheus, /healthz and /readyz; 0 picks a free one. Each further process of WORKERS takes the next port',
     type: wholeNumber(0, 65_535),
     default: 'metrics are not served',
     example: '9464',

@@ -1,0 +1,97 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { expect } from 'chai';
+import { isAlive } from '../../../src/cli/mongo/record.ts';
+import { newSecretKey } from '../../support/gateway.ts';
+import { freshUri } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
+import { CommandProcess, run } from '../command.ts';
+
+/** A port that is free, as is the next one. */
+async function twoFreePorts(): Promise<number> {
+  for (;;) {
+    const first = createServer().listen(0, '127.0.0.1');
+    await once(first, 'listening');
+    const { port } = first.address() as { port: number };
+    const second = createServer().listen(port + 1, '127.0.0.1');
+    const isFree = await once(second, 'listening').then(
+      () => true,
+      () => false,
+    );
+    first.close();
+    second.close();
+    if (isFree) return port;
+  }
+}
+
+describe('WORKERS=2', function () {
+  this.timeout(120_000);
+  let gateway: CommandProcess;
+  let metrics: number;
+  let env: Record<string, string>;
+
+  before(async () => {
+    metrics = await twoFreePorts();
+    env = { MONGODB_URI: freshUri(), SECRET_KEYS: newSecretKey(), PORT: '0', WORKERS: '2', METRICS_PORT: `${metrics}` };
+    gateway = new CommandProcess(['start'], env);
+  });
+  after(() => gateway.end('SIGKILL'));
+
+  const pidOf = async (number: number) =>
+    Number((await gateway.until(new RegExp(`^Process ${number} serves \\(pid (\\d+)\\)$`, 'm')))[1]);
+  const models = async () => {
+    const [, baseUrl] = await gateway.until(/^Base URL: (\S+)$/m);
+    const [, key] = await gateway.until(/^API key: (\S+)$/m);
+    const response = await fetch(`${baseUrl}/models`, { headers: { authorization: `Bearer ${key}` } });
+    return response.status;
+  };
+  const ready = async (port: number) =>
+    fetch(`http://127.0.0.1:${port}/readyz`).then(
+      ({ status }) => status,
+      () => 0,
+    );
+
+  it('starts two processes on one port, with one first key, and metrics and readiness of each on a port of its own', async () => {
+    const pids = [await pidOf(1), await pidOf(2)];
+    expect(new Set([...pids, gateway.child.pid]).size).to.equal(3);
+    expect(gateway.stdout.match(/^API key: /gm)).to.have.length(1);
+    for (let i = 0; i < 4; i += 1) expect(await models()).to.equal(200);
+    for (const port of [metrics, metrics + 1]) {
+      await until(async () => (await ready(port)) === 200);
+      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      expect(text).to.include('gateway_worker_live 1');
+    }
+  });
+
+  it('starts a process again that was killed, while the other one serves', async () => {
+    const killed = await pidOf(2);
+    process.kill(killed, 'SIGKILL');
+    await gateway.until(/^Process 2 ended \(SIGKILL\); it starts again in 1 s$/m);
+    expect(await models()).to.equal(200);
+    const [, pid] = await gateway.until(/^Process 2 ended[\s\S]*^Process 2 serves \(pid (\d+)\)$/m);
+    expect(Number(pid)).to.not.equal(killed);
+    await until(async () => (await ready(metrics + 1)) === 200);
+  });
+
+  it('stops both in order at SIGTERM', async () => {
+    const pids = [...gateway.stdout.matchAll(/serves \(pid (\d+)\)/g)].map(([, pid]) => Number(pid));
+    expect(await gateway.end('SIGTERM')).to.equal(0);
+    expect(pids.filter(isAlive)).to.deep.equal([]);
+    expect(gateway.stderr).to.not.match(/error/i);
+  });
+
+  it('ends where its first process cannot start, with what is wrong', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await once(taken, 'listening');
+    const { port } = taken.address() as { port: number };
+    const { code, stderr } = await run(['start'], { ...env, PORT: `${port}` });
+    taken.close();
+    expect(code).to.equal(1);
+    expect(stderr).to.include(`PORT: ${port} on 127.0.0.1 is in use`).and.include('the first one ended');
+  });
+
+  it('needs a database that several processes can use', async () => {
+    const { code, stderr } = await run(['start'], { WORKERS: '2' });
+    expect({ code, says: stderr.includes('WORKERS: needs MONGODB_URI') }).to.deep.equal({ code: 1, says: true });
+  });
+});
