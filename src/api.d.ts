@@ -1589,6 +1589,8 @@ export interface components {
             id: string;
             /** @constant */
             object: "response.compaction";
+            /** @description When it was made, in seconds since 1970. */
+            created_at?: number;
             /** @description The items to go on from. */
             output?: {
                 [key: string]: unknown;
@@ -1626,9 +1628,15 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description An item, such as a message. */
+        /** @description An item, such as a message. The fields of an item depend on its type; these are those of a message. */
         StoredItem: {
             id?: string;
+            /** @description The kind of item, such as `message` or `function_call`. */
+            type?: string;
+            /** @description Whose message it is. */
+            role?: string;
+            /** @description The text of the message, or a list of its parts. */
+            content?: unknown;
         } & {
             [key: string]: unknown;
         };
@@ -1754,7 +1762,7 @@ export interface components {
         /** @description A text, several texts, or the same as lists of token numbers. */
         Prompt: string | components["schemas"]["PromptItem"][];
         /** @description A text, a token number, or a list of token numbers. */
-        PromptItem: string | number | unknown[];
+        PromptItem: string | number | number[];
         Completion: {
             id: string;
             /** @constant */
@@ -1826,6 +1834,10 @@ export interface components {
         };
         Transcription: {
             text?: string;
+            /** @description What was used, in tokens or in seconds, as the provider reports it. */
+            usage?: {
+                [key: string]: unknown;
+            };
         } & {
             [key: string]: unknown;
         };

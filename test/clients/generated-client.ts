@@ -20,7 +20,8 @@ type Command = readonly [command: string, ...args: string[]];
 /** A language, and the generator that makes a client for it. */
 export interface ClientGenerator {
   readonly name: string;
-  readonly runtime: Runtime;
+  /** What has to be installed beside Node. */
+  readonly runtimes: readonly Runtime[];
   /** Generates and builds a client in a folder; resolves to what the generator has printed. */
   generate(folder: string, plan: Plan): Promise<string>;
   /** The program that reads the plan from its standard input and prints an {@link Outcome} for each call, a line each. */
@@ -35,10 +36,7 @@ export interface Outcome {
   readonly operationId: string;
   /** What went wrong, where the client has not answered. */
   readonly error?: string;
-  readonly status?: number;
-  /** What the gateway has answered. */
-  readonly sent?: unknown;
-  /** What the client has made of it. */
+  /** What the client has made of the answer. */
   readonly parsed?: unknown;
 }
 

@@ -1,9 +1,12 @@
+import { request } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import type { SpecMediaType } from '../../src/openapi/spec.ts';
-import { type LiveGateway, startGateway } from '../support/gateway.ts';
+import { type LiveGateway, listen, startGateway } from '../support/gateway.ts';
 import { operations, resolved } from '../support/spec.ts';
 import { json, type Script, ScriptedUpstream } from '../support/upstream.ts';
 
-function matches(template: string, path: string): boolean {
+/** Whether a path is one of those that a path of openapi.yaml stands for. */
+export function matches(template: string, path: string): boolean {
   return new RegExp(`^${template.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path);
 }
 
@@ -30,8 +33,7 @@ const provider: Script = (res, request) => {
   const [example] = Object.values(content[type]?.examples ?? {}).map(resolved);
   const isNew = request.method === 'POST' && kept.has(pathname) && example !== undefined;
   const value = isNew ? newlyNamed(example.value) : example?.value;
-  // the bytes are JSON too, because the programs of the clients report what they were sent as JSON
-  if (type !== 'application/json') res.writeHead(200, { 'content-type': type }).end(JSON.stringify(value));
+  if (type !== 'application/json') res.writeHead(200, { 'content-type': type }).end(String(value));
   else return json(example ? 200 : 404, value ?? {})(res, request);
 };
 
@@ -50,4 +52,41 @@ export async function startForClients(): Promise<LiveGateway> {
       await upstream.close();
     },
   };
+}
+
+/** What the gateway has answered to one request. */
+export interface Answer {
+  readonly path: string;
+  readonly status: number;
+  /** Absent where the answer is no JSON. */
+  readonly body?: unknown;
+}
+
+/** An address that leads to a gateway, and what the gateway has answered there, in turn. */
+export interface Recorder {
+  readonly url: string;
+  readonly answers: Answer[];
+  close(): Promise<void>;
+}
+
+/** Records the answers of a gateway, because not every client shows them as they came. */
+export async function recordAnswers(gateway: string): Promise<Recorder> {
+  const answers: Answer[] = [];
+  const { url, close } = await listen((req, res) => {
+    const { method, headers } = req;
+    const onward = request(new URL(req.url ?? '', gateway), { method, headers }, (answer) => {
+      const { statusCode: status = 0 } = answer;
+      buffer(answer)
+        .then((bytes) => {
+          const isJson = answer.headers['content-type']?.includes('json');
+          const { pathname } = new URL(req.url ?? '', gateway);
+          answers.push({ path: pathname, status, ...(isJson && { body: JSON.parse(bytes.toString()) }) });
+          res.writeHead(status, answer.headers).end(bytes);
+        })
+        .catch((error: Error) => res.destroy(error));
+    });
+    onward.on('error', (error) => res.destroy(error));
+    req.pipe(onward);
+  });
+  return { url, answers, close };
 }

@@ -10,6 +10,7 @@ export interface Runtime {
 export const python: Runtime = { command: 'python3', version: ['--version'] };
 export const go: Runtime = { command: 'go', version: ['version'] };
 export const java: Runtime = { command: 'java', version: ['-version'] };
+export const cargo: Runtime = { command: 'cargo', version: ['--version'] };
 export const php: Runtime = { command: 'php', version: ['--version'] };
 
 /** Skips a test, and says why, where its runtime is not installed. */

@@ -20,7 +20,7 @@ function tools(): Promise<string> {
 /** A client for Go, by oapi-codegen. */
 export const goClient: ClientGenerator = {
   name: 'oapi-codegen',
-  runtime: go,
+  runtimes: [go],
   async generate(folder) {
     await mkdir(join(folder, 'gateway'));
     for (const file of ['main.go', 'config.yaml', 'go.mod', 'go.sum']) await cp(join(here, file), join(folder, file));

@@ -29,11 +29,9 @@ type call struct {
 }
 
 type outcome struct {
-	OperationID string          `json:"operationId"`
-	Error       string          `json:"error,omitempty"`
-	Status      int             `json:"status,omitempty"`
-	Sent        json.RawMessage `json:"sent,omitempty"`
-	Parsed      any             `json:"parsed,omitempty"`
+	OperationID string `json:"operationId"`
+	Error       string `json:"error,omitempty"`
+	Parsed      any    `json:"parsed,omitempty"`
 }
 
 var placeholder = regexp.MustCompile(`\{(\w+)\}`)
@@ -118,13 +116,8 @@ func send(client reflect.Value, c call) (out outcome, err error) {
 		return out, failure
 	}
 	response := results[0].Elem()
-	out.Status = response.FieldByName("HTTPResponse").Interface().(*http.Response).StatusCode
-	body := response.FieldByName("Body").Bytes()
-	if !json.Valid(body) {
-		return out, nil
-	}
-	out.Sent = body
-	if parsed := response.FieldByName(fmt.Sprintf("JSON%d", out.Status)); parsed.IsValid() {
+	status := response.FieldByName("HTTPResponse").Interface().(*http.Response).StatusCode
+	if parsed := response.FieldByName(fmt.Sprintf("JSON%d", status)); parsed.IsValid() {
 		out.Parsed = parsed.Interface()
 	}
 	return out, nil

@@ -4,7 +4,6 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import com.google.gson.JsonSerializer;
-import com.google.gson.JsonSyntaxException;
 import gateway.ApiClient;
 import gateway.ApiResponse;
 import gateway.JSON;
@@ -19,7 +18,6 @@ import java.lang.reflect.Parameter;
 import java.nio.file.Files;
 import java.util.Arrays;
 import java.util.List;
-import okhttp3.Response;
 
 /** Makes every call of a plan with the client that openapi-generator has generated, and prints what each has come to. */
 public final class Drive {
@@ -33,9 +31,6 @@ public final class Drive {
         .registerTypeAdapter(EmbeddingVector.class,
             (JsonSerializer<EmbeddingVector>) (value, type, context) -> context.serialize(value.getActualInstance()))
         .create();
-
-    /** The last answer, as it came. */
-    private static String answer = "";
 
     private static Method methodOf(String operationId) {
         return APIS.stream()
@@ -79,14 +74,6 @@ public final class Drive {
         return JSON.getGson().fromJson(value, parameter.getParameterizedType());
     }
 
-    private static JsonElement json(String text) {
-        try {
-            return JsonParser.parseString(text);
-        } catch (JsonSyntaxException notJson) {
-            return null;
-        }
-    }
-
     private static void make(ApiClient client, JsonObject call, JsonObject outcome) throws Throwable {
         Method method = methodOf(call.get("operationId").getAsString());
         Object api = method.getDeclaringClass().getConstructor(ApiClient.class).newInstance(client);
@@ -94,10 +81,8 @@ public final class Drive {
         for (int i = 0; i < values.length; i++) values[i] = argument(method.getParameters()[i], call);
         try {
             ApiResponse<?> response = (ApiResponse<?>) method.invoke(api, values);
-            outcome.addProperty("status", response.getStatusCode());
-            if (response.getData() instanceof File) return;
-            outcome.add("sent", json(answer));
-            outcome.add("parsed", WRITER.toJsonTree(response.getData()));
+            // what is no JSON has no fields
+            if (!(response.getData() instanceof File)) outcome.add("parsed", WRITER.toJsonTree(response.getData()));
         } catch (InvocationTargetException failure) {
             throw failure.getCause();
         }
@@ -108,11 +93,6 @@ public final class Drive {
         ApiClient client = new ApiClient();
         client.setBasePath(plan.get("url").getAsString());
         client.setBearerToken(plan.get("key").getAsString());
-        client.setHttpClient(client.getHttpClient().newBuilder().addInterceptor(chain -> {
-            Response response = chain.proceed(chain.request());
-            answer = response.peekBody(Long.MAX_VALUE).string();
-            return response;
-        }).build());
         for (JsonElement element : plan.getAsJsonArray("calls")) {
             JsonObject call = element.getAsJsonObject();
             JsonObject outcome = new JsonObject();

@@ -38,7 +38,7 @@ export async function pythonPackages(): Promise<NodeJS.ProcessEnv> {
 /** A client for Python, by openapi-python-client. */
 export const pythonClient: ClientGenerator = {
   name: 'openapi-python-client',
-  runtime: python,
+  runtimes: [python],
   async generate(folder) {
     await writeFile(join(folder, 'config.yaml'), 'post_hooks: []\n');
     const program = ['python3', '-m', 'openapi_python_client', 'generate', '--meta', 'none'] as const;

@@ -19,15 +19,6 @@ const from = async (file: string): Promise<Generated> => import(pathToFileURL(`$
 const operations = await from('index.ts');
 const { client } = await from('client.gen.ts');
 
-/** The text of the last answer, as it came. */
-let answer = '';
-
-async function noted(request: Request): Promise<Response> {
-  const response = await fetch(request);
-  answer = await response.clone().text();
-  return response;
-}
-
 /** The body with its files as files. */
 function bodyOf({ body, files }: PlannedCall): unknown {
   if (!files) return body;
@@ -48,12 +39,11 @@ async function make(call: PlannedCall): Promise<Omit<Outcome, 'operationId'>> {
     ...(call.body !== undefined && { body: bodyOf(call) }),
   });
   if (!response?.ok) return { error: JSON.stringify(error) };
-  const isJson = response.headers.get('content-type')?.includes('json');
-  return { status: response.status, ...(isJson && { sent: JSON.parse(answer), parsed: data }) };
+  return { parsed: data };
 }
 
 const { url, key, calls } = (await json(process.stdin)) as Plan;
-client.setConfig({ baseUrl: url, auth: key, fetch: noted });
+client.setConfig({ baseUrl: url, auth: key });
 for (const call of calls) {
   const outcome = await make(call).catch((error: unknown) => ({ error: String(error) }));
   console.log(JSON.stringify({ operationId: call.operationId, ...outcome }));

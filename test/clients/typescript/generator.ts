@@ -20,7 +20,7 @@ const compilerOptions = {
 /** A client for TypeScript, by @hey-api/openapi-ts. */
 export const typescriptClient: ClientGenerator = {
   name: '@hey-api/openapi-ts',
-  runtime: { command: 'node', version: ['--version'] },
+  runtimes: [],
   async generate(folder) {
     await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['.'] }));

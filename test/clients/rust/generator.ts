@@ -1,0 +1,60 @@
+import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { blockWith } from '../../documentation/programs.ts';
+import { cargo, java } from '../../documentation/runtimes.ts';
+import { root } from '../../package/tarball.ts';
+import { type ClientGenerator, keptFolder, run } from '../generated-client.ts';
+import { generateWithOpenapiGenerator } from '../openapi-generator.ts';
+import { callsOf, functionsIn } from './calls.ts';
+
+const here = fileURLToPath(new URL('.', import.meta.url));
+
+/** The version of the client is not that of openapi.yaml, because it stands in Cargo.lock. */
+const properties = 'packageName=gateway,packageVersion=0.0.0,supportAsync=false,useChrono=false';
+
+/** Writes the call of each generated function into the program. */
+async function writeCalls(folder: string): Promise<void> {
+  const apis = join(folder, 'client/src/apis');
+  const files = (await readdir(apis)).filter((file) => file.endsWith('_api.rs')).sort();
+  const functions = files.map(async (file) =>
+    functionsIn(file.replace('.rs', ''), await readFile(join(apis, file), 'utf8')),
+  );
+  await writeFile(join(folder, 'src/calls.rs'), callsOf((await Promise.all(functions)).flat()));
+}
+
+/** Builds the program; what the client depends on is compiled once, and kept. */
+async function build(folder: string): Promise<void> {
+  const { stdout: version } = await run(['cargo', '--version'], { cwd: here });
+  const compile = (target: string) =>
+    run(['cargo', 'build', '--quiet', '--locked'], { cwd: folder, env: { CARGO_TARGET_DIR: target } });
+  const locked = await readFile(join(here, 'Cargo.lock'), 'utf8');
+  const target = join(folder, 'target');
+  await cp(await keptFolder('rust', version + locked, compile), target, { recursive: true, preserveTimestamps: true });
+  await compile(target);
+}
+
+/** A client for Rust, by openapi-generator. */
+export const rustClient: ClientGenerator = {
+  name: 'openapi-generator for Rust',
+  runtimes: [java, cargo],
+  async generate(folder) {
+    // for the generator, a schema with anyOf has no values at all
+    const document = await readFile(join(root, 'openapi.yaml'), 'utf8');
+    await writeFile(join(folder, 'rust.yaml'), document.replaceAll('anyOf:', 'oneOf:'));
+    const options = ['-g', 'rust', '--library', 'reqwest', `--additional-properties=${properties}`];
+    const printed = await generateWithOpenapiGenerator(folder, options, join(folder, 'rust.yaml'));
+    await mkdir(join(folder, 'src'));
+    for (const file of ['Cargo.toml', 'Cargo.lock']) await cp(join(here, file), join(folder, file));
+    await cp(join(here, 'main.rs'), join(folder, 'src/main.rs'));
+    await writeCalls(folder);
+    await build(folder);
+    return printed;
+  },
+  program: (folder) => [join(folder, 'target/debug/drive')],
+  async example(folder) {
+    await mkdir(join(folder, 'examples'));
+    await writeFile(join(folder, 'examples/example.rs'), blockWith('docs/clients.md', 'rust', 'list_deliveries').code);
+    return ['cargo', 'run', '--quiet', '--locked', '--example', 'example'];
+  },
+};
