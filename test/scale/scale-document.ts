@@ -1,8 +1,10 @@
+import { outageSection } from './outage-day.ts';
 import { shardingSection } from './shard-keys.ts';
 
 /** The generated parts of docs/scale.md, by the name in their markers. */
 export const generatedParts: Readonly<Record<string, () => string>> = {
   'shard keys': shardingSection,
+  outages: outageSection,
 };
 
 const markers = (name: string) => [`<!-- ${name}: npm run docs:generate -->`, `<!-- end of ${name} -->`] as const;
