@@ -4,7 +4,7 @@ import { percentile } from '../bench/report.ts';
 import { createRandom } from '../faults/random.ts';
 
 /** A day on which some receivers are down for a time. */
-export interface OutageDay {
+interface OutageDay {
   readonly seed: number;
   /** Deliveries that are published in a second, on average. */
   readonly perSecond: number;
@@ -46,7 +46,7 @@ interface Pending {
 }
 
 /** Simulates the day by seconds, and then on until nothing waits. Pure: the same seed gives the same result. */
-export function simulateOutage(given: OutageDay): OutageResult {
+function simulateOutage(given: OutageDay): OutageResult {
   const { perSecond, capacity, oneIn, retryDelays } = given;
   const random = createRandom(given.seed);
   const [downAt, upAt] = [given.downAt * hour, (given.downAt + given.downFor) * hour];

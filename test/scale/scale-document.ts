@@ -2,7 +2,7 @@ import { outageSection } from './outage-day.ts';
 import { shardingSection } from './shard-keys.ts';
 
 /** The generated parts of docs/scale.md, by the name in their markers. */
-export const generatedParts: Readonly<Record<string, () => string>> = {
+const generatedParts: Readonly<Record<string, () => string>> = {
   'shard keys': shardingSection,
   outages: outageSection,
 };
