@@ -14,14 +14,35 @@ export function lastUserText(messages: readonly unknown[]): string {
   return textOf(fromUser.at(-1) ?? messages.at(-1));
 }
 
-/** A token here is a word with the space before it: a rough measure, the same for prompt and answer. */
+/** No answer is longer. Words. */
+const longestEcho = 10_000;
+
+/** The words of a text, each with the space before it. */
+function* eachWord(text: string): Generator<string> {
+  let end = 0;
+  // a pattern that begins with the space would take the square of a long run of spaces
+  for (const { 0: word, index } of text.matchAll(/\S+/g)) {
+    yield text.slice(end, index + word.length);
+    end = index + word.length;
+  }
+}
+
+/** A token here is a word with the space before it: a rough measure, the same for prompt and answer. No more than an answer has. */
 export function wordsOf(text: string): string[] {
-  return text.match(/\s*\S+/g) ?? [];
+  const words: string[] = [];
+  for (const word of eachWord(text)) if (words.push(word) === longestEcho) break;
+  return words;
+}
+
+function countWords(text: string): number {
+  let count = 0;
+  for (const _ of eachWord(text)) count += 1;
+  return count;
 }
 
 /** The tokens of messages or items. */
 export function countTokens(messages: readonly unknown[]): number {
-  return messages.reduce((sum: number, message) => sum + wordsOf(textOf(message)).length, 0);
+  return messages.reduce((sum: number, message) => sum + countWords(textOf(message)), 0);
 }
 
 /** What the demo says to a text, in words. */

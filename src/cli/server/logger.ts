@@ -7,6 +7,7 @@ import type { Configuration } from '../config/config.ts';
 import { localTime } from '../terminal/moments.ts';
 import { coloured, type Paint, plain, type Style } from '../terminal/paint.ts';
 import { printable } from '../terminal/printable.ts';
+import { stderrLines } from './stderr-lines.ts';
 
 /** How the stand-alone server logs. */
 export interface LogSettings {
@@ -37,12 +38,18 @@ function readableLine(json: string, paint: Paint): string {
 
 /**
  * The logger of the stand-alone server. It writes to stderr: stdout is for what people and scripts read at the start.
- * @param target @default stderr, without waiting; what is left is written when the process ends
+ * @param target @default stderr
  */
-export function createLogger(
-  { level, readable }: LogSettings,
-  target: LogTarget = readable ? process.stderr : pino.destination({ dest: 2, sync: false }),
-): Logger {
+export function createLogger(settings: LogSettings, target?: LogTarget): Logger {
+  if (target) return toLogger(settings, target);
+  if (settings.readable) return toLogger(settings, process.stderr);
+  const lines = stderrLines();
+  const logger = toLogger(settings, lines);
+  lines.onLost((count) => logger.warn({ lines: count }, 'log lines were lost: stderr took no more'));
+  return logger;
+}
+
+function toLogger({ level, readable }: LogSettings, target: LogTarget) {
   const paint = readable?.colours ? coloured : plain;
   const lines = readable ? { write: (json: string) => target.write(`${readableLine(json, paint)}\n`) } : target;
   return pino(

@@ -34,6 +34,12 @@ describe('the demo upstream', () => {
     expect(pieces.filter(Boolean)).to.have.length(whole.usage?.completion_tokens ?? 0);
   });
 
+  it('answers at once whatever is said, and with 10,000 words at most', async () => {
+    const said = `a${' '.repeat(400_000)}${'b '.repeat(20_000)}`;
+    const { usage } = await client.chat.completions.create({ model, messages: [{ role: 'user', content: said }] });
+    expect(usage).to.include({ prompt_tokens: 20_001, completion_tokens: 10_000 });
+  });
+
   it('ends a stream with the usage when asked', async () => {
     const options = { model, messages, stream: true, stream_options: { include_usage: true } } as const;
     const chunks = [];

@@ -1,3 +1,7 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, openSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { createLogger, type LogSettings } from '../../../src/cli/server/logger.ts';
 import { faultTolerant } from '../../../src/logger.ts';
@@ -42,4 +46,29 @@ describe('The log of the stand-alone server', () => {
       expect(written({ level })).to.have.length(count);
     });
   }
+
+  it('costs lines and not the process where the disk is full', async function () {
+    if (!existsSync('/dev/full')) this.skip();
+    this.timeout(60_000);
+    const module = fileURLToPath(new URL('../../../src/cli/server/logger.ts', import.meta.url));
+    const script = `
+      import { createLogger } from ${JSON.stringify(module)};
+      const logger = createLogger({ level: 'info' });
+      for (let i = 0; i < 100; i += 1) logger.info('request');
+      setTimeout(() => {
+        logger.info('request');
+        console.log('alive');
+      }, 100);`;
+    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', script], {
+      stdio: ['ignore', 'pipe', openSync('/dev/full', 'w')],
+    });
+    let printed = '';
+    child.stdout?.on('data', (chunk) => {
+      printed += chunk;
+    });
+    const hung = setTimeout(() => child.kill('SIGKILL'), 50_000);
+    const [code, signal] = await once(child, 'exit');
+    clearTimeout(hung);
+    expect({ printed, code, signal }).to.deep.equal({ printed: 'alive\n', code: 0, signal: null });
+  });
 });
