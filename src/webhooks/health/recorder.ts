@@ -9,7 +9,7 @@ import { createWriteStatistics } from './write-statistics.ts';
 export interface Recorder {
   /** Notes an attempt in memory. */
   record(attempt: RecordedAttempt): void;
-  /** Writes the noted attempts; resolves when they are written, or given up with a warning. */
+  /** Writes the noted attempts; resolves when they are written, or given up with a warning, and what they change is reported. */
   flush(): Promise<void>;
   /** Flushes for the last time. */
   close(): Promise<void>;
@@ -37,7 +37,8 @@ export function createRecorder(deps: RecorderDeps): Recorder {
   let batches = new Map<string, Batch>();
   let failed: RecordedAttempt[] = [];
   let timer: NodeJS.Timeout | null = null;
-  let flushing: Promise<void> = Promise.resolve();
+  let writing: Promise<unknown> = Promise.resolve();
+  let reporting: Promise<void> = Promise.resolve();
 
   async function reportFailures(failures: readonly RecordedAttempt[]): Promise<void> {
     try {
@@ -49,7 +50,8 @@ export function createRecorder(deps: RecorderDeps): Recorder {
     }
   }
 
-  async function flushOnce(): Promise<void> {
+  /** Writes what is noted. @returns what is to be reported of it */
+  async function write() {
     const taken = batches;
     const failures = failed;
     batches = new Map();
@@ -59,15 +61,22 @@ export function createRecorder(deps: RecorderDeps): Recorder {
     } catch (error) {
       logger.warn('statistics of attempts were lost', { webhooks: taken.size, reason: String(error) });
     }
-    await onWritten(taken.keys());
+    return { webhookIds: taken.keys(), failures };
+  }
+
+  async function report({ webhookIds, failures }: Awaited<ReturnType<typeof write>>): Promise<void> {
+    await onWritten(webhookIds);
     if (failures.length > 0) await reportFailures(failures);
   }
 
   function flush(): Promise<void> {
     if (timer) clearTimeout(timer);
     timer = null;
-    flushing = flushing.then(flushOnce);
-    return flushing;
+    const written = writing.then(write);
+    writing = written;
+    // the next write does not wait for the reports
+    reporting = Promise.all([written, reporting]).then(([what]) => report(what));
+    return reporting;
   }
 
   function schedule(): void {

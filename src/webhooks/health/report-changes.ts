@@ -44,12 +44,17 @@ export interface ReportChangesDeps extends HealthListeners {
   readonly logger: Pick<Logger, 'warn'>;
 }
 
-/** Reports the changes of the health of webhooks. Never rejects; what fails is looked at again with the next call. */
+/**
+ * Reports the changes of the health of webhooks. Never rejects; what fails is looked at again with the next call. A call while
+ * an earlier one is at work does not wait: the earlier one looks at these webhooks too.
+ */
 export type ReportChanges = (webhookIds: Iterable<string>) => Promise<void>;
 
 const begun = { reportedFailingSince: { $exists: false }, $expr: isFailing };
 const ended = { reportedFailingSince: { $exists: true }, $expr: { $not: isFailing } };
 const changed = { $or: [begun, ended] };
+/** Webhooks that are marked at the same time: after an outage of all receivers, tens of thousands change at once. */
+const concurrency = 16;
 const mark = [{ $set: { reportedFailingSince: { $cond: [isFailing, '$failingSince', '$$REMOVE'] } } }];
 
 /** One read tells that nothing has changed. A change is marked in the stored health on the condition that nobody has. */
@@ -57,11 +62,13 @@ export function createReportChanges(deps: ReportChangesDeps): ReportChanges {
   const { healths, find, onFailing, onRecovered, logger } = deps;
   const collection = durableCollection(healths);
   let unreported = new Set<string>();
+  let running: Promise<void> | undefined;
 
   async function report({ id, userId, url, events, active }: Awaited<ReturnType<typeof find>>[number]): Promise<void> {
     // nobody needs to be told that a webhook fails which gets nothing
     const condition = active ? changed : ended;
-    const before = await collection.findOneAndUpdate({ _id: id, ...condition }, mark, { returnDocument: 'before' });
+    const filter = { _id: id, ...condition };
+    const before = await withTimeout(collection.findOneAndUpdate(filter, mark, { returnDocument: 'before' }));
     if (!before) return;
     const webhook = { id, userId, url, events };
     const { failingSince, lastFailure, lastSuccessAt, reportedFailingSince } = before;
@@ -72,19 +79,33 @@ export function createReportChanges(deps: ReportChangesDeps): ReportChanges {
 
   async function reportAll(webhookIds: readonly string[]): Promise<void> {
     const options = { projection: { _id: 1 }, ...inOneBatch } as const;
-    const found = await collection.find({ _id: { $in: [...webhookIds] }, ...changed }, options).toArray();
-    if (found.length > 0) await forEach(await find(found.map(({ _id }) => _id)), report);
+    const found = collection.find({ _id: { $in: [...webhookIds] }, ...changed }, options);
+    const ids = (await withTimeout(found.toArray())).map(({ _id }) => _id);
+    if (ids.length > 0) await forEach(await withTimeout(find(ids)), report, concurrency);
+  }
+
+  /** Reports until nothing is left, or something fails. */
+  async function reportUnreported(): Promise<void> {
+    while (unreported.size > 0) {
+      const looked = unreported;
+      unreported = new Set();
+      try {
+        await reportAll([...looked]);
+      } catch (error) {
+        logger.warn('changes of the health of webhooks will be reported later', { reason: describeThrown(error) });
+        unreported = new Set([...looked, ...unreported]);
+        return;
+      }
+    }
   }
 
   return async function reportChanges(webhookIds) {
-    const looked = new Set([...unreported, ...webhookIds]);
-    unreported = new Set();
-    if (looked.size === 0) return;
-    try {
-      await withTimeout(reportAll([...looked]));
-    } catch (error) {
-      logger.warn('changes of the health of webhooks will be reported later', { reason: describeThrown(error) });
-      unreported = looked;
-    }
+    for (const id of webhookIds) unreported.add(id);
+    if (running) return;
+    running = reportUnreported().finally(() => {
+      running = undefined;
+    });
+    // a process that closes does not wait until tens of thousands are reported
+    await withTimeout(running).catch(() => {});
   };
 }

@@ -9,6 +9,7 @@ import {
 import { createHealthService, type HealthService } from '../../../src/webhooks/health/service.ts';
 import { watchedDatabase } from '../../support/commands.ts';
 import { recordingLogger } from '../../support/logger.ts';
+import { until } from '../../support/until.ts';
 
 const minute = 60_000;
 const processes = 3;
@@ -19,6 +20,9 @@ describe('Changes of the health of webhooks', () => {
   let told: ({ name: 'failing' | 'recovered' } & (FailingWebhook | RecoveredWebhook))[];
   /** The webhooks that exist, and whether they are active. */
   const webhooks = new Map<string, boolean>();
+  /** What the look-up of webhooks waits for, and how often they are looked up. */
+  let finding: Promise<void> = Promise.resolve();
+  let looks = 0;
   const logger = recordingLogger();
   const now = Date.now();
   const ago = (minutes: number) => new Date(now - minutes * minute);
@@ -34,6 +38,8 @@ describe('Changes of the health of webhooks', () => {
         reportChanges: createReportChanges({
           healths,
           async find(ids) {
+            looks += 1;
+            await finding;
             const existing = ids.filter((id) => webhooks.has(id));
             return existing.map((id) => ({
               id,
@@ -150,6 +156,33 @@ describe('Changes of the health of webhooks', () => {
     // an attempt to any webhook makes the process look again
     expect(await recorded(attemptOf('wh_other')(1))).to.deep.equal(['failing']);
     expect(await recorded(attemptOf('wh_other')(0.5))).to.deep.equal([]);
+  });
+
+  it('are reported of many webhooks by one pass at a time, and the statistics do not wait for it', async () => {
+    const [service] = services as [HealthService];
+    const ids = Array.from({ length: 100 }, (_, i) => `wh_many_${i}`);
+    const record = (id: string, ...minutes: number[]) => {
+      webhooks.set(id, true);
+      for (const ago of minutes) service.record(attemptOf(id)(ago, 'timeout'));
+    };
+    for (const id of ids) record(id, 30, 25, 20);
+    looks = 0;
+    let found = () => {};
+    finding = new Promise((resolve) => {
+      found = resolve;
+    });
+    const first = service.flush();
+    await until(async () => looks === 1);
+    record('wh_late', 29, 24, 19);
+    const second = service.flush();
+    await until(async () => (await service.of('wh_late')).failures === 3);
+    expect(looks).to.equal(1);
+    expect(told).to.deep.equal([]);
+    found();
+    await Promise.all([first, second]);
+    await until(async () => told.length > ids.length);
+    expect(told.map(({ id }) => id)).to.have.members([...ids, 'wh_late']);
+    expect(looks).to.equal(2);
   });
 
   it('cost one read beside the statistics where there are none', async () => {
