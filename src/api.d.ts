@@ -2217,7 +2217,8 @@ export interface components {
         /**
          * @description Headers that are sent with each delivery, such as `{"authorization": "Bearer …"}`: at most 10, with values of visible
          *     ASCII characters. They are stored encrypted and never shown: answers have their names only. What the gateway
-         *     sends itself cannot be set (`content-*`, `webhook-*`, `x-service-*`, `host`, `user-agent`, `connection` and others).
+         *     sends itself cannot be set (`content-*`, `webhook-*`, `x-service-*`, `host`, `user-agent`, `connection`, `traceparent`
+         *     and others).
          */
         WebhookHeaders: {
             [key: string]: string;

@@ -26,6 +26,8 @@ const reserved: ReadonlySet<string> = new Set([
   'normalize',
   'set',
   'te',
+  'traceparent',
+  'tracestate',
   'trailer',
   'transfer-encoding',
   'upgrade',

@@ -83,6 +83,8 @@ describe('headers of a webhook', () => {
       'x-service-test',
       'accept-encoding',
       'expect',
+      'Traceparent',
+      'tracestate',
       'proxy-authorization',
       'get',
       'constructor',
