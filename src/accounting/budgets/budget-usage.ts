@@ -20,7 +20,7 @@ export function toBudgetUsage(budget: Budget, used: UsedAmounts): BudgetUsage {
   return { ...budget, used: usedUnits(used[period]), resetsAt: resetOf(period, used.at) };
 }
 
-/** Whether what was used since ever decides one of these budgets. Pure. */
+/** Whether one of these budgets is for all that was ever used. Pure. */
 export function needTotal(budgets: readonly Budget[]): boolean {
   return budgets.some(({ period }) => period === 'total');
 }

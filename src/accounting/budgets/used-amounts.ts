@@ -12,7 +12,7 @@ export interface Amounts {
   readonly microCredits: number;
 }
 
-/** What has been counted until a moment: in its day and month (UTC), and since ever. */
+/** What has been counted until a moment: in its day, in its month (UTC), and from the first call on. */
 export interface UsedAmounts extends Readonly<Record<BudgetPeriod, Amounts>> {
   /** By the database's clock. */
   readonly at: Date;

@@ -55,7 +55,7 @@ export interface PeriodDocument extends UsageSums {
   announced?: number[];
 }
 
-/** What an account has used with one key since ever. */
+/** What an account has used with one key, from its first call on. */
 export interface KeyTotalDocument extends UsageSums {
   /** Account and key, as JSON. */
   _id: string;
