@@ -1,5 +1,5 @@
 import type { Accounting } from './accounting/accounting.ts';
-import type { createModels } from './collections.ts';
+import type { Models } from './collections.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import type { DatabaseAccess } from './mongo/connection/availability.ts';
 import type { ResolvedOptions } from './options/options.ts';
@@ -12,7 +12,7 @@ import type { Sealer } from './webhooks/secrets/sealing.ts';
 interface ModelCallsOptions {
   readonly options: ResolvedOptions;
   readonly access: DatabaseAccess;
-  readonly models: Pick<ReturnType<typeof createModels>, 'stored'>;
+  readonly models: Pick<Models, 'stored'>;
   readonly metrics: Metrics;
   readonly accounting: Accounting;
   readonly sealer: Sealer;

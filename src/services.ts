@@ -1,4 +1,4 @@
-import { createAccounting } from './accounting/accounting.ts';
+import { type Accounting, createAccounting } from './accounting/accounting.ts';
 import { createModels, type Models } from './collections.ts';
 import { createRecoveryService } from './deliveries/redeliver/recoveries/service.ts';
 import { createDeliveryService } from './deliveries/service.ts';
@@ -45,7 +45,6 @@ interface Base {
   readonly requestLog: RequestLog | undefined;
 }
 
-type Accounting = ReturnType<typeof createAccounting>;
 type Networks = ReturnType<typeof parseNetworks>;
 
 /** The networks that are not public and that webhooks may reach all the same. */
@@ -95,7 +94,7 @@ type Webhooks = ReturnType<typeof createWebhooks>;
 function createEvents(
   { options, database, models, catalogue, notifications, metrics, requestLog }: Base,
   networks: Networks,
-  { webhooks, health }: Webhooks,
+  { webhooks, health }: Pick<Webhooks, 'webhooks' | 'health'>,
   clock: DatabaseClock,
 ) {
   const { connection, access } = database;
@@ -181,7 +180,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   const networks = allowedNetworks(options);
   const { sealer, webhooks, health } = createWebhooks(base, networks);
   const clock = createDatabaseClock(database.connection);
-  const { deliveries, events, recoveries } = createEvents(base, networks, { sealer, webhooks, health }, clock);
+  const { deliveries, events, recoveries } = createEvents(base, networks, { webhooks, health }, clock);
   // a standalone mongod, which the host has accepted, writes one after the other
   const transaction: RunInTransaction = database.hasTransactions ? events.transaction : (fn) => fn(undefined);
   const accounting = createAccounting({

@@ -16,8 +16,6 @@ export interface StoredObjectsDeps {
   readonly logger: Pick<Logger, 'warn'>;
 }
 
-export interface StoredObjectService extends StoredObjects {}
-
 const millisecondsPerDay = 86_400_000;
 
 function toPairs(metadata: StoredObject['metadata'] = {}): string[] {
@@ -36,7 +34,7 @@ function beyond({ _id, createdAt }: StoredObjectDocument, order: StoredObjectQue
 }
 
 /** Remembers whose the things are that upstreams keep, in the database. */
-export function createStoredObjects(deps: StoredObjectsDeps): StoredObjectService {
+export function createStoredObjects(deps: StoredObjectsDeps): StoredObjects {
   const { objects, database, retentionDays, logger } = deps;
   const collection = durableCollection(objects);
   const readConfirmed = createReadConfirmed(collection);

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import type { StoredKind } from '../../src/proxy/ownership/stored-objects.ts';
+import type { StoredKind, StoredObjects } from '../../src/proxy/ownership/stored-objects.ts';
 import { createStoredObjectModel } from '../../src/stored/model.ts';
-import { createStoredObjects, type StoredObjectService } from '../../src/stored/service.ts';
+import { createStoredObjects } from '../../src/stored/service.ts';
 import { buildIndexes } from '../support/indexes.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
@@ -9,7 +9,7 @@ const day = 86_400_000;
 
 describe('the records of what upstreams keep', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
-  let stored: StoredObjectService;
+  let stored: StoredObjects;
   let warnings: object[];
 
   before(async () => {

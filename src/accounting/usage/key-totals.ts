@@ -1,7 +1,7 @@
 import type { ClientSession } from 'mongoose';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import type { CounterModel, KeyTotalDocument, KeyTotalModel, UsageSums } from './model.ts';
-import { increments, type KeyTotalAddition, keyTotalId } from './sums.ts';
+import { increments, type KeyTotalAddition, keyTotalId, noUsage } from './sums.ts';
 
 export interface KeyTotalDeps {
   readonly counters: CounterModel;
@@ -20,16 +20,7 @@ interface CountersOfKey extends UsageSums {
   readonly microCredits: number;
 }
 
-const summedFields = [
-  'requests',
-  'inputTokens',
-  'cachedInputTokens',
-  'outputTokens',
-  'images',
-  'seconds',
-  'characters',
-  'microCredits',
-] as const satisfies readonly (keyof CountersOfKey)[];
+const summedFields = [...Object.keys(noUsage()), 'microCredits'];
 
 const summed = Object.fromEntries(summedFields.map((field) => [field, { $sum: `$${field}` }]));
 

@@ -60,7 +60,8 @@ export function periodsOf({ userId }: Pick<CountedRecord, 'userId'>, day: string
   });
 }
 
-function noUsage(): UsageSums {
+/** Sums of nothing. Pure. */
+export function noUsage(): UsageSums {
   return { requests: 0, inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0, seconds: 0, characters: 0 };
 }
 
