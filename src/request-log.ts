@@ -7,8 +7,8 @@ export interface RequestLog extends RequestObserver {
   attempted(attempt: EndedAttempt): void;
 }
 
-/** What a line says of a request. No path: it may hold what a client mistook for one. */
-function requestFields({ principal, code, clientLeft, relayed, ...request }: EndedRequest) {
+/** What a line says of a request. Leaves the path out: a client may have put a secret into it. */
+function requestFields({ principal, code, clientDisconnected, relayed, ...request }: EndedRequest) {
   const { requestId, method, operation, status, durationMs } = request;
   return {
     requestId,
@@ -20,7 +20,7 @@ function requestFields({ principal, code, clientLeft, relayed, ...request }: End
     ...(principal?.keyId !== undefined && { keyId: principal.keyId }),
     ...relayed,
     ...(code !== undefined && { code }),
-    ...(clientLeft && { clientLeft }),
+    ...(clientDisconnected && { clientDisconnected }),
   };
 }
 

@@ -101,7 +101,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
   const runOperation = createRunOperation(deps);
 
   async function respond(req: IncomingMessage, res: ServerResponse, match: RouteMatch): Promise<EndedRequest> {
-    const begun = performance.now();
+    const startedAt = performance.now();
     const id = requestId(req, res);
     const client = new ClientDisconnect(res);
     const relayed: RelayNote = {};
@@ -111,8 +111,8 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       ...{ requestId: id, method: req.method ?? '', principal, code, relayed },
       operation: 'refusal' in match ? 'none' : match.route.description.operationId,
       ...(res.headersSent && { status: res.statusCode }),
-      clientLeft: client.disconnected,
-      durationMs: performance.now() - begun,
+      clientDisconnected: client.disconnected,
+      durationMs: performance.now() - startedAt,
     });
     try {
       res.setHeader('x-request-id', id);
@@ -122,9 +122,9 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
       requireOneHost(req);
       if ('refusal' in match) throw match.refusal;
       const { route, params, authenticate } = match;
-      const startedAt = performance.now();
+      const authenticatingSince = performance.now();
       principal = await authenticate(req, isModelRoute(route));
-      const waited = Math.min(performance.now() - startedAt, maxAuthenticationWait);
+      const waited = Math.min(performance.now() - authenticatingSince, maxAuthenticationWait);
       requireScope(principal, route.scope);
       if (isWrite(route)) await deps.limitWrites?.(principal.userId);
       if (isRead(route)) await deps.limitReads?.(principal.userId);

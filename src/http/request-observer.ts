@@ -15,7 +15,7 @@ export interface EndedRequest {
   /** The error that was answered, or that ended an answer. */
   readonly code: ErrorCode | undefined;
   /** Whether the client disconnected before the end of the answer. */
-  readonly clientLeft: boolean;
+  readonly clientDisconnected: boolean;
   readonly durationMs: number;
   readonly relayed: RelayNote;
 }

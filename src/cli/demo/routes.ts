@@ -9,7 +9,7 @@ import { storeChat, updateChat } from './stored/chats.ts';
 import { addItems, createConversation, itemOf, removeItem, updateConversation } from './stored/conversations.ts';
 import { toItems } from './stored/items.ts';
 import { type DemoStore, pageOf } from './stored/objects.ts';
-import { begun, countInput, createResponse, responseEvents } from './stored/responses.ts';
+import { countInput, createResponse, responseEvents, unfinished } from './stored/responses.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON from outside; each answer checks what it reads
 type Body = any;
@@ -74,7 +74,7 @@ const responses: Record<string, Handler> = {
     const body = await json();
     const response = createResponse(body, store);
     if (body.stream === true) return { events: responseEvents(response) };
-    return { json: body.background === true ? begun(response, 'queued') : response };
+    return { json: body.background === true ? unfinished(response, 'queued') : response };
   },
   'POST /responses/input_tokens': async ({ json, store }) => ({ json: countInput(await json(), store) }),
   'GET /responses/*'(request) {

@@ -50,9 +50,9 @@ export interface ReportChangesDeps extends HealthListeners {
  */
 export type ReportChanges = (webhookIds: Iterable<string>) => Promise<void>;
 
-const begun = { reportedFailingSince: { $exists: false }, $expr: isFailing };
-const ended = { reportedFailingSince: { $exists: true }, $expr: { $not: isFailing } };
-const changed = { $or: [begun, ended] };
+const startedFailing = { reportedFailingSince: { $exists: false }, $expr: isFailing };
+const stoppedFailing = { reportedFailingSince: { $exists: true }, $expr: { $not: isFailing } };
+const changed = { $or: [startedFailing, stoppedFailing] };
 /** Webhooks that are marked at the same time: after an outage of all receivers, tens of thousands change at once. */
 const concurrency = 16;
 const mark = [{ $set: { reportedFailingSince: { $cond: [isFailing, '$failingSince', '$$REMOVE'] } } }];
@@ -66,7 +66,7 @@ export function createReportChanges(deps: ReportChangesDeps): ReportChanges {
 
   async function report({ id, userId, url, events, active }: Awaited<ReturnType<typeof find>>[number]): Promise<void> {
     // nobody needs to be told that a webhook fails which gets nothing
-    const condition = active ? changed : ended;
+    const condition = active ? changed : stoppedFailing;
     const filter = { _id: id, ...condition };
     const before = await withTimeout(collection.findOneAndUpdate(filter, mark, { returnDocument: 'before' }));
     if (!before) return;

@@ -96,7 +96,7 @@ export function createResponse(request: ResponseRequest, store: DemoStore): Resp
 }
 
 /** A response as it is before there is anything in it. */
-export function begun(response: ResponseObject, status: 'queued' | 'in_progress'): ResponseObject {
+export function unfinished(response: ResponseObject, status: 'queued' | 'in_progress'): ResponseObject {
   const nothing = { completed_at: null, incomplete_details: null, output: [], usage: null };
   return { ...response, status, ...nothing };
 }
@@ -106,7 +106,7 @@ export function responseEvents(response: ResponseObject): object[] {
   const item = response.output[0] as Message;
   const [part] = item.content as [{ text: string }];
   const place = { output_index: 0, content_index: 0, item_id: item.id };
-  const started = begun(response, 'in_progress');
+  const started = unfinished(response, 'in_progress');
   const events = [
     { type: 'response.created', response: started },
     { type: 'response.in_progress', response: started },

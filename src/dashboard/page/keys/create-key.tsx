@@ -9,7 +9,7 @@ import { Dialog } from '../elements/dialog.tsx';
 import { Field } from '../elements/field.tsx';
 import { Failure } from '../elements/states.tsx';
 import { useApi, useSession } from '../session/session.ts';
-import { ExpiryField, type Life, toExpiry } from './expiry-field.tsx';
+import { type ExpiryChoice, ExpiryField, toExpiry } from './expiry-field.tsx';
 import { type GrantableScope, grantableScopes } from './permissions.ts';
 import { ScopesField } from './scopes-field.tsx';
 
@@ -39,12 +39,12 @@ function Shown({ made, onClose }: { made: NewApiKey; onClose: () => void }) {
 export function CreateKey({ onClose }: { onClose: () => void }) {
   const api = useApi();
   const session = useSession();
-  const { models, expires_at: ownEnd } = session;
+  const { models, expires_at: sessionExpiry } = session;
   const [name, setName] = useState('');
   const [scopes, setScopes] = useState<readonly GrantableScope[]>(
     grantableScopes(session).filter((scope) => scope === 'models'),
   );
-  const [life, setLife] = useState<Life>(ownEnd === null ? '0' : 'own');
+  const [expiry, setExpiry] = useState<ExpiryChoice>(sessionExpiry === null ? '0' : 'own');
   const [budgets, setBudgets] = useState<BudgetInputs>({});
   const [made, setMade] = useState<NewApiKey>();
   const create = useAction(async () => {
@@ -55,7 +55,7 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
       scopes: [...scopes],
       budgets: toBudgets(budgets),
       ...callable,
-      ...toExpiry(life, ownEnd),
+      ...toExpiry(expiry, sessionExpiry),
     };
     setMade(await api.createApiKey(body));
   });
@@ -88,7 +88,7 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
       </Field>
       <ScopesField value={scopes} onInput={setScopes} />
       {models && <p class="muted small">It may call what your own key may: {models.join(', ')}.</p>}
-      <ExpiryField value={life} onInput={setLife} />
+      <ExpiryField value={expiry} onInput={setExpiry} />
       <BudgetsField value={budgets} error={errorOf(create.error, 'budgets')} of="key" onInput={setBudgets} />
       {other && <Failure error={other} />}
     </Dialog>

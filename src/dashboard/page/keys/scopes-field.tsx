@@ -25,7 +25,9 @@ export function ScopesField({ value, onInput }: Props) {
             type="checkbox"
             checked={value.includes(scope)}
             onChange={({ currentTarget }) =>
-              onInput(offered.filter((one) => (one === scope ? currentTarget.checked : value.includes(one))))
+              onInput(
+                offered.filter((granted) => (granted === scope ? currentTarget.checked : value.includes(granted))),
+              )
             }
           />
           <span>
