@@ -4,7 +4,7 @@ import { durableCollection } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
 import { inAccountAfter, toIdPage } from '../mongo/id-page.ts';
 import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
-import { checkEvents, toChanges } from './fields.ts';
+import { activationFields, checkEvents, toChanges } from './fields.ts';
 import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';
 import { toStored, toStoredHeaders } from './optional-fields.ts';
 import { chooseSecret } from './secrets/choose-secret.ts';
@@ -25,7 +25,7 @@ import {
   webhookNotFound,
 } from './webhook.ts';
 import { createWebhooksForDeliveries, type WebhooksForDeliveries } from './webhooks-for-deliveries.ts';
-import { activationFields, createWebhooksForHealth, type WebhooksForHealth } from './webhooks-for-health.ts';
+import { createWebhooksForHealth, type WebhooksForHealth } from './webhooks-for-health.ts';
 
 /** Values for a pipeline, where a text may look like an expression; `null` removes a field. */
 function literals(values: object): Record<string, unknown> {

@@ -12,12 +12,6 @@ export interface WebhooksForHealth {
   disable(id: string, reason: StoredDisabling['reason'], since: Date): Promise<boolean>;
 }
 
-/** The other fields that change when the owner sets `active`: a webhook that is set active again starts afresh. */
-export function activationFields(active: boolean | undefined): Readonly<Record<string, unknown>> {
-  if (active !== true) return {};
-  return { disabled: '$$REMOVE', enabledAt: { $cond: ['$active', '$enabledAt', '$$NOW'] } };
-}
-
 export function createWebhooksForHealth(webhooks: WebhookModel): WebhooksForHealth {
   const collection = durableCollection(webhooks);
   const filterFor = (id: string, since: Date) => ({

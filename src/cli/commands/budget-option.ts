@@ -33,13 +33,27 @@ export function figure(amount: number): string {
   return amount.toLocaleString('en-US', { maximumFractionDigits: 6 });
 }
 
-/** Budgets as a person reads them: `month 12.5/50 credits`. */
-export function budgetsText(budgets: readonly Schemas['BudgetUsage'][]): string {
-  const maxima = budgets.flatMap((budget) =>
+/** One maximum of a budget. */
+export interface Maximum {
+  readonly budget: Schemas['BudgetUsage'];
+  readonly unit: BudgetUnit;
+  readonly maximum: number;
+}
+
+/** Each maximum of each budget. */
+export function maximaOf(budgets: readonly Schemas['BudgetUsage'][]): Maximum[] {
+  return budgets.flatMap((budget) =>
     budgetUnits.flatMap((unit) => {
       const maximum = budget[unit];
-      return maximum === undefined ? [] : [`${budget.period} ${figure(budget.used[unit])}/${figure(maximum)} ${unit}`];
+      return maximum === undefined ? [] : [{ budget, unit, maximum }];
     }),
   );
-  return maxima.length > 0 ? maxima.join('; ') : 'none';
+}
+
+/** Budgets as a person reads them: `month 12.5/50 credits`. */
+export function budgetsText(budgets: readonly Schemas['BudgetUsage'][]): string {
+  const texts = maximaOf(budgets).map(
+    ({ budget, unit, maximum }) => `${budget.period} ${figure(budget.used[unit])}/${figure(maximum)} ${unit}`,
+  );
+  return texts.length > 0 ? texts.join('; ') : 'none';
 }

@@ -1,5 +1,4 @@
 import { Command } from 'commander';
-import { budgetUnits } from '../../budgets.ts';
 import { dataOf, type Schemas } from '../client/api.ts';
 import { apiAction, apiCommands, examples } from '../client/api-command.ts';
 import type { CommandContext } from '../client/context.ts';
@@ -8,16 +7,9 @@ import type { Paint } from '../terminal/paint.ts';
 import { printable } from '../terminal/printable.ts';
 import { type Column, tableLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { budgetMeaning, budgetsText, figure, readBudgets } from './budget-option.ts';
+import { budgetMeaning, budgetsText, figure, type Maximum, maximaOf, readBudgets } from './budget-option.ts';
 
 type Budgets = Schemas['BudgetList'];
-
-/** One maximum of a budget. */
-interface Maximum {
-  readonly budget: Schemas['BudgetUsage'];
-  readonly unit: (typeof budgetUnits)[number];
-  readonly maximum: number;
-}
 
 function columns(now: number): readonly Column<Maximum>[] {
   return [
@@ -37,12 +29,7 @@ function columns(now: number): readonly Column<Maximum>[] {
 }
 
 function budgetLines({ data }: Budgets, paint: Paint, now: number): string[] {
-  const maxima = data.flatMap((budget) =>
-    budgetUnits.flatMap((unit): Maximum[] => {
-      const maximum = budget[unit];
-      return maximum === undefined ? [] : [{ budget, unit, maximum }];
-    }),
-  );
+  const maxima = maximaOf(data);
   return maxima.length > 0 ? tableLines(columns(now), maxima, paint) : ['No budgets.'];
 }
 

@@ -5,6 +5,7 @@ import { failure } from '../failure.ts';
 import { isEncoded, upstreamRequestHeaders } from '../headers.ts';
 import { collect } from '../relay/collect.ts';
 import { decoded, type RelayedBody } from '../relay/decoded-body.ts';
+import { isJson } from '../relay/is-json.ts';
 import { requireRelayable } from '../relay/require-relayable.ts';
 import { tryUpstreams } from '../routing/retry.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
@@ -20,15 +21,6 @@ export interface StoredFetch {
   readonly upstream: Upstream;
   /** Below the upstream's base URL. */
   readonly path: string;
-}
-
-function isJson(bytes: Buffer): boolean {
-  try {
-    JSON.parse(bytes.toString('latin1'));
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Reads a body. @param onProgress to be called for every chunk */
@@ -82,7 +74,7 @@ export async function readStored<Read>(
 export function fetchStored(deps: Deps, fetch: StoredFetch, limit: number): Promise<Buffer | null | 'too large'> {
   return readStored(deps, fetch, async (body, onProgress) => {
     const { bytes, whole } = await collect(body, limit, onProgress);
-    if (whole && isJson(bytes)) return bytes;
+    if (whole && isJson(bytes.toString('latin1'))) return bytes;
     body.destroy();
     if (!whole) return 'too large';
     throw failure('upstream_invalid_response');

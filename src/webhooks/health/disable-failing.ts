@@ -2,7 +2,7 @@ import { durableCollection } from '../../mongo/collection.ts';
 import { findConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { DisabledWebhook, DisableOptions } from '../../options/disabling.ts';
 import type { Logger } from '../../options/options.ts';
-import { forEach } from './for-each.ts';
+import { forEachDespiteErrors } from './for-each-despite-errors.ts';
 import { minFailures } from './health-state.ts';
 import type { HealthModel } from './model.ts';
 import type { RecordedAttempt } from './recorded-attempt.ts';
@@ -70,10 +70,10 @@ export function createDisableFailing({ healths, options, logger, ...webhooks }: 
     const ids = [...new Set(failures.map(({ webhookId }) => webhookId))];
     if (disableOnGone) {
       const gone = new Map(failures.filter(({ status }) => status === 410).map(({ webhookId, at }) => [webhookId, at]));
-      await forEach(gone, ([id, at]) => disable(id, 'gone', at));
+      await forEachDespiteErrors(gone, ([id, at]) => disable(id, 'gone', at));
     }
     if (disableAfterDays === undefined) return;
     const failing = await failingTooLong(ids, disableAfterDays);
-    await forEach(failing, (id) => disable(id, 'failing', new Date(Date.now() - disableAfterDays * day)));
+    await forEachDespiteErrors(failing, (id) => disable(id, 'failing', new Date(Date.now() - disableAfterDays * day)));
   };
 }

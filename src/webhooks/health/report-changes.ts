@@ -2,7 +2,7 @@ import { describeThrown } from '../../errors.ts';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import { withTimeout } from '../../mongo/with-timeout.ts';
 import type { Logger } from '../../options/options.ts';
-import { forEach } from './for-each.ts';
+import { forEachDespiteErrors } from './for-each-despite-errors.ts';
 import { isFailing } from './health-state.ts';
 import type { Failure, HealthModel } from './model.ts';
 
@@ -81,7 +81,7 @@ export function createReportChanges(deps: ReportChangesDeps): ReportChanges {
     const options = { projection: { _id: 1 }, ...inOneBatch } as const;
     const found = collection.find({ _id: { $in: [...webhookIds] }, ...changed }, options);
     const ids = (await withTimeout(found.toArray())).map(({ _id }) => _id);
-    if (ids.length > 0) await forEach(await withTimeout(find(ids)), report, concurrency);
+    if (ids.length > 0) await forEachDespiteErrors(await withTimeout(find(ids)), report, concurrency);
   }
 
   /** Reports until nothing is left, or something fails. */

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { CallEnding } from '../../../options/options.ts';
 import { failure } from '../../failure.ts';
 import { collect } from '../collect.ts';
+import { isJson } from '../is-json.ts';
 import { EmbeddingRepair } from './embedding-repair.ts';
 import { type ResponsePlan, writeHead } from './response-plan.ts';
 import { type StreamHandlers, transfer } from './transfer.ts';
@@ -57,16 +58,6 @@ function sendWhole(plan: ResponsePlan, bytes: Buffer, text: string): CallEnding 
   if (bytes.length <= joinedLimit) res.end(text, 'latin1');
   else res.end(bytes);
   return 'complete';
-}
-
-/** @param text the bytes, each as one character: bytes beyond ASCII occur only inside strings */
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Sends a body that is held, or starts to send one that is too large to be held. */

@@ -6,7 +6,7 @@ import { TimeoutError } from '../../mongo/with-timeout.ts';
  * @param concurrency how many run at a time
  * @throws the first error
  */
-export async function forEach<Item>(
+export async function forEachDespiteErrors<Item>(
   items: Iterable<Item>,
   task: (item: Item) => Promise<void>,
   concurrency = 1,
