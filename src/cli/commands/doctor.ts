@@ -32,7 +32,9 @@ function linesOf({ status, check, message, remedy }: Finding, { paint }: Termina
 function requireOk({ status, findings }: Diagnosis): void {
   if (status === 'ok') return;
   const count = (wanted: Finding['status']) => findings.filter((finding) => finding.status === wanted).length;
-  throw new CommandFailure(`${count('failed')} failed, ${count('warning')} warnings`, status === 'failed' ? 2 : 1);
+  const warnings = count('warning');
+  const message = `${count('failed')} failed, ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`;
+  throw new CommandFailure(message, status === 'failed' ? 2 : 1);
 }
 
 /** `doctor`: checks an installation, and says what is wrong and what to do. */

@@ -2,8 +2,8 @@ import { type DatabaseContext, failed, ok, type Result, warning } from '../check
 
 /** How many documents of a kind are looked at. */
 const limit = 10_000;
-/** Milliseconds. */
-const maxTimeMS = 8_000;
+/** Below the 5 s after which the connection is given up as silent (`socketTimeoutMS`). Milliseconds. */
+const maxTimeMS = 4_000;
 /** From when on it counts as late, and as stuck: the alerts wait as long. Seconds. */
 const [late, stuck] = [60, 300] as const;
 
@@ -95,7 +95,8 @@ async function checkJobs({ db, prefix }: DatabaseContext): Promise<readonly Resu
       .toArray();
     if (!found) return ok(`${name}: each job has what it belongs to`);
     const message = `${name}: ${found.count} jobs belong to nothing that is pending; they change nothing`;
-    return warning(message, `running workers remove them when they are due; to remove all jobs, run db.${name}.drop()`);
+    const removeAll = `db.getCollection('${name}').deleteMany({})`;
+    return warning(message, `running workers remove them when they are due; to remove all jobs, run ${removeAll}`);
   });
   return Promise.all(results);
 }
