@@ -1,3 +1,4 @@
+import { clockSkew, longestSkew } from './mongo/clock-skew.ts';
 import { withTimeout } from './mongo/with-timeout.ts';
 import type { OpenDatabase, Services } from './services.ts';
 
@@ -25,20 +26,21 @@ export interface HealthCheckDeps {
   readonly worker: Services['deliveries']['worker'];
   readonly database: Pick<OpenDatabase, 'connection' | 'access'>;
   /** `undefined` where the database does not say so. */
-  readonly hasIndexes: () => Promise<boolean | undefined>;
+  readonly indexesPresent: () => Promise<boolean | undefined>;
   readonly isClosing: () => boolean;
 }
 
 /** How long the database may take to answer, and how long its answer is used: whoever asks often costs one request a second. Milliseconds. */
 const databaseTimeout = 1_000;
-/** Receivers refuse signatures that are five minutes old; that leaves them most of it. Milliseconds. */
-const longestSkew = 10_000;
 
-const resultOf = (isOk: boolean): CheckResult => (isOk ? 'ok' : 'failed');
+function resultOf(isOk: boolean | undefined): CheckResult {
+  if (isOk === undefined) return 'unknown';
+  return isOk ? 'ok' : 'failed';
+}
 
 /** Makes the function that says whether a gateway should get requests, and why not. */
 export function createHealthCheck(deps: HealthCheckDeps): () => Promise<GatewayHealth> {
-  const { worker, database, hasIndexes, isClosing } = deps;
+  const { worker, database, indexesPresent, isClosing } = deps;
   const { connection, access } = database;
   const admin = connection.getClient().db('admin', { readPreference: 'primary' });
 
@@ -49,7 +51,7 @@ export function createHealthCheck(deps: HealthCheckDeps): () => Promise<GatewayH
     try {
       const { localTime, isWritablePrimary } = await withTimeout(admin.command({ hello: 1 }), databaseTimeout, false);
       if (!isWritablePrimary) return undefined;
-      return Math.max(0, askedAt - localTime.getTime(), localTime.getTime() - Date.now());
+      return Math.abs(clockSkew({ askedAt, localTime, answeredAt: Date.now() }));
     } catch {
       return undefined;
     }
@@ -62,17 +64,21 @@ export function createHealthCheck(deps: HealthCheckDeps): () => Promise<GatewayH
     return reading.skew;
   }
 
+  /** Whether all are there; `undefined` where the database does not answer in time. */
+  function readIndexes(): Promise<boolean | undefined> {
+    return withTimeout(indexesPresent(), databaseTimeout, false).catch(() => undefined);
+  }
+
   return async function checkHealth() {
     const skew = access.isUnavailable ? undefined : await recentSkew();
-    const areIndexed =
-      skew === undefined ? undefined : await withTimeout(hasIndexes(), databaseTimeout, false).catch(() => undefined);
+    // without an answer nothing is known of indexes and clock
+    const indexes = skew === undefined ? undefined : await readIndexes();
     const { isLive, isWorking } = worker;
     const checks = {
       database: resultOf(skew !== undefined),
-      indexes: areIndexed === undefined ? 'unknown' : resultOf(areIndexed),
+      indexes: resultOf(indexes),
       worker: isWorking || isLive ? resultOf(isLive) : 'off',
-      // without an answer nothing is known of it
-      clock: skew === undefined ? 'unknown' : resultOf(skew <= longestSkew),
+      clock: resultOf(skew === undefined ? undefined : skew <= longestSkew),
       open: resultOf(!isClosing()),
     } as const;
     return { ready: Object.values(checks).every((check) => check !== 'failed'), checks };

@@ -96,7 +96,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     health: createHealthCheck({
       worker: deliveries.worker,
       database,
-      hasIndexes: createIndexCheck(schema),
+      indexesPresent: createIndexCheck(schema),
       isClosing: () => closing,
     }),
     close() {

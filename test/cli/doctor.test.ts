@@ -39,7 +39,7 @@ describe('express-model-gateway doctor', () => {
       'warning  replica set: the set has one member: what is acknowledged is lost with its disk',
       '         add two members',
     ]);
-    expect({ code, stderr }).to.deep.equal({ code: 1, stderr: '0 failed, 1 warnings\n' });
+    expect({ code, stderr }).to.deep.equal({ code: 1, stderr: '0 failed, 1 warning\n' });
     expect(stdout)
       .to.match(/^ok {7}indexes: all \d+ are there$/m)
       .and.include('skipped  sealing keys');
@@ -62,6 +62,8 @@ describe('express-model-gateway doctor', () => {
     await collection('deliveries').dropIndex('due');
     await collection('deliveries').createIndex({ claimableAt: 1 }, { name: 'due' });
     await collection('webhooks').createIndex({ createdAt: 1 }, { name: 'ofSomebody' });
+    // as docs/scale.md makes for shard keys
+    await collection('webhooks').createIndex({ _id: 'hashed' });
     const found = await find('indexes');
     expect(
       found.map(({ status: state, message }) => [state, message.replace(/ since [^;]+/, '')]),
@@ -73,6 +75,7 @@ describe('express-model-gateway doctor', () => {
     expect(found.find(({ status: state }) => state === 'warning')?.remedy).to.include("dropIndex('ofSomebody')");
     await collection('deliveries').dropIndex('due');
     await collection('webhooks').dropIndex('ofSomebody');
+    await collection('webhooks').dropIndex('_id_hashed');
     await command(['migrate'], { env });
     expect(await status('indexes')).to.deep.equal(['ok']);
   });
@@ -154,6 +157,7 @@ describe('express-model-gateway doctor', () => {
     const [jobs] = await find('jobs');
     expect(jobs).to.include({ status: 'warning' });
     expect(jobs?.message).to.include('gateway_jobs: 1 jobs belong to nothing');
+    expect(jobs?.remedy).to.include("run db.getCollection('gateway_jobs').deleteMany({})");
     const [fanOut] = await find('fan-outs');
     expect(fanOut).to.include({ status: 'failed' });
     expect(fanOut?.message).to.match(/^1 events wait for their deliveries, the oldest for 36\d\d s$/);
@@ -163,14 +167,19 @@ describe('express-model-gateway doctor', () => {
   });
 
   it('says that the database cannot be reached, without its password', async () => {
-    const url = new URL(database.uri);
-    Object.assign(url, { username: 'somebody', password: 'canary-password' });
-    const { code, stdout, stderr } = await command(['doctor'], { env: { MONGODB_URI: url.href } });
-    expect(code).to.equal(2);
-    expect(stdout)
-      .to.match(/^failed {3}database: mongo: the database cannot be reached.*Authentication failed/m)
-      .and.include('ok       versions: express-model-gateway');
-    expect(stdout + stderr).to.not.include('canary');
+    for (const [password, reason] of [
+      ['canary-password', 'Authentication failed'],
+      ['canary-password%zz', 'URI malformed'],
+    ] as const) {
+      const url = new URL(database.uri);
+      Object.assign(url, { username: 'somebody', password });
+      const { code, stdout, stderr } = await command(['doctor'], { env: { MONGODB_URI: url.href } });
+      expect(code).to.equal(2);
+      expect(stdout)
+        .to.match(new RegExp(`^failed {3}database: mongo: the database cannot be reached.*${reason}`, 'm'))
+        .and.include('ok       versions: express-model-gateway');
+      expect(stdout + stderr).to.not.include('canary');
+    }
   });
 
   it('says which variable is wrong', async () => {

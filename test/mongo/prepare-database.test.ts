@@ -5,8 +5,9 @@ import { createDeliveryModel } from '../../src/deliveries/model.ts';
 import { createModelGateway, GatewayError } from '../../src/index.ts';
 import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { findIndexes, indexesOfModel } from '../../src/mongo/schema/indexes.ts';
-import { prepareDatabase } from '../../src/mongo/schema/prepare-database.ts';
 import { primaryOf } from '../../src/mongo/schema/prepare-schema.ts';
+import { retryUntilAvailable } from '../../src/mongo/schema/retry-until-available.ts';
+import { RecordedTerminal } from '../cli/recorded-terminal.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { silentLogger } from '../support/logger.ts';
@@ -53,7 +54,7 @@ describe('A database is prepared: its indexes', function () {
     };
     await failCommand({ times: 1 }, 'ping');
     try {
-      await prepareDatabase(build, { connection, logger: loopbackOptions.logger });
+      await retryUntilAvailable(build, { connection, logger: loopbackOptions.logger });
       expect(tries).to.equal(2);
     } finally {
       await failCommand('off');
@@ -66,7 +67,7 @@ describe('A database is prepared: its indexes', function () {
     await failCommand({ times: 1_000 });
     try {
       const build = () => connection.collection('never').createIndex({ a: 1 });
-      const building = prepareDatabase(build, { connection, logger: loopbackOptions.logger, availableWithin: 500 });
+      const building = retryUntilAvailable(build, { connection, logger: loopbackOptions.logger, availableWithin: 500 });
       const error = await building.then(
         () => undefined,
         (thrown: unknown) => thrown,
@@ -93,7 +94,7 @@ describe('A database is prepared: its indexes', function () {
       .and.have.length.above(2);
   });
 
-  it('are waited for longer than a connection may be silent', async () => {
+  it('are waited for longer than a connection may be silent, by a gateway and by migrate', async () => {
     const beside = await mongoose.createConnection(database.directUri).asPromise();
     const hang = (mode: string) =>
       beside.getClient().db('admin').command({ configureFailPoint: 'hangAfterStartingIndexBuild', mode });
@@ -101,7 +102,8 @@ describe('A database is prepared: its indexes', function () {
     const logger = { ...silentLogger, info: (line: string) => void told.push(line) };
     try {
       // on an empty collection, an index is there at once
-      await beside.collection('large_deliveries').insertOne({ state: 'pending' });
+      for (const prefix of ['large_', 'moved_'])
+        await beside.collection(`${prefix}deliveries`).insertOne({ state: 'pending' });
       await hang('alwaysOn');
       const starting = createModelGateway({
         ...loopbackOptions,
@@ -111,17 +113,26 @@ describe('A database is prepared: its indexes', function () {
         logger,
       });
       starting.catch(() => {});
+      const terminal = new RecordedTerminal({ env: { MONGODB_URI: database.uri, COLLECTION_PREFIX: 'moved_' } });
+      const migrating = terminal.run('migrate');
       const deadline = performance.now() + 4 * connectionTimes.socketTimeoutMS;
-      while (told.length === 0 && performance.now() < deadline) await sleep(50);
-      const needed = indexesOfModel(createDeliveryModel(beside, 'large_'));
-      const found = await findIndexes(primaryOf(beside), [needed]);
-      expect(new Set(found.map(({ state }) => state))).to.deep.equal(new Set(['building']));
+      while ((told.length === 0 || !terminal.stderr) && performance.now() < deadline) await sleep(50);
+      for (const prefix of ['large_', 'moved_']) {
+        const needed = indexesOfModel(createDeliveryModel(beside, prefix));
+        const found = await findIndexes(primaryOf(beside), [needed]);
+        expect(new Set(found.map(({ state }) => state))).to.deep.equal(new Set(['building']));
+      }
       await hang('off');
       const gateway = await starting;
       await gateway.close();
-      expect(told).to.deep.equal(['indexes are being built; the gateway starts when they are there']);
-      const indexes = await beside.collection('large_deliveries').indexes();
-      expect(indexes.map(({ name }) => name)).to.include.members(['due', 'dueOfWebhook']);
+      const waiting = 'indexes are being built; waiting until they are there';
+      expect(told).to.deep.equal([waiting]);
+      expect(terminal.stderr, terminal.stdout).to.equal(`${waiting}\n`);
+      expect(await migrating).to.equal(0);
+      expect(terminal.stdout).to.include('Built: moved_deliveries.due\n');
+      for (const prefix of ['large_', 'moved_']) {
+        expect(await indexesOf(`${prefix}deliveries`)).to.include.members(['due', 'dueOfWebhook']);
+      }
     } finally {
       await hang('off');
       await beside.close();

@@ -64,6 +64,10 @@ describe('The schema of a database', () => {
       .to.include(`Would build: ${prefix}events.idempotency\n`)
       .and.include(`Would build: ${prefix}payments\n`)
       .and.include(`Schema version: none -> 1 (express-model-gateway ${readVersion()})`);
+    expect((await migrate('--dry-run', '--json')).json)
+      .to.deep.include({ dry_run: true, from: null, to: 1 })
+      .and.to.have.property('missing')
+      .that.includes(`${prefix}events.idempotency`);
     expect(await database.connection.listCollections()).to.deep.equal([]);
     expect((await migrate()).stdout).to.equal(plan.stdout.replaceAll('Would build', 'Built'));
     expect((await migrate('--json')).json).to.deep.equal({ dry_run: false, built: [], from: 1, to: 1 });
@@ -75,17 +79,17 @@ describe('The schema of a database', () => {
   });
 
   it('lacks an index that somebody has dropped, which health tells and migrate builds', async () => {
-    const hasIndexes = () => {
+    const indexesPresent = () => {
       const { connection } = database;
       const needed = everyIndex(createModels(connection, prefix), prefix);
       return createIndexCheck({ connection, prefix, needed })();
     };
-    expect(await hasIndexes()).to.equal(true);
+    expect(await indexesPresent()).to.equal(true);
     await events().dropIndex('idempotency');
-    expect(await hasIndexes()).to.equal(false);
+    expect(await indexesPresent()).to.equal(false);
     expect((await refusal(start('check'))).message).to.include(`this version needs them: ${prefix}events.idempotency`);
     expect((await migrate()).stdout).to.match(/^Built: llm_events\.idempotency\nSchema/);
-    expect(await hasIndexes()).to.equal(true);
+    expect(await indexesPresent()).to.equal(true);
   });
 
   it('does without the indexes of jobs, which nothing is lost with', async () => {

@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import type { Migration } from '../../migrate.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 interface Flags {
@@ -7,8 +8,11 @@ interface Flags {
 }
 
 const help = `
-Builds the indexes that are missing, and records for which version of the gateway the database is prepared. It removes
-nothing, and may run beside gateways and again. Gateways that start with INDEXES=check need it before a new version.
+Builds the indexes that are missing, and records for which version of the gateway the database is prepared. It may run
+beside gateways and again. Gateways that start with INDEXES=check need it before a new version.
+
+It removes no data. Only Agenda's jobs are removed, where duplicates keep their index from being built; deliveries get
+new ones.
 
 Works on MONGODB_URI with COLLECTION_PREFIX, or on the embedded database found through DATA_DIR while its gateway runs.
 
@@ -16,6 +20,16 @@ Examples:
   $ MONGODB_URI=mongodb://db1,db2,db3/gateway express-model-gateway migrate --dry-run
   $ MONGODB_URI=mongodb://db1,db2,db3/gateway express-model-gateway migrate
 `;
+
+type Versions = Pick<Migration, 'from' | 'to' | 'packageVersion'>;
+
+function printLines({ print }: Terminal, done: string, indexes: readonly string[], versions: Versions): void {
+  const { from, to, packageVersion } = versions;
+  for (const name of indexes) print(`${done}: ${name}`);
+  if (indexes.length === 0) print('Indexes: nothing is missing');
+  const change = from === to ? `${to}` : `${from ?? 'none'} -> ${to}`;
+  print(`Schema version: ${change} (express-model-gateway ${packageVersion})`);
+}
 
 /** `migrate`: prepares the database for this version. */
 export function migrateCommand(terminal: Terminal): Command {
@@ -25,12 +39,16 @@ export function migrateCommand(terminal: Terminal): Command {
     .option('--json', 'print the result as JSON')
     .addHelpText('after', help)
     .action(async ({ dryRun = false, json = false }: Flags) => {
-      const { migrateStored } = await import('../database/stored-schema.ts');
-      const { built, from, to, packageVersion } = await migrateStored(terminal.env, dryRun);
-      if (json) return terminal.print(JSON.stringify({ dry_run: dryRun, built, from, to }));
-      for (const name of built) terminal.print(`${dryRun ? 'Would build' : 'Built'}: ${name}`);
-      if (built.length === 0) terminal.print('Indexes: nothing is missing');
-      const change = from === to ? `${to}` : `${from ?? 'none'} -> ${to}`;
-      terminal.print(`Schema version: ${change} (express-model-gateway ${packageVersion})`);
+      const { migrateStored, planStoredMigration } = await import('../database/stored-schema.ts');
+      if (dryRun) {
+        const plan = await planStoredMigration(terminal.env);
+        const { missing, from, to } = plan;
+        if (json) return terminal.print(JSON.stringify({ dry_run: true, missing, from, to }));
+        return printLines(terminal, 'Would build', missing, plan);
+      }
+      const migration = await migrateStored(terminal.env, (line) => terminal.tell(line));
+      const { built, from, to } = migration;
+      if (json) return terminal.print(JSON.stringify({ dry_run: false, built, from, to }));
+      printLines(terminal, 'Built', built, migration);
     });
 }

@@ -1,22 +1,14 @@
-import type { Migration } from '../../migrate.ts';
+import { type Migration, type MigrationPlan, migrate, planMigration } from '../../migrate.ts';
 import { type Environment, readDatabaseSettings } from '../config/config.ts';
-import { locateDatabase } from './database-access.ts';
+import { withConnection } from './with-connection.ts';
 
-const prefixByDefault = 'gateway_';
-const silent = { info() {}, warn() {}, error() {} };
+/** Tells what there is to do to prepare the database of a gateway for this version. */
+export async function planStoredMigration(env: Environment): Promise<MigrationPlan> {
+  return withConnection(readDatabaseSettings(env), planMigration);
+}
 
-/** Prepares the database of a gateway for this version, or with `plan` only tells what there is to do. */
-export async function migrateStored(env: Environment, plan: boolean): Promise<Migration> {
-  const { uri, options } = await locateDatabase(readDatabaseSettings(env));
-  // loaded where they are needed, and not for commands that speak to a gateway
-  const [{ openDatabase }, { migrate }] = await Promise.all([
-    import('../../mongo/connection/connection.ts'),
-    import('../../migrate.ts'),
-  ]);
-  const { connection, close } = await openDatabase(uri, silent);
-  try {
-    return await migrate(connection, options.collectionPrefix ?? prefixByDefault, plan);
-  } finally {
-    await close();
-  }
+/** Prepares the database of a gateway for this version. @param tell gets a line when that takes long */
+export async function migrateStored(env: Environment, tell: (line: string) => void): Promise<Migration> {
+  const logger = { info: tell };
+  return withConnection(readDatabaseSettings(env), (connection, prefix) => migrate(connection, prefix, logger));
 }

@@ -1,10 +1,9 @@
 import { createModels } from '../../collections.ts';
-import { openDatabase } from '../../mongo/connection/connection.ts';
 import { primaryOf } from '../../mongo/schema/prepare-schema.ts';
 import { withTimeout } from '../../mongo/with-timeout.ts';
 import { longSecrets, redact } from '../../redact.ts';
 import { type DoctorSettings, type Environment, readDoctorSettings } from '../config/config.ts';
-import { locateDatabase } from '../database/database-access.ts';
+import { withConnection } from '../database/with-connection.ts';
 import { type CheckContext, type Checks, type DatabaseContext, failed, type Result, type Status } from './check.ts';
 import { checkAddressGuard } from './checks/address-guard.ts';
 import { backgroundWork } from './checks/background-work.ts';
@@ -40,7 +39,6 @@ const checksOfDatabase: Checks<DatabaseContext> = {
   ...backgroundWork,
 };
 
-const silent = { info() {}, warn() {}, error() {} };
 /** How long one check may take. Milliseconds. */
 const longestCheck = 20_000;
 const unauthorized = 13;
@@ -62,16 +60,19 @@ async function runAll<Context>(checks: Checks<Context>, context: Context): Promi
 }
 
 async function diagnoseDatabase(context: CheckContext): Promise<Finding[]> {
-  const { settings } = context;
-  const { uri, options } = await locateDatabase(settings);
-  const { connection, close } = await openDatabase(uri, silent);
-  try {
-    const prefix = options.collectionPrefix ?? 'gateway_';
+  return withConnection(context.settings, (connection, prefix) => {
     const admin = connection.getClient().db('admin', { readPreference: 'primary' });
     const models = createModels(connection, prefix);
-    return await runAll(checksOfDatabase, { ...context, connection, db: primaryOf(connection), admin, models, prefix });
-  } finally {
-    await close();
+    return runAll(checksOfDatabase, { ...context, connection, db: primaryOf(connection), admin, models, prefix });
+  });
+}
+
+/** Without its escapes, or as it is if one of them is wrong. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
   }
 }
 
@@ -79,7 +80,7 @@ async function diagnoseDatabase(context: CheckContext): Promise<Finding[]> {
 function secretsOf({ mongodbUri = '', secretKeys = [], upstreams = [] }: DoctorSettings): readonly string[] {
   const [, password = ''] = /^[a-z+]+:\/\/[^:@/]*:([^@/]*)@/.exec(mongodbUri) ?? [];
   const ofUpstreams = upstreams.flatMap(({ apiKey = '', headers = {} }) => [apiKey, ...Object.values(headers)]);
-  return longSecrets([mongodbUri, password, decodeURIComponent(password), ...secretKeys, ...ofUpstreams]);
+  return longSecrets([mongodbUri, password, decoded(password), ...secretKeys, ...ofUpstreams]);
 }
 
 function summary(findings: readonly Finding[], secrets: readonly string[]): Diagnosis {

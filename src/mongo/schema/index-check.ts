@@ -12,22 +12,22 @@ const lackingFor = 5_000;
  */
 export function createIndexCheck({ connection, needed }: SchemaDeps): () => Promise<boolean | undefined> {
   const important = needed.filter(({ isDisposable }: CollectionIndexes) => !isDisposable);
-  let last: { readonly at: number; readonly arePresent: Promise<boolean | undefined> } | undefined;
+  let last: { readonly at: number; readonly indexesPresent: Promise<boolean | undefined> } | undefined;
   let validFor = 0;
 
   async function read(): Promise<boolean | undefined> {
     const found = await findIndexes(primaryOf(connection), important).catch(() => undefined);
-    const arePresent = found && !found.some(isLacking);
-    validFor = arePresent ? presentFor : lackingFor;
-    return arePresent;
+    const indexesPresent = found && !found.some(isLacking);
+    validFor = indexesPresent ? presentFor : lackingFor;
+    return indexesPresent;
   }
 
   return () => {
     const now = performance.now();
     if (!last || now - last.at > validFor) {
       validFor = lackingFor;
-      last = { at: now, arePresent: read() };
+      last = { at: now, indexesPresent: read() };
     }
-    return last.arePresent;
+    return last.indexesPresent;
   };
 }

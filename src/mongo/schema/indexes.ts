@@ -15,7 +15,7 @@ export interface CollectionIndexes {
 
 /**
  * `different`: an index of this name has other fields or options. `building`: the database is building it. `unknown`: this version
- * does not use it.
+ * does not use it, and it is no hashed one, as shard keys have.
  */
 export type IndexState = 'present' | 'missing' | 'different' | 'building' | 'unknown';
 
@@ -44,6 +44,11 @@ interface ListedIndex {
 /** What the server lists: one that is being built comes with the id of the build. */
 type Listed = ListedIndex | { readonly spec: ListedIndex; readonly buildUUID: unknown };
 
+const specOf = (listed: Listed): ListedIndex => ('spec' in listed ? listed.spec : listed);
+
+/** As an index for a shard key is; the gateway declares none. */
+const isHashed = ({ key }: ListedIndex): boolean => Object.values(key).includes('hashed');
+
 const idIndex = '_id_';
 /** The server's codes. */
 const namespaceNotFound = 26;
@@ -71,7 +76,7 @@ function essence({ key, unique, expireAfterSeconds, partialFilterExpression }: O
 }
 
 function stateOf(declared: CollectionIndexes['indexes'][number], listed: readonly Listed[]): IndexState {
-  const found = listed.find((index) => ('spec' in index ? index.spec : index).name === declared.name);
+  const found = listed.find((index) => specOf(index).name === declared.name);
   if (!found) return 'missing';
   if ('spec' in found) return 'building';
   return isDeepStrictEqual(essence(found), essence(declared as ListedIndex)) ? 'present' : 'different';
@@ -81,10 +86,10 @@ async function findIn(db: Db, { collection, indexes }: CollectionIndexes): Promi
   const listed = await list(db, collection);
   if (listed.length === 0 && indexes.length === 0) return [{ collection, name: idIndex, state: 'missing' }];
   const known = new Set([idIndex, ...indexes.map(({ name }) => name)]);
-  const names = listed.map((index) => ('spec' in index ? index.spec : index).name);
+  const others = listed.map(specOf).filter((index) => !known.has(index.name) && !isHashed(index));
   return [
     ...indexes.map((index) => ({ collection, name: index.name, state: stateOf(index, listed) })),
-    ...names.filter((name) => !known.has(name)).map((name) => ({ collection, name, state: 'unknown' as const })),
+    ...others.map(({ name }) => ({ collection, name, state: 'unknown' as const })),
   ];
 }
 
@@ -103,11 +108,16 @@ export function indexName({ collection, name }: Pick<FoundIndex, 'collection' | 
   return name === idIndex ? collection : `${collection}.${name}`;
 }
 
+/** What an operator runs in mongosh to drop an index. */
+export function dropIndexCommand({ collection, name }: Pick<FoundIndex, 'collection' | 'name'>): string {
+  return `db.getCollection('${collection}').dropIndex('${name}')`;
+}
+
 /** @throws GatewayError `invalid_options` that names the indexes which keep others from being built */
 async function refuseDifferent(db: Db, needed: CollectionIndexes, cause: Error): Promise<never> {
   const { collection } = needed;
   const different = (await findIn(db, needed)).filter(({ state }) => state === 'different');
-  const remedy = different.map(({ name }) => `db.getCollection('${collection}').dropIndex('${name}')`).join(' and ');
+  const remedy = different.map(dropIndexCommand).join(' and ');
   const message = `indexes: ${collection} has an index with other fields or options than this version needs`;
   const details = { param: 'indexes', cause };
   throw new GatewayError('invalid_options', `${message}; ${remedy ? `run ${remedy}` : cause.message}`, details);

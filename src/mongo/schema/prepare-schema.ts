@@ -2,9 +2,9 @@ import type { Connection, mongo } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import type { ResolvedOptions } from '../../options/options.ts';
 import { buildIndexesOf, type CollectionIndexes, findIndexes, indexName, isLacking } from './indexes.ts';
-import { prepareDatabase } from './prepare-database.ts';
+import { retryUntilAvailable } from './retry-until-available.ts';
 import {
-  isOlder,
+  needsMigration,
   readSchemaRecord,
   requireCompatible,
   type SchemaRecord,
@@ -12,7 +12,8 @@ import {
   writeSchemaRecord,
 } from './schema-record.ts';
 
-const command = 'npx express-model-gateway migrate';
+/** What an operator runs to prepare the database. */
+export const migrateCommand = 'npx express-model-gateway migrate';
 /** Error messages name no more than so many indexes. */
 const longestList = 20;
 
@@ -38,14 +39,14 @@ export async function buildSchema({ connection, prefix, needed }: SchemaDeps): P
 /** @throws GatewayError `invalid_options` that names what is missing, and the command that builds it */
 async function requireSchema({ connection, needed }: SchemaDeps, record: SchemaRecord | null): Promise<void> {
   const lacking = (await findIndexes(primaryOf(connection), needed)).filter(isLacking);
-  if (lacking.length === 0 && !isOlder(record)) return;
+  if (lacking.length === 0 && !needsMigration(record)) return;
   const names = lacking.map((index) => `${indexName(index)} (${index.state})`);
   const more = names.length > longestList ? ` and ${names.length - longestList} more` : '';
   const reason =
     lacking.length > 0
       ? `these indexes are not as this version needs them: ${names.slice(0, longestList).join(', ')}${more}`
       : `the database was prepared for schema version ${record?.version ?? 0}, and this one needs ${schemaVersion}`;
-  const message = `indexes: ${reason}; run \`${command}\` with MONGODB_URI and COLLECTION_PREFIX, then start again`;
+  const message = `indexes: ${reason}; run \`${migrateCommand}\` with MONGODB_URI and COLLECTION_PREFIX, then start again`;
   throw new GatewayError('invalid_options', message, { param: 'indexes' });
 }
 
@@ -66,7 +67,7 @@ export async function prepareSchema(
     else await buildSchema(deps);
     return record;
   }
-  const record = await prepareDatabase(prepare, { connection, logger });
+  const record = await retryUntilAvailable(prepare, { connection, logger });
   if (record && record.version > schemaVersion) {
     const { version, packageVersion } = record;
     logger.info('a newer version has prepared the database; this one may run beside it', { version, packageVersion });

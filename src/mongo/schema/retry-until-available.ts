@@ -9,7 +9,7 @@ const longestWait = 20_000;
 /** The wait between tries. Milliseconds. */
 const retryDelay = 200;
 
-interface PrepareDeps {
+interface RetryDeps {
   readonly connection: Connection;
   readonly logger: Pick<Logger, 'info'>;
   /** How long to wait for a primary. Milliseconds. @default 20_000 */
@@ -29,16 +29,16 @@ async function isStillBuilding(error: unknown, connection: Connection): Promise<
 }
 
 /**
- * Prepares the database, however long that takes: the index of a large collection takes longer than a connection may be silent. The
- * database goes on with a build whose connection has closed, and the repeated command waits for it. An election meanwhile is no
- * failure.
+ * Prepares the database and, where that fails because the database is silent or has no primary, tries again. The index of a large
+ * collection takes longer than a connection may be silent: the database goes on with a build whose connection has closed, and the
+ * repeated command waits for it.
  * @param prepare may be called again
  * @throws GatewayError `invalid_options` if the database has had no primary, or not answered, for 20 s; any other rejection of
  * `prepare` as it is
  */
-export async function prepareDatabase<T>(
+export async function retryUntilAvailable<T>(
   prepare: () => Promise<T>,
-  { connection, logger, availableWithin = longestWait }: PrepareDeps,
+  { connection, logger, availableWithin = longestWait }: RetryDeps,
 ): Promise<T> {
   let isSlow = false;
   let unavailableSince: number | undefined;
@@ -48,14 +48,14 @@ export async function prepareDatabase<T>(
     } catch (error) {
       if (!isUnavailable(error)) throw error;
       if (await isStillBuilding(error, connection)) {
-        if (!isSlow) logger.info('indexes are being built; the gateway starts when they are there');
+        if (!isSlow) logger.info('indexes are being built; waiting until they are there');
         isSlow = true;
         unavailableSince = undefined;
         continue;
       }
       unavailableSince ??= performance.now();
       if (performance.now() - unavailableSince > availableWithin) {
-        const message = 'mongo: the database has no primary that takes writes; check the replica set, and start again';
+        const message = 'mongo: the database has no primary that takes writes; check the replica set, and try again';
         throw new GatewayError('invalid_options', message, { param: 'mongo', cause: error });
       }
       await sleep(retryDelay);

@@ -37,8 +37,8 @@ export async function readSchemaRecord(db: mongo.Db, prefix: string): Promise<Sc
   return collectionOf(db, prefix).findOne({ _id: 'schema' }, { projection: { _id: 0 } });
 }
 
-/** Whether the database was last prepared by an older version. */
-export function isOlder(record: SchemaRecord | null): boolean {
+/** Whether the database was last prepared for an older schema version, or never. */
+export function needsMigration(record: SchemaRecord | null): boolean {
   return (record?.version ?? 0) < schemaVersion;
 }
 

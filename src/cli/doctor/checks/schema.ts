@@ -1,11 +1,15 @@
 import { everyIndex } from '../../../collections.ts';
-import { type FoundIndex, findIndexes, indexName } from '../../../mongo/schema/indexes.ts';
-import { isOlder, readSchemaRecord, requireCompatible, schemaVersion } from '../../../mongo/schema/schema-record.ts';
+import { dropIndexCommand, type FoundIndex, findIndexes, indexName } from '../../../mongo/schema/indexes.ts';
+import { migrateCommand } from '../../../mongo/schema/prepare-schema.ts';
+import {
+  needsMigration,
+  readSchemaRecord,
+  requireCompatible,
+  schemaVersion,
+} from '../../../mongo/schema/schema-record.ts';
 import { type DatabaseContext, failed, ok, problemsOr, type Result, warning } from '../check.ts';
 
-const migrate = 'run `npx express-model-gateway migrate`';
-
-const dropOf = ({ collection, name }: FoundIndex) => `db.getCollection('${collection}').dropIndex('${name}')`;
+const migrate = `run \`${migrateCommand}\``;
 
 /** How often an index was used since when; nothing where this user must not know. */
 async function usageOf({ db }: Pick<DatabaseContext, 'db'>, { collection, name }: FoundIndex): Promise<string> {
@@ -26,12 +30,14 @@ async function judge(context: Pick<DatabaseContext, 'db'>, index: FoundIndex): P
     case 'missing':
       return [failed(`${name} is missing`, migrate)];
     case 'different':
-      return [failed(`${name} has other fields or options than needed`, `run ${dropOf(index)}, then ${migrate}`)];
+      return [
+        failed(`${name} has other fields or options than needed`, `run ${dropIndexCommand(index)}, then ${migrate}`),
+      ];
     case 'building':
       return [warning(`${name} is being built`, 'wait until it is built')];
     case 'unknown': {
       const message = `${name} is not the gateway's${await usageOf(context, index)}; it makes writes slower`;
-      return [warning(message, `if nobody needs it, run ${dropOf(index)}`)];
+      return [warning(message, `if nobody needs it, run ${dropIndexCommand(index)}`)];
     }
     case 'present':
       return [];
@@ -58,6 +64,6 @@ export async function checkSchemaVersion({ db, prefix }: DatabaseContext): Promi
   } catch {
     return [failed(`${prepared}, and this one must not run beside it`, `run ${packageVersion} or a newer version`)];
   }
-  if (isOlder(record)) return [warning(`${prepared}, and this one needs ${schemaVersion}`, migrate)];
+  if (needsMigration(record)) return [warning(`${prepared}, and this one needs ${schemaVersion}`, migrate)];
   return [ok(prepared)];
 }

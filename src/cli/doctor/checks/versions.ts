@@ -5,14 +5,14 @@ const oldestNode = [20, 19] as const;
 /** The tests run on this and newer versions. */
 const oldestMongod = [6, 0] as const;
 
-function isOlder(version: string, [major, minor]: readonly [number, number]): boolean {
+function isOlderVersion(version: string, [major, minor]: readonly [number, number]): boolean {
   const [a = 0, b = 0] = version.replace(/^v/, '').split('.').map(Number);
   return a < major || (a === major && b < minor);
 }
 
 /** Node and the package itself. @param version of Node, as `process.version` has it */
 export function checkNode(_: CheckContext, version = process.version): readonly Result[] {
-  if (isOlder(version, oldestNode)) {
+  if (isOlderVersion(version, oldestNode)) {
     return [warning(`Node ${version} is older than ${oldestNode.join('.')}`, 'update Node')];
   }
   return [ok(`express-model-gateway ${readVersion()}, Node ${version}`)];
@@ -23,7 +23,7 @@ export async function checkMongoVersions({
   connection,
 }: Pick<DatabaseContext, 'admin' | 'connection'>): Promise<readonly Result[]> {
   const { version } = await admin.command({ buildInfo: 1 });
-  if (isOlder(version, oldestMongod)) {
+  if (isOlderVersion(version, oldestMongod)) {
     const message = `mongod ${version} is older than ${oldestMongod.join('.')}, the oldest that is tested`;
     return [warning(message, 'update MongoDB')];
   }
