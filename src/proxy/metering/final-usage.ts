@@ -18,7 +18,7 @@ export interface MeteredCall {
 type Measured = Pick<UsageMeter, 'reported' | 'bytes' | 'textBytes' | 'images' | 'events' | 'silence' | 'duration'>;
 
 /** The tokens visible in an answer; a stream has at least one token per event. Bytes of images and vectors say nothing. */
-function tokensSeen({ events, textBytes, bytes }: Measured): number {
+export function tokensSeen({ events, textBytes, bytes }: Pick<Measured, 'events' | 'textBytes' | 'bytes'>): number {
   return Math.max(events, Math.ceil((events > 0 ? textBytes : bytes) / answerBytesPerToken));
 }
 

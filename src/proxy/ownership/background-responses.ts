@@ -14,8 +14,11 @@ type ResponseRef = Pick<StoredObject, 'id' | 'userId'>;
 export interface BackgroundResponses {
   /** @throws GatewayError `rate_limit_exceeded` while this process follows as many of the account as it may have */
   requireRoom(userId: string): void;
-  /** The upstream has begun one, and its record is stored. Its admissions stay until it is counted. */
-  started(response: ResponseRef, admissions: readonly Admission[]): void;
+  /**
+   * The upstream has begun one, and its record is stored. Its admissions stay until it is counted.
+   * @param tokensStreamed the output tokens that its stream has shown by now; an estimated record has no fewer
+   */
+  started(response: ResponseRef, admissions: readonly Admission[], tokensStreamed?: () => number): void;
   /** It has ended. Never rejects: if it cannot be counted now, it is counted later. */
   ended(response: ResponseRef, record: UsageRecord): Promise<void>;
   /** It may have ended: polls it soon. */

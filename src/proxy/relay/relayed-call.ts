@@ -7,7 +7,7 @@ import { UpstreamSpan } from '../../tracing/upstream-span.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import { upstreamRequestHeaders, withAccountsIdempotencyKey } from '../headers.ts';
 import type { RelayHooks } from '../hooks.ts';
-import { finalUsage } from '../metering/final-usage.ts';
+import { finalUsage, tokensSeen } from '../metering/final-usage.ts';
 import { createUsageMeter, type UsageMeter } from '../metering/usage-meter.ts';
 import { closedRecord, openRecord, type UsageRecorder } from '../metering/usage-record.ts';
 import type { ModelObserver } from '../observer.ts';
@@ -166,12 +166,18 @@ export class RelayedCall implements RoutedCall {
 
   /** The answer; if the upstream keeps it, its bytes come when it is stored whose it is. */
   #owned(open: OpenUsage, { name: upstream }: Upstream, response: DecodedResponse): DecodedResponse {
-    const { storing, info, inBackground } = this.#request;
+    const { storing, info, inBackground, body, output } = this.#request;
     const { userId } = this;
     if (!storing) return response;
     const object = { ...storing, userId, upstream, model: info.model ?? null };
     const background = inBackground && {
-      usage: { ...open, upstream, firstByteMs: this.#firstByteMs },
+      usage: {
+        ...open,
+        upstream,
+        firstByteMs: this.#firstByteMs,
+        streams: body.stream,
+        ...(output.maxTokens !== undefined && { maxOutputTokens: output.maxTokens }),
+      },
       onRunning: (id: string) => this.#follow({ id, userId }, open),
     };
     return ownedResponse(response, object, this.#deps.storedObjects, background || undefined);
@@ -231,7 +237,9 @@ export class RelayedCall implements RoutedCall {
   #follow(running: Pick<StoredObject, 'id' | 'userId'>, { id }: OpenUsage): void {
     this.#running = running;
     this.#deps.usageRecorder.dropped(id);
-    this.#deps.backgroundResponses.started(running, this.#route.admissions);
+    const meter = this.#meter;
+    const tokensStreamed = this.#request.body.stream ? () => tokensSeen(meter) : undefined;
+    this.#deps.backgroundResponses.started(running, this.#route.admissions, tokensStreamed);
   }
 
   #dropUsage({ id }: OpenUsage): void {

@@ -12,8 +12,14 @@ import { JsonMembers } from './json-members.ts';
 const keepLimit = 1024 * 1024;
 
 /** What is read of a response's body, in place of what a meter has seen. */
-function measured(usage: unknown, bytes: number) {
-  return { reported: usageFrom(usage), bytes, textBytes: bytes, images: 0, events: 0, silence: 0, duration: undefined };
+function measured(usage: unknown, bytes: number, silence = 0) {
+  return { reported: usageFrom(usage), bytes, textBytes: bytes, images: 0, events: 0, silence, duration: undefined };
+}
+
+/** Whether an output has no text: no items, or only items that hold nothing but their status. */
+function isEmpty(output: unknown): boolean {
+  const items = Array.isArray(output) ? output : [output];
+  return items.every((item) => textBytes({ ...item, status: undefined }) === 0);
 }
 
 function recordOf(open: BackgroundUsage, used: ReturnType<typeof finalUsage>, ending: UsageRecord['ending']) {
@@ -45,14 +51,18 @@ export class ResponseReader {
     const status = values.get('status');
     if (!isWhole || typeof status !== 'string') throw failure('upstream_invalid_response');
     if (runsOn(status)) return undefined;
+    const output = lengths.get('output') ?? textBytes(values.get('output'));
+    // the client may have read text of which this body says nothing: estimate as for a client that has left
+    const hidesText =
+      status === 'cancelled' && open.streams === true && !lengths.has('output') && isEmpty(values.get('output'));
+    const elapsed = hidesText ? Date.now() - open.startedAt.getTime() : 0;
     const call = {
       estimatedInput: open.inputTokens,
-      output: oneAnswer,
-      ending: 'complete',
+      output: { choices: 1, maxTokens: open.maxOutputTokens },
+      ending: hidesText ? 'client_left' : 'complete',
       endpoint: responses,
     } as const;
-    const output = lengths.get('output') ?? textBytes(values.get('output'));
-    return recordOf(open, finalUsage(measured(values.get('usage'), output), call), 'complete');
+    return recordOf(open, finalUsage(measured(values.get('usage'), output, elapsed), call), 'complete');
   }
 }
 

@@ -51,7 +51,8 @@ export function createPoller(deps: PollerDeps) {
 
   const waitAfter = (polls: number) => Math.min(longestInterval, Math.round(interval * growth ** polls));
 
-  async function count(id: string, record: UsageRecord): Promise<void> {
+  async function count(id: string, ended: UsageRecord): Promise<void> {
+    const record = held.withStreamed(id, ended);
     await database.run(() => recordOnce(record));
     const hasCounted = await database.run(() => store.finish(id, record.id));
     held.closed(id, record);

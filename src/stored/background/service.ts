@@ -87,8 +87,8 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
       const message = `This account has ${count} responses that are made in the background, the most it can have at present; send the request again when one has ended`;
       throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '10' } });
     },
-    started({ id, userId }, admissions) {
-      held.add(id, userId, admissions);
+    started({ id, userId }, admissions, tokensStreamed) {
+      held.add(id, { userId, admissions, tokensStreamed });
       releasing.start();
       queue.track(jobs.schedule({ responseId: id, userId, polls: 0 }, interval));
     },

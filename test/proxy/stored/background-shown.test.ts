@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type OpenAI from 'openai';
-import { chunks, json } from '../../support/upstream.ts';
+import { chunks, json, stall } from '../../support/upstream.ts';
 import { type BackgroundSetup, large, request, running, startBackground } from './background-support.ts';
 import { event, failure, responseOf, streamOf } from './support.ts';
 
@@ -49,6 +49,51 @@ describe('responses that are made in the background, before anybody polls them',
     const stream = await client.responses.create({ ...request, stream: true });
     for await (const { type } of stream) if (type === 'response.created') break;
     expect(await counted()).to.include({ outputTokens: 20, estimated: false });
+  });
+
+  it('are charged for the text that was streamed, though the cancelled response shows none of it', async () => {
+    const { client, counted } = await setup.newAccount();
+    const delta = event('response.output_text.delta', 1, { item_id: 'msg_1', delta: 'x'.repeat(9_000) });
+    const started = event('response.created', 0, { response: responseOf('resp_read', running) });
+    setup.calls.created = stall(started + delta);
+    setup.states.set('resp_read', json(200, responseOf('resp_read', { ...running, status: 'cancelled' })));
+    const stream = await client.responses.create({ ...request, max_output_tokens: 3_500, stream: true });
+    for await (const { type } of stream) {
+      if (type !== 'response.output_text.delta') continue;
+      await client.responses.cancel('resp_read');
+      break;
+    }
+    const record = await counted();
+    expect(record?.estimated).to.equal(true);
+    expect(record?.outputTokens).to.be.within(3_000, 3_500);
+  });
+
+  it('are charged by their time where they were streamed, end cancelled, and show no usage and no text', async () => {
+    const empty = [{ type: 'message', id: 'msg_1', role: 'assistant', status: 'incomplete', content: [] }];
+    for (const [limit, output, least, most] of [
+      [500, [], 500, 500],
+      [500, empty, 500, 510],
+      [undefined, [], 6_000, 12_000],
+    ] as const) {
+      const { client, userId, counted } = await setup.newAccount();
+      setup.calls.created = stall(event('response.created', 0, { response: responseOf('resp_timed', running) }));
+      const cancelled = { status: 'cancelled', usage: null, output };
+      setup.states.set('resp_timed', json(200, responseOf('resp_timed', cancelled)));
+      const stream = await client.responses.create({
+        ...request,
+        ...(limit && { max_output_tokens: limit }),
+        stream: true,
+      });
+      for await (const { type } of stream) if (type === 'response.created') break;
+      await setup.stored.updateOne({ _id: 'resp_timed' }, [
+        { $set: { 'background.usage.startedAt': { $subtract: ['$background.usage.startedAt', 60_000] } } },
+      ]);
+      await client.responses.cancel('resp_timed');
+      const record = await counted();
+      expect(record?.estimated).to.equal(true);
+      expect(record?.outputTokens).to.be.within(least, most);
+      await setup.stored.deleteMany({ userId });
+    }
   });
 
   it('are counted by what a retrieve shows of them where they are larger than any buffer', async () => {
