@@ -48,7 +48,7 @@ export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherit
   /** Which addresses may be connected to. */
   readonly clients: ClientOptions;
   readonly options: ScheduledDeliveryDeps['options'] &
-    Pick<ResolvedOptions, 'collectionPrefix' | 'indexes' | 'attemptTimeout' | 'retentionDays'> &
+    Pick<ResolvedOptions, 'collectionPrefix' | 'attemptTimeout' | 'retentionDays'> &
     Partial<Pick<ResolvedOptions, 'tracing'>>;
   /** Called after each attempt that this process has recorded. @default none */
   readonly onAttempt?: OnAttempt;
@@ -104,7 +104,6 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     connection: deps.connection,
     owner,
     collectionPrefix: options.collectionPrefix,
-    indexes: options.indexes,
     wake: (ref) => worker.wake(ref),
     logger,
   });

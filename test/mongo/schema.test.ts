@@ -97,6 +97,7 @@ describe('The schema of a database', () => {
     const { connection } = database;
     const needed = everyIndex(createModels(connection, prefix), prefix);
     expect(await createIndexCheck({ connection, prefix, needed })()).to.equal(true);
+    expect((await start('check')).checks.indexes).to.equal('ok');
     await migrate();
   });
 

@@ -36,8 +36,6 @@ export interface JobsDeps {
   readonly owner: string;
   /** What stands before the name of the collection `jobs`, which holds nothing but jobs. */
   readonly collectionPrefix: string;
-  /** Whether the indexes are built where they were dropped. @default 'build' */
-  readonly indexes?: 'build' | 'check';
   /** Called when a job is due by this process's clock. Must not throw: Agenda would not run the job again. */
   readonly wake: (ref: ScheduledRef) => void;
   readonly logger: Logger;
@@ -66,7 +64,7 @@ export interface Jobs {
 
 /** Runs Agenda in the same database, on the same connection. */
 export function createJobs(deps: JobsDeps): Jobs {
-  const { connection, owner, wake, logger, indexes = 'build', indexInterval = usualIndexInterval } = deps;
+  const { connection, owner, wake, logger, indexInterval = usualIndexInterval } = deps;
   const needed = jobIndexes(deps.collectionPrefix);
   // a lost job loses nothing, so no write waits for a majority
   const db = connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
@@ -130,7 +128,7 @@ export function createJobs(deps: JobsDeps): Jobs {
       });
     },
     async start() {
-      if (indexes === 'build') upkeep.start();
+      upkeep.start();
       await agenda.start();
     },
     async stop() {

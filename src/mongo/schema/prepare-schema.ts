@@ -38,7 +38,8 @@ export async function buildSchema({ connection, prefix, needed }: SchemaDeps): P
 
 /** @throws GatewayError `invalid_options` that names what is missing, and the command that builds it */
 async function requireSchema({ connection, needed }: SchemaDeps, record: SchemaRecord | null): Promise<void> {
-  const lacking = (await findIndexes(primaryOf(connection), needed)).filter(isLacking);
+  const important = needed.filter(({ isDisposable }) => !isDisposable);
+  const lacking = (await findIndexes(primaryOf(connection), important)).filter(isLacking);
   if (lacking.length === 0 && !needsMigration(record)) return;
   const names = lacking.map((index) => `${indexName(index)} (${index.state})`);
   const more = names.length > longestList ? ` and ${names.length - longestList} more` : '';
