@@ -53,8 +53,8 @@ export interface ModelGatewayOptions<Custom extends string = string>
    */
   readonly secretKeys: readonly string[];
   /**
-   * Whether `mongo` may be a standalone mongod. Then events do not survive the loss of its machine, and `transaction` and
-   * `session` do not work. For trying things out. @default false
+   * Whether `mongo` may be a standalone mongod. Then events do not survive the loss of its machine, `transaction` and
+   * `session` do not work, and only one process may call `start()`: two can count usage twice. For trying things out. @default false
    */
   readonly allowStandalone?: boolean;
   /** The providers that model calls go to. @default [] (every model call answers 404 `model_not_found`) */

@@ -49,7 +49,8 @@ export class CountedByOthers extends Error {}
 /**
  * One transaction marks a batch of records as counted, adds them up, and publishes the thresholds they reach: all of it or
  * nothing. If two processes count the same record, their transactions conflict, and only one of them succeeds. If a process is
- * killed, the database ends its transaction, and others can count the records.
+ * killed, the database ends its transaction, and others can count the records. Without transactions (`allowStandalone`), only one
+ * process may count.
  */
 export function createCountBatch(deps: CountBatchDeps): CountBatch {
   const { cost = () => 0, batchSize } = deps;

@@ -26,7 +26,7 @@ const summed = Object.fromEntries(summedFields.map((field) => [field, { $sum: `$
 
 /**
  * A total that is new begins with what the counters of its key hold: a key that was used before there were totals has some. In a
- * transaction, no other process can add to either at the same time.
+ * transaction, no other process can add to either at the same time; without one, only one process counts.
  */
 export function createAddToKeyTotals(deps: KeyTotalDeps): AddToKeyTotals {
   const counters = durableCollection(deps.counters);
