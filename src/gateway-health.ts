@@ -1,9 +1,10 @@
 import { clockSkew, longestSkew } from './mongo/clock-skew.ts';
+import { type FoundIndex, indexName } from './mongo/schema/indexes.ts';
 import { withTimeout } from './mongo/with-timeout.ts';
 import type { OpenDatabase, Services } from './services.ts';
 
-/** How one part of the gateway is. */
-export type CheckResult = 'ok' | 'failed' | 'off' | 'unknown';
+/** How one part of the gateway is. `degraded` needs repair, and does not make the gateway unready. */
+export type CheckResult = 'ok' | 'degraded' | 'failed' | 'off' | 'unknown';
 
 /** Whether a gateway should get requests. */
 export interface GatewayHealth {
@@ -11,7 +12,7 @@ export interface GatewayHealth {
   readonly checks: {
     /** A primary answers within a second. */
     readonly database: CheckResult;
-    /** Every index that this version needs is there; read once a minute. `doctor` names what is missing. */
+    /** Every index that this version needs is there; `failed` without a unique one, `degraded` without another. Read once a minute. */
     readonly indexes: CheckResult;
     /** The worker's sweep runs; `off` where `start()` was not called. */
     readonly worker: CheckResult;
@@ -20,13 +21,15 @@ export interface GatewayHealth {
     /** `close()` was not called. */
     readonly open: CheckResult;
   };
+  /** The indexes that are missing, being built, or have other fields or options; only where there are any. */
+  readonly missingIndexes?: readonly string[];
 }
 
 export interface HealthCheckDeps {
   readonly worker: Services['deliveries']['worker'];
   readonly database: Pick<OpenDatabase, 'connection' | 'access'>;
   /** `undefined` where the database does not say so. */
-  readonly indexesPresent: () => Promise<boolean | undefined>;
+  readonly lackingIndexes: () => Promise<readonly FoundIndex[] | undefined>;
   readonly isClosing: () => boolean;
 }
 
@@ -38,9 +41,16 @@ function resultOf(isOk: boolean | undefined): CheckResult {
   return isOk ? 'ok' : 'failed';
 }
 
+/** Without a unique index data gets wrong; without another one, requests take longer, or documents are kept for longer. */
+function resultOfIndexes(lacking: readonly FoundIndex[] | undefined): CheckResult {
+  if (lacking === undefined) return 'unknown';
+  if (lacking.some(({ isUnique }) => isUnique)) return 'failed';
+  return lacking.length > 0 ? 'degraded' : 'ok';
+}
+
 /** Makes the function that says whether a gateway should get requests, and why not. */
 export function createHealthCheck(deps: HealthCheckDeps): () => Promise<GatewayHealth> {
-  const { worker, database, indexesPresent, isClosing } = deps;
+  const { worker, database, lackingIndexes, isClosing } = deps;
   const { connection, access } = database;
   const admin = connection.getClient().db('admin', { readPreference: 'primary' });
 
@@ -64,23 +74,27 @@ export function createHealthCheck(deps: HealthCheckDeps): () => Promise<GatewayH
     return reading.skew;
   }
 
-  /** Whether all are there; `undefined` where the database does not answer in time. */
-  function readIndexes(): Promise<boolean | undefined> {
-    return withTimeout(indexesPresent(), databaseTimeout, false).catch(() => undefined);
+  /** Those that are lacking; `undefined` where the database does not answer in time. */
+  function readIndexes(): Promise<readonly FoundIndex[] | undefined> {
+    return withTimeout(lackingIndexes(), databaseTimeout, false).catch(() => undefined);
   }
 
   return async function checkHealth() {
     const skew = access.isUnavailable ? undefined : await recentSkew();
     // without an answer nothing is known of indexes and clock
-    const indexes = skew === undefined ? undefined : await readIndexes();
+    const lacking = skew === undefined ? undefined : await readIndexes();
     const { isLive, isWorking } = worker;
     const checks = {
       database: resultOf(skew !== undefined),
-      indexes: resultOf(indexes),
+      indexes: resultOfIndexes(lacking),
       worker: isWorking || isLive ? resultOf(isLive) : 'off',
       clock: resultOf(skew === undefined ? undefined : skew <= longestSkew),
       open: resultOf(!isClosing()),
     } as const;
-    return { ready: Object.values(checks).every((check) => check !== 'failed'), checks };
+    return {
+      ready: Object.values(checks).every((check) => check !== 'failed'),
+      checks,
+      ...(lacking && lacking.length > 0 && { missingIndexes: lacking.map(indexName) }),
+    };
   };
 }

@@ -96,7 +96,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     health: createHealthCheck({
       worker: deliveries.worker,
       database,
-      indexesPresent: createIndexCheck(schema),
+      lackingIndexes: createIndexCheck(schema),
       isClosing: () => closing,
     }),
     close() {

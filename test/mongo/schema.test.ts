@@ -19,13 +19,15 @@ describe('The schema of a database', () => {
   });
   after(() => database.drop());
 
-  const logger = { info: (line: string) => void told.push(line), warn() {}, error() {} };
+  const tell = (line: string) => void told.push(line);
+  const logger = { info: tell, warn: tell, error() {} };
 
   /** Starts a gateway, as a host that builds the indexes in another way, and says whether it is ready. */
-  async function start(indexes: 'build' | 'check') {
+  async function start(indexes: 'build' | 'check', beforeHealth: () => Promise<unknown> = async () => {}) {
     const options = { ...loopbackOptions, mongo: database.connection, secretKeys, collectionPrefix: prefix, logger };
     const gateway = await createModelGateway({ ...options, indexes });
     try {
+      await beforeHealth();
       return await gateway.health();
     } finally {
       await gateway.close();
@@ -79,24 +81,52 @@ describe('The schema of a database', () => {
   });
 
   it('lacks an index that somebody has dropped, which health tells and migrate builds', async () => {
-    const indexesPresent = () => {
+    const lacking = async () => {
       const { connection } = database;
       const needed = everyIndex(createModels(connection, prefix), prefix);
-      return createIndexCheck({ connection, prefix, needed })();
+      return (await createIndexCheck({ connection, prefix, needed })())?.map(({ name }) => name);
     };
-    expect(await indexesPresent()).to.equal(true);
+    expect(await lacking()).to.deep.equal([]);
     await events().dropIndex('idempotency');
-    expect(await indexesPresent()).to.equal(false);
+    expect(await lacking()).to.deep.equal(['idempotency']);
     expect((await refusal(start('check'))).message).to.include(`this version needs them: ${prefix}events.idempotency`);
     expect((await migrate()).stdout).to.match(/^Built: llm_events\.idempotency\nSchema/);
-    expect(await indexesPresent()).to.equal(true);
+    expect(await lacking()).to.deep.equal([]);
+  });
+
+  it('keeps a gateway from being ready only without a unique index', async () => {
+    const [unique, other] = ['idempotency', 'userEvents'];
+    const withoutOther = await start('build', () => events().dropIndex(other));
+    expect(withoutOther).to.deep.include({ ready: true, missingIndexes: [`${prefix}events.userEvents`] });
+    expect(withoutOther.checks.indexes).to.equal('degraded');
+    const withoutUnique = await start('build', () => events().dropIndex(unique));
+    expect(withoutUnique).to.deep.include({ ready: false, missingIndexes: [`${prefix}events.idempotency`] });
+    expect(withoutUnique.checks.indexes).to.equal('failed');
+    expect(await start('build')).to.have.property('ready', true);
+  });
+
+  it('may expire documents after another time, as an operator sets it, which a start warns of', async () => {
+    const setExpiry = (expireAfterSeconds: number) =>
+      database.connection.db?.command({
+        collMod: `${prefix}events`,
+        index: { name: 'expiryOfOld', expireAfterSeconds },
+      });
+    await setExpiry(3_600);
+    await events().dropIndex('userEvents');
+    for (const indexes of ['build', 'check'] as const) {
+      told.length = 0;
+      const { ready, checks } = await start(indexes);
+      expect({ ready, indexes: checks.indexes }).to.deep.equal({ ready: true, indexes: 'ok' });
+      expect(told.join()).to.include(`this version sets, and stay so: ${prefix}events.expiryOfOld`);
+    }
+    await setExpiry(0);
   });
 
   it('does without the indexes of jobs, which nothing is lost with', async () => {
     await database.connection.collection(`${prefix}jobs`).drop();
     const { connection } = database;
     const needed = everyIndex(createModels(connection, prefix), prefix);
-    expect(await createIndexCheck({ connection, prefix, needed })()).to.equal(true);
+    expect(await createIndexCheck({ connection, prefix, needed })()).to.deep.equal([]);
     expect((await start('check')).checks.indexes).to.equal('ok');
     await migrate();
   });

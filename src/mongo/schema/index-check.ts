@@ -1,4 +1,4 @@
-import { type CollectionIndexes, findIndexes, isLacking } from './indexes.ts';
+import { type CollectionIndexes, type FoundIndex, findIndexes, isLacking } from './indexes.ts';
 import { primaryOf, type SchemaDeps } from './prepare-schema.ts';
 
 /** How long a result is used: the indexes seldom change, and the check takes a command for each collection. Milliseconds. */
@@ -7,27 +7,27 @@ const presentFor = 60_000;
 const lackingFor = 5_000;
 
 /**
- * Makes the function that tells whether every index is there; `undefined` where the database does not say so. Of collections whose
+ * Makes the function that tells which indexes are missing, different or being built; `undefined` where the database does not say so. Of collections whose
  * loss loses nothing, no index is needed.
  */
-export function createIndexCheck({ connection, needed }: SchemaDeps): () => Promise<boolean | undefined> {
+export function createIndexCheck({ connection, needed }: SchemaDeps): () => Promise<readonly FoundIndex[] | undefined> {
   const important = needed.filter(({ isDisposable }: CollectionIndexes) => !isDisposable);
-  let last: { readonly at: number; readonly indexesPresent: Promise<boolean | undefined> } | undefined;
+  let last: { readonly at: number; readonly lacking: Promise<readonly FoundIndex[] | undefined> } | undefined;
   let validFor = 0;
 
-  async function read(): Promise<boolean | undefined> {
+  async function read(): Promise<readonly FoundIndex[] | undefined> {
     const found = await findIndexes(primaryOf(connection), important).catch(() => undefined);
-    const indexesPresent = found && !found.some(isLacking);
-    validFor = indexesPresent ? presentFor : lackingFor;
-    return indexesPresent;
+    const lacking = found?.filter(isLacking);
+    validFor = lacking?.length === 0 ? presentFor : lackingFor;
+    return lacking;
   }
 
   return () => {
     const now = performance.now();
     if (!last || now - last.at > validFor) {
       validFor = lackingFor;
-      last = { at: now, indexesPresent: read() };
+      last = { at: now, lacking: read() };
     }
-    return last.indexesPresent;
+    return last.lacking;
   };
 }

@@ -14,16 +14,19 @@ export interface CollectionIndexes {
 }
 
 /**
- * `different`: an index of this name has other fields or options. `building`: the database is building it. `unknown`: this version
+ * `different`: an index of this name has other fields or options. `altered`: it only expires documents after another time, as after
+ * `collMod`. `building`: the database is building it. `unknown`: this version
  * does not use it, and it is no hashed one, as shard keys have.
  */
-export type IndexState = 'present' | 'missing' | 'different' | 'building' | 'unknown';
+export type IndexState = 'present' | 'missing' | 'different' | 'altered' | 'building' | 'unknown';
 
 /** One index, and whether the database has it. A collection that needs none and does not exist lacks its `_id_`. */
 export interface FoundIndex {
   readonly collection: string;
   readonly name: string;
   readonly state: IndexState;
+  /** Whether this version needs it to be unique: without it, data gets wrong. */
+  readonly isUnique: boolean;
 }
 
 /** The indexes that the schema of a model declares. */
@@ -79,17 +82,28 @@ function stateOf(declared: CollectionIndexes['indexes'][number], listed: readonl
   const found = listed.find((index) => specOf(index).name === declared.name);
   if (!found) return 'missing';
   if ('spec' in found) return 'building';
-  return isDeepStrictEqual(essence(found), essence(declared as ListedIndex)) ? 'present' : 'different';
+  const expected = declared as ListedIndex;
+  if (isDeepStrictEqual(essence(found), essence(expected))) return 'present';
+  if (found.expireAfterSeconds === undefined || expected.expireAfterSeconds === undefined) return 'different';
+  const { expireAfterSeconds } = expected;
+  return isDeepStrictEqual(essence({ ...found, expireAfterSeconds }), essence(expected)) ? 'altered' : 'different';
 }
 
 async function findIn(db: Db, { collection, indexes }: CollectionIndexes): Promise<FoundIndex[]> {
   const listed = await list(db, collection);
-  if (listed.length === 0 && indexes.length === 0) return [{ collection, name: idIndex, state: 'missing' }];
+  if (listed.length === 0 && indexes.length === 0) {
+    return [{ collection, name: idIndex, state: 'missing', isUnique: false }];
+  }
   const known = new Set([idIndex, ...indexes.map(({ name }) => name)]);
   const others = listed.map(specOf).filter((index) => !known.has(index.name) && !isHashed(index));
   return [
-    ...indexes.map((index) => ({ collection, name: index.name, state: stateOf(index, listed) })),
-    ...others.map(({ name }) => ({ collection, name, state: 'unknown' as const })),
+    ...indexes.map((index) => ({
+      collection,
+      name: index.name,
+      state: stateOf(index, listed),
+      isUnique: index.unique ?? false,
+    })),
+    ...others.map(({ name }) => ({ collection, name, state: 'unknown' as const, isUnique: false })),
   ];
 }
 
@@ -103,6 +117,11 @@ export function isLacking({ state }: Pick<FoundIndex, 'state'>): boolean {
   return state === 'missing' || state === 'different' || state === 'building';
 }
 
+/** Whether the index only expires documents after another time. */
+export function isAltered({ state }: Pick<FoundIndex, 'state'>): boolean {
+  return state === 'altered';
+}
+
 /** An index as it is shown: `gateway_events.idempotency`. */
 export function indexName({ collection, name }: Pick<FoundIndex, 'collection' | 'name'>): string {
   return name === idIndex ? collection : `${collection}.${name}`;
@@ -114,9 +133,8 @@ export function dropIndexCommand({ collection, name }: Pick<FoundIndex, 'collect
 }
 
 /** @throws GatewayError `invalid_options` that names the indexes which keep others from being built */
-async function refuseDifferent(db: Db, needed: CollectionIndexes, cause: Error): Promise<never> {
-  const { collection } = needed;
-  const different = (await findIn(db, needed)).filter(({ state }) => state === 'different');
+function refuseDifferent(collection: string, found: readonly FoundIndex[], cause: Error): never {
+  const different = found.filter(({ state }) => state === 'different');
   const remedy = different.map(dropIndexCommand).join(' and ');
   const message = `indexes: ${collection} has an index with other fields or options than this version needs`;
   const details = { param: 'indexes', cause };
@@ -124,24 +142,42 @@ async function refuseDifferent(db: Db, needed: CollectionIndexes, cause: Error):
 }
 
 /**
+ * Builds the other indexes where the server refuses some that are only altered.
+ * @throws GatewayError `invalid_options` if there are none of these
+ */
+async function buildBesideAltered(db: Db, needed: CollectionIndexes, cause: Error): Promise<readonly FoundIndex[]> {
+  const { collection, indexes } = needed;
+  const found = await findIn(db, needed);
+  const altered = found.filter(isAltered);
+  if (altered.length === 0) refuseDifferent(collection, found, cause);
+  const left = new Set(altered.map(({ name }) => name));
+  const others = await buildIndexesOf(db, { ...needed, indexes: indexes.filter(({ name }) => !left.has(name)) });
+  return [...altered, ...others];
+}
+
+/**
  * Builds the indexes of one collection, which it makes if there is none. What is there stays as it is.
+ * @returns those that expire documents after another time, and stay so
  * @throws GatewayError `invalid_options` if an index of the same name or fields differs from what is needed
  */
-export async function buildIndexesOf(db: Db, needed: CollectionIndexes): Promise<void> {
+export async function buildIndexesOf(db: Db, needed: CollectionIndexes): Promise<readonly FoundIndex[]> {
   const { collection, indexes, isDisposable } = needed;
   if (indexes.length === 0) {
     await db.command({ create: collection }).catch((error: unknown) => {
       if (!hasCode(error, namespaceExists)) throw error;
     });
-    return;
+    return [];
   }
   const build = () => db.collection(collection).createIndexes([...indexes]);
-  await build().catch(async (error: Error) => {
+  try {
+    await build();
+  } catch (error) {
     if (hasCode(error, indexOptionsConflict) || hasCode(error, indexKeySpecsConflict)) {
-      return refuseDifferent(db, needed, error);
+      return buildBesideAltered(db, needed, error as Error);
     }
     if (!isDisposable || !isDuplicateKey(error)) throw error;
     await db.collection(collection).deleteMany({});
     await build();
-  });
+  }
+  return [];
 }

@@ -1,7 +1,15 @@
 import type { Connection, mongo } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
 import type { ResolvedOptions } from '../../options/options.ts';
-import { buildIndexesOf, type CollectionIndexes, findIndexes, indexName, isLacking } from './indexes.ts';
+import {
+  buildIndexesOf,
+  type CollectionIndexes,
+  type FoundIndex,
+  findIndexes,
+  indexName,
+  isAltered,
+  isLacking,
+} from './indexes.ts';
 import { retryUntilAvailable } from './retry-until-available.ts';
 import {
   needsMigration,
@@ -29,18 +37,29 @@ export function primaryOf(connection: Connection): mongo.Db {
   return connection.getClient().db(connection.name, { readPreference: 'primary' });
 }
 
-/** Builds every index, and records that this version has done so. */
-export async function buildSchema({ connection, prefix, needed }: SchemaDeps): Promise<void> {
+/**
+ * Builds every index, and records that this version has done so.
+ * @returns those that expire documents after another time, and stay so
+ */
+export async function buildSchema({ connection, prefix, needed }: SchemaDeps): Promise<readonly FoundIndex[]> {
   const db = primaryOf(connection);
-  await Promise.all(needed.map((collection) => buildIndexesOf(db, collection)));
+  const altered = await Promise.all(needed.map((collection) => buildIndexesOf(db, collection)));
   await writeSchemaRecord(db, prefix);
+  return altered.flat();
 }
 
-/** @throws GatewayError `invalid_options` that names what is missing, and the command that builds it */
-async function requireSchema({ connection, needed }: SchemaDeps, record: SchemaRecord | null): Promise<void> {
+/**
+ * @returns the indexes that expire documents after another time
+ * @throws GatewayError `invalid_options` that names what is missing, and the command that builds it
+ */
+async function requireSchema(
+  { connection, needed }: SchemaDeps,
+  record: SchemaRecord | null,
+): Promise<readonly FoundIndex[]> {
   const important = needed.filter(({ isDisposable }) => !isDisposable);
-  const lacking = (await findIndexes(primaryOf(connection), important)).filter(isLacking);
-  if (lacking.length === 0 && !needsMigration(record)) return;
+  const found = await findIndexes(primaryOf(connection), important);
+  const lacking = found.filter(isLacking);
+  if (lacking.length === 0 && !needsMigration(record)) return found.filter(isAltered);
   const names = lacking.map((index) => `${indexName(index)} (${index.state})`);
   const more = names.length > longestList ? ` and ${names.length - longestList} more` : '';
   const reason =
@@ -61,14 +80,17 @@ export async function prepareSchema(
   { indexes, logger }: Pick<ResolvedOptions, 'indexes' | 'logger'>,
 ): Promise<void> {
   const { connection, prefix } = deps;
-  async function prepare(): Promise<SchemaRecord | null> {
+  async function prepare() {
     const record = await readSchemaRecord(primaryOf(connection), prefix);
     requireCompatible(record);
-    if (indexes === 'check') await requireSchema(deps, record);
-    else await buildSchema(deps);
-    return record;
+    const altered = indexes === 'check' ? await requireSchema(deps, record) : await buildSchema(deps);
+    return { record, altered };
   }
-  const record = await retryUntilAvailable(prepare, { connection, logger });
+  const { record, altered } = await retryUntilAvailable(prepare, { connection, logger });
+  if (altered.length > 0) {
+    const names = altered.map(indexName).join(', ');
+    logger.warn(`these indexes expire documents after another time than this version sets, and stay so: ${names}`);
+  }
   if (record && record.version > schemaVersion) {
     const { version, packageVersion } = record;
     logger.info('a newer version has prepared the database; this one may run beside it', { version, packageVersion });

@@ -33,6 +33,10 @@ async function judge(context: Pick<DatabaseContext, 'db'>, index: FoundIndex): P
       return [
         failed(`${name} has other fields or options than needed`, `run ${dropIndexCommand(index)}, then ${migrate}`),
       ];
+    case 'altered': {
+      const remedy = `if nobody meant it, run ${dropIndexCommand(index)}, then ${migrate}`;
+      return [warning(`${name} expires documents after another time than this version sets`, remedy)];
+    }
     case 'building':
       return [warning(`${name} is being built`, 'wait until it is built')];
     case 'unknown': {
