@@ -1,5 +1,5 @@
 import { ROOT_CONTEXT, type Span, SpanKind, trace } from '@opentelemetry/api';
-import { inSpan, markFailed, spanContextOf, traceparentOf, tracer, validSpan } from './tracer.ts';
+import { activeTracer, inSpan, markFailed, spanContextOf, traceparentOf, validSpan } from './tracer.ts';
 
 // By the conventions for messaging: the event is the message, and its type the destination.
 const destination = 'messaging.destination.name';
@@ -11,6 +11,18 @@ function failureType(error: unknown): string {
   return typeof code === 'string' ? code : '_OTHER';
 }
 
+/** Runs work in a span, and ends the span when the work has ended. What the work throws marks it as failed. */
+async function runInSpan<T>(span: Span, work: () => Promise<T>): Promise<T> {
+  try {
+    return await inSpan(span, work);
+  } catch (error) {
+    markFailed(span, failureType(error));
+    throw error;
+  } finally {
+    span.end();
+  }
+}
+
 /**
  * Publishes an event in a span. The function gets what is stored with the event, so that later spans, in other processes too, lead to
  * this one: its `traceparent`, or `undefined` where there is no SDK.
@@ -19,23 +31,18 @@ export async function inPublishSpan<Published extends { readonly id: string }>(
   { type, userId }: { readonly type: string; readonly userId: string },
   publish: (traceparent: string | undefined) => Promise<Published>,
 ): Promise<Published> {
-  const made = tracer()?.startSpan(`publish ${type}`, { kind: SpanKind.PRODUCER });
+  const made = activeTracer()?.startSpan(`publish ${type}`, { kind: SpanKind.PRODUCER });
   const span = made && validSpan(made);
   if (!span) return publish(undefined);
   span.setAttributes({
     ...{ 'messaging.operation.name': 'publish', 'messaging.operation.type': 'send' },
     ...{ [destination]: type, [account]: userId },
   });
-  try {
-    const published = await inSpan(span, () => publish(traceparentOf(span)));
+  return runInSpan(span, async () => {
+    const published = await publish(traceparentOf(span));
     span.setAttribute(messageId, published.id);
     return published;
-  } catch (error) {
-    markFailed(span, failureType(error));
-    throw error;
-  } finally {
-    span.end();
-  }
+  });
 }
 
 /** A stored event, as its fan-out is traced. */
@@ -49,23 +56,16 @@ interface TracedEvent {
 
 /** Traces the fan-out of an event, as a child of the span that published it, until the given promise settles. */
 export async function inFanOutSpan<T>(event: TracedEvent, fanOut: () => Promise<T>): Promise<T> {
-  const sdk = tracer();
-  if (!sdk) return fanOut();
+  const tracer = activeTracer();
+  if (!tracer) return fanOut();
   const { _id: id, type, userId, targets } = event;
   const publishing = spanContextOf(event.traceparent);
   const parent = publishing ? trace.setSpanContext(ROOT_CONTEXT, publishing) : ROOT_CONTEXT;
-  const span = validSpan(sdk.startSpan(`fan out ${type}`, { kind: SpanKind.INTERNAL }, parent));
+  const span = validSpan(tracer.startSpan(`fan out ${type}`, { kind: SpanKind.INTERNAL }, parent));
   if (!span) return fanOut();
   const count = { 'messaging.batch.message_count': targets.length };
   span.setAttributes({ [destination]: type, [messageId]: id, [account]: userId, ...count });
-  try {
-    return await inSpan(span, fanOut);
-  } catch (error) {
-    markFailed(span, failureType(error));
-    throw error;
-  } finally {
-    span.end();
-  }
+  return runInSpan(span, fanOut);
 }
 
 /** An attempt to deliver an event. */
@@ -87,10 +87,10 @@ export interface TracedAttempt {
  * event. `undefined` where there is no SDK. The webhook is named by its id, never by its URL, which may hold a secret.
  */
 export function startAttemptSpan(attempt: TracedAttempt): Span | undefined {
-  const sdk = tracer();
-  if (!sdk) return undefined;
+  const tracer = activeTracer();
+  if (!tracer) return undefined;
   const publishing = spanContextOf(attempt.traceparent);
-  const span = sdk.startSpan(`deliver ${attempt.type}`, {
+  const span = tracer.startSpan(`deliver ${attempt.type}`, {
     kind: SpanKind.CLIENT,
     root: true,
     ...(publishing && { links: [{ context: publishing }] }),

@@ -1,8 +1,8 @@
 import { type Span, SpanKind, trace } from '@opentelemetry/api';
-import { markFailed, tracer, validSpan } from './tracer.ts';
+import { activeTracer, markFailed, validSpan } from './tracer.ts';
 
-/** How a request ended. */
-export interface RequestEnd {
+/** A request that has ended. */
+export interface TracedRequest {
   readonly requestId: string;
   readonly operation: string;
   readonly principal: { readonly userId: string } | undefined;
@@ -16,9 +16,9 @@ export interface RequestEnd {
  * @param route the template of its path; `undefined` for none
  */
 export function startRequestSpan(method: string, route: string | undefined): Span | undefined {
-  const sdk = tracer();
-  if (!sdk || trace.getActiveSpan()) return undefined;
-  const span = sdk.startSpan(route === undefined ? method : `${method} ${route}`, {
+  const tracer = activeTracer();
+  if (!tracer || trace.getActiveSpan()) return undefined;
+  const span = tracer.startSpan(route === undefined ? method : `${method} ${route}`, {
     kind: SpanKind.SERVER,
     attributes: { 'http.request.method': method, ...(route !== undefined && { 'http.route': route }) },
   });
@@ -26,7 +26,7 @@ export function startRequestSpan(method: string, route: string | undefined): Spa
 }
 
 /** Ends it. Only what is the server's fault marks it as failed. */
-export function endRequestSpan(span: Span, { requestId, operation, principal, status, code }: RequestEnd): void {
+export function endRequestSpan(span: Span, { requestId, operation, principal, status, code }: TracedRequest): void {
   if (span.isRecording()) {
     span.setAttributes({ 'model_gateway.request.id': requestId, 'model_gateway.operation': operation });
     if (principal) span.setAttribute('model_gateway.account.id', principal.userId);

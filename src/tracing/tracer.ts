@@ -14,7 +14,7 @@ import { readVersion } from '../version.ts';
 let version: string | undefined;
 
 /** The gateway's tracer of the SDK that is registered now; `undefined` where there is none, so that nothing is made for it. */
-export function tracer(): Tracer | undefined {
+export function activeTracer(): Tracer | undefined {
   version ??= readVersion();
   const provider = trace.getTracerProvider();
   const name = 'express-model-gateway';

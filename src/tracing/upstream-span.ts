@@ -1,5 +1,5 @@
 import { type Span, SpanKind } from '@opentelemetry/api';
-import { markFailed, traceparentOf, tracer, validSpan } from './tracer.ts';
+import { activeTracer, markFailed, traceparentOf, validSpan } from './tracer.ts';
 
 /** A request to an upstream. */
 export interface UpstreamRequest {
@@ -39,9 +39,9 @@ export class UpstreamSpan {
 
   /** `undefined` where there is no SDK. */
   static start({ upstream, method, path, model, call }: UpstreamRequest): UpstreamSpan | undefined {
-    const sdk = tracer();
-    if (!sdk) return undefined;
-    const span = validSpan(sdk.startSpan(`${method} ${path}`, { kind: SpanKind.CLIENT }));
+    const tracer = activeTracer();
+    if (!tracer) return undefined;
+    const span = validSpan(tracer.startSpan(`${method} ${path}`, { kind: SpanKind.CLIENT }));
     if (span?.isRecording()) {
       const operation = operationNames[path];
       span.setAttributes({

@@ -2,7 +2,6 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { CallEnding, Logger, OpenUsage } from '../../options/options.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
-import { inSpan } from '../../tracing/tracer.ts';
 import { UpstreamSpan } from '../../tracing/upstream-span.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import { upstreamRequestHeaders, withAccountsIdempotencyKey } from '../headers.ts';
@@ -26,6 +25,7 @@ import { isMasked, sendMasked } from './masked-error.ts';
 import type { CallRoute, ModelRequest } from './model-request.ts';
 import { requireRelayable } from './require-relayable.ts';
 import { sendResponse } from './response/send-response.ts';
+import { sendTraced } from './traced-request.ts';
 
 export interface RelayedCallDependencies {
   readonly retry: RetryPolicy;
@@ -128,39 +128,30 @@ export class RelayedCall implements RoutedCall {
     this.#span?.end();
     const span = UpstreamSpan.start({ upstream, method: 'POST', path: endpoint.path, model: upstreamModel, call });
     this.#span = span;
-    const headers = upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId);
-    const sending = () =>
-      upstream.http.relay({
+    try {
+      const response = await sendTraced({
+        ...{ upstream, deadline, span, propagateTrace: this.#deps.propagateTrace },
         method: 'POST',
         url,
-        headers: this.#deps.propagateTrace && span ? span.addTo(headers) : headers,
+        headers: upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId),
         data: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
-        signal: deadline,
-        // before that, connecting has its own time limit
         onSend: () => {
           this.#working = upstream;
           this.#meter.sent();
-          deadline.arm(upstream.timeouts.firstByte);
         },
       });
-    try {
-      const response = await inSpan(span?.span, sending);
-      span?.answered(response.status);
       this.#deps.observer?.upstreamAnswered(upstream.name, response.status, performance.now() - startedAt);
       if (response.status >= 300) this.#working = undefined;
       // an error that clients do not see is logged each time
       if (!isMasked(upstream, response)) this.#deps.failureLog.answered(upstream, url, response.status);
       return response;
     } catch (error) {
-      span?.failed(error instanceof OutboundError ? error.code : '_OTHER');
       if (!deadline.aborted) this.#working = undefined;
       if (error instanceof OutboundError && !deadline.clientDisconnected) {
         this.#deps.failureLog.failed(upstream, url, error.code);
         this.#deps.observer?.upstreamFailed(upstream.name, error.code);
       }
       throw error;
-    } finally {
-      deadline.disarm();
     }
   }
 

@@ -2,8 +2,6 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { ApiRequest } from '../../http/operation.ts';
 import type { Logger } from '../../options/options.ts';
 import type { OutboundResponse } from '../../outbound/exchange.ts';
-import { OutboundError } from '../../outbound/outbound-error.ts';
-import { inSpan } from '../../tracing/tracer.ts';
 import { UpstreamSpan } from '../../tracing/upstream-span.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import { upstreamRequestHeaders, withAccountsIdempotencyKey } from '../headers.ts';
@@ -12,6 +10,7 @@ import { type DecodedResponse, decoded } from '../relay/decoded-body.ts';
 import { isMasked, sendMasked } from '../relay/masked-error.ts';
 import { requireRelayable } from '../relay/require-relayable.ts';
 import { sendResponse } from '../relay/response/send-response.ts';
+import { sendTraced } from '../relay/traced-request.ts';
 import { type RoutedCall, tryUpstreams } from '../routing/retry.ts';
 import type { RetryPolicy } from '../routing/retry-policy.ts';
 import { type Upstream, upstreamUrl } from '../routing/upstream.ts';
@@ -83,32 +82,17 @@ export class StoredCall implements RoutedCall {
   /** Sends the request to one upstream; resolves when the head of the answer is there. */
   async send(upstream: Upstream): Promise<OutboundResponse> {
     const { call, method, path, template } = this.#request;
-    const { deadline } = this;
     call.relayed.upstream = upstream.name;
     this.#span?.end();
     const span = UpstreamSpan.start({ upstream, method, path: template, call });
     this.#span = span;
-    const headers = upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId);
-    const sending = () =>
-      upstream.http.relay({
-        method,
-        url: upstreamUrl(upstream, path, call.search),
-        headers: this.#deps.propagateTrace && span ? span.addTo(headers) : headers,
-        ...(call.rawBody.length > 0 && { data: call.rawBody }),
-        signal: deadline,
-        // before that, connecting has its own time limit
-        onSend: () => deadline.arm(upstream.timeouts.firstByte),
-      });
-    try {
-      const response = await inSpan(span?.span, sending);
-      span?.answered(response.status);
-      return response;
-    } catch (error) {
-      span?.failed(error instanceof OutboundError ? error.code : '_OTHER');
-      throw error;
-    } finally {
-      deadline.disarm();
-    }
+    return sendTraced({
+      ...{ upstream, deadline: this.deadline, span, propagateTrace: this.#deps.propagateTrace },
+      method,
+      url: upstreamUrl(upstream, path, call.search),
+      headers: upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId),
+      ...(call.rawBody.length > 0 && { data: call.rawBody }),
+    });
   }
 
   async #sendDown(upstream: Upstream, response: DecodedResponse, res: ServerResponse): Promise<void> {
