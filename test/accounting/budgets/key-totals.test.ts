@@ -61,7 +61,7 @@ describe('the total of a key', () => {
     return commands.reduce((sum, { docsExamined = 0 }) => sum + docsExamined, 0);
   }
 
-  it('is read at once from one document, however many days and models it comes from', async () => {
+  it('is read without its older counters', async () => {
     await useBefore('key_old', 1_000);
     const before = { tokens: 30_000, requests: 3_000, microCredits: 15_000 };
     expect(await totalOf('key_old')).to.deep.equal(before);
