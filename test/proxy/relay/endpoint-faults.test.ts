@@ -45,7 +45,7 @@ const invalid = '502 upstream_invalid_response 1';
 const faults: readonly Fault[] = [
   { name: 'hangs before its head', script: () => hang, seen: always('504 upstream_timeout 1') },
   { name: 'resets at once', script: () => reset(), seen: always('502 upstream_disconnected 3') },
-  { name: 'talks no HTTP', script: () => raw('SSH-2.0\r\n'), seen: always(invalid) },
+  { name: 'sends an invalid response', script: () => raw('SSH-2.0\r\n'), seen: always(invalid) },
   { name: 'redirects', script: () => json(302, {}, { location: 'http://127.0.0.1:1/' }), seen: always(invalid) },
   { name: 'refuses the gateway', script: () => json(401, theirs), seen: always('502 upstream_auth_failed 1') },
   { name: 'answers 400', script: () => json(400, theirs), seen: always('400 theirs 1') },
@@ -106,7 +106,7 @@ const faults: readonly Fault[] = [
 /** The code of an error: in its body, or in the last event of a stream. */
 function codeIn(text: string): string | undefined {
   const last = text.trimEnd().split('\n\n').at(-1) ?? '';
-  const data = last.slice(last.lastIndexOf('data: ') + 1).replace(/^ata: /, '');
+  const data = last.replace(/^[\s\S]*data: /, '');
   try {
     return JSON.parse(data).error?.code;
   } catch {
@@ -165,7 +165,7 @@ describe('an upstream with a fault', () => {
   }
 
   for (const call of endpointCalls) {
-    it(`is told of to who asks for ${call.name}`, async () => {
+    it(`gives the documented error to a client that asks for ${call.name}`, async () => {
       const known = faults.map((fault) => [fault.name, fault.seen(call)] as const).filter(([, seen]) => seen);
       expect(await rows.get(call.name)).to.deep.equal(Object.fromEntries(known));
     });
