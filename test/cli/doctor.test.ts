@@ -182,10 +182,26 @@ describe('express-model-gateway doctor', () => {
     }
   });
 
-  it('says which variable is wrong', async () => {
-    const { findings } = await diagnose({ ...env, PORT: 'x' });
-    expect(findings.map(({ check, status: state }) => [check, state])).to.deep.equal([['configuration', 'failed']]);
-    expect(findings[0]?.message).to.match(/^PORT: must be/);
+  it('says what a gateway would refuse to start with', async () => {
+    for (const [variables, problem] of [
+      [{ PORT: 'x' }, /^PORT: must be/],
+      [{ SECRET_KEYS: `${right},${wrong}` }, /^SECRET_KEYS: every key needs an id of its own/],
+      [{ QUOTA_UNIT: 'tokens' }, /^QUOTA_UNIT: is set without/],
+      [{ EVENT_TYPES: '{"Wrong Type":{}}' }, /^EVENT_TYPES/],
+      [{ METRICS_HOST: '127.0.0.1' }, /^METRICS_HOST: is set without METRICS_PORT/],
+    ] as const) {
+      const { findings } = await diagnose({ ...env, ...variables });
+      expect(findings.map(({ check, status: state }) => [check, state])).to.deep.equal([['configuration', 'failed']]);
+      expect(findings[0]?.message).to.match(problem);
+    }
+  });
+
+  it('warns of a misspelled variable and of an upstream without a path, as a start does', async () => {
+    expect(await status('configuration')).to.deep.equal(['ok']);
+    const found = await find('configuration', { SECRET_KEY: right, UPSTREAM_BASE_URL: 'http://127.0.0.1:9' });
+    expect(found.map((finding) => finding.status)).to.deep.equal(['warning', 'warning']);
+    expect(found[0]?.message).to.include('did you mean SECRET_KEYS?').and.not.include(right);
+    expect(found[1]?.message).to.include('has no path');
   });
 
   describe('judges a replica set', () => {

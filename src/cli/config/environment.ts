@@ -1,6 +1,7 @@
 // small, typed, maintained; bundled, so no host installs it
 import { closestMatch } from 'leven';
 import * as z from 'zod';
+import { refuse } from '../../options/checks.ts';
 import { allowedBy, type Parser } from './parsers.ts';
 import { accountVariables } from './variables/accounts.ts';
 import { serverVariables } from './variables/server.ts';
@@ -35,6 +36,21 @@ export const environmentSchema = z.object(
 /** The values of the variables that are set. */
 export type Settings = z.output<typeof environmentSchema>;
 
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The values of the variables that are set. A variable that is set to nothing counts as not set.
+ * @throws GatewayError `invalid_options`; `param` is the variable, the message says what it takes
+ */
+export function readSettings(env: Environment): Settings {
+  const names = (Object.keys(variables) as VariableName[]).filter((name) => env[name]);
+  const { data, error } = environmentSchema.safeParse(Object.fromEntries(names.map((name) => [name, env[name]])));
+  if (data) return data;
+  const name = error.issues[0]?.path[0] as VariableName;
+  const { type, secret } = variables[name];
+  return refuse(name, `must be ${allowedBy(type)}${secret ? '' : `, not '${env[name]}'`}`);
+}
+
 /** The variables as `--help` shows them. */
 export function variablesForHelp(): string {
   const lines = Object.entries(variables).map(([name, { meaning, type, default: byDefault, example }]) =>
@@ -63,7 +79,7 @@ const maxDistance = 2;
 const shortest = 8;
 
 /** Says in sentences for the operator which set variables are probably misspelled names of ours. */
-export function misspelled(env: Readonly<Record<string, string | undefined>>): string[] {
+export function misspelled(env: Environment): string[] {
   return Object.keys(env).flatMap((name) => {
     if (Object.hasOwn(variables, name) || name.length < shortest) return [];
     const meant = closestMatch(name.toUpperCase(), Object.keys(variables), { maxDistance });

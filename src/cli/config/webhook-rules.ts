@@ -2,8 +2,13 @@ import { isIPv4 } from 'node:net';
 import type { Settings } from './environment.ts';
 
 /** Whether only this machine can reach what listens there; `false` if that is not certain. */
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
+}
+
+/** Whether nobody else can reach the gateway, as on a developer's machine. */
+export function isOnTrial(host: string, production: boolean): boolean {
+  return isLoopback(host) && !production;
 }
 
 /** What webhooks may use. */
@@ -20,7 +25,7 @@ export function webhookRules(
   host: string,
   production: boolean,
 ): WebhookRules {
-  const onTrial = isLoopback(host) && !production;
+  const onTrial = isOnTrial(host, production);
   const byDefault = isLoopback(host)
     ? `NODE_ENV is ${production ? '' : 'not '}production`
     : `HOST ${host} is not loopback`;

@@ -2,7 +2,8 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GatewayError } from '../../errors.ts';
 import { createModelGateway, type ModelGateway } from '../../index.ts';
-import type { Configuration, DatabaseSettings } from '../config/config.ts';
+import type { Configuration } from '../config/config.ts';
+import type { DatabaseSettings } from '../config/database-settings.ts';
 import { loadSecretKeys, newSecretKey } from '../config/secret-key.ts';
 import { runningRecord } from '../mongo/record.ts';
 

@@ -1,5 +1,6 @@
 import type { PublishStored } from '../commands/events/publish.ts';
-import { type Environment, readDatabaseSettings } from '../config/config.ts';
+import { readDatabaseSettings } from '../config/database-settings.ts';
+import type { Environment } from '../config/environment.ts';
 
 /** Publishes directly in the database of a gateway, whose workers find the event there. */
 export function createPublishStored(env: Environment): PublishStored {

@@ -1,7 +1,8 @@
 import { GatewayError } from '../../errors.ts';
 import type { ApiKey, ApiKeyInput, ModelGateway } from '../../index.ts';
 import type { Schemas } from '../client/api.ts';
-import { type Environment, readDatabaseSettings } from '../config/config.ts';
+import { readDatabaseSettings } from '../config/database-settings.ts';
+import type { Environment } from '../config/environment.ts';
 
 type Budgets = readonly Schemas['Budget'][];
 

@@ -1,5 +1,6 @@
 import { type Migration, type MigrationPlan, migrate, planMigration } from '../../migrate.ts';
-import { type Environment, readDatabaseSettings } from '../config/config.ts';
+import { readDatabaseSettings } from '../config/database-settings.ts';
+import type { Environment } from '../config/environment.ts';
 import { withConnection } from './with-connection.ts';
 
 /** Tells what there is to do to prepare the database of a gateway for this version. */

@@ -1,5 +1,5 @@
 import { type Database, openDatabase } from '../../mongo/connection/connection.ts';
-import type { DatabaseSettings } from '../config/config.ts';
+import type { DatabaseSettings } from '../config/database-settings.ts';
 import { locateDatabase } from './database-access.ts';
 
 const defaultPrefix = 'gateway_';

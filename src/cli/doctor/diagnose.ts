@@ -2,12 +2,14 @@ import { createModels } from '../../collections.ts';
 import { primaryOf } from '../../mongo/schema/prepare-schema.ts';
 import { withTimeout } from '../../mongo/with-timeout.ts';
 import { longSecrets, redact } from '../../redact.ts';
-import { type DoctorSettings, type Environment, readDoctorSettings } from '../config/config.ts';
+import { type DoctorSettings, readDoctorSettings } from '../config/doctor-settings.ts';
+import type { Environment } from '../config/environment.ts';
 import { withConnection } from '../database/with-connection.ts';
 import { type CheckContext, type Checks, type DatabaseContext, failed, type Result, type Status } from './check.ts';
 import { checkAddressGuard } from './checks/address-guard.ts';
 import { backgroundWork } from './checks/background-work.ts';
 import { checkClock } from './checks/clock.ts';
+import { checkConfiguration } from './checks/configuration.ts';
 import { checkReplicaSet } from './checks/replica-set.ts';
 import { checkIndexes, checkSchemaVersion } from './checks/schema.ts';
 import { checkSealingKeys } from './checks/sealing-keys.ts';
@@ -24,6 +26,7 @@ export interface Diagnosis {
 }
 
 const checksOfMachine: Checks<CheckContext> = {
+  configuration: checkConfiguration,
   versions: async (context) => checkNode(context),
   upstreams: checkUpstreams,
   'address guard': checkAddressGuard,

@@ -1,7 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { type Configuration, type Environment, readConfiguration } from '../../../src/cli/config/config.ts';
+import { type Configuration, readConfiguration } from '../../../src/cli/config/config.ts';
 import { parseDuration } from '../../../src/cli/config/duration.ts';
+import type { Environment } from '../../../src/cli/config/environment.ts';
 import { variables, variablesAsMarkdown, variablesForHelp } from '../../../src/cli/config/environment.ts';
 import { allowedBy } from '../../../src/cli/config/parsers.ts';
 import { GatewayError } from '../../../src/errors.ts';

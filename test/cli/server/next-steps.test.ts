@@ -1,5 +1,6 @@
 import { expect } from 'chai';
-import { type Environment, readConfiguration } from '../../../src/cli/config/config.ts';
+import { readConfiguration } from '../../../src/cli/config/config.ts';
+import type { Environment } from '../../../src/cli/config/environment.ts';
 import { describeStart } from '../../../src/cli/server/next-steps.ts';
 
 const running = {
