@@ -127,7 +127,7 @@ const arrows = {
     cli/commands/forward.ts`,
   'cli/commands/doctor.ts': 'cli/terminal cli/doctor',
   'cli/commands/migrate.ts': 'migrate.ts cli/terminal cli/database/stored-schema.ts',
-  'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/database-access.ts',
+  'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/beside-gateway.ts',
   'cli/commands/start.ts': 'cli/terminal cli/config cli/server',
   cli: 'errors.ts version.ts cli/terminal cli/client cli/database cli/commands/**',
 };

@@ -171,4 +171,18 @@ describe('The schema of a database', () => {
     await record().deleteOne({ _id: 'schema' });
     expect((await refusal(start('check'))).message).to.include('npx express-model-gateway migrate');
   });
+
+  it('is made by a command only where none was, and of an older version left alone', async () => {
+    const env = { MONGODB_URI: database.uri, COLLECTION_PREFIX: prefix };
+    const list = () => command(['keys', 'list', '--database', '--user', 'usr_1'], { env });
+    expect(await list()).to.include({ code: 0, stderr: '' });
+    expect(await record().findOne({ _id: 'schema' })).to.include({ version: 1 });
+    await setRecord({ version: 0, compatibleFrom: 0, packageVersion: '0.0.1' });
+    await events().dropIndex('userEvents');
+    const refused = await list();
+    expect(refused.code).to.equal(1);
+    expect(refused.stderr).to.include('run `npx express-model-gateway migrate`');
+    expect(await record().findOne({ _id: 'schema' })).to.include({ version: 0, packageVersion: '0.0.1' });
+    expect((await events().indexes()).map(({ name }) => name)).to.not.include('userEvents');
+  });
 });

@@ -1,10 +1,8 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GatewayError } from '../../errors.ts';
-import { createModelGateway, type ModelGateway } from '../../index.ts';
 import type { Configuration } from '../config/config.ts';
 import type { DatabaseSettings } from '../config/database-settings.ts';
-import { loadSecretKeys, newSecretKey } from '../config/secret-key.ts';
 import { runningRecord } from '../mongo/record.ts';
 
 function settingsPath(dataDir: string): string {
@@ -39,27 +37,4 @@ export async function locateDatabase({
     throw new GatewayError('invalid_options', message, { param: 'DATA_DIR' });
   }
   return { uri: running.uri, options: (await readSettings(dataDir)) ?? options };
-}
-
-/** Without SECRET_KEYS, a temporary key is enough for a MongoDB of your own that has no webhooks. */
-async function findSecretKeys({ dataDir, mongodbUri, secretKeys }: DatabaseSettings): Promise<readonly string[]> {
-  if (secretKeys) return secretKeys;
-  return mongodbUri ? [newSecretKey()] : loadSecretKeys(dataDir);
-}
-
-/**
- * Uses the database of a gateway that runs in another process, and closes it afterwards.
- * @throws GatewayError `invalid_options` when there is no such gateway, and whatever `use` throws
- */
-export async function besideGateway<T>(
-  settings: DatabaseSettings,
-  use: (gateway: ModelGateway) => Promise<T>,
-): Promise<T> {
-  const { uri, options } = await locateDatabase(settings);
-  const gateway = await createModelGateway({ mongo: uri, secretKeys: await findSecretKeys(settings), ...options });
-  try {
-    return await use(gateway);
-  } finally {
-    await gateway.close();
-  }
 }

@@ -6,7 +6,7 @@ import type { Environment } from '../config/environment.ts';
 export function createPublishStored(env: Environment): PublishStored {
   return async ({ user_id, type, data }, idempotencyKey) => {
     // the whole gateway is loaded where it is needed, and not for commands that speak to one
-    const { besideGateway } = await import('./database-access.ts');
+    const { besideGateway } = await import('./beside-gateway.ts');
     const choices = idempotencyKey === undefined ? {} : { idempotencyKey };
     const { idempotencyKey: storedKey, ...published } = await besideGateway(readDatabaseSettings(env), (gateway) =>
       gateway.publish({ userId: user_id, type, data }, choices),

@@ -19,7 +19,7 @@ function requirePrices(env: Environment, budgets: Budgets = []): void {
 
 async function beside<T>(env: Environment, use: (gateway: ModelGateway) => Promise<T>): Promise<T> {
   // the whole gateway is loaded where it is needed, and not for commands that speak to one
-  const { besideGateway } = await import('./database-access.ts');
+  const { besideGateway } = await import('./beside-gateway.ts');
   return besideGateway(readDatabaseSettings(env), use);
 }
 
