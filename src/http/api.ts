@@ -108,11 +108,15 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
     let principal: Principal | undefined;
     let code: ErrorCode | undefined;
     const ended = (): EndedRequest => ({
-      ...{ requestId: id, method: req.method ?? '', principal, code, relayed },
+      requestId: id,
+      method: req.method ?? '',
       operation: 'refusal' in match ? 'none' : match.route.description.operationId,
-      ...(res.headersSent && { status: res.statusCode }),
+      principal,
+      status: res.headersSent ? res.statusCode : undefined,
+      code,
       clientDisconnected: client.disconnected,
       durationMs: performance.now() - startedAt,
+      relayed,
     });
     try {
       res.setHeader('x-request-id', id);
@@ -145,7 +149,7 @@ function createAnswer(deps: ApiDependencies, openRequests: OpenRequests, readReq
   return async function answer(req, res, match) {
     if (isAnswered(res, logger)) return;
     const span = startRequestSpan(req.method ?? '', 'refusal' in match ? undefined : match.route.path);
-    const ended = await inSpan(span, () => respond(req, res, match));
+    const ended = await (span ? inSpan(span, () => respond(req, res, match)) : respond(req, res, match));
     if (span) endRequestSpan(span, ended);
     observer?.ended(ended);
   };

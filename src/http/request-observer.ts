@@ -10,8 +10,8 @@ export interface EndedRequest {
   readonly operation: string;
   /** Who made it, if that became known. */
   readonly principal: Principal | undefined;
-  /** Absent if no answer began. */
-  readonly status?: number;
+  /** `undefined` if no answer began. */
+  readonly status: number | undefined;
   /** The error that was answered, or that ended an answer. */
   readonly code: ErrorCode | undefined;
   /** Whether the client disconnected before the end of the answer. */

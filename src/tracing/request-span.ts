@@ -6,7 +6,7 @@ export interface TracedRequest {
   readonly requestId: string;
   readonly operation: string;
   readonly principal: { readonly userId: string } | undefined;
-  readonly status?: number;
+  readonly status: number | undefined;
   readonly code: string | undefined;
 }
 

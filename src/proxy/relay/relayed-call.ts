@@ -129,17 +129,23 @@ export class RelayedCall implements RoutedCall {
     const span = UpstreamSpan.start({ upstream, method: 'POST', path: endpoint.path, model: upstreamModel, call });
     this.#span = span;
     try {
-      const response = await sendTraced({
-        ...{ upstream, deadline, span, propagateTrace: this.#deps.propagateTrace },
-        method: 'POST',
-        url,
-        headers: upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId),
-        data: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
-        onSend: () => {
-          this.#working = upstream;
-          this.#meter.sent();
+      const headers = upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId);
+      const response = await sendTraced(
+        { upstream, deadline, span },
+        {
+          method: 'POST',
+          url,
+          headers: this.#deps.propagateTrace && span ? span.addTo(headers) : headers,
+          data: bodyFor(body, upstreamModel, endpoint.streamsUsage && upstream.includeUsage),
+          signal: deadline,
+          // before that, connecting has its own time limit
+          onSend: () => {
+            deadline.arm(upstream.timeouts.firstByte);
+            this.#working = upstream;
+            this.#meter.sent();
+          },
         },
-      });
+      );
       this.#deps.observer?.upstreamAnswered(upstream.name, response.status, performance.now() - startedAt);
       if (response.status >= 300) this.#working = undefined;
       // an error that clients do not see is logged each time

@@ -6,34 +6,23 @@ import type { UpstreamSpan } from '../../tracing/upstream-span.ts';
 import type { CallDeadline } from '../call-deadline.ts';
 import type { Upstream } from '../routing/upstream.ts';
 
-/** One request of a call, to one upstream. */
-interface TracedUpstreamRequest extends Omit<RequestConfig, 'signal'> {
-  readonly headers: Record<string, string>;
+/** Where a request goes, by when, and in which span. */
+interface Sending {
   readonly upstream: Upstream;
   readonly deadline: CallDeadline;
   /** `undefined` where there is no SDK. The caller ends it, with the answer's body. */
   readonly span: UpstreamSpan | undefined;
-  /** Whether the upstream gets the trace context. */
-  readonly propagateTrace: boolean;
 }
 
 /** Sends a request in its span, by the deadline; resolves when the head of the answer is there. */
-export async function sendTraced(request: TracedUpstreamRequest): Promise<OutboundResponse> {
-  const { upstream, deadline, span, propagateTrace, ...config } = request;
-  const sending = () =>
-    upstream.http.relay({
-      ...config,
-      headers: propagateTrace && span ? span.addTo(config.headers) : config.headers,
-      signal: deadline,
-      // before that, connecting has its own time limit
-      onSend() {
-        config.onSend?.();
-        deadline.arm(upstream.timeouts.firstByte);
-      },
-    });
+export async function sendTraced(
+  { upstream, deadline, span }: Sending,
+  request: RequestConfig,
+): Promise<OutboundResponse> {
   try {
-    const response = await inSpan(span?.span, sending);
-    span?.answered(response.status);
+    if (!span) return await upstream.http.relay(request);
+    const response = await inSpan(span.span, () => upstream.http.relay(request));
+    span.answered(response.status);
     return response;
   } catch (error) {
     span?.failed(error instanceof OutboundError ? error.code : '_OTHER');

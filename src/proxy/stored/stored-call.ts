@@ -86,13 +86,19 @@ export class StoredCall implements RoutedCall {
     this.#span?.end();
     const span = UpstreamSpan.start({ upstream, method, path: template, call });
     this.#span = span;
-    return sendTraced({
-      ...{ upstream, deadline: this.deadline, span, propagateTrace: this.#deps.propagateTrace },
-      method,
-      url: upstreamUrl(upstream, path, call.search),
-      headers: upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId),
-      ...(call.rawBody.length > 0 && { data: call.rawBody }),
-    });
+    const { deadline } = this;
+    const headers = upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId);
+    return sendTraced(
+      { upstream, deadline, span },
+      {
+        method,
+        url: upstreamUrl(upstream, path, call.search),
+        headers: this.#deps.propagateTrace && span ? span.addTo(headers) : headers,
+        ...(call.rawBody.length > 0 && { data: call.rawBody }),
+        signal: deadline,
+        onSend: () => deadline.arm(upstream.timeouts.firstByte),
+      },
+    );
   }
 
   async #sendDown(upstream: Upstream, response: DecodedResponse, res: ServerResponse): Promise<void> {
