@@ -34,9 +34,14 @@ const provider: Script = (res, { method, path, body }) => {
   else return json(200, example?.value)(res, {} as never);
 };
 
+/** The fields that take files. */
+const files = new Set(['file', 'image']);
+
 function toForm(fields: object): FormData {
   const form = new FormData();
-  for (const [name, value] of Object.entries(fields)) form.append(name, String(value));
+  for (const [name, value] of Object.entries(fields)) {
+    form.append(name, files.has(name) ? new Blob([String(value)]) : String(value));
+  }
   return form;
 }
 

@@ -78,8 +78,10 @@ function simulateOutage(given: OutageDay): OutageResult {
     counts.attempts += 1;
     counts.mostAttempts = Math.max(counts.mostAttempts, delivery.attempt);
     const fails = delivery.isToDown && now >= downAt && now < upAt;
-    if (!fails) return end(delivery, now, 'delivered');
-    if (delivery.attempt === allowed) return end(delivery, now, 'failed');
+    if (!fails || delivery.attempt === allowed) {
+      end(delivery, now, fails ? 'failed' : 'delivered');
+      return;
+    }
     delivery.dueAt = now + Math.max(1, Math.round(delayAfter(delivery.attempt, retryDelays) / 1_000));
     delivery.attempt += 1;
     due.set(delivery.dueAt, [...(due.get(delivery.dueAt) ?? []), delivery]);

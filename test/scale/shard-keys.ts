@@ -80,7 +80,7 @@ export function shardingSection(): string {
       ['collection', 'shard key', 'why'],
       shardedCollections.map(({ name, key, why }) => [code(name), code(shown(key)), why]),
     ),
-    `\`\`\`js\nuse gateway\n${commands.join('\n')}\n\`\`\``,
+    `\`\`\`text\nuse gateway\n${commands.join('\n')}\n\`\`\``,
     'Not sharded:',
     table(
       ['collection', 'why'],

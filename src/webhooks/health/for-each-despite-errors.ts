@@ -1,5 +1,14 @@
 import { TimeoutError } from '../../mongo/with-timeout.ts';
 
+/** A host's function may throw something that throws when it is looked at. */
+function isTimeout(error: unknown): boolean {
+  try {
+    return error instanceof TimeoutError;
+  } catch {
+    return false;
+  }
+}
+
 /**
  * Runs the tasks, at most so many at a time, even after one has failed. After a TimeoutError it starts no more: each of the
  * others would wait as long.
@@ -20,7 +29,7 @@ export async function forEachDespiteErrors<Item>(
         await task(next.value);
       } catch (error) {
         failure ??= { error };
-        if (error instanceof TimeoutError) return;
+        if (isTimeout(error)) return;
       }
     }
   }

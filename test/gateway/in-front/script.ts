@@ -7,7 +7,8 @@ const day = '?from=2026-01-01&to=2026-01-02';
 /** A form with these fields and a picture. */
 function form(fields: Readonly<Record<string, string>>): { headers: Record<string, string>; body: string } {
   const texts = Object.entries(fields).map(
-    ([name, value]) => `--b\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
+    ([name, value]) =>
+      `--b\r\ncontent-disposition: form-data; name="${name}"${name === 'file' ? '; filename="a.mp3"' : ''}\r\n\r\n${value}\r\n`,
   );
   const picture =
     '--b\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\ncontent-type: image/png\r\n\r\nPNG\r\n--b--\r\n';
