@@ -56,7 +56,6 @@ export function createHealthCheck(deps: HealthCheckDeps): () => Promise<GatewayH
 
   /** The difference of the clocks, in milliseconds; `undefined` where no primary answers. */
   async function readSkew(): Promise<number | undefined> {
-    if (access.isUnavailable) return undefined;
     const askedAt = Date.now();
     try {
       const { localTime, isWritablePrimary } = await withTimeout(admin.command({ hello: 1 }), databaseTimeout, false);

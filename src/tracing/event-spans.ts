@@ -76,10 +76,10 @@ export interface TracedAttempt {
   readonly userId: string;
   /** The type of the event. */
   readonly type: string;
-  /** Absent if it was asked for. */
-  readonly number?: number;
-  /** The span that published the event. */
-  readonly traceparent?: string;
+  /** `undefined` if it was asked for. */
+  readonly number: number | undefined;
+  /** The span that published the event; `undefined` if it was not traced. */
+  readonly traceparent: string | undefined;
 }
 
 /**

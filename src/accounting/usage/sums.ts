@@ -129,7 +129,7 @@ export function periodAdditions(records: readonly CountedRecord[]): PeriodAdditi
 
 /** What these records add to the totals of the keys that they were made with. Pure. */
 export function keyTotalAdditions(records: readonly CountedRecord[]): KeyTotalAddition[] {
-  const placeOf = ({ userId, keyId }: CountedRecord) => JSON.stringify([userId, keyId]);
+  const placeOf = ({ userId, keyId }: CountedRecord) => keyTotalId(userId, keyId ?? '');
   return grouped(records, placeOf, ({ userId, keyId }) =>
     keyId === null ? [] : [{ _id: keyTotalId(userId, keyId), userId, keyId }],
   );

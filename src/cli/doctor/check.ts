@@ -1,5 +1,5 @@
 import type { Connection } from 'mongoose';
-import type { createModels } from '../../collections.ts';
+import type { Models } from '../../collections.ts';
 import type { primaryOf } from '../../mongo/schema/prepare-schema.ts';
 import type { DoctorSettings } from '../config/doctor-settings.ts';
 
@@ -29,7 +29,7 @@ export interface DatabaseContext extends CheckContext {
   /** Read from the primary. */
   readonly db: Db;
   readonly admin: Db;
-  readonly models: ReturnType<typeof createModels>;
+  readonly models: Models;
   /** What stands before the names of collections. */
   readonly prefix: string;
 }

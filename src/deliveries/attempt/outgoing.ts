@@ -18,9 +18,13 @@ export function toOutgoing(claim: Claim, receiver: DeliveryTarget, body: Buffer,
   const secrets = secretsInUse(receiver, startedAt);
   return {
     attempt: {
-      ...{ deliveryId, eventId, webhookId, userId, type },
-      ...(!isManual && { number }),
-      ...(traceparent !== undefined && { traceparent }),
+      deliveryId,
+      eventId,
+      webhookId,
+      userId,
+      type,
+      number: isManual ? undefined : number,
+      traceparent,
     },
     url: receiver.url,
     headers: shownHeaders({ eventId, startedAt, test, userAgent: deps.userAgent }),
