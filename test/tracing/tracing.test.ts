@@ -187,15 +187,17 @@ describe('Traces', () => {
         span.end();
         return published;
       });
-      await until(() => named('deliver credits.low').length === 2 && named('fan out credits.low').length > 0);
+      // an event of a test before this one may be fanned out only now
+      const fanOuts = () => named('fan out credits.low').filter((span) => span.attributes['messaging.message.id'] === id);
+      await until(() => named('deliver credits.low').length === 2 && fanOuts().length > 0);
       const [checkout] = named('checkout') as [ReadableSpan];
       const [publishing] = named('publish credits.low') as [ReadableSpan];
-      const [fanOut] = named('fan out credits.low') as [ReadableSpan];
+      const [fanOut] = fanOuts() as [ReadableSpan];
       expect(publishing.kind).to.equal(SpanKind.PRODUCER);
       expect(publishing.parentSpanContext?.spanId).to.equal(checkout.spanContext().spanId);
       expect(publishing.attributes).to.include({ 'messaging.message.id': id, 'model_gateway.account.id': 'usr_1' });
       expect(fanOut.parentSpanContext?.spanId).to.equal(publishing.spanContext().spanId);
-      expect(fanOut.attributes).to.include({ 'messaging.message.id': id, 'messaging.batch.message_count': 1 });
+      expect(fanOut.attributes).to.include({ 'messaging.batch.message_count': 1 });
 
       const attempts = named('deliver credits.low');
       for (const [i, { kind, parentSpanContext, links, attributes }] of attempts.entries()) {
