@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac, randomFillSync } from 'node:crypto';
 import { GatewayError } from './errors.ts';
 
 /** What an id names: a webhook, an event, a delivery, an API key, a request, a worker, a usage record, a recovery. */
@@ -19,10 +19,27 @@ function encodeTime(ms: number): string {
   return text;
 }
 
-function encodeTail(bytes: Uint8Array): string {
+function encodeTail(bytes: Uint8Array, start = 0): string {
   let text = '';
-  for (let i = 0; i < tailLength; i += 1) text += alphabet[(bytes[i] as number) & 31];
+  for (let i = start; i < start + tailLength; i += 1) text += alphabet[(bytes[i] as number) & 31];
   return text;
+}
+
+/**
+ * The random bytes of the next 256 ids, drawn together because the kernel is asked once a draw. A relayed call makes two ids;
+ * with a draw for each it takes 5 % more CPU.
+ */
+const random = Buffer.alloc(tailLength * 256);
+let used = random.length;
+
+/** Each byte is in one id only. */
+function randomTail(): string {
+  if (used === random.length) {
+    randomFillSync(random);
+    used = 0;
+  }
+  used += tailLength;
+  return encodeTail(random, used - tailLength);
 }
 
 /**
@@ -30,7 +47,7 @@ function encodeTail(bytes: Uint8Array): string {
  * Sorts by time, cannot be guessed, safe in a URL.
  */
 export function newId(prefix: IdPrefix, now: number): string {
-  return `${prefix}_${encodeTime(now)}${encodeTail(randomBytes(tailLength))}`;
+  return `${prefix}_${encodeTime(now)}${randomTail()}`;
 }
 
 /**
