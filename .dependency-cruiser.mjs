@@ -95,6 +95,9 @@ const arrows = {
   'stored/background': `${domain} deliveries/jobs stored
     proxy/admission.ts proxy/ownership proxy/stored/ended-response.ts proxy/stored/poll-response.ts`,
 
+  admin: `${domain} keys webhooks webhooks/health webhooks/secrets/rotation.ts
+    accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits`,
+
   receiver: 'api.d.ts deliveries/send/signature.ts',
   'dashboard/page': 'api.d.ts',
   dashboard: 'errors.ts version.ts options http http/authentication http/reply',
@@ -105,7 +108,7 @@ const arrows = {
 
   // The files beside the folders join them. The command uses the package as a host does.
   '.': `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events/**
-    keys accounting/** stored stored/background deliveries/** metrics dashboard`,
+    keys accounting/** stored stored/background deliveries/** admin metrics dashboard`,
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
@@ -152,7 +155,7 @@ const packages = {
   mongodb: 'cli/mongo',
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
-  mongoose: '. options mongo stored/** webhooks/** events/** keys accounting/** deliveries/** cli/doctor/**',
+  mongoose: '. options mongo admin/** stored/** webhooks/** events/** keys accounting/** deliveries/** cli/doctor/**',
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',

@@ -1243,6 +1243,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/accounts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List accounts
+         * @description For the operator: lists every account that has an API key, a webhook, or usage this month, by user id. When
+         *     `has_more` is true, ask again with `after` set to the last user id of this page.
+         */
+        get: operations["listAccounts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/accounts/{user_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: components["parameters"]["PathUserId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve an account
+         * @description For the operator: shows what an account has and may use. An account that the gateway does not know has nothing. Its API
+         *     keys are the first 100; list them for more.
+         */
+        get: operations["retrieveAccount"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     "usage.threshold": {
@@ -2098,6 +2146,71 @@ export interface components {
         };
         UserBudgetsUpdate: {
             budgets: components["schemas"]["Budgets"];
+        };
+        /** @description What an account has, and what it has used this month (UTC). */
+        AccountSummary: {
+            /** @description The account. */
+            user_id: string;
+            api_keys: components["schemas"]["AccountApiKeys"];
+            webhooks: components["schemas"]["AccountWebhooks"];
+            /** @description What its model calls have used this month; null where the gateway does not count usage. */
+            usage: components["schemas"]["AccountUsage"] | null;
+            /** @description The credits that are left; null where the gateway keeps none. */
+            credits_remaining: number | null;
+        };
+        AccountApiKeys: {
+            /** @description Keys that have not expired and are not revoked. */
+            working: number;
+        };
+        AccountWebhooks: {
+            total: number;
+            /** @description Those whose `health` is `failing`. */
+            failing: number;
+            /** @description Those that the gateway has disabled. */
+            disabled: number;
+        };
+        AccountUsage: {
+            /** @description Calls that were answered. */
+            requests: number;
+            /** @description Tokens of input, cached ones included. */
+            input_tokens: number;
+            output_tokens: number;
+            /** @description What it cost, in credits; absent where it cost nothing. */
+            credits?: number;
+        };
+        AccountList: {
+            data: components["schemas"]["AccountSummary"][];
+            /** @description Whether there are more accounts after this page. */
+            has_more: boolean;
+        };
+        AccountDetails: {
+            account: components["schemas"]["AccountSummary"];
+            api_keys: components["schemas"]["ApiKeyList"];
+            /** @description All webhooks of the account, oldest first. */
+            webhooks: components["schemas"]["AccountWebhook"][];
+            /** @description The budgets of the account; null where the gateway does not count usage. */
+            budgets: components["schemas"]["BudgetUsages"] | null;
+            /** @description The balance; null where the gateway keeps no credits. */
+            credits: components["schemas"]["Credits"] | null;
+            rate_limits: components["schemas"]["AccountRateLimits"];
+        };
+        /** @description The rate limits of model calls. */
+        AccountRateLimits: {
+            /** @description For the account, whatever keys it uses; null where it has none. */
+            per_user: components["schemas"]["RateLimits"] | null;
+            /** @description For each of its keys; null where there is none, or where a function of the host decides for each key. */
+            per_key: components["schemas"]["RateLimits"] | null;
+        };
+        RateLimits: {
+            /** @description Model calls; null where they are not limited. */
+            requests_per_minute: number | null;
+            /** @description Input and output tokens together; null where they are not limited. */
+            tokens_per_minute: number | null;
+        };
+        /** @description A webhook, and whose it is. */
+        AccountWebhook: components["schemas"]["WebhookDetails"] & {
+            /** @description The account it belongs to. */
+            user_id: string;
         };
         /** @description What happened; its fields depend on the type. */
         EventData: {
@@ -6334,6 +6447,82 @@ export interface operations {
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unconfirmed"];
+        };
+    };
+    listAccounts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The most items to return; 100 when you leave it out.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["PageLimit"];
+                /**
+                 * @description A user id; the page starts with the one that follows it.
+                 * @example usr_1
+                 */
+                after?: string;
+                /**
+                 * @description What the user ids begin with; any when you leave it out.
+                 * @example usr_
+                 */
+                prefix?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of accounts. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccountList"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    retrieveAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The account.
+                 * @example usr_1
+                 */
+                user_id: components["parameters"]["PathUserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The account. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccountDetails"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
         };
     };
     onUsageThreshold: {

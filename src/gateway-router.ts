@@ -67,6 +67,7 @@ function operationsOf(deps: RouterDeps): OperationTable {
     credits: accounting.credits,
     usage: accounting.report,
     budgets: accounting.budgets,
+    admin: { service: deps.services.admin, explain },
   });
 }
 

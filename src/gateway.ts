@@ -45,7 +45,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { logger } = options;
   const services = createServices(options, database);
   const { models, webhooks, events, eventHistory, deliveries, recoveries, health, keys, accounting, proxy } = services;
-  const { backgroundResponses, notifications, metrics } = services;
+  const { admin, backgroundResponses, notifications, metrics } = services;
   const authenticateKey = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
   const router = await createGatewayRouter({ services, options, access, authenticateKey, openRequests });
@@ -83,6 +83,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     events: withDatabase(access, { list: eventHistory.list, get: eventHistory.get }),
     deliveries: withDatabase(access, { ...hostDeliveries(deliveries.history) }),
     ...(accounting.report && { usage: withDatabase(access, { report: accounting.report }) }),
+    admin: withDatabase(access, { ...admin }),
     async start() {
       accounting.start();
       recoveries.start();

@@ -1,5 +1,7 @@
 export type { ExceededReport } from './accounting/limits/service.ts';
 export type { UsageLine, UsageQuery, UsageReport } from './accounting/usage/report.ts';
+export type { AccountDetails, AccountSummary, AccountUsage, AccountWebhook } from './admin/accounts/account.ts';
+export type { AccountPage } from './admin/accounts/service.ts';
 export type { Budget, BudgetUsage } from './budgets.ts';
 export type { FailedDelivery } from './deliveries/attempt/attempt-listener.ts';
 export type { Delivery } from './deliveries/host-deliveries.ts';

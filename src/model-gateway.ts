@@ -5,6 +5,7 @@ import type { CreditService } from './accounting/credits/service.ts';
 import type { LimitService } from './accounting/limits/service.ts';
 import type { PaymentService } from './accounting/payments/service.ts';
 import type { ReportUsage } from './accounting/usage/report.ts';
+import type { AdminService } from './admin/service.ts';
 import type { HostDeliveries } from './deliveries/host-deliveries.ts';
 import type { EventHistory } from './events/history.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
@@ -42,6 +43,8 @@ export interface ModelGateway<Custom extends string = string> {
   readonly deliveries: HostDeliveries;
   /** What an account has used, by day, model and key; absent with the option `usage: false`. */
   readonly usage?: { readonly report: ReportUsage };
+  /** What the operator sees of all accounts, as with the scope `admin` over HTTP. */
+  readonly admin: AdminService;
   /** What the host's payment processor reports: `completed` and `failed`. */
   readonly payments: PaymentService;
   /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */

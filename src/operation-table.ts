@@ -6,6 +6,7 @@ import { paymentOperations } from './accounting/payments/routes.ts';
 import type { PaymentService } from './accounting/payments/service.ts';
 import type { ReportUsage } from './accounting/usage/report.ts';
 import { usageOperations } from './accounting/usage/routes.ts';
+import { type AdminRoutesDeps, adminOperations } from './admin/routes.ts';
 import { recoveryOperations } from './deliveries/redeliver/recoveries/routes.ts';
 import type { RecoveryService } from './deliveries/redeliver/recoveries/service.ts';
 import { type DeliveryRoutesDeps, deliveryOperations } from './deliveries/routes.ts';
@@ -34,6 +35,7 @@ export interface RouterParts {
   readonly payments: PaymentService;
   /** `undefined` where credits are off. */
   readonly credits: CreditService | undefined;
+  readonly admin: AdminRoutesDeps;
 }
 
 /** The one table: every operationId of openapi.yaml, and what does it. Where the two do not agree, this does not compile. */
@@ -49,6 +51,7 @@ export function operationTable({
   usage,
   budgets,
   credits,
+  admin,
 }: RouterParts): OperationTable {
   return {
     ...models,
@@ -62,5 +65,6 @@ export function operationTable({
     ...usageOperations(usage),
     ...budgetOperations(budgets),
     ...eventOperations(events),
+    ...adminOperations(admin),
   };
 }

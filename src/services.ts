@@ -1,4 +1,5 @@
 import { type Accounting, createAccounting } from './accounting/accounting.ts';
+import { createAdminService } from './admin/service.ts';
 import { createModels, type Models } from './collections.ts';
 import { createRecoveryService } from './deliveries/redeliver/recoveries/service.ts';
 import { createDeliveryService } from './deliveries/service.ts';
@@ -194,6 +195,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   });
   const keys = createKeys(base, events.publish, whileAwaited(transaction), accounting);
   const modelCalls = createModelCalls({ options, access: database.access, models, metrics, accounting, sealer });
+  const admin = createAdminService({ models, keys, budgets: accounting.budgets, credits: accounting.credits, options });
   const eventHistory = createEventHistory(models.events, deliveries.eventStatuses);
   return {
     spec,
@@ -209,6 +211,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     recoveries,
     keys,
     accounting,
+    admin,
     ...modelCalls,
     notifications,
   };

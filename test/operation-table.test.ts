@@ -21,6 +21,7 @@ describe('the table of operations', () => {
       keys: {},
       events: {},
       payments: {},
+      admin: {},
     } as unknown as RouterParts);
     const described = Object.values(loadSpec().paths).flatMap((path) =>
       specMethods.flatMap((method) => path[method]?.operationId ?? []),

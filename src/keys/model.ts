@@ -98,6 +98,19 @@ export function findForUse(keys: KeyModel, ids: readonly string[], accounts: str
     .exec();
 }
 
+/** Counts the working keys of each of these accounts; an account without any is not in it. */
+export async function countWorking(keys: KeyModel, userIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
+  const found = await keys
+    .aggregate<{ _id: string; count: number }>([
+      // only a working key has a slot; one that has expired may still have it
+      { $match: { userId: { $in: [...userIds] }, slot: { $exists: true } } },
+      { $match: { $expr: good } },
+      { $group: { _id: '$userId', count: { $sum: 1 } } },
+    ])
+    .exec();
+  return new Map(found.map(({ _id, count }) => [_id, count]));
+}
+
 /** Sets the last use of these keys to now, by the database's clock. */
 export async function markUsed(keys: KeyModel, ids: readonly string[]): Promise<void> {
   await keys.updateMany({ _id: keysIn(ids) }, [{ $set: { lastUsedAt: '$$NOW' } }], { updatePipeline: true });

@@ -25,7 +25,8 @@ function toNewBody(created: NewApiKey): Schemas['NewApiKey'] {
   return { ...toBody(created), key: created.key };
 }
 
-function toListed(key: ApiKey): Schemas['ApiKey'] {
+/** An API key, as the API lists it. */
+export function toListed(key: ApiKey): Schemas['ApiKey'] {
   return {
     ...toBody(key),
     last_used_at: key.lastUsedAt?.toISOString() ?? null,

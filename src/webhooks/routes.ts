@@ -28,7 +28,8 @@ function toBody(webhook: Webhook): Schemas['Webhook'] {
   return { ...toSummary(webhook), created_at: webhook.createdAt.toISOString() };
 }
 
-function toDetailsBody(
+/** A webhook and its health, as the API shows them. */
+export function toDetailsBody(
   { rotation, disabled, ...webhook }: WebhookDetails,
   health: Schemas['WebhookHealth'],
 ): Schemas['WebhookDetails'] {

@@ -413,6 +413,14 @@ describe('a client generated from openapi.yaml', () => {
       const balance = { credits_remaining: 500, low_threshold: 5 };
       expect(data).to.deep.equal({ user_id: 'usr_4', credits: 500, idempotency_key: 'welcome', ...balance });
     },
+    async listAccounts() {
+      const { data } = await client().GET('/v1/admin/accounts', { params: { query: { limit: 1, prefix: 'usr_1' } } });
+      expect(data?.data[0]).to.include({ user_id: 'usr_1' });
+    },
+    async retrieveAccount() {
+      const { data } = await client().GET('/v1/admin/accounts/{user_id}', { params: { path: { user_id: 'usr_1' } } });
+      expect(data?.account.api_keys.working).to.be.above(0);
+    },
     async createWebhook() {
       const { data, response } = await client().POST('/v1/webhooks', { body: webhook });
       expect(response.status).to.equal(201);

@@ -86,6 +86,9 @@ describe('Shard keys', () => {
     await gateway.credits?.topUp({ userId: 'usr_1', credits: 1, reference: 'r' });
     await call('POST', '/v1/chat/completions', { model: 'm', messages: [{ role: 'user', content: 'Hi' }] });
     await until(async () => (await call('GET', '/v1/usage')).body.data?.length > 0);
+    await call('GET', '/v1/admin/accounts');
+    await call('GET', '/v1/admin/accounts?prefix=usr_');
+    await call('GET', '/v1/admin/accounts/usr_1');
     // statistics are written at intervals
     await until(() => queries.some(({ collection }) => collection === 'tallies'));
   }

@@ -58,6 +58,8 @@ export const broadcasts: Readonly<Record<string, string>> = {
   'aggregate deliveries: eventId': 'the states for a list of events, on request',
   'aggregate usage_counters: day, userId': 'a report of usage, on request',
   'aggregate usage_counters: keyId, userId': 'a report of usage by key, on request',
+  'find usage_periods: period, start': 'the list of accounts, on request of the operator',
+  'find usage_periods: period, start, userId': 'a later page of that list',
 };
 
 const code = (text: string) => `\`${text}\``;

@@ -1,6 +1,6 @@
 import type { ClientSession } from 'mongoose';
 import { GatewayError } from '../../errors.ts';
-import { durableCollection } from '../../mongo/collection.ts';
+import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import { createReadConfirmed } from '../../mongo/confirmed-reads.ts';
 import type { PublishLowBalance } from './balance-events.ts';
 import type { AccountDocument, AccountModel } from './model.ts';
@@ -27,6 +27,8 @@ export interface Balances {
   requireRoom(userId: string, amount: number, session?: ClientSession): Promise<void>;
   /** The initial balance if the account certainly has no ledger. */
   read(userId: string): Promise<number>;
+  /** The same of several accounts, by a usual read. */
+  readAll(userIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
 }
 
 /** Moves the balance, and derives from it whether it is low or depleted. */
@@ -69,6 +71,13 @@ export function createBalances({ accounts, publishLowBalance, lowThreshold, init
       const find = () => collection.findOne({ _id: userId }, { projection: { balance: 1 } });
       const found = await readConfirmed(userId, find);
       return found?.balance ?? initial;
+    },
+    async readAll(userIds) {
+      const found = await collection
+        .find({ _id: { $in: [...userIds] } }, { projection: { balance: 1 }, ...inOneBatch })
+        .toArray();
+      const stored = new Map(found.map(({ _id, balance }) => [_id, balance]));
+      return new Map(userIds.map((userId) => [userId, stored.get(userId) ?? initial]));
     },
   };
 }

@@ -50,6 +50,8 @@ export interface Ledger {
   booked(ids: readonly string[]): Promise<string[]>;
   /** Micro-credits; the initial balance if the account certainly has no ledger. */
   balance(userId: string): Promise<number>;
+  /** The same of several accounts, by a usual read. */
+  balances(userIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
 }
 
 function toDocument({ _id, userId, kind, amount }: LedgerEntry, at: Date): LedgerDocument {
@@ -115,5 +117,6 @@ export function createLedger({ accounts, ledger, publish, lowThreshold, initial,
     },
     booked: (ids) => booked(ids),
     balance: balances.read,
+    balances: balances.readAll,
   };
 }

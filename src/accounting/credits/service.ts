@@ -81,6 +81,8 @@ export interface CreditService {
   topUp(topUp: TopUp): Promise<CreditBalance>;
   /** @throws GatewayError `invalid_value` */
   balance(userId: string): Promise<CreditBalance>;
+  /** The credits that are left to each of these accounts. */
+  balances(userIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
   close(): Promise<void>;
 }
 
@@ -162,6 +164,9 @@ export function createCreditService(deps: CreditServiceDeps): CreditService {
     },
 
     balance,
+    async balances(userIds) {
+      return new Map([...(await ledger.balances(userIds))].map(([userId, micro]) => [userId, toCredits(micro)]));
+    },
     close: allowances.close,
   };
 }

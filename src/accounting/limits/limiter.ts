@@ -39,7 +39,11 @@ function isLimit(limit: unknown): boolean {
   return limit === undefined || (typeof limit === 'number' && limit >= 0);
 }
 
-function limitsOf(option: RateLimitsFor | undefined, principal: Principal): RateLimits | undefined {
+/**
+ * The limits that an option sets for a principal.
+ * @throws TypeError if a host's function gives none of them
+ */
+export function limitsOf(option: RateLimitsFor | undefined, principal: Principal): RateLimits | undefined {
   if (typeof option !== 'function') return option;
   const limits: unknown = option(principal);
   if (limits instanceof Promise) {

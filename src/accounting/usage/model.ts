@@ -136,7 +136,7 @@ const periodSchema = new Schema<PeriodDocument>(
     ...sums,
   },
   durableSchema,
-);
+).index({ start: 1, userId: 1 }, { name: 'monthAccounts', partialFilterExpression: { period: 'monthly' } });
 
 const keyTotalSchema = new Schema<KeyTotalDocument>(
   {

@@ -1,0 +1,98 @@
+import type { BudgetService } from '../../accounting/budgets/service.ts';
+import type { CreditService } from '../../accounting/credits/service.ts';
+import { limitsOf } from '../../accounting/limits/limiter.ts';
+import { GatewayError } from '../../errors.ts';
+import { checkStorableId, checkUserId } from '../../ids.ts';
+import type { KeyService } from '../../keys/service.ts';
+import type { LimitOptions } from '../../options/options.ts';
+import { pageLimit } from '../../page.ts';
+import type { ReadWebhooks } from '../webhooks.ts';
+import type { AccountDetails, AccountSummary } from './account.ts';
+import type { ListAccountIds } from './account-ids.ts';
+import type { ReadSummaries } from './summaries.ts';
+
+/** Which page of the accounts. */
+export interface AccountPage {
+  /** 1 to 100. @default 100 */
+  readonly limit?: number;
+  /** The user id that the page follows. */
+  readonly after?: string;
+  /** What the user ids begin with. @default any */
+  readonly prefix?: string;
+}
+
+export interface AccountsDeps {
+  readonly listIds: ListAccountIds;
+  readonly readSummaries: ReadSummaries;
+  readonly readWebhooks: ReadWebhooks;
+  readonly keys: Pick<KeyService, 'list'>;
+  /** `undefined` where usage is not counted. */
+  readonly budgets: Pick<BudgetService, 'get'> | undefined;
+  /** `undefined` without credits. */
+  readonly credits: Pick<CreditService, 'balance'> | undefined;
+  readonly limits: LimitOptions | undefined;
+}
+
+/** The most webhooks of an account that are read; fewer may be made. */
+const webhookLimit = 1_000;
+
+/** What the operator sees of accounts. */
+export interface AccountService {
+  /**
+   * Every account that has an API key, a webhook, or usage this month (UTC), by user id.
+   * @throws GatewayError `invalid_value`
+   */
+  accounts(page?: AccountPage): Promise<{ readonly accounts: AccountSummary[]; readonly hasMore: boolean }>;
+  /**
+   * One account, which has nothing if nobody knows it.
+   * @throws GatewayError `invalid_value`
+   */
+  account(userId: string): Promise<AccountDetails>;
+}
+
+/** @throws GatewayError `invalid_value` */
+function checkLimit(limit: number): void {
+  if (Number.isInteger(limit) && limit >= 1 && limit <= pageLimit) return;
+  throw new GatewayError('invalid_value', `limit: must be a whole number from 1 to ${pageLimit}`, { param: 'limit' });
+}
+
+/** What the limits are for an account; a host's function may decide by more than its id. */
+function rateLimitsOf({ perUser, perKey }: LimitOptions, userId: string): AccountDetails['rateLimits'] {
+  return {
+    perUser: limitsOf(perUser, { userId }) ?? null,
+    perKey: typeof perKey === 'function' ? null : (perKey ?? null),
+  };
+}
+
+export function createAccountService(deps: AccountsDeps): AccountService {
+  const { listIds, readSummaries, readWebhooks, keys, budgets, credits, limits = {} } = deps;
+
+  return {
+    async accounts({ limit = pageLimit, after, prefix } = {}) {
+      checkLimit(limit);
+      if (after !== undefined) checkStorableId('after', after);
+      if (prefix !== undefined) checkStorableId('prefix', prefix);
+      const ids = await listIds({ limit: limit + 1, after, prefix });
+      return { accounts: await readSummaries(ids.slice(0, limit)), hasMore: ids.length > limit };
+    },
+
+    async account(userId) {
+      checkUserId(userId);
+      const [[account], apiKeys, webhooks, budgetUsages, balance] = await Promise.all([
+        readSummaries([userId]),
+        keys.list(userId),
+        readWebhooks({ userId }, webhookLimit, 'userWebhooks'),
+        budgets?.get(userId),
+        credits?.balance(userId),
+      ]);
+      return {
+        account: account as AccountSummary,
+        apiKeys,
+        webhooks,
+        budgets: budgetUsages ?? null,
+        credits: balance ?? null,
+        rateLimits: rateLimitsOf(limits, userId),
+      };
+    },
+  };
+}
