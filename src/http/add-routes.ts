@@ -54,9 +54,13 @@ function methodNotAllowed(routes: readonly Route[]): GatewayError {
   return new GatewayError('method_not_allowed', `This path takes ${allow}`, { headers: { allow } });
 }
 
+/** Paths without parameters first: they are the frequent ones, and Express compares a request with each path until one matches. */
 function groupByPath(routes: readonly Route[]): Map<string, Route[]> {
   const paths = new Map<string, Route[]>();
-  for (const route of routes) paths.set(route.path, [...(paths.get(route.path) ?? []), route]);
+  const hasParameters = ({ path }: Route) => path.includes('{');
+  for (const route of [...routes.filter((each) => !hasParameters(each)), ...routes.filter(hasParameters)]) {
+    paths.set(route.path, [...(paths.get(route.path) ?? []), route]);
+  }
   return paths;
 }
 

@@ -89,10 +89,10 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
     if (!relayed) {
       checkStorable(value);
       checkKnown(query, route.query);
-      await validate(req, route, { params, query, body: value });
+      if (!isValid(route, value, headers)) await validate(req, route, { params, query, body: value });
     } else if (form) {
       checkForm(route, form);
-    } else if (!isValid(route, value)) {
+    } else if (!isValid(route, value, headers)) {
       await validate(req, route, { params, query: {}, body: value });
     }
     return new CheckedRequest(head, { query, search, headers, body: form ? { ...body, form } : body, reservation });

@@ -25,15 +25,12 @@ function jsonShape(spec: Spec, { description }: Route): BodyShape | undefined {
   return schema && bodyShape(spec, schema);
 }
 
-/**
- * The validator compares a request with each path that it has until one matches. So the relay has one of its own, and so have the
- * operations that the operator's services call for every event: with all paths in one, a publication over HTTP takes a third
- * more CPU (577 instead of 433 µs).
- */
+/** Whether the operator's services call an operation for each event. */
+const isPublication = ({ scope }: Route): boolean => scope === 'events:publish';
+
+/** The validator compares a request with each path that it has until one matches, so the relay has one of its own. */
 async function createValidators(spec: Spec, routes: readonly Route[]): Promise<Validate> {
-  const publishes = ({ scope }: Route) => scope === 'events:publish';
-  const others = routes.filter((route) => !isRelayed(route));
-  const groups = [routes.filter(isRelayed), others.filter(publishes), others.filter((route) => !publishes(route))];
+  const groups = [routes.filter(isRelayed), routes.filter((route) => !isRelayed(route))];
   const validators = new Map<SpecOperation, Validate>();
   for (const group of groups) {
     const validate = await createValidator(spec, group);
@@ -53,7 +50,10 @@ async function compile(spec: Spec, routes: readonly Route[]): Promise<RequestChe
   return {
     shapeOf: ({ description }) => shapes.get(description),
     checkForm: createFormCheck(spec, routes),
-    isValid: createCompiledCheck(spec, relayed),
+    isValid: createCompiledCheck(
+      spec,
+      checked.filter((route) => isRelayed(route) || isPublication(route)),
+    ),
     validate: await createValidators(spec, checked),
   };
 }
