@@ -1,19 +1,31 @@
-import { clockSkew, longestSkew } from './mongo/clock-skew.ts';
+import type { DatabaseReadings, ReadHealth } from './health-readings.ts';
+import { longestSkew } from './mongo/probes/clock-skew.ts';
+import { leastFree } from './mongo/probes/disk-space.ts';
+import { slowWrite } from './mongo/probes/write-time.ts';
 import { type FoundIndex, indexName } from './mongo/schema/indexes.ts';
-import { withTimeout } from './mongo/with-timeout.ts';
-import type { OpenDatabase, Services } from './services.ts';
+import type { Services } from './services.ts';
 
 /** How one part of the gateway is. `degraded` needs repair, and does not make the gateway unready. */
 export type CheckResult = 'ok' | 'degraded' | 'failed' | 'off' | 'unknown';
 
-/** Whether a gateway should get requests. */
+/** Whether a gateway should get requests. Of what the database says, a value that is well is used for 15 s, any other for 5 s. */
 export interface GatewayHealth {
   readonly ready: boolean;
   readonly checks: {
     /** A primary answers within a second. */
     readonly database: CheckResult;
-    /** Every index that this version needs is there; `failed` without a unique one, `degraded` without another. Read once a minute. */
+    /** Every index that this version needs is there; `failed` without a unique one, `degraded` without another. */
     readonly indexes: CheckResult;
+    /** This version may use the database; `failed` once a newer version has prepared it for newer ones alone. */
+    readonly schema: CheckResult;
+    /** `secretKeys` has every key that sealed a stored secret; `degraded` where deliveries to some webhooks cannot be signed. */
+    readonly sealingKeys: CheckResult;
+    /** A write is in the journal of a majority within a second; `degraded` where it takes longer. */
+    readonly writes: CheckResult;
+    /** A tenth of the primary's disk is free; `degraded` where less is. */
+    readonly disk: CheckResult;
+    /** No upstream's breaker keeps calls away; `degraded` while one does. */
+    readonly upstreams: CheckResult;
     /** The worker's sweep runs; `off` where `start()` was not called. */
     readonly worker: CheckResult;
     /** This machine's clock and the database's are at most 10 s apart; `unknown` while no primary answers. Deliveries follow the database's; signatures carry this one's. */
@@ -23,77 +35,67 @@ export interface GatewayHealth {
   };
   /** The indexes that are missing, being built, or have other fields or options; only where there are any. */
   readonly missingIndexes?: readonly string[];
+  /** The ids of keys that sealed stored secrets and that `secretKeys` lacks; only where there are any. */
+  readonly missingKeys?: readonly string[];
+  /** The names of upstreams whose breaker is open; only where there are any. */
+  readonly openBreakers?: readonly string[];
 }
 
 export interface HealthCheckDeps {
   readonly worker: Services['deliveries']['worker'];
-  readonly database: Pick<OpenDatabase, 'connection' | 'access'>;
-  /** `undefined` where the database does not say so. */
-  readonly lackingIndexes: () => Promise<readonly FoundIndex[] | undefined>;
+  readonly upstreams: Services['proxy']['states'];
+  readonly read: ReadHealth;
   readonly isClosing: () => boolean;
 }
 
-/** How long the database may take to answer, and how long its answer is used: whoever asks often costs one request a second. Milliseconds. */
-const databaseTimeout = 1_000;
-
-function resultOf(isOk: boolean | undefined): CheckResult {
+function resultOf(isOk: boolean | undefined, otherwise: 'failed' | 'degraded' = 'failed'): CheckResult {
   if (isOk === undefined) return 'unknown';
-  return isOk ? 'ok' : 'failed';
+  return isOk ? 'ok' : otherwise;
 }
 
 /** Without a unique index data gets wrong; without another one, requests take longer, or documents are kept for longer. */
 function resultOfIndexes(lacking: readonly FoundIndex[] | undefined): CheckResult {
-  if (lacking === undefined) return 'unknown';
-  if (lacking.some(({ isUnique }) => isUnique)) return 'failed';
-  return lacking.length > 0 ? 'degraded' : 'ok';
+  return resultOf(lacking && lacking.length === 0, lacking?.some(({ isUnique }) => isUnique) ? 'failed' : 'degraded');
 }
 
-/** Makes the function that says whether a gateway should get requests, and why not. */
-export function createHealthCheck(deps: HealthCheckDeps): () => Promise<GatewayHealth> {
-  const { worker, database, lackingIndexes, isClosing } = deps;
-  const { connection, access } = database;
-  const admin = connection.getClient().db('admin', { readPreference: 'primary' });
+function checksOfDatabase(readings: DatabaseReadings) {
+  const { skew, lackingIndexes, isCompatible, missingKeys, writeTime, freeDisk } = readings;
+  return {
+    database: resultOf(skew !== undefined),
+    indexes: resultOfIndexes(lackingIndexes),
+    schema: resultOf(isCompatible),
+    sealingKeys: resultOf(missingKeys && missingKeys.length === 0, 'degraded'),
+    writes: resultOf(writeTime === undefined ? undefined : writeTime <= slowWrite, 'degraded'),
+    disk: resultOf(freeDisk === undefined ? undefined : freeDisk >= leastFree, 'degraded'),
+    clock: resultOf(skew === undefined ? undefined : Math.abs(skew) <= longestSkew),
+  } as const;
+}
 
-  /** The difference of the clocks, in milliseconds; `undefined` where no primary answers. */
-  async function readSkew(): Promise<number | undefined> {
-    const askedAt = Date.now();
-    try {
-      const { localTime, isWritablePrimary } = await withTimeout(admin.command({ hello: 1 }), databaseTimeout, false);
-      if (!isWritablePrimary) return undefined;
-      return Math.abs(clockSkew({ askedAt, localTime, answeredAt: Date.now() }));
-    } catch {
-      return undefined;
-    }
-  }
+const isAny = (names: readonly string[] | undefined): names is readonly string[] => (names?.length ?? 0) > 0;
 
-  let reading: { readonly skew: Promise<number | undefined>; readonly at: number } | undefined;
-  function recentSkew(): Promise<number | undefined> {
-    const now = performance.now();
-    if (!reading || now - reading.at > databaseTimeout) reading = { skew: readSkew(), at: now };
-    return reading.skew;
-  }
-
-  /** Those that are lacking; `undefined` where the database does not answer in time. */
-  function readIndexes(): Promise<readonly FoundIndex[] | undefined> {
-    return withTimeout(lackingIndexes(), databaseTimeout, false).catch(() => undefined);
-  }
-
-  return async function checkHealth() {
-    const skew = access.isUnavailable ? undefined : await recentSkew();
-    // without an answer nothing is known of indexes and clock
-    const lacking = skew === undefined ? undefined : await readIndexes();
+/** Makes the function that says whether a gateway should get requests, and why not; with what it has read of the database. */
+export function createHealthCheck({ worker, upstreams, read, isClosing }: HealthCheckDeps) {
+  return async function check(): Promise<{ readonly health: GatewayHealth; readonly readings: DatabaseReadings }> {
+    const readings = await read();
     const { isLive, isWorking } = worker;
+    const openBreakers = upstreams().flatMap(({ name, breakerOpen }) => (breakerOpen ? [name] : []));
+    const { lackingIndexes, missingKeys } = readings;
+    const missingIndexes = lackingIndexes?.map(indexName);
     const checks = {
-      database: resultOf(skew !== undefined),
-      indexes: resultOfIndexes(lacking),
+      ...checksOfDatabase(readings),
+      upstreams: resultOf(openBreakers.length === 0, 'degraded'),
       worker: isWorking || isLive ? resultOf(isLive) : 'off',
-      clock: resultOf(skew === undefined ? undefined : skew <= longestSkew),
       open: resultOf(!isClosing()),
     } as const;
-    return {
-      ready: Object.values(checks).every((check) => check !== 'failed'),
+    const health = {
+      ready: Object.values(checks).every((result) => result !== 'failed'),
       checks,
-      ...(lacking && lacking.length > 0 && { missingIndexes: lacking.map(indexName) }),
+      ...(isAny(missingIndexes) && { missingIndexes }),
+      ...(isAny(missingKeys) && { missingKeys }),
+      ...(isAny(openBreakers) && { openBreakers }),
     };
+    return { health, readings };
   };
 }
+
+export type CheckHealth = ReturnType<typeof createHealthCheck>;

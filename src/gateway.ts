@@ -3,6 +3,7 @@ import { hostDeliveries } from './deliveries/host-deliveries.ts';
 import { createHealthCheck } from './gateway-health.ts';
 import { createGatewayRouter } from './gateway-router.ts';
 import { createGaugeReadings } from './gauge-readings.ts';
+import { createHealthReadings } from './health-readings.ts';
 import { OpenRequests } from './http/open-requests.ts';
 import { createAuthenticateKey } from './keys/authenticate-key.ts';
 import { addGauges } from './metrics/gauges.ts';
@@ -10,7 +11,6 @@ import type { ModelGateway } from './model-gateway.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
 import { openDatabase } from './mongo/connection/connection.ts';
 import { requireReplicaSet } from './mongo/connection/replica-set.ts';
-import { createIndexCheck } from './mongo/schema/index-check.ts';
 import { prepareSchema } from './mongo/schema/prepare-schema.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options/options.ts';
 import { createServices, type OpenDatabase } from './services.ts';
@@ -66,7 +66,13 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   });
 
   let closing = false;
-  addGauges(metrics.registry, createGaugeReadings({ services, database }));
+  const checkHealth = createHealthCheck({
+    worker: deliveries.worker,
+    upstreams: proxy.states,
+    read: createHealthReadings({ database, schema, missingKeys: webhooks.missingKeys }),
+    isClosing: () => closing,
+  });
+  addGauges(metrics.registry, createGaugeReadings({ services, database, checkHealth }));
 
   return {
     router,
@@ -94,12 +100,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     on: (name, listener) => notifications.on(name, listener),
     off: (name, listener) => notifications.off(name, listener),
     metrics: () => metrics.registry,
-    health: createHealthCheck({
-      worker: deliveries.worker,
-      database,
-      lackingIndexes: createIndexCheck(schema),
-      isClosing: () => closing,
-    }),
+    health: async () => (await checkHealth()).health,
     close() {
       closing = true;
       return close();

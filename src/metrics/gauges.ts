@@ -3,6 +3,16 @@ import { Gauge, type Registry } from 'prom-client';
 import type { BacklogSize } from '../deliveries/backlog-size.ts';
 import type { PoolUsage } from '../mongo/connection/pools.ts';
 import type { UpstreamState } from '../proxy/proxy.ts';
+import { readVersion } from '../version.ts';
+
+/** What the gauges show of the health. Durations are milliseconds. */
+interface HealthReadings {
+  readonly checks: Readonly<Record<string, 'ok' | 'degraded' | 'failed' | 'off' | 'unknown'>>;
+  readonly skew: number | undefined;
+  readonly writeTime: number | undefined;
+  /** A share of 1. */
+  readonly freeDisk: number | undefined;
+}
 
 /** What the gauges show at this moment. */
 export interface GaugeReadings {
@@ -12,22 +22,25 @@ export interface GaugeReadings {
   readonly databaseAvailable: boolean;
   readonly pool: PoolUsage;
   readonly workerLive: boolean;
+  readonly health: () => Promise<HealthReadings>;
   /** What all processes have to do. `undefined` where the database does not say so in time. */
   readonly backlog: () => Promise<BacklogSize | undefined>;
 }
+
+const labelNames = ['upstream', 'state', 'check', 'version'] as const;
 
 /** A gauge that is read at each scrape. With a label, even one that it does not use, it has no value until one is set. */
 function gauge(
   registers: Registry[],
   name: string,
   help: string,
-  collect: (gauge: Gauge<'upstream' | 'state'>) => unknown,
+  collect: (gauge: Gauge<(typeof labelNames)[number]>) => unknown,
 ) {
   return new Gauge({
     name,
     help,
     registers,
-    labelNames: ['upstream', 'state'],
+    labelNames,
     async collect() {
       this.reset();
       await collect(this);
@@ -35,17 +48,19 @@ function gauge(
   });
 }
 
+/** One look for all gauges of one scrape. */
+function shared<T>(ask: () => Promise<T>): () => Promise<T> {
+  let asking: Promise<T> | undefined;
+  return () => {
+    asking ??= ask().finally(() => {
+      asking = undefined;
+    });
+    return asking;
+  };
+}
+
 function addBacklog(registers: Registry[], read: () => GaugeReadings): void {
-  /** One look at the database for all gauges of one scrape. */
-  let looking: Promise<BacklogSize | undefined> | undefined;
-  function look(): Promise<BacklogSize | undefined> {
-    looking ??= read()
-      .backlog()
-      .finally(() => {
-        looking = undefined;
-      });
-    return looking;
-  }
+  const look = shared(() => read().backlog());
   for (const [kind, what] of [
     ['deliveries', 'Deliveries that are due'],
     ['events', 'Events whose deliveries have not been made'],
@@ -65,6 +80,43 @@ function addBacklog(registers: Registry[], read: () => GaugeReadings): void {
         if (backlog) shown.set(backlog[kind].oldest);
       },
     );
+  }
+}
+
+/** What stands for a result: nothing for one that says neither. */
+const healthValues: Readonly<Record<string, number>> = { ok: 1, degraded: 0, failed: 0 };
+
+function addHealth(registers: Registry[], read: () => GaugeReadings): void {
+  const look = shared(() => read().health());
+  const help = 'Whether a check of the health is well: 0 is degraded or failed, no value off or unknown';
+  gauge(registers, 'gateway_health', help, async (shown) => {
+    for (const [check, result] of Object.entries((await look()).checks)) {
+      const value = healthValues[result];
+      if (value !== undefined) shown.set({ check }, value);
+    }
+  });
+  const figures = [
+    [
+      'gateway_clock_skew_seconds',
+      "By how much this machine's clock is certainly ahead of the database's; negative where it is behind",
+      ({ skew }: HealthReadings) => skew && skew / 1_000,
+    ],
+    [
+      'gateway_database_write_seconds',
+      'How long a write took until a majority had it in its journal, measured every 5 s at most',
+      ({ writeTime }: HealthReadings) => writeTime && writeTime / 1_000,
+    ],
+    [
+      'gateway_database_disk_free_ratio',
+      "How much of the primary's disk is free, as a share of 1",
+      ({ freeDisk }: HealthReadings) => freeDisk,
+    ],
+  ] as const;
+  for (const [name, meaning, figureOf] of figures) {
+    gauge(registers, name, meaning, async (shown) => {
+      const value = figureOf(await look());
+      if (value !== undefined) shown.set(value);
+    });
   }
 }
 
@@ -135,6 +187,10 @@ export function addGauges(registry: Registry, read: () => GaugeReadings): void {
     for (const { name, breakerOpen } of read().upstreams) shown.set({ upstream: name }, flag(breakerOpen));
   });
   addPool(registers, read);
+  gauge(registers, 'gateway_build_info', 'The version of the package that this process runs; always 1', (shown) =>
+    shown.set({ version: readVersion() }, 1),
+  );
   addBacklog(registers, read);
+  addHealth(registers, read);
   addEventLoop(registers);
 }

@@ -11,7 +11,7 @@ import { chooseSecret } from './secrets/choose-secret.ts';
 import { createReseal, type Resealed } from './secrets/resealing.ts';
 import { createRotateSecret, liveRotation, type RotateSecret } from './secrets/rotation.ts';
 import type { Sealer } from './secrets/sealing.ts';
-import { createSecrets, requireEveryKey } from './secrets/secrets.ts';
+import { createSecrets, missingKeyIds, requireEveryKey } from './secrets/secrets.ts';
 import { checkWebhookUrl, type UrlRules } from './url.ts';
 import {
   type MadeSecret,
@@ -80,6 +80,8 @@ export interface WebhookService extends WebhooksForDeliveries, WebhooksForHealth
    * @throws GatewayError `invalid_options`, naming the ids of the keys that are missing
    */
   requireEveryKey(): Promise<void>;
+  /** The ids of keys that sealed stored secrets, and that are not there. */
+  missingKeys(): Promise<readonly string[]>;
   /**
    * @throws GatewayError `invalid_type`, `invalid_value`, `url_not_allowed`, `unknown_event_type`, or
    *   `webhook_limit_reached`
@@ -151,6 +153,7 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
 
   return {
     requireEveryKey: () => requireEveryKey(webhooks, sealer),
+    missingKeys: () => missingKeyIds(webhooks, sealer),
 
     async create(userId, { url, events, ...input }) {
       checkUserId(userId);

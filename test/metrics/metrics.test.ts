@@ -171,11 +171,14 @@ describe('A gateway is ready', () => {
       const state = (await response.json()) as GatewayHealth;
       return { status: response.status, ...state };
     };
-    await until(async () => (await ready()).status === 200);
+    await until(async () => (await ready()).checks.writes === 'ok' && (await ready()).status === 200);
     expect(await ready()).to.deep.equal({
       status: 200,
       ready: true,
-      checks: { database: 'ok', indexes: 'ok', worker: 'ok', clock: 'ok', open: 'ok' },
+      checks: {
+        ...{ database: 'ok', indexes: 'ok', schema: 'ok', sealingKeys: 'ok', writes: 'ok', disk: 'ok', clock: 'ok' },
+        ...{ upstreams: 'ok', worker: 'ok', open: 'ok' },
+      },
     });
     const closing = live.gateway.close();
     expect(await ready()).to.deep.include({ status: 503, ready: false });

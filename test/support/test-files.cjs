@@ -17,6 +17,7 @@ const long = [
   'clients/clients',
   'openapi/schemathesis',
   'backup/file-copy',
+  'game-day/game-day',
   'openapi/spectral',
   'deliveries/fan-out/event-first',
   'cli/mongo/embedded-mongo',

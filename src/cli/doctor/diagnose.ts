@@ -13,6 +13,7 @@ import { checkConfiguration } from './checks/configuration.ts';
 import { checkReplicaSet } from './checks/replica-set.ts';
 import { checkIndexes, checkSchemaVersion } from './checks/schema.ts';
 import { checkSealingKeys } from './checks/sealing-keys.ts';
+import { checkDisk, checkWrites } from './checks/storage.ts';
 import { checkUpstreams } from './checks/upstreams.ts';
 import { checkMongoVersions, checkNode } from './checks/versions.ts';
 
@@ -37,6 +38,8 @@ const checksOfDatabase: Checks<DatabaseContext> = {
   'replica set': checkReplicaSet,
   'schema version': checkSchemaVersion,
   indexes: checkIndexes,
+  disk: checkDisk,
+  writes: checkWrites,
   clock: checkClock,
   'sealing keys': checkSealingKeys,
   ...backgroundWork,

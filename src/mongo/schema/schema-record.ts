@@ -23,7 +23,7 @@ export interface SchemaRecord {
 type StoredRecord = SchemaRecord & { readonly _id: 'schema' };
 
 /** The name of the record's collection. */
-function schemaCollection(prefix: string): string {
+export function schemaCollection(prefix: string): string {
   return `${prefix}schema`;
 }
 
@@ -42,9 +42,14 @@ export function needsMigration(record: SchemaRecord | null): boolean {
   return (record?.version ?? 0) < schemaVersion;
 }
 
+/** Whether this version may use a database that was prepared so. */
+export function isCompatible(record: SchemaRecord | null): boolean {
+  return record === null || record.compatibleFrom <= schemaVersion;
+}
+
 /** @throws GatewayError `invalid_options` if this version must not use the database any more */
 export function requireCompatible(record: SchemaRecord | null): void {
-  if (record === null || record.compatibleFrom <= schemaVersion) return;
+  if (record === null || isCompatible(record)) return;
   throw new GatewayError(
     'invalid_options',
     `mongo: express-model-gateway ${record.packageVersion} has prepared this database (schema version ${record.version}), and ` +

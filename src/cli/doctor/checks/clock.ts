@@ -1,4 +1,4 @@
-import { clockSkew, longestSkew } from '../../../mongo/clock-skew.ts';
+import { clockSkew, longestSkew } from '../../../mongo/probes/clock-skew.ts';
 import { type DatabaseContext, failed, ok, type Result, warning } from '../check.ts';
 
 /** Milliseconds. */
