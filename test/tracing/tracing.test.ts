@@ -188,7 +188,8 @@ describe('Traces', () => {
         return published;
       });
       // an event of a test before this one may be fanned out only now
-      const fanOuts = () => named('fan out credits.low').filter((span) => span.attributes['messaging.message.id'] === id);
+      const fanOuts = () =>
+        named('fan out credits.low').filter((span) => span.attributes['messaging.message.id'] === id);
       await until(() => named('deliver credits.low').length === 2 && fanOuts().length > 0);
       const [checkout] = named('checkout') as [ReadableSpan];
       const [publishing] = named('publish credits.low') as [ReadableSpan];
