@@ -2,6 +2,7 @@ import { attemptsAllowed, delayAfter } from '../../src/deliveries/attempt/retry-
 import { defaultRetryDelays } from '../../src/options/deliveries.ts';
 import { percentile } from '../bench/report.ts';
 import { createRandom } from '../faults/random.ts';
+import { markdownTable } from './markdown-table.ts';
 
 /** A day on which some receivers are down for a time. */
 interface OutageDay {
@@ -147,5 +148,5 @@ export function outageSection(): string {
       duration(recovery),
     ];
   });
-  return [header, header.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+  return markdownTable(header, rows);
 }

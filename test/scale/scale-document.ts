@@ -1,3 +1,5 @@
+import { capacitySection } from './capacity-section.ts';
+import { scaleSection, soakSection } from './measured-section.ts';
 import { outageSection } from './outage-day.ts';
 import { shardingSection } from './shard-keys.ts';
 
@@ -5,6 +7,9 @@ import { shardingSection } from './shard-keys.ts';
 const generatedParts: Readonly<Record<string, () => string>> = {
   'shard keys': shardingSection,
   outages: outageSection,
+  measurements: scaleSection,
+  soak: soakSection,
+  capacity: () => capacitySection(),
 };
 
 const markers = (name: string) => [`<!-- ${name}: npm run docs:generate -->`, `<!-- end of ${name} -->`] as const;

@@ -1,3 +1,5 @@
+import { markdownTable } from './markdown-table.ts';
+
 /** A collection that grows with use, and how it is sharded. */
 export interface ShardedCollection {
   /** Without the prefix of the gateway. */
@@ -63,8 +65,6 @@ export const broadcasts: Readonly<Record<string, string>> = {
 };
 
 const code = (text: string) => `\`${text}\``;
-const table = (header: readonly string[], rows: readonly (readonly string[])[]) =>
-  [header, header.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 const shown = (key: ShardedCollection['key']) =>
   JSON.stringify(key)
     .replaceAll('"', "'")
@@ -78,18 +78,18 @@ export function shardingSection(): string {
     `sh.shardCollection('gateway.gateway_${name}', ${shown(key)})`,
   ]);
   return [
-    table(
+    markdownTable(
       ['collection', 'shard key', 'why'],
       shardedCollections.map(({ name, key, why }) => [code(name), code(shown(key)), why]),
     ),
     `\`\`\`text\nuse gateway\n${commands.join('\n')}\n\`\`\``,
     'Not sharded:',
-    table(
+    markdownTable(
       ['collection', 'why'],
       Object.entries(unshardedCollections).map(([name, why]) => [code(name), why]),
     ),
     'These queries have no shard key, and go to every shard:',
-    table(
+    markdownTable(
       ['query', 'when'],
       Object.entries(broadcasts).map(([shape, when]) => [code(shape), when]),
     ),

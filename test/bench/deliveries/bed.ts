@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import mongoose, { type Connection } from 'mongoose';
-import { startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
+import { type EmbeddedMongo, startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { forkConfigured } from '../../support/configured-process.ts';
 import { newSecretKey } from '../../support/gateway.ts';
 import { mongodUsage, type Usage } from './usage.ts';
@@ -85,6 +85,7 @@ export interface Bed {
   readonly secret: string;
   /** Seals them. */
   readonly secretKey: string;
+  readonly mongo: Pick<EmbeddedMongo, 'uri' | 'nodes'>;
   readonly connection: Connection;
   readonly receiver: Process;
   readonly load: Process;
@@ -113,13 +114,18 @@ export function countDoubles(arrivals: readonly Arrival[]): number {
   return arrivals.length - new Set(arrivals.map(({ id, path }) => `${id} ${path}`)).size;
 }
 
-export async function openBed(): Promise<Bed> {
-  const mongo = await startEmbeddedMongo({ temporary: true });
-  const database = new URL(mongo.uri);
-  database.pathname = `/bench_${randomBytes(4).toString('hex')}`;
+/** The URI of a database of the server. `URL` reads none that names several hosts. */
+export function uriOf({ uri }: Pick<EmbeddedMongo, 'uri'>, database: string): string {
+  return uri.replace(/\/\w+\?/, `/${database}?`);
+}
+
+/** @param members of the replica set */
+export async function openBed(members = 1): Promise<Bed> {
+  const mongo = await startEmbeddedMongo({ temporary: true, replicas: members });
+  const uri = uriOf(mongo, `bench_${randomBytes(4).toString('hex')}`);
   // its own heartbeats would count among the operations of what is idle
-  const connection = await mongoose.createConnection(database.href, { heartbeatFrequencyMS: 60_000 }).asPromise();
-  const config = { uri: database.href, secretKey: newSecretKey() };
+  const connection = await mongoose.createConnection(uri, { heartbeatFrequencyMS: 60_000 }).asPromise();
+  const config = { uri, secretKey: newSecretKey() };
   const receiver = await startProcess('receiver.mjs', { secret });
   const load = await startProcess('load.mjs', {});
   const port = await receiver.call<number>('port');
@@ -134,6 +140,7 @@ export async function openBed(): Promise<Bed> {
   return {
     secret,
     secretKey: config.secretKey,
+    mongo,
     connection,
     receiver,
     load,

@@ -2,15 +2,20 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
 import { now, serve } from './rpc.mjs';
 
-/** Publishes over HTTP, from a process of its own. */
-let pool;
+/** Publishes over HTTP, from a process of its own. One pool for each gateway, by its port. */
+const pools = new Map();
+
+function poolOf(port) {
+  const pool = pools.get(port) ?? new Pool(`http://127.0.0.1:${port}`, { connections: 64 });
+  pools.set(port, pool);
+  return pool;
+}
 
 /** @returns the event's id, and when it was sent and accepted */
 async function publish({ port, key }, userId) {
-  pool ??= new Pool(`http://127.0.0.1:${port}`, { connections: 64 });
   const data = { user_id: userId, credits_remaining: 5, threshold: 10 };
   const sent = now();
-  const { statusCode, body } = await pool.request({
+  const { statusCode, body } = await poolOf(port).request({
     method: 'POST',
     path: '/v1/events',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
@@ -22,19 +27,26 @@ async function publish({ port, key }, userId) {
   return { id: JSON.parse(text).id, sent, accepted };
 }
 
+/** So many publishers, each going on as soon as it was answered, while `goesOn`. */
+async function publishWhile(goesOn, target, userId, publishers) {
+  const published = [];
+  async function publisher() {
+    while (goesOn()) published.push(await publish(target, userId));
+  }
+  await Promise.all(Array.from({ length: publishers }, publisher));
+  return published;
+}
+
 serve({
-  /** So many publishers, each going on as soon as it was answered. */
-  async flood(target, userId, events, publishers) {
-    const published = [];
+  /** So many events. */
+  flood(target, userId, events, publishers) {
     let left = events;
-    async function publisher() {
-      while (left > 0) {
-        left -= 1;
-        published.push(await publish(target, userId));
-      }
-    }
-    await Promise.all(Array.from({ length: publishers }, publisher));
-    return published;
+    return publishWhile(() => left-- > 0, target, userId, publishers);
+  },
+  /** For so many milliseconds. */
+  floodFor(target, userId, duration, publishers) {
+    const until = now() + duration;
+    return publishWhile(() => now() < until, target, userId, publishers);
   },
   /** Evenly, whatever the answers take. */
   async steadily(target, userId, events, perSecond) {
@@ -47,8 +59,8 @@ serve({
     return Promise.all(all);
   },
   async retarget() {
-    await pool?.close();
-    pool = undefined;
+    for (const pool of pools.values()) await pool.close();
+    pools.clear();
   },
 });
 process.send?.('ready');

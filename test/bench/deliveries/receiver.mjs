@@ -12,6 +12,8 @@ const slowness = 100;
 let arrivals = [];
 let hanging = false;
 let held = [];
+const sockets = new Set();
+let bytesOfClosed = 0;
 
 const server = createServer((req, res) => {
   const at = now();
@@ -30,12 +32,21 @@ const server = createServer((req, res) => {
     else answer();
   });
 });
+server.on('connection', (socket) => {
+  sockets.add(socket);
+  socket.on('close', () => {
+    sockets.delete(socket);
+    bytesOfClosed += socket.bytesRead;
+  });
+});
 server.keepAliveTimeout = 60_000;
 await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
 
 serve({
   port: () => server.address().port,
   count: () => arrivals.length,
+  /** What has come in so far, heads included. */
+  bytes: () => [...sockets].reduce((sum, { bytesRead }) => sum + bytesRead, bytesOfClosed),
   hang() {
     hanging = true;
   },

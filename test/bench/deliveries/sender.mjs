@@ -1,4 +1,7 @@
+import { readdirSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import express from 'express';
 import mongoose from 'mongoose';
 import { createModelGateway, hardenServer, scopes } from '../../../dist/index.js';
@@ -22,8 +25,9 @@ const server = hardenServer(createServer(express().use(gateway.router)));
 await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
 
 serve({
-  async open() {
-    const { key } = await gateway.keys.create({ userId: 'usr_bench', scopes });
+  /** @param userId the account of the key; one may have 50 */
+  async open(userId = 'usr_bench') {
+    const { key } = await gateway.keys.create({ userId, scopes });
     return { port: server.address().port, key };
   },
   start: () => gateway.start(),
@@ -37,6 +41,14 @@ serve({
   usage() {
     const { user, system } = process.cpuUsage();
     return { cpu: (user + system) / 1e3, peak: process.resourceUsage().maxRSS / 1024 };
+  },
+  /** What is held once garbage is gone; memory in bytes. */
+  held() {
+    setFlagsFromString('--expose-gc');
+    runInNewContext('gc')();
+    const { rss, heapUsed } = process.memoryUsage();
+    const handles = process.getActiveResourcesInfo().length;
+    return { rss, heapUsed, handles, files: readdirSync('/proc/self/fd').length };
   },
   async close() {
     server.closeAllConnections();
