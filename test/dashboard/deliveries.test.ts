@@ -154,16 +154,16 @@ describe('deliveries in the dashboard', function () {
 
   it('are found by id, as are events, webhooks and keys', async () => {
     const id = await webhookOf(scene, receiver);
-    const { id: key } = await scene.live.gateway.keys.create({ userId: 'usr_1', name: 'to be found' });
+    const customer = await scene.live.gateway.keys.create({ userId: 'usr_1', name: 'to be found' });
     const event = await scene.live.gateway.publish(payment);
     await receiver.count(1);
     const [delivery] = (await scene.live.call('GET', `/v1/deliveries?event_id=${event.id}`)).body.data;
-    const { page, problems } = await scene.signIn();
+    const { page, problems } = await scene.signIn('', { key: customer.key });
     for (const [found, view] of [
       [delivery.id, 'Delivery'],
       [event.id, 'Event'],
       [id, 'Webhook id'],
-      [key, 'Key id'],
+      [customer.id, 'Key id'],
     ] as const) {
       await page.getByLabel('Find by id').fill(` ${found}`);
       await page.keyboard.press('Enter');

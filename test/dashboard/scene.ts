@@ -32,7 +32,10 @@ export async function startScene(options: Partial<ModelGatewayOptions> = {}): Pr
       const watched = await open(place, choices);
       await watched.page.getByLabel('API key').fill(key);
       await watched.page.getByRole('button', { name: 'Sign in' }).click();
-      await watched.page.getByRole('navigation', { name: 'Views' }).waitFor();
+      await watched.page
+        .getByRole('navigation', { name: /^(Views|Operator)$/ })
+        .first()
+        .waitFor();
       return watched;
     },
     close: live.close,

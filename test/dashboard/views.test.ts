@@ -64,6 +64,9 @@ describe('every view of the dashboard', function () {
       ['#/event-types', 'Example and schema'],
       ['#/verification', 'A receiver that verifies'],
       ['#/nowhere', 'There is no such page'],
+      ['#/accounts', 'By id'],
+      ['#/accounts/usr_1', 'Rate limit of the account'],
+      ['#/accounts/usr_1', 'Rate limit of the account', `Revoke ${apiKey.id}`],
     ];
   });
   after(async () => {

@@ -55,6 +55,7 @@ const long = [
   'scale/sharded-cluster',
   'dashboard/sign-in',
   'dashboard/account',
+  'dashboard/operator',
   'dashboard/reference',
   'documentation/shell',
   'security/hostile-requests',

@@ -6,6 +6,7 @@ import { EventTypesView } from './event-types/event-types-view.tsx';
 import { EventView } from './events/event-view.tsx';
 import { EventsView } from './events/events-view.tsx';
 import { KeysView } from './keys/keys-view.tsx';
+import { OperatorView } from './operator/operator-view.tsx';
 import { href, type Route, useRoute } from './routing/route.ts';
 import { KeyView } from './search/key-view.tsx';
 import { SessionContext, useSession } from './session/session.ts';
@@ -65,7 +66,11 @@ function View({ route }: { route: Route }) {
     case 'usage':
       return <UsageView route={route} />;
     default:
-      return <NotThere />;
+      return scopes.includes('admin') ? (
+        <OperatorView view={view} id={id} route={route} otherwise={<NotThere />} />
+      ) : (
+        <NotThere />
+      );
   }
 }
 

@@ -1,5 +1,7 @@
+import { adminOperations } from './admin-operations.ts';
 import { answerOf, createApiClient, pageFolder, reach } from './client.ts';
 import { toApiError } from './error.ts';
+import { omitUndefined } from './omit-undefined.ts';
 import type {
   ApiKeyCreate,
   Budget,
@@ -12,13 +14,6 @@ import type {
   WebhookCreate,
   WebhookUpdate,
 } from './types.ts';
-
-type Defined<T> = { [Name in keyof T]?: NonNullable<T[Name]> };
-
-/** Without what is not set. What the address says is for the API to judge. */
-export function omitUndefined<T extends object>(query: T): Defined<T> {
-  return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) as Defined<T>;
-}
 
 async function readSession(key: string | null): Promise<Session> {
   const headers = key === null ? {} : { authorization: `Bearer ${key}` };
@@ -79,11 +74,11 @@ export function createApi(key: string | null) {
       answerOf(client.PATCH('/v1/api_keys/{id}', { params: at(id), body: { budgets } })),
     deleteApiKey: (id: string) => answerOf(client.DELETE('/v1/api_keys/{id}', { params: at(id) })),
     listBudgets: (init: Signal = {}) => answerOf(client.GET('/v1/budgets', init)),
-    updateUserBudgets: (user_id: string, budgets: Budget[]) =>
-      answerOf(client.PUT('/v1/users/{user_id}/budgets', { params: { path: { user_id } }, body: { budgets } })),
     retrieveCredits: (init: Signal = {}) => answerOf(client.GET('/v1/credits', init)),
     retrieveUsage: (query: { from: string; to: string; group_by: string }, init: Signal = {}) =>
       answerOf(client.GET('/v1/usage', { ...init, params: { query: query as object } })),
+
+    ...adminOperations(client),
   };
 }
 

@@ -35,6 +35,11 @@ export type Delivery = Schemas['DeliverySummary'];
 export type DeliveryDetails = Schemas['DeliveryDetails'];
 export type Attempt = Schemas['DeliveryAttempt'];
 
+export type AccountSummary = Schemas['AccountSummary'];
+export type AccountDetails = Schemas['AccountDetails'];
+export type AccountWebhook = Schemas['AccountWebhook'];
+export type RateLimits = Schemas['RateLimits'];
+
 export type UsageLine = Schemas['UsageLine'];
 
 export type Budget = Schemas['Budget'];

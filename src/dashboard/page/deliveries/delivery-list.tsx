@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks';
-import { omitUndefined } from '../api/operations.ts';
+import { omitUndefined } from '../api/omit-undefined.ts';
 import type { DeliveryFilter, WebhookSummary } from '../api/types.ts';
 import { useQuery } from '../data/use-query.ts';
 import { useReloadOn } from '../data/use-reload-on.ts';

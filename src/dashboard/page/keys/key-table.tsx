@@ -4,8 +4,6 @@ import { Badge, Tag } from '../elements/badge.tsx';
 import { Button } from '../elements/button.tsx';
 import { type Column, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
-import { useSession } from '../session/session.ts';
-import { mayControl } from './permissions.ts';
 
 function standingOf({ revoked_at, expires_at }: ApiKey) {
   if (revoked_at) return { shape: 'stopped', words: 'Revoked' } as const;
@@ -52,21 +50,23 @@ const columns: readonly Column<ApiKey>[] = [
 
 interface Props {
   readonly keys: readonly ApiKey[];
-  readonly onEdit: (key: ApiKey) => void;
+  /** Whether this session may change or revoke a key. */
+  readonly mayControl: (key: ApiKey) => boolean;
+  /** Absent where it may change no budgets. */
+  readonly onEdit: ((key: ApiKey) => void) | undefined;
   readonly onRevoke: (key: ApiKey) => void;
 }
 
 /** The keys, each with what this session may do with it. */
-export function KeyTable({ keys, onEdit, onRevoke }: Props) {
-  const session = useSession();
+export function KeyTable({ keys, mayControl, onEdit, onRevoke }: Props) {
   const actions: Column<ApiKey> = {
     head: <span class="visually-hidden">Actions</span>,
     class: 'cell-end',
     cell: (key) =>
       standingOf(key).words === 'Good' &&
-      mayControl(session, key) && (
+      mayControl(key) && (
         <span class="row-actions">
-          {!session.has_budgets && (
+          {onEdit && (
             <Button label={`Edit the budgets of ${key.name || key.id}`} onClick={() => onEdit(key)}>
               Edit
             </Button>

@@ -3,14 +3,18 @@ import { useAction } from '../data/use-action.ts';
 import { Button } from '../elements/button.tsx';
 import { Dialog } from '../elements/dialog.tsx';
 import { Failure } from '../elements/states.tsx';
-import { useApi } from '../session/session.ts';
 import { useAnnounce } from '../shell/announce.tsx';
 
-export function RevokeKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
-  const api = useApi();
+interface Props {
+  readonly apiKey: ApiKey;
+  readonly revoke: (id: string) => Promise<unknown>;
+  readonly onClose: () => void;
+}
+
+export function RevokeKey({ apiKey, revoke, onClose }: Props) {
   const announce = useAnnounce();
-  const revoke = useAction(async () => {
-    await api.deleteApiKey(apiKey.id);
+  const revoking = useAction(async () => {
+    await revoke(apiKey.id);
     announce('The key has been revoked');
     onClose();
   });
@@ -21,7 +25,7 @@ export function RevokeKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
       actions={
         <>
           <Button onClick={onClose}>Keep it</Button>
-          <Button kind="danger" busy={revoke.running} onClick={() => void revoke.run()}>
+          <Button kind="danger" busy={revoking.running} onClick={() => void revoking.run()}>
             Revoke key
           </Button>
         </>
@@ -30,7 +34,7 @@ export function RevokeKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => 
       <p>
         Whatever uses <b>{apiKey.name || apiKey.id}</b> is refused from now on. This cannot be undone.
       </p>
-      {revoke.error && <Failure error={revoke.error} />}
+      {revoking.error && <Failure error={revoking.error} />}
     </Dialog>
   );
 }

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { goTo } from '../routing/route.ts';
 import { useAnnounce } from '../shell/announce.tsx';
-import { addressOf } from './id-address.ts';
+import { addressOf, idOf } from './id-address.ts';
 
 /** Opens what an id names. */
 export function SearchField() {
@@ -12,7 +12,7 @@ export function SearchField() {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          const address = addressOf(text.trim());
+          const address = addressOf(idOf(text));
           if (!address) return announce('Enter a whole id: wh_…, evt_…, dlv_… or key_…');
           setText('');
           goTo(address);

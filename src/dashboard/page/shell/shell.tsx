@@ -5,7 +5,7 @@ import { href } from '../routing/route.ts';
 import { SearchField } from '../search/search-field.tsx';
 import { useSession } from '../session/session.ts';
 import { useTheme } from './theme.ts';
-import { firstView, views } from './views.ts';
+import { firstView, operatorViews, views } from './views.ts';
 
 function ThemeToggle() {
   const [theme, toggle] = useTheme();
@@ -40,10 +40,27 @@ function Account() {
   );
 }
 
+/** The links to some views, as far as the scopes show them. */
+function Navigation({ label, of, view }: { label: string; of: typeof views | typeof operatorViews; view: string }) {
+  const { scopes } = useSession();
+  const shown = of.filter(({ scope }) => scopes.includes(scope));
+  if (shown.length === 0) return null;
+  return (
+    <nav class="views" aria-label={label}>
+      {shown.map(({ view: to, name, Icon }) => (
+        <a key={to} href={href([to])} aria-current={view === to ? 'page' : undefined}>
+          <Icon />
+          {name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
 /** Says what a key lacks that cannot see webhooks, which most people come for. */
 function ScopeNote() {
   const { scopes, via } = useSession();
-  if (scopes.includes('webhooks')) return null;
+  if (scopes.includes('webhooks') || scopes.includes('admin')) return null;
   const shown = views.filter(({ scope }) => scopes.includes(scope)).map(({ name }) => name);
   return (
     <p class="note scope-note">
@@ -72,16 +89,8 @@ export function Shell({ view, children }: { view: string; children: ComponentChi
           Webhooks
         </a>
         <SearchField />
-        <nav class="views" aria-label="Views">
-          {views
-            .filter(({ scope }) => scopes.includes(scope))
-            .map(({ view: to, name, Icon }) => (
-              <a key={to} href={href([to])} aria-current={view === to ? 'page' : undefined}>
-                <Icon />
-                {name}
-              </a>
-            ))}
-        </nav>
+        <Navigation label="Views" of={views} view={view} />
+        <Navigation label="Operator" of={operatorViews} view={view} />
         <Account />
       </header>
       <main id="content" tabIndex={-1}>

@@ -1,4 +1,13 @@
-import { DeliveryIcon, EventIcon, KeyIcon, TypesIcon, UsageIcon, VerifyIcon, WebhookIcon } from '../elements/icons.tsx';
+import {
+  AccountIcon,
+  DeliveryIcon,
+  EventIcon,
+  KeyIcon,
+  TypesIcon,
+  UsageIcon,
+  VerifyIcon,
+  WebhookIcon,
+} from '../elements/icons.tsx';
 
 /** The views that the navigation leads to, each with the scope that it needs. */
 export const views = [
@@ -11,9 +20,12 @@ export const views = [
   { view: 'usage', name: 'Usage', Icon: UsageIcon, scope: 'models' },
 ] as const;
 
+/** What the operator sees of all accounts. */
+export const operatorViews = [{ view: 'accounts', name: 'Accounts', Icon: AccountIcon, scope: 'admin' }] as const;
+
 /** Where somebody with these scopes begins; `undefined` where there is nothing for them to see. */
 export function firstView(scopes: readonly string[]): string | undefined {
-  return views.find(({ scope }) => scopes.includes(scope))?.view;
+  return [...views, ...operatorViews].find(({ scope }) => scopes.includes(scope))?.view;
 }
 
 /** The scope that a view needs and that is not among these. */

@@ -1,0 +1,22 @@
+import type { ComponentChildren } from 'preact';
+import { AccountView } from '../accounts/account-view.tsx';
+import { AccountsView } from '../accounts/accounts-view.tsx';
+import type { Route } from '../routing/route.ts';
+
+interface Props {
+  readonly view: string;
+  readonly id: string | undefined;
+  readonly route: Route;
+  /** Shown for any other view. */
+  readonly otherwise: ComponentChildren;
+}
+
+/** The views of all accounts. They need the scope `admin`. */
+export function OperatorView({ view, id, route, otherwise }: Props) {
+  switch (view) {
+    case 'accounts':
+      return id ? <AccountView key={id} userId={id} /> : <AccountsView key="list" route={route} />;
+    default:
+      return <>{otherwise}</>;
+  }
+}
