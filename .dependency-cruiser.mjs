@@ -95,8 +95,10 @@ const arrows = {
   'stored/background': `${domain} deliveries/jobs stored
     proxy/admission.ts proxy/ownership proxy/stored/ended-response.ts proxy/stored/poll-response.ts`,
 
-  admin: `${domain} keys webhooks webhooks/health webhooks/secrets/rotation.ts
-    accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits`,
+  'admin/refusals': `${domain} http/request-observer.ts webhooks/health/batch.ts`,
+  admin: `${domain} admin/refusals keys webhooks webhooks/health webhooks/secrets/rotation.ts
+    accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
+    accounting/payments/model.ts events deliveries/model.ts deliveries/redeliver/recoveries/model.ts stored`,
 
   receiver: 'api.d.ts deliveries/send/signature.ts',
   'dashboard/page': 'api.d.ts',
@@ -108,7 +110,7 @@ const arrows = {
 
   // The files beside the folders join them. The command uses the package as a host does.
   '.': `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events/**
-    keys accounting/** stored stored/background deliveries/** admin metrics dashboard`,
+    keys accounting/** stored stored/background deliveries/** admin/** metrics dashboard`,
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',

@@ -1291,6 +1291,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List webhooks that fail
+         * @description For the operator: lists the webhooks of all accounts that fail, or that the gateway has disabled, oldest first. When
+         *     `has_more` is true, ask again with `after` set to the last id of this page.
+         */
+        get: operations["listFailingWebhooks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/refusals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what was refused
+         * @description For the operator: counts the requests that the gateway has refused, by hour (UTC), account and error code, a few seconds
+         *     late. The newest hour is first, and in it what was refused most. At most 1,000 lines; counts are kept for a week.
+         */
+        get: operations["listRefusals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find what an id names
+         * @description For the operator: says what an id names, and whose it is: an account, an API key, a webhook, an event, a delivery, a
+         *     recovery, a usage record, a payment, or what an upstream keeps. An `x-request-id` that the gateway made finds the
+         *     usage record of its call. The list is empty where nothing has that id.
+         */
+        get: operations["searchIds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     "usage.threshold": {
@@ -2193,6 +2257,8 @@ export interface components {
             /** @description The balance; null where the gateway keeps no credits. */
             credits: components["schemas"]["Credits"] | null;
             rate_limits: components["schemas"]["AccountRateLimits"];
+            /** @description The requests of the last 24 hours that were refused, by error code, the most first. */
+            refusals: components["schemas"]["RefusalCount"][];
         };
         /** @description The rate limits of model calls. */
         AccountRateLimits: {
@@ -2211,6 +2277,46 @@ export interface components {
         AccountWebhook: components["schemas"]["WebhookDetails"] & {
             /** @description The account it belongs to. */
             user_id: string;
+        };
+        AccountWebhookList: {
+            data: components["schemas"]["AccountWebhook"][];
+            /** @description Whether there are more webhooks after this page. */
+            has_more: boolean;
+        };
+        /** @description How many requests were refused for one reason. */
+        RefusalCount: {
+            code: components["schemas"]["ErrorCode"];
+            count: number;
+        };
+        /** @description How many requests of one account were refused for one reason in one hour. */
+        Refusal: {
+            /** @description When the hour began. */
+            hour: components["schemas"]["Timestamp"];
+            /** @description The account; null where none became known. */
+            user_id: string | null;
+            code: components["schemas"]["ErrorCode"];
+            count: number;
+        };
+        RefusalList: {
+            /** @description When the first hour began. */
+            since: components["schemas"]["Timestamp"];
+            data: components["schemas"]["Refusal"][];
+            /** @description Whether there are more lines than were returned. If so, ask for fewer hours, or one account. */
+            has_more: boolean;
+        };
+        /** @description What has an id. */
+        SearchResult: {
+            type: components["schemas"]["SearchResultType"];
+            id: string;
+            /** @description The account it belongs to. */
+            user_id: string;
+            /** @description When it was made; null where that is not known. */
+            created_at: components["schemas"]["Timestamp"] | null;
+        };
+        /** @enum {string} */
+        SearchResultType: "account" | "api_key" | "webhook" | "event" | "delivery" | "recovery" | "usage_record" | "payment" | "stored_object";
+        SearchResultList: {
+            data: components["schemas"]["SearchResult"][];
         };
         /** @description What happened; its fields depend on the type. */
         EventData: {
@@ -6518,6 +6624,121 @@ export interface operations {
                 };
             };
             400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    listFailingWebhooks: {
+        parameters: {
+            query?: {
+                /**
+                 * @description `failing`: active ones whose health is `failing`, also when you leave it out. `disabled`: those that the gateway has disabled.
+                 * @example failing
+                 */
+                state?: "failing" | "disabled";
+                /**
+                 * @description The most items to return; 100 when you leave it out.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["PageLimit"];
+                /**
+                 * @description The id of a webhook; the page starts with the one that follows it.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                after?: components["parameters"]["AfterWebhook"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of webhooks. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccountWebhookList"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    listRefusals: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How many hours to show, the present one included; 24 when you leave it out.
+                 * @example 24
+                 */
+                hours?: number;
+                /**
+                 * @description The account; all when you leave it out.
+                 * @example usr_1
+                 */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was refused. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RefusalList"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    searchIds: {
+        parameters: {
+            query: {
+                /**
+                 * @description The id. Of an API key, also its first 30 characters, `emg_` and 26 more. Leave out the rest: it is secret, and addresses
+                 *     are logged.
+                 * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
+                 */
+                id: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What has this id. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchResultList"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             429: components["responses"]["TooManyReads"];

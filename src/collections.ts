@@ -9,6 +9,7 @@ import {
   createPeriodModel,
   createUsageModel,
 } from './accounting/usage/model.ts';
+import { createRefusalModel } from './admin/refusals/model.ts';
 import { jobIndexes } from './deliveries/jobs/indexes.ts';
 import { createDeliveryModel } from './deliveries/model.ts';
 import { createSendRateModel } from './deliveries/rate-limit/model.ts';
@@ -44,6 +45,7 @@ export function createModels(connection: Connection, prefix: string) {
     rates: createRateModel(connection, prefix),
     exceeded: createExceededModel(connection, prefix),
     stored: createStoredObjectModel(connection, prefix),
+    refusals: createRefusalModel(connection, prefix),
   };
 }
 

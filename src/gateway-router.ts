@@ -86,7 +86,7 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
   const { services, options, access, openRequests } = deps;
   const { dashboard, logger } = options;
   const authenticator = authenticatorOf(deps);
-  const { spec, metrics, requestLog } = services;
+  const { spec, metrics, requestLog, refusals } = services;
   const operations = operationsOf(deps);
   const addApi = await createApi({
     spec,
@@ -101,6 +101,7 @@ export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRout
     observer: {
       ended(request) {
         metrics.requests.ended(request);
+        refusals.ended(request);
         requestLog?.ended(request);
       },
     },

@@ -45,7 +45,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { logger } = options;
   const services = createServices(options, database);
   const { models, webhooks, events, eventHistory, deliveries, recoveries, health, keys, accounting, proxy } = services;
-  const { admin, backgroundResponses, notifications, metrics } = services;
+  const { admin, refusals, backgroundResponses, notifications, metrics } = services;
   const authenticateKey = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
   const router = await createGatewayRouter({ services, options, access, authenticateKey, openRequests });
@@ -59,7 +59,10 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { update: updateKey, revoke } = keys;
   const authenticate = async (token: string) => authenticateKey(token, false);
   const close = createShutdown({
-    parts: { recoveries, deliveries, health, accounting, keys, events, proxy, backgroundResponses, access, database },
+    parts: {
+      ...{ recoveries, deliveries, health, accounting, keys, events, proxy, backgroundResponses, refusals },
+      ...{ access, database },
+    },
     openRequests,
     drainTimeout: options.drainTimeout,
     logger,

@@ -1,4 +1,5 @@
 import { type Accounting, createAccounting } from './accounting/accounting.ts';
+import { createRefusalRecorder } from './admin/refusals/recorder.ts';
 import { createAdminService } from './admin/service.ts';
 import { createModels, type Models } from './collections.ts';
 import { createRecoveryService } from './deliveries/redeliver/recoveries/service.ts';
@@ -196,6 +197,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   const keys = createKeys(base, events.publish, whileAwaited(transaction), accounting);
   const modelCalls = createModelCalls({ options, access: database.access, models, metrics, accounting, sealer });
   const admin = createAdminService({ models, keys, budgets: accounting.budgets, credits: accounting.credits, options });
+  const refusals = createRefusalRecorder({ refusals: models.refusals, interval: 1_000, logger: options.logger });
   const eventHistory = createEventHistory(models.events, deliveries.eventStatuses);
   return {
     spec,
@@ -212,6 +214,7 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     keys,
     accounting,
     admin,
+    refusals,
     ...modelCalls,
     notifications,
   };

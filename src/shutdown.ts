@@ -13,6 +13,7 @@ export interface ShutdownDeps {
       | 'health'
       | 'accounting'
       | 'keys'
+      | 'refusals'
       | 'events'
       | 'proxy'
       | 'backgroundResponses'
@@ -40,8 +41,8 @@ const flushTimeout = 1_000;
 
 /** Closes the parts of a gateway in their order: first what makes work, then what records it, the database last. Once. */
 export function createShutdown({ parts, openRequests, drainTimeout, logger }: ShutdownDeps): () => Promise<void> {
-  const { recoveries, deliveries, health, accounting, keys, events, proxy, backgroundResponses, access, database } =
-    parts;
+  const { recoveries, deliveries, health, accounting, keys, refusals, events, proxy, backgroundResponses } = parts;
+  const { access, database } = parts;
 
   /** Lets the calls under way end by themselves as long as they may, then has them end. */
   async function endCalls(): Promise<void> {
@@ -79,7 +80,7 @@ export function createShutdown({ parts, openRequests, drainTimeout, logger }: Sh
     }
     const drained = longest + flushTimeout + unavailableTimeout;
     await closeAll(drained, [() => endDeliveries(longest), endCalls, backgroundResponses.close]);
-    await closeAll(timeout(2 * lastTimeout), [health.close, accounting.close, keys.close]);
+    await closeAll(timeout(2 * lastTimeout), [health.close, accounting.close, keys.close, refusals.close]);
     await closeAll(timeout(lastTimeout), [events.close, async () => access.close()]);
     await closeAll(lastTimeout, [database.close]);
   }

@@ -53,7 +53,7 @@ export function adminOperations({ service, explain }: AdminRoutesDeps) {
     return { ...body, user_id: webhook.userId };
   }
 
-  function toAccountBody({ account, apiKeys, webhooks, budgets, credits, rateLimits }: AccountDetails) {
+  function toAccountBody({ account, apiKeys, webhooks, budgets, credits, rateLimits, refusals }: AccountDetails) {
     return {
       account: toSummaryBody(account),
       api_keys: { data: apiKeys.keys.map(toListed), has_more: apiKeys.hasMore },
@@ -61,6 +61,7 @@ export function adminOperations({ service, explain }: AdminRoutesDeps) {
       budgets: budgets?.map(toBudgetBody) ?? null,
       credits: credits && { credits_remaining: credits.creditsRemaining, low_threshold: credits.lowThreshold },
       rate_limits: { per_user: toLimitsBody(rateLimits.perUser), per_key: toLimitsBody(rateLimits.perKey) },
+      refusals: refusals.map(({ code, count }) => ({ code, count })),
     } satisfies Schemas['AccountDetails'];
   }
 
@@ -74,6 +75,38 @@ export function adminOperations({ service, explain }: AdminRoutesDeps) {
     retrieveAccount: {
       async handle({ params: { user_id } }) {
         return { status: 200, body: toAccountBody(await service.account(user_id)) };
+      },
+    },
+    listFailingWebhooks: {
+      async handle({ query }) {
+        const { webhooks, hasMore } = await service.failingWebhooks(query);
+        return { status: 200, body: { data: webhooks.map(toWebhookBody), has_more: hasMore } };
+      },
+    },
+    listRefusals: {
+      async handle({ query: { hours, user_id } }) {
+        const { since, refusals, hasMore } = await service.refusals({
+          ...(hours !== undefined && { hours }),
+          ...(user_id !== undefined && { userId: user_id }),
+        });
+        const data = refusals.map(({ hour, userId, code, count }) => ({
+          hour: hour.toISOString(),
+          user_id: userId,
+          code,
+          count,
+        }));
+        return { status: 200, body: { since: since.toISOString(), data, has_more: hasMore } };
+      },
+    },
+    searchIds: {
+      async handle({ query: { id } }) {
+        const data = (await service.search(id)).map(({ type, id, userId, createdAt }) => ({
+          type,
+          id,
+          user_id: userId,
+          created_at: createdAt?.toISOString() ?? null,
+        }));
+        return { status: 200, body: { data } };
       },
     },
   } satisfies Partial<OperationTable>;

@@ -92,7 +92,8 @@ const schema = new Schema<WebhookDocument>(
   .index({ userId: 1, slot: 1 }, { name: 'slot', unique: true })
   .index({ userId: 1, _id: 1 }, { name: 'userWebhooks' })
   .index({ userId: 1, events: 1, _id: 1, active: 1, filters: 1 }, { name: 'filteredSubscribers' })
-  .index({ sealedWith: 1, _id: 1 }, { name: 'sealedWith' });
+  .index({ sealedWith: 1, _id: 1 }, { name: 'sealedWith' })
+  .index({ _id: 1, 'disabled.at': 1 }, { name: 'disabled', partialFilterExpression: { disabled: { $exists: true } } });
 
 /** The webhooks of one gateway: model `<prefix>Webhook`, collection `<prefix>webhooks`. */
 export function createWebhookModel(connection: Connection, prefix: string): WebhookModel {

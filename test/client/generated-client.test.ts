@@ -421,6 +421,18 @@ describe('a client generated from openapi.yaml', () => {
       const { data } = await client().GET('/v1/admin/accounts/{user_id}', { params: { path: { user_id: 'usr_1' } } });
       expect(data?.account.api_keys.working).to.be.above(0);
     },
+    async listFailingWebhooks() {
+      const { data } = await client().GET('/v1/admin/webhooks', { params: { query: { state: 'disabled' } } });
+      expect(data).to.deep.equal({ data: [], has_more: false });
+    },
+    async listRefusals() {
+      const { data } = await client().GET('/v1/admin/refusals', { params: { query: { hours: 1, user_id: 'usr_2' } } });
+      expect(data).to.deep.include({ data: [], has_more: false });
+    },
+    async searchIds() {
+      const { data } = await client().GET('/v1/admin/search', { params: { query: { id: 'usr_1' } } });
+      expect(data?.data).to.deep.equal([{ type: 'account', id: 'usr_1', user_id: 'usr_1', created_at: null }]);
+    },
     async createWebhook() {
       const { data, response } = await client().POST('/v1/webhooks', { body: webhook });
       expect(response.status).to.equal(201);

@@ -19,6 +19,7 @@ export interface PlannedCall {
 interface Parameter {
   readonly name: string;
   readonly in: 'path' | 'query' | 'header';
+  readonly required?: boolean;
   readonly example?: unknown;
   readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
 }
@@ -125,7 +126,8 @@ export async function planCalls(live: LiveGateway): Promise<PlannedCall[]> {
       header: Object.fromEntries(valuesIn('header')),
       ...(requestBody && bodyOf(operationId, requestBody.content)),
     };
-    calls.push(call);
+    const needsQuery = parameters.some(({ in: place, required }) => place === 'query' && required);
+    if (!needsQuery) calls.push(call);
     const query = Object.fromEntries(valuesIn('query'));
     if (Object.keys(query).length > 0) calls.push({ ...call, query });
   }

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createModels } from '../../src/collections.ts';
+import { newId } from '../../src/ids.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
@@ -89,6 +90,12 @@ describe('Shard keys', () => {
     await call('GET', '/v1/admin/accounts');
     await call('GET', '/v1/admin/accounts?prefix=usr_');
     await call('GET', '/v1/admin/accounts/usr_1');
+    await call('GET', '/v1/admin/webhooks');
+    await call('GET', `/v1/admin/webhooks?after=${webhook.id}`);
+    await call('GET', '/v1/admin/refusals');
+    for (const id of ['usr_1', first.id, data[0].id, webhook.id, newId('req', Date.now()), newId('use', Date.now())]) {
+      await call('GET', `/v1/admin/search?id=${id}`);
+    }
     // statistics are written at intervals
     await until(() => queries.some(({ collection }) => collection === 'tallies'));
   }

@@ -43,6 +43,7 @@ export const unshardedCollections: Readonly<Record<string, string>> = {
   rates: 'minutes long',
   exceeded: 'hours long',
   sendrates: 'one small document for each webhook with a rate limit',
+  refusals: 'one small document for each hour and account with refused requests, for a week',
   transaction_owners: 'one small document for each process',
 };
 
@@ -62,6 +63,10 @@ export const broadcasts: Readonly<Record<string, string>> = {
   'aggregate usage_counters: keyId, userId': 'a report of usage by key, on request',
   'find usage_periods: period, start': 'the list of accounts, on request of the operator',
   'find usage_periods: period, start, userId': 'a later page of that list',
+  'find health: reportedFailingSince': 'the list of webhooks that fail, on request of the operator',
+  'find health: _id, reportedFailingSince': 'a later page of that list',
+  'find events: _id': 'a search for the id of an event, on request of the operator',
+  'aggregate usage: _id': 'a search for the id of a request, on request of the operator',
 };
 
 const code = (text: string) => `\`${text}\``;

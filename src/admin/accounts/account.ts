@@ -4,6 +4,7 @@ import type { RateLimits } from '../../options/options.ts';
 import type { HealthState } from '../../webhooks/health/health-state.ts';
 import type { HealthDocument } from '../../webhooks/health/model.ts';
 import type { WebhookDetails } from '../../webhooks/webhook.ts';
+import type { RefusalCount } from '../refusals/list.ts';
 
 /** What an account has, and what it has used this month (UTC). */
 export interface AccountSummary {
@@ -59,4 +60,6 @@ export interface AccountDetails {
     /** `null` for no limits, and where a function decides for each key. */
     readonly perKey: RateLimits | null;
   };
+  /** What was refused in the last 24 hours, the most first. */
+  readonly refusals: readonly RefusalCount[];
 }

@@ -6,6 +6,7 @@ import { checkStorableId, checkUserId } from '../../ids.ts';
 import type { KeyService } from '../../keys/service.ts';
 import type { LimitOptions } from '../../options/options.ts';
 import { pageLimit } from '../../page.ts';
+import { countByCode, type ListRefusals } from '../refusals/list.ts';
 import type { ReadWebhooks } from '../webhooks.ts';
 import type { AccountDetails, AccountSummary } from './account.ts';
 import type { ListAccountIds } from './account-ids.ts';
@@ -25,6 +26,7 @@ export interface AccountsDeps {
   readonly listIds: ListAccountIds;
   readonly readSummaries: ReadSummaries;
   readonly readWebhooks: ReadWebhooks;
+  readonly listRefusals: ListRefusals;
   readonly keys: Pick<KeyService, 'list'>;
   /** `undefined` where usage is not counted. */
   readonly budgets: Pick<BudgetService, 'get'> | undefined;
@@ -65,7 +67,7 @@ function rateLimitsOf({ perUser, perKey }: LimitOptions, userId: string): Accoun
 }
 
 export function createAccountService(deps: AccountsDeps): AccountService {
-  const { listIds, readSummaries, readWebhooks, keys, budgets, credits, limits = {} } = deps;
+  const { listIds, readSummaries, readWebhooks, listRefusals, keys, budgets, credits, limits = {} } = deps;
 
   return {
     async accounts({ limit = pageLimit, after, prefix } = {}) {
@@ -78,12 +80,13 @@ export function createAccountService(deps: AccountsDeps): AccountService {
 
     async account(userId) {
       checkUserId(userId);
-      const [[account], apiKeys, webhooks, budgetUsages, balance] = await Promise.all([
+      const [[account], apiKeys, webhooks, budgetUsages, balance, { refusals }] = await Promise.all([
         readSummaries([userId]),
         keys.list(userId),
         readWebhooks({ userId }, webhookLimit, 'userWebhooks'),
         budgets?.get(userId),
         credits?.balance(userId),
+        listRefusals({ userId }),
       ]);
       return {
         account: account as AccountSummary,
@@ -92,6 +95,7 @@ export function createAccountService(deps: AccountsDeps): AccountService {
         budgets: budgetUsages ?? null,
         credits: balance ?? null,
         rateLimits: rateLimitsOf(limits, userId),
+        refusals: countByCode(refusals),
       };
     },
   };

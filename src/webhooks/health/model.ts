@@ -81,7 +81,12 @@ const healthSchema = new Schema<HealthDocument>(
     updatedAt: { type: Date, required: true },
   },
   schemaOptions,
-).index({ updatedAt: 1 }, { name: 'expiry', expireAfterSeconds: 400 * day });
+)
+  .index({ updatedAt: 1 }, { name: 'expiry', expireAfterSeconds: 400 * day })
+  .index(
+    { _id: 1, reportedFailingSince: 1 },
+    { name: 'failing', partialFilterExpression: { reportedFailingSince: { $exists: true } } },
+  );
 
 /** The hours of one gateway's webhooks: model `<prefix>Tally`, collection `<prefix>tallies`. */
 export function createTallyModel(connection: Connection, prefix: string): TallyModel {

@@ -44,6 +44,9 @@ async function accounting(on: Conversation): Promise<void> {
   await on.operation(200, 'listBudgets');
   await on.operation(200, 'listAccounts', [], { query: `?prefix=${userId}` });
   await on.operation(200, 'retrieveAccount', [userId]);
+  await on.operation(200, 'listFailingWebhooks', [], { query: '?state=disabled' });
+  await on.operation(200, 'listRefusals', [], { query: `?user_id=${userId}_other` });
+  await on.operation(200, 'searchIds', [], { query: `?id=${userId}` });
 }
 
 /** A webhook from its making to its end, and what it was sent. */
