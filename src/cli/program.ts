@@ -1,12 +1,14 @@
 import { Command } from 'commander';
 import { readVersion } from '../version.ts';
 import { throughApi } from './client/api-command.ts';
+import { accountsCommand } from './commands/accounts.ts';
 import { budgetsCommand } from './commands/budgets.ts';
 import { creditsCommand } from './commands/credits.ts';
 import { deliveriesCommand } from './commands/deliveries/command.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { eventsCommand } from './commands/events/command.ts';
 import { publishStoredCommand } from './commands/events/publish.ts';
+import { findCommand } from './commands/find.ts';
 import { keysCommand } from './commands/keys/command.ts';
 import { listenCommand } from './commands/listen.ts';
 import { migrateCommand } from './commands/migrate.ts';
@@ -63,6 +65,8 @@ export function createProgram(terminal: Terminal): Command {
       budgetsCommand(terminal),
       creditsCommand(terminal),
       throughApi(usageCommand(terminal)),
+      accountsCommand(terminal),
+      throughApi(findCommand(terminal)),
     ),
   ];
   for (const command of commands) program.addCommand(command);

@@ -167,4 +167,37 @@ describe('express-model-gateway keys, credits and usage', () => {
     expect(await live.run('usage', '--by', 'week')).to.include({ code: 2 });
     expect((await live.run('usage', '--from', 'January')).stderr).to.match(/^invalid_value: from/);
   });
+
+  it('accounts list sums up every account, a page at a time', async () => {
+    await live.gateway.keys.create({ userId: 'usr_2' });
+    await live.gateway.webhooks.create('usr_2', { url: 'https://example.com', events: ['credits.low'] });
+    const all = await live.run('accounts', 'list');
+    expect(all).to.include({ code: 0, stderr: '' });
+    expect(all.stdout)
+      .to.match(/^ACCOUNT +KEYS +WEBHOOKS +REQUESTS/)
+      .and.match(/^usr_2 +1 +1 +0 +0 +0 /m);
+    const first = await live.run('accounts', 'list', '--limit', '1');
+    expect(first.stderr).to.equal('There are more: use --after usr_1\n');
+    const { stdout } = await live.run('accounts', 'list', '--prefix', 'usr_', '--after', 'usr_1');
+    expect(stdout).to.include('usr_2').and.not.include('usr_1');
+    expect((await live.run('accounts', 'list', '--prefix', 'none')).stdout).to.equal('No accounts.\n');
+  });
+
+  it('accounts show tells what one account has, and what it was refused', async () => {
+    const { stdout } = await live.run('accounts', 'show', 'usr_2');
+    expect(stdout)
+      .to.match(/^Account +usr_2$/m)
+      .and.match(/^API keys +1 working, 1 in all$/m)
+      .and.match(/^Webhooks +wh_\w+ idle https:\/\/example.com$/m)
+      .and.match(/^Refused, 24 h +nothing$/m);
+    const { json } = await live.run('accounts', 'show', 'usr_2', '--json');
+    expect(json.account).to.include({ user_id: 'usr_2' });
+  });
+
+  it('find says what an id names, and sends nothing secret of a key', async () => {
+    const { id, key } = await live.gateway.keys.create({ userId: 'usr_3' });
+    const { stdout } = await live.run('find', key);
+    expect(stdout).to.match(new RegExp(`^api_key +${id} +usr_3 `, 'm'));
+    expect((await live.run('find', 'wh_00000000000000000000000000')).stdout).to.equal('Nothing has that id.\n');
+  });
 });
