@@ -50,6 +50,8 @@ function add<Key>(rows: Map<Key, Rounds>, key: Key, name: string, figures: Recor
 for (let round = 0; round < rounds; round += 1) {
   for (const processes of processCounts) {
     const gateways = await startGateways(bed, processes);
+    // the more processes share the cores, the longer until each has compiled what it runs
+    await gateways.saturate(10, Math.min(1 + processes / 2, seconds));
     await gateways.saturate(1, Math.min(2, seconds));
     for (const webhooks of webhookCounts) {
       const row = deliveryRow(processes, webhooks);
