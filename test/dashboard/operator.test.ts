@@ -14,8 +14,8 @@ const completion = {
 };
 const secret = 'whsec_a-secret-that-nobody-may-see';
 const upstreamKey = 'sk-upstream-that-nobody-may-see';
-const views = ['accounts', 'accounts/usr_2'];
-const reads = ['accounts', 'accounts/usr_2'];
+const views = ['accounts', 'accounts/usr_2', 'failing-webhooks', 'refusals', 'find/usr_2'];
+const reads = ['accounts', 'accounts/usr_2', 'webhooks', 'refusals', 'search?id=usr_2'];
 
 describe("the operator's page of the dashboard", function () {
   closeBrowserAfterwards();
@@ -31,6 +31,7 @@ describe("the operator's page of the dashboard", function () {
   /** Webhooks of usr_2: one fails, one has been disabled. */
   let failing: string;
   let disabled: string;
+  let eventId: string;
 
   const ask = (path: string, key: string, body?: unknown) =>
     fetch(scene.live.url + path, {
@@ -66,10 +67,11 @@ describe("the operator's page of the dashboard", function () {
     const at = new Date();
     const failingSince = new Date(at.getTime() - 600_000);
     const lastFailure = { at, deliveryId: 'dlv_1', status: 503, code: 'http_503' };
-    const health = { _id: failing, failures: 3, failingSince, lastFailure, updatedAt: at };
+    const since = { failingSince, reportedFailingSince: failingSince };
+    const health = { _id: failing, failures: 3, ...since, lastFailure, updatedAt: at };
     await database.connection.collection<typeof health>('gateway_health').insertOne(health);
     const data = { credits_remaining: 1, threshold: 2, user_id: 'usr_2' };
-    await gateway.publish({ type: 'credits.low', userId: 'usr_2', data });
+    ({ id: eventId } = await gateway.publish({ type: 'credits.low', userId: 'usr_2', data }));
     expect(await chat(customer.key)).to.equal(200);
     expect(await chat(scene.live.key)).to.equal(402);
     await until(async () => (await gateway.webhooks.get('usr_2', disabled)).disabled);
@@ -159,6 +161,70 @@ describe("the operator's page of the dashboard", function () {
     await row.getByText('Revoked').waitFor();
     expect(await chat(key)).to.equal(401);
     expect(problems).to.deep.equal([]);
+  });
+
+  it('shows which webhooks fail or are disabled, whose they are, and why', async () => {
+    const { page, problems } = await signIn('#/failing-webhooks');
+    const row = (id: string) => page.getByRole('row').filter({ hasText: id });
+    await row(failing).getByText('HTTP 503').waitFor();
+    expect(await row(disabled).count()).to.equal(0);
+    await page.getByRole('link', { name: 'Disabled' }).click();
+    await row(disabled).getByText('HTTP 410').waitFor();
+    await row(disabled).getByRole('link', { name: 'usr_2' }).click();
+    await page.getByRole('heading', { name: 'usr_2' }).waitFor();
+    for (const id of [failing, disabled]) await region(page, 'Webhooks').getByText(id).waitFor();
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('shows what was refused and why, of all accounts and of one', async () => {
+    const { page, problems } = await signIn('#/refusals');
+    const row = page.getByRole('row').filter({ hasText: 'usr_1' });
+    await row.getByText('insufficient_credits').waitFor();
+    await page.getByLabel('Account').fill('usr_of_nobody');
+    await page.keyboard.press('Enter');
+    await page.getByText('Nothing was refused').waitFor();
+    await page.getByRole('button', { name: 'Clear' }).click();
+    await row.getByRole('link', { name: 'usr_1' }).click();
+    await region(page, 'Refused in the last 24 hours').getByText('insufficient_credits').waitFor();
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('finds the account that an id belongs to, and of a whole API key sends only its id', async () => {
+    const { page, problems } = await signIn();
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
+    const [delivery] = (await scene.live.gateway.deliveries.list('usr_2', { limit: 1 })).deliveries;
+    for (const [text, found] of [
+      ['usr_2', undefined],
+      [eventId, `Event ${eventId} belongs to this account`],
+      [String(delivery?.id), `Delivery ${delivery?.id} belongs to this account`],
+      [failing, `Webhook ${failing} belongs to this account`],
+      [customer.id, `API key ${customer.id} belongs to this account`],
+      [customer.key, `API key ${customer.id} belongs to this account`],
+    ] as const) {
+      await page.goto(`${scene.dashboard}#/accounts`);
+      await page.getByRole('heading', { name: 'Accounts' }).waitFor();
+      await page.getByLabel('Find by id').fill(text);
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: 'usr_2' }).waitFor();
+      if (found) await page.getByText(found).waitFor();
+    }
+    const secretPart = customer.key.slice(-43);
+    expect([...asked, page.url(), await page.content()].filter((text) => text.includes(secretPart))).to.deep.equal([]);
+    await page.getByLabel('Find by id').fill('dlv_1');
+    await page.keyboard.press('Enter');
+    await page.getByText('Nothing has the id dlv_1').waitFor();
+    expect(problems).to.deep.equal([]);
+  });
+
+  it('opens what is of its own account in the view of its own', async () => {
+    const { page } = await scene.signIn();
+    const { id } = await scene.live.gateway.webhooks.create('usr_1', { url: gone.url, events: ['credits.low'] });
+    await page.getByLabel('Find by id').fill(id);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: new URL(gone.url).host }).waitFor();
+    await page.goBack();
+    await page.getByRole('heading', { name: 'Webhooks' }).waitFor();
   });
 
   it('has no secret in any view, and is accessible', async () => {

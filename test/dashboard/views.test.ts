@@ -65,6 +65,9 @@ describe('every view of the dashboard', function () {
       ['#/verification', 'A receiver that verifies'],
       ['#/nowhere', 'There is no such page'],
       ['#/accounts', 'By id'],
+      ['#/failing-webhooks', 'No webhook fails'],
+      ['#/refusals?user=usr_1', 'Refusals'],
+      ['#/find/nothing', 'Nothing has the id nothing'],
       ['#/accounts/usr_1', 'Rate limit of the account'],
       ['#/accounts/usr_1', 'Rate limit of the account', `Revoke ${apiKey.id}`],
     ];

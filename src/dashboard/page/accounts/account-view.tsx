@@ -3,8 +3,10 @@ import { BudgetsSection } from '../budgets/budgets-section.tsx';
 import { useQuery } from '../data/use-query.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
 import { EditableKeys } from '../keys/editable-keys.tsx';
+import { FoundNotice } from '../operator/found-notice.tsx';
+import { RefusedCodes } from '../operator/refusals-table.tsx';
 import { WebhookHealthTable } from '../operator/webhook-health-table.tsx';
-import { href } from '../routing/route.ts';
+import { href, type Route } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';
 import { AccountFacts } from './account-facts.tsx';
@@ -49,8 +51,20 @@ function Webhooks({ webhooks }: AccountDetails) {
   );
 }
 
+function Refused({ account, refusals }: AccountDetails) {
+  return (
+    <section class="card" aria-labelledby="refused">
+      <div class="card-head">
+        <h2 id="refused">Refused in the last 24 hours</h2>
+        {refusals.length > 0 && <a href={href(['refusals'], { user: account.user_id })}>When</a>}
+      </div>
+      {refusals.length === 0 ? <Empty title="Nothing was refused" /> : <RefusedCodes refusals={refusals} />}
+    </section>
+  );
+}
+
 /** One account, with what the operator may change of it. */
-export function AccountView({ userId }: { userId: string }) {
+export function AccountView({ userId, route }: { userId: string; route: Route }) {
   const api = useApi();
   const query = useQuery((signal) => api.retrieveAccount(userId, { signal }), {
     key: userId,
@@ -59,6 +73,7 @@ export function AccountView({ userId }: { userId: string }) {
   return (
     <>
       <Heading title={userId} up={up} />
+      <FoundNotice route={route} />
       <Loaded query={query} lines={6}>
         {(details) => (
           <>
@@ -66,6 +81,7 @@ export function AccountView({ userId }: { userId: string }) {
             {details.budgets && <BudgetsSection userId={userId} budgets={details.budgets} onClose={query.reload} />}
             <Keys details={details} onClose={query.reload} />
             <Webhooks {...details} />
+            <Refused {...details} />
           </>
         )}
       </Loaded>

@@ -17,6 +17,12 @@ export function adminOperations(client: Client<paths>) {
       answerOf(client.GET('/v1/admin/accounts', { ...init, params: { query: omitUndefined(query) } })),
     retrieveAccount: (user_id: string, init: Signal) =>
       answerOf(client.GET('/v1/admin/accounts/{user_id}', { ...init, params: of(user_id) })),
+    listFailingWebhooks: (query: Page & { state: 'failing' | 'disabled' }, init: Signal) =>
+      answerOf(client.GET('/v1/admin/webhooks', { ...init, params: { query: omitUndefined(query) } })),
+    listRefusals: (query: { hours: number; user_id: string | undefined }, init: Signal) =>
+      answerOf(client.GET('/v1/admin/refusals', { ...init, params: { query: omitUndefined(query) } })),
+    searchIds: (id: string, init: Signal) =>
+      answerOf(client.GET('/v1/admin/search', { ...init, params: { query: { id } } })),
 
     updateUserBudgets: (user_id: string, budgets: Budget[]) =>
       answerOf(client.PUT('/v1/users/{user_id}/budgets', { params: of(user_id), body: { budgets } })),

@@ -39,6 +39,9 @@ export type AccountSummary = Schemas['AccountSummary'];
 export type AccountDetails = Schemas['AccountDetails'];
 export type AccountWebhook = Schemas['AccountWebhook'];
 export type RateLimits = Schemas['RateLimits'];
+export type Refusal = Schemas['Refusal'];
+export type RefusalCount = Schemas['RefusalCount'];
+export type SearchResult = Schemas['SearchResult'];
 
 export type UsageLine = Schemas['UsageLine'];
 

@@ -36,6 +36,7 @@ export const VerifyIcon = path('M8 2 3 4v4c0 3 2 5 5 6 3-1 5-3 5-6V4zM5.8 8l1.6 
 export const AccountIcon = path(
   'M8 2.5a2.75 2.75 0 1 1 0 5.5 2.75 2.75 0 0 1 0-5.5ZM2.5 13.5c.7-2.6 2.8-4 5.5-4s4.8 1.4 5.5 4',
 );
+export const RefusedIcon = path('M8 1.75a6.25 6.25 0 1 1 0 12.5 6.25 6.25 0 0 1 0-12.5ZM3.6 3.6l8.8 8.8');
 export const SunIcon = path(
   'M8 5.2a2.8 2.8 0 1 1 0 5.6 2.8 2.8 0 0 1 0-5.6ZM8 1.5v1M8 13.5v1M1.5 8h1M13.5 8h1M3.4 3.4l.7.7M11.9 11.9l.7.7M3.4 12.6l.7-.7M11.9 4.1l.7-.7',
 );

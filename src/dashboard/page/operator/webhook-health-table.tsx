@@ -4,6 +4,7 @@ import { Badge } from '../elements/badge.tsx';
 import { Scroll } from '../elements/scroll.tsx';
 import { type Column, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
+import { href } from '../routing/route.ts';
 import { splitUrl } from '../webhooks/hosts.ts';
 import { standingOf } from '../webhooks/words.ts';
 
@@ -51,11 +52,33 @@ const columns: readonly Column<AccountWebhook>[] = [
   { head: 'Last failure', name: 'Last failure', class: 'cell-wide', cell: LastFailure },
 ];
 
+const account: Column<AccountWebhook> = {
+  head: 'Account',
+  name: 'Account',
+  cell: ({ user_id }) => (
+    <a class="row-link mono" href={href(['accounts', user_id])}>
+      {user_id}
+    </a>
+  ),
+};
+
+interface Props {
+  readonly webhooks: readonly AccountWebhook[];
+  /** Whether they are of several accounts. */
+  readonly byAccount?: boolean;
+}
+
 /** Webhooks and how they do. */
-export function WebhookHealthTable({ webhooks }: { webhooks: readonly AccountWebhook[] }) {
+export function WebhookHealthTable({ webhooks, byAccount }: Props) {
   return (
     <Scroll>
-      <Table kind="webhooks" caption="Webhooks" columns={columns} rows={webhooks} keyOf={({ id }) => id} />
+      <Table
+        kind="webhooks"
+        caption="Webhooks"
+        columns={byAccount ? [...columns, account] : columns}
+        rows={webhooks}
+        keyOf={({ id }) => id}
+      />
     </Scroll>
   );
 }

@@ -3,9 +3,11 @@ import {
   DeliveryIcon,
   EventIcon,
   KeyIcon,
+  RefusedIcon,
   TypesIcon,
   UsageIcon,
   VerifyIcon,
+  WarnIcon,
   WebhookIcon,
 } from '../elements/icons.tsx';
 
@@ -21,7 +23,11 @@ export const views = [
 ] as const;
 
 /** What the operator sees of all accounts. */
-export const operatorViews = [{ view: 'accounts', name: 'Accounts', Icon: AccountIcon, scope: 'admin' }] as const;
+export const operatorViews = [
+  { view: 'accounts', name: 'Accounts', Icon: AccountIcon, scope: 'admin' },
+  { view: 'failing-webhooks', name: 'Failing webhooks', Icon: WarnIcon, scope: 'admin' },
+  { view: 'refusals', name: 'Refusals', Icon: RefusedIcon, scope: 'admin' },
+] as const;
 
 /** Where somebody with these scopes begins; `undefined` where there is nothing for them to see. */
 export function firstView(scopes: readonly string[]): string | undefined {
