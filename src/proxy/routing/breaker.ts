@@ -47,7 +47,7 @@ const connectionFailures: ReadonlySet<string> = new Set([
 const ignoredFailures: ReadonlySet<string> = new Set(['aborted', 'invalid_request', 'closed']);
 
 /** It failed before the request was sent: no account can have caused it. */
-function isConnectionFailure(error: unknown): boolean {
+export function isConnectionFailure(error: unknown): boolean {
   return error instanceof OutboundError && connectionFailures.has(error.code);
 }
 

@@ -3,7 +3,7 @@ import type { OutboundResponse } from '../../outbound/exchange.ts';
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { type Deadline, pause } from '../call-deadline.ts';
 import { failure, failureFrom } from '../failure.ts';
-import { isBreakerOpen } from './breaker.ts';
+import { isBreakerOpen, isConnectionFailure } from './breaker.ts';
 import { isRetryable, type RetryPolicy, type UpstreamResult, waitBefore } from './retry-policy.ts';
 import type { Upstream } from './upstream.ts';
 import type { CallPlace } from './upstream-calls.ts';
@@ -51,7 +51,8 @@ async function tryUpstream(upstream: Upstream, call: RoutedCall): Promise<Attemp
 
 /**
  * Tries the upstreams in turn, and again from the first, until one gives a response for the client, or the attempts, the waits or
- * the budget are used up: then the last result stands. Nothing has been sent to the client before it returns.
+ * the budget are used up: then the last result stands. Another upstream costs nothing of the budget after a connection that failed:
+ * nobody has got the request yet. Nothing has been sent to the client before it returns.
  * @throws GatewayError when the last result is a failure, or every upstream has an open breaker or no place for the call
  */
 export async function tryUpstreams(call: RoutedCall, policy: RetryPolicy): Promise<UpstreamResponse> {
@@ -60,7 +61,7 @@ export async function tryUpstreams(call: RoutedCall, policy: RetryPolicy): Promi
   // another upstream is tried at once, the same one again only after a wait; by `performance.now()`
   const readyAt = candidates.map(() => 0);
   let tries = 0;
-  let paid = true;
+  let isPaid = false;
   let waited = 0;
   let last: Attempt | undefined;
   let placeError: GatewayError | undefined;
@@ -68,8 +69,12 @@ export async function tryUpstreams(call: RoutedCall, policy: RetryPolicy): Promi
     const ready = Math.min(...readyAt);
     const next = readyAt.indexOf(ready);
     const wait = Math.max(0, ready - performance.now());
-    if (waited + wait > policy.maxWait || !(paid || policy.budget.spend())) break;
-    paid = true;
+    if (waited + wait > policy.maxWait) break;
+    const isRetry = last !== undefined && !(ready === 0 && isConnectionFailure(last.error));
+    if (isRetry && !isPaid) {
+      if (!policy.budget.spend()) break;
+      isPaid = true;
+    }
     if (wait > 0) await pause(wait, deadline);
     if (last && deadline.isOver) throw failure('upstream_timeout');
     waited += wait;
@@ -83,7 +88,7 @@ export async function tryUpstreams(call: RoutedCall, policy: RetryPolicy): Promi
       continue;
     }
     tries += 1;
-    paid = false;
+    isPaid = false;
     last?.response?.data.destroy();
     last = tried;
     const result = resultOf(tried);

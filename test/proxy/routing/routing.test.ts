@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { GatewayError } from '../../../src/errors.ts';
@@ -157,6 +159,18 @@ describe('model calls over several upstreams', () => {
     b.script = json(200, { from: 'b' });
     expect((await chat()).upstream).to.equal('b');
     expect((await chat('m', { stream: true })).upstream).to.equal('b');
+  });
+
+  it('fall back, however many fail to connect at once', async () => {
+    // accepts connections, and takes no part in TLS
+    const mute = createServer().listen(0, '127.0.0.1');
+    await once(mute, 'listening');
+    const { port } = mute.address() as AddressInfo;
+    await start({ baseUrl: `https://127.0.0.1:${port}/v1`, timeouts: { connect: 500 } });
+    b.script = json(200, { from: 'b' });
+    const answers = await Promise.all(Array.from({ length: 40 }, () => chat()));
+    mute.close();
+    expect(answers.filter(({ upstream }) => upstream !== 'b')).to.deep.equal([]);
   });
 
   it('come back to the upstream that is ready first, and not before it asked to be', async () => {

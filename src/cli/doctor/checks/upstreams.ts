@@ -9,7 +9,7 @@ const [connectTimeout, longestCall] = [5_000, 10_000] as const;
 const remedies: Readonly<Record<string, string>> = {
   dns_failed: 'check the host name, and the name servers of this machine (/etc/resolv.conf)',
   connect_refused: 'check the port, and whether the provider runs there',
-  connect_timeout: 'check the firewall and the routes to it',
+  connect_timeout: 'if it is yours, restart it if it hangs; otherwise check the firewall and the routes to it',
   connect_failed: 'check the firewall and the routes to it',
   tls_failed: "check its certificate and this machine's clock; a CA of your own is trusted through NODE_EXTRA_CA_CERTS",
   timeout: "look at the provider's status page",
