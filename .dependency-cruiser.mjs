@@ -18,6 +18,8 @@ const arrows = {
   'logger.ts': 'errors.ts',
   'redact.ts': '',
   'version.ts': '',
+  'histogram.ts': '',
+  'event-loop-delay.ts': '',
   'api.d.ts': '',
   options: 'errors.ts logger.ts http/principal.ts',
   openapi: base,
@@ -57,7 +59,7 @@ const arrows = {
 
   stored: `${domain} proxy/ownership`,
 
-  'webhooks/health': domain,
+  'webhooks/health': `${domain} histogram.ts`,
   'webhooks/secrets': `${base} mongo webhooks/model.ts webhooks/webhook.ts`,
   webhooks: `${domain} outbound/addresses.ts webhooks/secrets`,
 
@@ -100,17 +102,19 @@ const arrows = {
     accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
     accounting/payments/model.ts events deliveries/model.ts deliveries/redeliver/recoveries/model.ts stored`,
 
+  processes: `${domain} histogram.ts event-loop-delay.ts proxy/observer.ts proxy/proxy.ts deliveries/backlog-size.ts`,
+
   receiver: 'api.d.ts deliveries/send/signature.ts',
   'dashboard/page': 'api.d.ts',
   dashboard: 'errors.ts version.ts options http http/authentication http/reply',
 
-  metrics: `${base} mongo/connection/pools.ts http/request-observer.ts webhooks/health/recorded-attempt.ts
+  metrics: `${base} event-loop-delay.ts mongo/connection/pools.ts http/request-observer.ts webhooks/health/recorded-attempt.ts
     accounting/credits/credit-observer.ts deliveries/backlog-size.ts deliveries/fan-out/fan-out-observer.ts
     proxy/proxy.ts proxy/observer.ts`,
 
   // The files beside the folders join them. The command uses the package as a host does.
   '.': `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events/**
-    keys accounting/** stored stored/background deliveries/** admin/** metrics dashboard`,
+    keys accounting/** stored stored/background deliveries/** admin/** processes metrics dashboard`,
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
@@ -119,7 +123,7 @@ const arrows = {
   'cli/mongo': 'cli/private-file.ts',
   'cli/database': `errors.ts index.ts migrate.ts mongo cli/config cli/mongo
     cli/client/api.ts cli/commands/events/publish.ts`,
-  'cli/doctor/checks': `${base} collections.ts mongo outbound webhooks/model.ts webhooks/secrets
+  'cli/doctor/checks': `${base} collections.ts mongo outbound webhooks/model.ts webhooks/secrets processes/model.ts
     cli/doctor/check.ts`,
   'cli/doctor': `${base} collections.ts mongo cli/config cli/database cli/doctor/checks`,
   'cli/server': `errors.ts ids.ts index.ts receiver
@@ -157,7 +161,8 @@ const packages = {
   mongodb: 'cli/mongo',
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
-  mongoose: '. options mongo admin/** stored/** webhooks/** events/** keys accounting/** deliveries/** cli/doctor/**',
+  mongoose:
+    '. options mongo admin/** processes stored/** webhooks/** events/** keys accounting/** deliveries/** cli/doctor/**',
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',

@@ -1355,6 +1355,68 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/processes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the processes of the gateway
+         * @description For the operator: lists the processes that were seen in the last day, live ones first, then those that were seen last;
+         *     1,000 at most. Each renews its record every 10 s. One that stops removes it; one that dies is not live after 30 s.
+         */
+        get: operations["listProcesses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/upstreams": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the upstreams, with latency, errors and breakers
+         * @description For the operator: lists the upstreams of all live processes by name, with what came of the requests to them in about the last five minutes. It
+         *     is at most 10 s old. Neither addresses nor keys are shown.
+         */
+        get: operations["listUpstreams"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/backlog": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve what is due
+         * @description For the operator: counts the deliveries and fan-outs that wait, of all accounts. Counting stops at 10,000 of each.
+         */
+        get: operations["retrieveBacklog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     "usage.threshold": {
@@ -2971,6 +3033,96 @@ export interface components {
             rejected_requests: number;
             window_start: components["schemas"]["Timestamp"];
             window_end: components["schemas"]["Timestamp"];
+        };
+        GatewayProcessList: {
+            data: components["schemas"]["GatewayProcess"][];
+        };
+        /** @description One process of the gateway, as it last said of itself. Times are by the clock of the database. */
+        GatewayProcess: {
+            /** @description New with every start. */
+            id: string;
+            /** @description The machine, or the container. */
+            hostname: string;
+            /** @description The number of the process there. */
+            pid: number;
+            /** @description The version of the package. */
+            version: string;
+            role: components["schemas"]["GatewayProcessRole"];
+            started_at: components["schemas"]["Timestamp"];
+            seen_at: components["schemas"]["Timestamp"];
+            /** @description Whether it was seen lately, by default within 30 s. */
+            is_live: boolean;
+            /** @description How late its timers are, the 99th percentile since the record before; null when it was not measured. */
+            event_loop_lag_seconds: number | null;
+            /** @description Delivery attempts that it is sending. */
+            attempts_in_progress: number;
+            /** @description Model calls under way to upstreams. */
+            relayed_calls_in_progress: number;
+            /** @description When it last looked for deliveries that are due; null when it never has. */
+            last_sweep_at: components["schemas"]["Timestamp"] | null;
+            /** @description By how much its clock is certainly ahead of the database's; negative where it is behind, null when that is not known. */
+            clock_skew_seconds: number | null;
+        };
+        /**
+         * @description `api` serves requests, `worker` makes delivery attempts, `all` does both.
+         * @enum {string}
+         */
+        GatewayProcessRole: "api" | "worker" | "all";
+        UpstreamStatusList: {
+            data: components["schemas"]["UpstreamStatus"][];
+        };
+        /** @description One upstream, as all live processes have met it. */
+        UpstreamStatus: {
+            /** @description Its name in the options. */
+            name: string;
+            /** @description Live processes that have it. */
+            processes: number;
+            breaker: components["schemas"]["UpstreamBreaker"];
+            /** @description Requests to it, retried ones too. */
+            requests: number;
+            /** @description Those without a response, and those answered 401, 403, 408, 429 or 5xx. */
+            errors: number;
+            /** @description The errors by code, such as `http_503` or `connect_refused`. */
+            error_codes: {
+                [key: string]: number;
+            };
+            latency_seconds: components["schemas"]["LatencyPercentiles"];
+            time_to_first_byte_seconds: components["schemas"]["LatencyPercentiles"];
+            since: components["schemas"]["Timestamp"];
+        };
+        /** @description In how many processes its circuit breaker is in which state. Only a closed one lets all calls through. */
+        UpstreamBreaker: {
+            open: number;
+            half_open: number;
+            closed: number;
+        };
+        /** @description In seconds, exact to 10 percent. */
+        LatencyPercentiles: {
+            /** @description The median; null when nothing was measured. */
+            p50: number | null;
+            /** @description The 95th percentile; null when nothing was measured. */
+            p95: number | null;
+        };
+        /** @description What all processes together have to do. */
+        Backlog: {
+            /** @description Deliveries that are due and that no process has claimed. */
+            due: number;
+            /** @description Whether counting stopped at 10,000. */
+            due_is_more: boolean;
+            /** @description When the oldest of them was due; null when none is. */
+            oldest_due_at: components["schemas"]["Timestamp"] | null;
+            /** @description How long that is ago; 0 when none is. */
+            oldest_due_seconds: number;
+            /** @description Deliveries whose next attempt is due later. */
+            scheduled: number;
+            /** @description Whether looking for them stopped at 10,000. */
+            scheduled_is_more: boolean;
+            /** @description Events whose deliveries are not made, and that no process has claimed; 10,000 stands for more. */
+            fan_outs_pending: number;
+            /** @description How long the oldest of these has waited; 0 when there is none. */
+            oldest_fan_out_seconds: number;
+            /** @description Attempts that live processes were sending when they last said so, 10 s ago at most. */
+            in_progress: number;
         };
     };
     responses: {
@@ -6739,6 +6891,87 @@ export interface operations {
                 };
             };
             400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    listProcesses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The processes. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GatewayProcessList"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    listUpstreams: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The upstreams. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UpstreamStatusList"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["InsufficientScope"];
+            429: components["responses"]["TooManyReads"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ShuttingDown"];
+        };
+    };
+    retrieveBacklog: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What is due. */
+            200: {
+                headers: {
+                    "x-request-id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backlog"];
+                };
+            };
+            400: components["responses"]["UnknownQuery"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["InsufficientScope"];
             429: components["responses"]["TooManyReads"];

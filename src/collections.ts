@@ -17,6 +17,7 @@ import { createRecoveryModel } from './deliveries/redeliver/recoveries/model.ts'
 import { createEventModel, createOwnerModel } from './events/model.ts';
 import { createKeyModel } from './keys/model.ts';
 import { type CollectionIndexes, indexesOfModel } from './mongo/schema/indexes.ts';
+import { createProcessModel } from './processes/model.ts';
 import { responseJobIndexes } from './stored/background/indexes.ts';
 import { createStoredObjectModel } from './stored/model.ts';
 import { createHealthModel, createTallyModel } from './webhooks/health/model.ts';
@@ -46,6 +47,7 @@ export function createModels(connection: Connection, prefix: string) {
     exceeded: createExceededModel(connection, prefix),
     stored: createStoredObjectModel(connection, prefix),
     refusals: createRefusalModel(connection, prefix),
+    processes: createProcessModel(connection, prefix),
   };
 }
 

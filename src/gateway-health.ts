@@ -78,7 +78,7 @@ export function createHealthCheck({ worker, upstreams, read, isClosing }: Health
   return async function check(): Promise<{ readonly health: GatewayHealth; readonly readings: DatabaseReadings }> {
     const readings = await read();
     const { isLive, isWorking } = worker;
-    const openBreakers = upstreams().flatMap(({ name, breakerOpen }) => (breakerOpen ? [name] : []));
+    const openBreakers = upstreams().flatMap(({ name, breaker }) => (breaker === 'closed' ? [] : [name]));
     const { lackingIndexes, missingKeys } = readings;
     const missingIndexes = lackingIndexes?.map(indexName);
     const checks = {

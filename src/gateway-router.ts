@@ -68,6 +68,7 @@ function operationsOf(deps: RouterDeps): OperationTable {
     usage: accounting.report,
     budgets: accounting.budgets,
     admin: { service: deps.services.admin, explain },
+    processes: deps.services.processes,
   });
 }
 

@@ -45,7 +45,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { logger } = options;
   const services = createServices(options, database);
   const { models, webhooks, events, eventHistory, deliveries, recoveries, health, keys, accounting, proxy } = services;
-  const { admin, refusals, backgroundResponses, notifications, metrics } = services;
+  const { admin, processes, processRecord, refusals, backgroundResponses, notifications, metrics } = services;
   const authenticateKey = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
   const router = await createGatewayRouter({ services, options, access, authenticateKey, openRequests });
@@ -61,7 +61,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const close = createShutdown({
     parts: {
       ...{ recoveries, deliveries, health, accounting, keys, events, proxy, backgroundResponses, refusals },
-      ...{ access, database },
+      ...{ processRecord, access, database },
     },
     openRequests,
     drainTimeout: options.drainTimeout,
@@ -76,6 +76,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     isClosing: () => closing,
   });
   addGauges(metrics.registry, createGaugeReadings({ services, database, checkHealth }));
+  await processRecord.start();
 
   return {
     router,
@@ -92,11 +93,12 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     events: withDatabase(access, { list: eventHistory.list, get: eventHistory.get }),
     deliveries: withDatabase(access, { ...hostDeliveries(deliveries.history) }),
     ...(accounting.report && { usage: withDatabase(access, { report: accounting.report }) }),
-    admin: withDatabase(access, { ...admin }),
+    admin: withDatabase(access, { ...admin, ...processes }),
     async start() {
       accounting.start();
       recoveries.start();
       await Promise.all([deliveries.start(), backgroundResponses.start()]);
+      await processRecord.renew();
     },
     publish: events.publish,
     transaction: (fn) => events.transaction(fn),

@@ -1,4 +1,4 @@
-import { clockSkew } from './mongo/probes/clock-skew.ts';
+import { createReadSkew } from './mongo/probes/clock-skew.ts';
 import { leastFree, readFreeDisk } from './mongo/probes/disk-space.ts';
 import { createRecheck } from './mongo/probes/recheck.ts';
 import { confirmWrites, createWriteTime } from './mongo/probes/write-time.ts';
@@ -43,19 +43,12 @@ const nothing: DatabaseReadings = {
 };
 
 /** Makes the function that reads the difference of the clocks, at most once a second. */
-function createReadSkew({ connection }: Pick<SchemaDeps, 'connection'>): () => Promise<number | undefined> {
-  const admin = connection.getClient().db('admin', { readPreference: 'primary' });
-
-  async function readSkew(): Promise<number | undefined> {
-    const askedAt = Date.now();
-    const { localTime, isWritablePrimary } = await admin.command({ hello: 1 });
-    return isWritablePrimary ? clockSkew({ askedAt, localTime, answeredAt: Date.now() }) : undefined;
-  }
-
+function createRecentSkew({ connection }: Pick<SchemaDeps, 'connection'>): () => Promise<number | undefined> {
+  const readSkew = createReadSkew(connection);
   let reading: { readonly skew: Promise<number | undefined>; readonly at: number } | undefined;
   return () => {
     const now = performance.now();
-    if (!reading || now - reading.at > databaseTimeout) reading = { skew: inTime(readSkew()), at: now };
+    if (!reading || now - reading.at > databaseTimeout) reading = { skew: readSkew(), at: now };
     return reading.skew;
   };
 }
@@ -69,7 +62,7 @@ export function createHealthReadings({ database, schema, missingKeys }: HealthRe
   const { access } = database;
   const { connection, prefix } = schema;
   const db = primaryOf(connection);
-  const readSkew = createReadSkew(schema);
+  const readSkew = createRecentSkew(schema);
   const lackingIndexes = createIndexCheck(schema);
   const compatible = createRecheck(async () => isCompatible(await readSchemaRecord(db, prefix)), Boolean);
   const keys = createRecheck(missingKeys, ({ length }) => length === 0);

@@ -1,8 +1,8 @@
 import { createHmac, randomFillSync } from 'node:crypto';
 import { GatewayError } from './errors.ts';
 
-/** What an id names: a webhook, an event, a delivery, an API key, a request, a worker, a usage record, a recovery. */
-export type IdPrefix = 'wh' | 'evt' | 'dlv' | 'key' | 'req' | 'wrk' | 'use' | 'rec';
+/** What an id names: a webhook, an event, a delivery, an API key, a request, a worker, a usage record, a recovery, a process. */
+export type IdPrefix = 'wh' | 'evt' | 'dlv' | 'key' | 'req' | 'wrk' | 'use' | 'rec' | 'prc';
 
 /** Crockford's base 32 in lower case: sorts as it counts, has no look-alikes. */
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';

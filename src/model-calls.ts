@@ -3,7 +3,9 @@ import type { Models } from './collections.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import type { DatabaseAccess } from './mongo/connection/availability.ts';
 import type { ResolvedOptions } from './options/options.ts';
+import { UpstreamWindow } from './processes/upstream-window.ts';
 import { usageHook } from './proxy/hooks.ts';
+import type { ModelObserver } from './proxy/observer.ts';
 import { createProxy, type ModelProxy } from './proxy/proxy.ts';
 import { createBackgroundService } from './stored/background/service.ts';
 import { createStoredObjects } from './stored/service.ts';
@@ -16,6 +18,24 @@ interface ModelCallsOptions {
   readonly metrics: Metrics;
   readonly accounting: Accounting;
   readonly sealer: Sealer;
+}
+
+/** Tells both. */
+function observers(first: ModelObserver, second: ModelObserver): ModelObserver {
+  return {
+    upstreamAnswered(upstream, status, took) {
+      first.upstreamAnswered(upstream, status, took);
+      second.upstreamAnswered(upstream, status, took);
+    },
+    upstreamFailed(upstream, code) {
+      first.upstreamFailed(upstream, code);
+      second.upstreamFailed(upstream, code);
+    },
+    usageCounted(record) {
+      first.usageCounted(record);
+      second.usageCounted(record);
+    },
+  };
 }
 
 /** The model endpoints, and what upstreams keep for an account. */
@@ -44,6 +64,7 @@ export function createModelCalls({ options, access, models, metrics, accounting,
     longestInterval: options.backgroundPollLimit,
     logger,
   });
+  const upstreamWindow = new UpstreamWindow(options.upstreams.map(({ name }) => name));
   const proxy: ModelProxy = createProxy({
     upstreams: options.upstreams,
     logger,
@@ -51,7 +72,7 @@ export function createModelCalls({ options, access, models, metrics, accounting,
     hooks: options,
     admissionChecks,
     ...(usage && { usageRecorder: usage }),
-    observer: metrics.models,
+    observer: observers(metrics.models, upstreamWindow),
     storedObjects,
     backgroundResponses,
     exposeUpstream: options.exposeUpstream,
@@ -59,5 +80,5 @@ export function createModelCalls({ options, access, models, metrics, accounting,
     abortOnDisconnect: options.abortOnDisconnect,
     propagateTrace: options.tracing.propagateToUpstreams === true,
   });
-  return { storedObjects, backgroundResponses, proxy };
+  return { storedObjects, backgroundResponses, proxy, upstreamWindow };
 }

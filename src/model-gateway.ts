@@ -13,6 +13,7 @@ import type { GatewayHealth } from './gateway-health.ts';
 import type { GatewayRouter } from './http/router.ts';
 import type { KeyService } from './keys/service.ts';
 import type { GatewayNotifications, NotificationListener } from './notifications.ts';
+import type { ProcessService } from './processes/service.ts';
 import type { WebhookService } from './webhooks/service.ts';
 
 /**
@@ -43,8 +44,8 @@ export interface ModelGateway<Custom extends string = string> {
   readonly deliveries: HostDeliveries;
   /** What an account has used, by day, model and key; absent with the option `usage: false`. */
   readonly usage?: { readonly report: ReportUsage };
-  /** What the operator sees of all accounts, as with the scope `admin` over HTTP. */
-  readonly admin: AdminService;
+  /** What the operator sees of all accounts, processes and upstreams, as with the scope `admin` over HTTP. */
+  readonly admin: AdminService & ProcessService;
   /** What the host's payment processor reports: `completed` and `failed`. */
   readonly payments: PaymentService;
   /** Makes delivery attempts in this process from now on. Publishing works without it, as long as some process does. */

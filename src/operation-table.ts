@@ -14,6 +14,8 @@ import { type EventRoutesDeps, eventOperations } from './events/routes.ts';
 import type { OperationTable } from './http/operation.ts';
 import { keyOperations } from './keys/routes.ts';
 import type { KeyService } from './keys/service.ts';
+import { processOperations } from './processes/routes.ts';
+import type { ProcessService } from './processes/service.ts';
 import type { ModelProxy } from './proxy/proxy.ts';
 import { type HealthRoutesDeps, healthOperations } from './webhooks/health/routes.ts';
 import { type WebhookRoutesDeps, webhookOperations } from './webhooks/routes.ts';
@@ -36,6 +38,7 @@ export interface RouterParts {
   /** `undefined` where credits are off. */
   readonly credits: CreditService | undefined;
   readonly admin: AdminRoutesDeps;
+  readonly processes: ProcessService;
 }
 
 /** The one table: every operationId of openapi.yaml, and what does it. Where the two do not agree, this does not compile. */
@@ -52,6 +55,7 @@ export function operationTable({
   budgets,
   credits,
   admin,
+  processes,
 }: RouterParts): OperationTable {
   return {
     ...models,
@@ -66,5 +70,6 @@ export function operationTable({
     ...budgetOperations(budgets),
     ...eventOperations(events),
     ...adminOperations(admin),
+    ...processOperations(processes),
   };
 }

@@ -21,6 +21,8 @@ import { Notifications } from './notifications.ts';
 import { sharedSpec } from './openapi/spec.ts';
 import type { ResolvedOptions } from './options/options.ts';
 import { isAllowedAddress, parseNetworks } from './outbound/addresses.ts';
+import { createProcessRecord } from './processes/record.ts';
+import { createProcessService } from './processes/service.ts';
 import { createRequestLog, type RequestLog } from './request-log.ts';
 import { readVersion } from './version.ts';
 import { createDisableFailing } from './webhooks/health/disable-failing.ts';
@@ -196,6 +198,15 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
   });
   const keys = createKeys(base, events.publish, whileAwaited(transaction), accounting);
   const modelCalls = createModelCalls({ options, access: database.access, models, metrics, accounting, sealer });
+  const processRecord = createProcessRecord({
+    processes: models.processes,
+    connection: database.connection,
+    access: database.access,
+    worker: deliveries.worker,
+    ...modelCalls,
+    options,
+  });
+  const processes = createProcessService({ processes: models.processes, deliveries });
   const admin = createAdminService({ models, keys, budgets: accounting.budgets, credits: accounting.credits, options });
   const refusals = createRefusalRecorder({ refusals: models.refusals, interval: 1_000, logger: options.logger });
   const eventHistory = createEventHistory(models.events, deliveries.eventStatuses);
@@ -215,6 +226,8 @@ export function createServices(options: ResolvedOptions, database: OpenDatabase)
     accounting,
     admin,
     refusals,
+    processRecord,
+    processes,
     ...modelCalls,
     notifications,
   };

@@ -17,6 +17,7 @@ export interface ShutdownDeps {
       | 'events'
       | 'proxy'
       | 'backgroundResponses'
+      | 'processRecord'
       | 'database']: Closable;
   } & {
     readonly deliveries: Closable & { stop(): Promise<unknown> };
@@ -42,7 +43,7 @@ const flushTimeout = 1_000;
 /** Closes the parts of a gateway in their order: first what makes work, then what records it, the database last. Once. */
 export function createShutdown({ parts, openRequests, drainTimeout, logger }: ShutdownDeps): () => Promise<void> {
   const { recoveries, deliveries, health, accounting, keys, refusals, events, proxy, backgroundResponses } = parts;
-  const { access, database } = parts;
+  const { processRecord, access, database } = parts;
 
   /** Lets the calls under way end by themselves as long as they may, then has them end. */
   async function endCalls(): Promise<void> {
@@ -81,7 +82,7 @@ export function createShutdown({ parts, openRequests, drainTimeout, logger }: Sh
     const drained = longest + flushTimeout + unavailableTimeout;
     await closeAll(drained, [() => endDeliveries(longest), endCalls, backgroundResponses.close]);
     await closeAll(timeout(2 * lastTimeout), [health.close, accounting.close, keys.close, refusals.close]);
-    await closeAll(timeout(lastTimeout), [events.close, async () => access.close()]);
+    await closeAll(timeout(lastTimeout), [events.close, processRecord.close, async () => access.close()]);
     await closeAll(lastTimeout, [database.close]);
   }
 

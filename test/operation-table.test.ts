@@ -22,6 +22,7 @@ describe('the table of operations', () => {
       events: {},
       payments: {},
       admin: {},
+      processes: {},
     } as unknown as RouterParts);
     const described = Object.values(loadSpec().paths).flatMap((path) =>
       specMethods.flatMap((method) => path[method]?.operationId ?? []),

@@ -7,6 +7,8 @@ export interface Due {
   readonly count: number;
   /** How long the oldest has been due. Seconds. */
   readonly oldest: number;
+  /** Since when the oldest has been due, by the database's clock; `null` where none is. */
+  readonly since: Date | null;
 }
 
 /** What all processes together have to do. */
@@ -16,7 +18,8 @@ export interface BacklogSize {
   readonly events: Due;
 }
 
-const countLimit = 10_000;
+/** Up to where documents are counted. */
+export const countLimit = 10_000;
 /** How long the database may take. Milliseconds. */
 const maxTimeMS = 1_000;
 
@@ -33,10 +36,10 @@ async function readDue(
       { $sort: { [field]: 1 } },
       { $limit: countLimit },
       { $group: { _id: null, count: { $sum: 1 }, since: { $min: `$${field}` } } },
-      { $project: { count: 1, oldest: { $divide: [{ $subtract: ['$$NOW', '$since'] }, 1_000] } } },
+      { $project: { count: 1, since: 1, oldest: { $divide: [{ $subtract: ['$$NOW', '$since'] }, 1_000] } } },
     ])
     .option({ maxTimeMS, hint });
-  return { count: found?.count ?? 0, oldest: found?.oldest ?? 0 };
+  return { count: found?.count ?? 0, oldest: found?.oldest ?? 0, since: found?.since ?? null };
 }
 
 export async function readBacklogSize(deliveries: DeliveryModel, events: EventModel): Promise<BacklogSize> {
@@ -45,4 +48,17 @@ export async function readBacklogSize(deliveries: DeliveryModel, events: EventMo
     readDue(events, 'fanOutAt', 'unfinishedFanOut', { fanOut: 'pending' }),
   ]);
   return { deliveries: dueDeliveries, events: dueEvents };
+}
+
+/** Counts deliveries whose next attempt is due later; claimed ones are not among them. Looks at 10,000, those that are due next. */
+export async function readScheduled(deliveries: DeliveryModel): Promise<{ count: number; isMore: boolean }> {
+  const [found] = await deliveries
+    .aggregate<{ seen: number; count: number }>([
+      { $match: { claimableAt: { $gte: new Date(0) }, $expr: { $gt: ['$claimableAt', '$$NOW'] } } },
+      { $sort: { claimableAt: 1 } },
+      { $limit: countLimit },
+      { $group: { _id: null, seen: { $sum: 1 }, count: { $sum: { $cond: [{ $eq: ['$lease', null] }, 1, 0] } } } },
+    ])
+    .option({ maxTimeMS, hint: 'due' });
+  return { count: found?.count ?? 0, isMore: found?.seen === countLimit };
 }

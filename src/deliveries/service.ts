@@ -8,7 +8,7 @@ import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { OnAttempt, OnFailed } from './attempt/attempt-listener.ts';
 import { createBackground } from './background.ts';
-import { type BacklogSize, readBacklogSize } from './backlog-size.ts';
+import { type BacklogSize, readBacklogSize, readScheduled } from './backlog-size.ts';
 import type { DeliveryContext } from './body.ts';
 import type { ShownDelivery } from './delivery-page.ts';
 import { createEventStatuses } from './event-statuses.ts';
@@ -70,9 +70,11 @@ export interface DeliveryService extends Redelivery {
   context(userId: string, delivery: ShownDelivery): Promise<DeliveryContext>;
   readonly hasEnded: AttemptWait['hasEnded'];
   /** The worker of this process at this moment. */
-  readonly worker: Pick<Worker, 'isLive' | 'isWorking' | 'attempts'>;
+  readonly worker: Pick<Worker, 'isLive' | 'isWorking' | 'attempts' | 'sweptAt'>;
   /** What all processes together have to do. */
   backlogSize(): Promise<BacklogSize>;
+  /** Deliveries whose next attempt is due later, counted up to 10,000. */
+  scheduled(): ReturnType<typeof readScheduled>;
   /** Makes attempts in this process from now on. */
   start(): Promise<void>;
   /** Starts no more attempts, waits for those in flight and gives everything else back. Recoveries can still send. May be called again. */
@@ -169,6 +171,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     hasEnded,
     worker,
     backlogSize: () => readBacklogSize(deliveries, events),
+    scheduled: () => readScheduled(deliveries),
     start: worker.start,
     stop: worker.close,
     close() {

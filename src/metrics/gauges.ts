@@ -1,6 +1,6 @@
-import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import { Gauge, type Registry } from 'prom-client';
 import type { BacklogSize } from '../deliveries/backlog-size.ts';
+import { type EventLoopDelay, measureEventLoopDelay } from '../event-loop-delay.ts';
 import type { PoolUsage } from '../mongo/connection/pools.ts';
 import type { UpstreamState } from '../proxy/proxy.ts';
 import { readVersion } from '../version.ts';
@@ -140,23 +140,17 @@ function addPool(registers: Registry[], read: () => GaugeReadings): void {
   );
 }
 
-/** Between two looks at the event loop, which its delays include. Milliseconds. */
-const resolution = 20;
-
 /** The event loop's delay since the last scrape. Measured from the first scrape on. */
 function addEventLoop(registers: Registry[]): void {
-  let delays: IntervalHistogram | undefined;
+  let delay: EventLoopDelay | undefined;
   gauge(
     registers,
     'gateway_event_loop_delay_seconds',
     "The event loop's 99th percentile of delay since the last scrape",
     (shown) => {
-      if (delays) shown.set(Math.max(0, delays.percentile(99) / 1e9 - resolution / 1e3));
-      else {
-        delays = monitorEventLoopDelay({ resolution });
-        delays.enable();
-      }
-      delays.reset();
+      delay ??= measureEventLoopDelay();
+      const measured = delay.read();
+      if (measured !== undefined) shown.set(measured);
     },
   );
 }
@@ -184,7 +178,7 @@ export function addGauges(registry: Registry, read: () => GaugeReadings): void {
     for (const { name, calls } of read().upstreams) shown.set({ upstream: name }, calls);
   });
   gauge(registers, 'gateway_upstream_breaker_open', "Whether an upstream's breaker keeps calls away", (shown) => {
-    for (const { name, breakerOpen } of read().upstreams) shown.set({ upstream: name }, flag(breakerOpen));
+    for (const { name, breaker } of read().upstreams) shown.set({ upstream: name }, flag(breaker !== 'closed'));
   });
   addPool(registers, read);
   gauge(registers, 'gateway_build_info', 'The version of the package that this process runs; always 1', (shown) =>

@@ -13,6 +13,7 @@ import { checkDisableOptions, type DisableOptions } from './disabling.ts';
 import { checkEventTypes, type EventTypeOptions } from './event-types.ts';
 import { checkLimitOptions, type LimitOptions } from './limits.ts';
 import type { ModelHooks } from './model-hooks.ts';
+import { checkProcessOptions, type ProcessOptions, processDefaults } from './processes.ts';
 import { checkQuotaOptions, type QuotaOptions } from './quotas.ts';
 import { checkTracingOptions, type TracingOptions } from './tracing.ts';
 import { checkUpstreams, type UpstreamOptions } from './upstreams.ts';
@@ -43,7 +44,8 @@ export interface ModelGatewayOptions<Custom extends string = string>
     BodyOptions,
     DatabaseOptions,
     DeliveryOptions,
-    DisableOptions {
+    DisableOptions,
+    ProcessOptions {
   /** Your own mongoose connection, mongoose itself for its default connection, or a MongoDB URI. The gateway closes only what it opened. */
   readonly mongo: Connection | Mongoose | string;
   /**
@@ -172,6 +174,7 @@ const defaults = {
   drainTimeout: 30_000,
   ...backgroundDefaults,
   ...databaseDefaults,
+  ...processDefaults,
   logger: consoleLogger,
   logRequests: false,
   tracing: {},
@@ -235,6 +238,7 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   checkBodyOptions(options);
   checkDatabaseOptions(options);
   checkDeliveryOptions(options);
+  checkProcessOptions(options);
   checkIntegers(options, bounds);
   for (const name of functionOptions) {
     if (options[name] !== undefined && typeof options[name] !== 'function') refuse(name, 'must be a function');

@@ -9,6 +9,7 @@ import { type BackgroundResponses, noBackgroundResponses } from './ownership/bac
 import { noStoredObjects, type StoredObjects } from './ownership/stored-objects.ts';
 import { createRelay } from './relay/relay.ts';
 import { modelOperations } from './routes.ts';
+import type { BreakerState } from './routing/breaker.ts';
 import { createFailureLog } from './routing/failure-log.ts';
 import { RetryBudget, type RetryOptions } from './routing/retry-policy.ts';
 import { createUpstream } from './routing/upstream.ts';
@@ -49,8 +50,8 @@ export interface UpstreamState {
   readonly name: string;
   /** Calls under way in this process. */
   readonly calls: number;
-  /** Whether its breaker keeps the calls of every account away. */
-  readonly breakerOpen: boolean;
+  /** Of its breaker, for the calls of every account. */
+  readonly breaker: BreakerState;
 }
 
 export interface ModelProxy {
@@ -133,7 +134,7 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
       upstreams.map(({ name, calls: { underWay }, breaker }) => ({
         name,
         calls: underWay,
-        breakerOpen: breaker.isOpen,
+        breaker: breaker.state,
       })),
     async close() {
       await Promise.all(upstreams.map((upstream) => upstream.close()));

@@ -417,6 +417,18 @@ describe('a client generated from openapi.yaml', () => {
       const { data } = await client().GET('/v1/admin/accounts', { params: { query: { limit: 1, prefix: 'usr_1' } } });
       expect(data?.data[0]).to.include({ user_id: 'usr_1' });
     },
+    async listProcesses() {
+      const { data } = await client().GET('/v1/admin/processes');
+      expect(data?.data[0]).to.include({ role: 'all', is_live: true });
+    },
+    async listUpstreams() {
+      const { data } = await client().GET('/v1/admin/upstreams');
+      expect(data?.data[0]).to.include({ processes: 1 });
+    },
+    async retrieveBacklog() {
+      const { data } = await client().GET('/v1/admin/backlog');
+      expect(data).to.include({ due_is_more: false, oldest_fan_out_seconds: 0 });
+    },
     async retrieveAccount() {
       const { data } = await client().GET('/v1/admin/accounts/{user_id}', { params: { path: { user_id: 'usr_1' } } });
       expect(data?.account.api_keys.working).to.be.above(0);

@@ -96,6 +96,7 @@ describe('Shard keys', () => {
     for (const id of ['usr_1', first.id, data[0].id, webhook.id, newId('req', Date.now()), newId('use', Date.now())]) {
       await call('GET', `/v1/admin/search?id=${id}`);
     }
+    for (const name of ['processes', 'upstreams', 'backlog']) await call('GET', `/v1/admin/${name}`);
     // statistics are written at intervals
     await until(() => queries.some(({ collection }) => collection === 'tallies'));
   }

@@ -45,6 +45,7 @@ export const unshardedCollections: Readonly<Record<string, string>> = {
   sendrates: 'one small document for each webhook with a rate limit',
   refusals: 'one small document for each hour and account with refused requests, for a week',
   transaction_owners: 'one small document for each process',
+  processes: 'one small document for each process, a day long',
 };
 
 /** Queries of sharded collections that go to every shard, as `shapeOf` in routing.ts names them, and how often each is made. */
@@ -61,6 +62,9 @@ export const broadcasts: Readonly<Record<string, string>> = {
   'aggregate deliveries: eventId': 'the states for a list of events, on request',
   'aggregate usage_counters: day, userId': 'a report of usage, on request',
   'aggregate usage_counters: keyId, userId': 'a report of usage by key, on request',
+  'aggregate deliveries: $expr, claimableAt':
+    'the size of the backlog, at each scrape of metrics and on request of the operator',
+  'aggregate events: $expr, fanOut, fanOutAt': 'a part of the same',
   'find usage_periods: period, start': 'the list of accounts, on request of the operator',
   'find usage_periods: period, start, userId': 'a later page of that list',
   'find health: reportedFailingSince': 'the list of webhooks that fail, on request of the operator',

@@ -10,17 +10,20 @@ export interface SeenCommand {
 /** A connection to a fresh database that tells which commands went to one collection. */
 export async function watchedDatabase(options: mongoose.ConnectOptions = {}): Promise<{
   connection: Connection;
+  uri: string;
   commandsTo: (collection: string) => readonly SeenCommand[];
   forget: () => void;
   drop: () => Promise<void>;
 }> {
-  const connection = await mongoose.createConnection(freshUri(), { ...options, monitorCommands: true }).asPromise();
+  const uri = freshUri();
+  const connection = await mongoose.createConnection(uri, { ...options, monitorCommands: true }).asPromise();
   const seen: SeenCommand[] = [];
   connection.getClient().on('commandStarted', ({ commandName, command }) => {
     seen.push({ name: commandName, command });
   });
   return {
     connection,
+    uri,
     commandsTo: (collection) => seen.filter(({ name, command }) => command[name] === collection),
     forget: () => {
       seen.length = 0;

@@ -10,6 +10,7 @@ import { checkAddressGuard } from './checks/address-guard.ts';
 import { backgroundWork } from './checks/background-work.ts';
 import { checkClock } from './checks/clock.ts';
 import { checkConfiguration } from './checks/configuration.ts';
+import { processChecks } from './checks/processes.ts';
 import { checkReplicaSet } from './checks/replica-set.ts';
 import { checkIndexes, checkSchemaVersion } from './checks/schema.ts';
 import { checkSealingKeys } from './checks/sealing-keys.ts';
@@ -43,6 +44,7 @@ const checksOfDatabase: Checks<DatabaseContext> = {
   clock: checkClock,
   'sealing keys': checkSealingKeys,
   ...backgroundWork,
+  ...processChecks,
 };
 
 /** How long one check may take. Milliseconds. */

@@ -83,7 +83,16 @@ export async function startStandalone(
     const { allowHttp, allowPrivateNetworks, options } = config;
     const gateway = await createModelGateway({
       ...options,
-      ...{ mongo: uri, secretKeys, upstreams, allowHttp, allowPrivateNetworks, logger, logRequests: true },
+      ...{
+        mongo: uri,
+        secretKeys,
+        upstreams,
+        allowHttp,
+        allowPrivateNetworks,
+        logger,
+        logRequests: true,
+        servesRequests: config.role !== 'worker',
+      },
       dashboard: { path: '/dashboard' },
     }).catch((error) => {
       throw namingVariable(error);

@@ -54,6 +54,8 @@ export interface Worker extends FirstAttemptMaker {
   readonly isWorking: boolean;
   /** Whether it works, and its sweep has succeeded within the last few intervals. */
   readonly isLive: boolean;
+  /** When its sweep last succeeded, by `performance.now()`. */
+  readonly sweptAt: number | undefined;
   /** Attempts that are being sent, and those that are held: sent, claimed ahead, or being recorded. */
   readonly attempts: Dispatcher['attempts'];
   /** These attempts are due: starts them as soon as there is room. */
@@ -134,6 +136,9 @@ export function createWorker(deps: WorkerDeps): Worker {
     get isLive() {
       const silence = performance.now() - (sweep.succeededAt ?? startedAt);
       return started && silence < 3 * deps.sweepInterval + longestSweep;
+    },
+    get sweptAt() {
+      return sweep.succeededAt;
     },
     get attempts() {
       return dispatcher.attempts;

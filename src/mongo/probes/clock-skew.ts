@@ -1,3 +1,6 @@
+import type { Connection } from 'mongoose';
+import { withTimeout } from '../with-timeout.ts';
+
 /** How far this machine's clock may be from the database's: receivers refuse signatures that are five minutes old. Milliseconds. */
 export const longestSkew = 10_000;
 
@@ -12,4 +15,24 @@ interface ClockReading {
 export function clockSkew({ askedAt, localTime, answeredAt }: ClockReading): number {
   const [ahead, behind] = [askedAt - localTime.getTime(), localTime.getTime() - answeredAt];
   return behind > 0 ? -behind : Math.max(0, ahead);
+}
+
+/** How long the database may take to answer. Milliseconds. */
+const longestRead = 1_000;
+
+/**
+ * Makes the function that asks the primary for its time, and says by how much this machine is ahead of it, in milliseconds, as
+ * {@link clockSkew} does; `undefined` where no primary answers within a second.
+ */
+export function createReadSkew(connection: Connection): () => Promise<number | undefined> {
+  const admin = connection.getClient().db('admin', { readPreference: 'primary' });
+  return async function readSkew() {
+    const askedAt = Date.now();
+    try {
+      const { localTime, isWritablePrimary } = await withTimeout(admin.command({ hello: 1 }), longestRead, false);
+      return isWritablePrimary ? clockSkew({ askedAt, localTime, answeredAt: Date.now() }) : undefined;
+    } catch {
+      return undefined;
+    }
+  };
 }

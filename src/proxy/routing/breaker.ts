@@ -21,9 +21,12 @@ const accountsKept = 10_000;
 export interface Breaker {
   /** Runs a call of an account, or rejects at once with an error for which {@link isBreakerOpen} holds. */
   run(userId: string, call: SendCall): Promise<OutboundResponse>;
-  /** Whether the calls of every account are kept away. */
-  readonly isOpen: boolean;
+  /** For the calls of every account. */
+  readonly state: BreakerState;
 }
+
+/** `half_open` while one call tries the upstream again. Only while it is `closed`, all calls are let through. */
+export type BreakerState = 'closed' | 'open' | 'half_open';
 
 type SendCall = () => Promise<OutboundResponse>;
 
@@ -33,7 +36,7 @@ interface Circuit {
   count(outcome: Promise<OutboundResponse>): Promise<OutboundResponse>;
   /** Whether the last call has succeeded. */
   isHealthy(): boolean;
-  readonly isOpen: boolean;
+  readonly state: BreakerState;
 }
 
 const connectionFailures: ReadonlySet<string> = new Set([
@@ -94,8 +97,9 @@ function createCircuit(
     },
     count: (outcome) => whileClosed(() => outcome),
     isHealthy: () => policy.state === CircuitState.Closed && !failing,
-    get isOpen() {
-      return policy.state !== CircuitState.Closed;
+    get state() {
+      if (policy.state === CircuitState.Closed) return 'closed';
+      return policy.state === CircuitState.HalfOpen ? 'half_open' : 'open';
     },
   };
 }
@@ -131,8 +135,8 @@ export function createBreaker(): Breaker {
 
   return {
     run: (userId, call) => connections.run(() => runForAccount(userId, call)),
-    get isOpen() {
-      return connections.isOpen;
+    get state() {
+      return connections.state;
     },
   };
 }

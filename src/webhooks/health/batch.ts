@@ -1,4 +1,4 @@
-import { bucketOf } from './histogram.ts';
+import { bucketOf } from '../../histogram.ts';
 import type { Failure } from './model.ts';
 import type { RecordedAttempt } from './recorded-attempt.ts';
 

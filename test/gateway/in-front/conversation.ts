@@ -32,11 +32,17 @@ export interface Talker {
 }
 
 const volatile: readonly (readonly [RegExp, string])[] = [
-  [/\b(wh|evt|dlv|key|rec|use|req)_[0-9a-z]{26}\b/g, '$1_…'],
+  [/\b(wh|evt|dlv|key|rec|use|req|prc)_[0-9a-z]{26}\b/g, '$1_…'],
   [/\bemg_[\w-]+/g, 'emg_…'],
   [/\bwhsec_[\w+/=]+/g, 'whsec_…'],
   [/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, '<time>'],
   [/"(duration_ms|last_used_at|prefix|hint)":("[^"]*"|\d+|null)/g, '"$1":…'],
+  [
+    /"(event_loop_lag_seconds|\w+_in_progress|clock_skew_seconds|last_sweep_at)":("[^"]*"|[-\d.e]+|<time>|null)/g,
+    '"$1":…',
+  ],
+  [/"requests":\d+,"errors":.*?"time_to_first_byte_seconds":\{[^}]*\}/g, '"requests":…'],
+  [/\{"due":[^}]*\}/g, '{"due":…}'],
   [/("webhook-(?:timestamp|signature)":|"x-service-signature":)"[^"]*"/g, '$1…'],
 ];
 

@@ -47,6 +47,9 @@ async function accounting(on: Conversation): Promise<void> {
   await on.operation(200, 'listFailingWebhooks', [], { query: '?state=disabled' });
   await on.operation(200, 'listRefusals', [], { query: `?user_id=${userId}_other` });
   await on.operation(200, 'searchIds', [], { query: `?id=${userId}` });
+  await on.operation(200, 'listProcesses');
+  await on.operation(200, 'listUpstreams');
+  await on.operation(200, 'retrieveBacklog');
 }
 
 /** A webhook from its making to its end, and what it was sent. */

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
+import { bucketOf, type Durations, merged, percentile } from '../../../src/histogram.ts';
 import { addAttempt, newBatch } from '../../../src/webhooks/health/batch.ts';
 import { healthState } from '../../../src/webhooks/health/health-state.ts';
-import { bucketOf, type Durations, merged, percentile } from '../../../src/webhooks/health/histogram.ts';
 
 const minute = 60_000;
 const day = 86_400_000;

@@ -1,0 +1,75 @@
+import type { ProcessDocument } from '../../../processes/model.ts';
+import { type DatabaseContext, failed, ok, problemsOr, type Result, skipped, warning } from '../check.ts';
+
+/** How many records are read. */
+const limit = 1_000;
+/** Below the 5 s after which the connection is given up as silent (`socketTimeoutMS`). Milliseconds. */
+const maxTimeMS = 4_000;
+/** Seconds. */
+const noticeableSkew = 1;
+
+type Context = Pick<DatabaseContext, 'db' | 'prefix'>;
+type Live = Pick<ProcessDocument, 'hostname' | 'pid' | 'version' | 'role' | 'clockSkew'>;
+
+const nameOf = ({ hostname, pid }: Live): string => `${hostname}, pid ${pid}`;
+
+/** The records of processes that were seen lately, by the database's clock. */
+async function readLive({ db, prefix }: Context): Promise<readonly Live[]> {
+  return db
+    .collection<ProcessDocument>(`${prefix}processes`)
+    .find({ $expr: { $gt: ['$liveUntil', '$$NOW'] } }, { projection: { upstreams: 0 }, limit, maxTimeMS })
+    .sort({ liveUntil: -1 })
+    .toArray();
+}
+
+/** Whether a document of this collection is due. */
+async function isDue({ db, prefix }: Context, collection: string, filter: object, field: string): Promise<boolean> {
+  const due = { ...filter, [field]: { $gte: new Date(0) }, $expr: { $lte: [`$${field}`, '$$NOW'] } };
+  return (await db.collection(prefix + collection).findOne(due, { projection: { _id: 1 }, maxTimeMS })) !== null;
+}
+
+/** A process that makes attempts, where something is due. */
+async function checkWorkers(context: Context): Promise<readonly Result[]> {
+  const live = await readLive(context);
+  const workers = live.filter(({ role }) => role !== 'api').length;
+  if (workers > 0) return [ok(`${workers} live, of ${live.length} processes`)];
+  const due = await Promise.all([
+    isDue(context, 'deliveries', { state: 'pending' }, 'claimableAt'),
+    isDue(context, 'events', { fanOut: 'pending' }, 'fanOutAt'),
+  ]);
+  if (!due.includes(true)) return [ok('no live process makes delivery attempts, and none is due')];
+  const message = `no live process makes delivery attempts, and some are due (${live.length} live, all with the role api)`;
+  const remedy =
+    'start a process with ROLE worker or all, or call gateway.start(); look in the log of the one that ended';
+  return [failed(live.length > 0 ? message : 'no live process makes delivery attempts, and some are due', remedy)];
+}
+
+async function checkVersions(context: Context): Promise<readonly Result[]> {
+  const live = await readLive(context);
+  if (live.length === 0) return [skipped('no process is live')];
+  const versions = new Map<string, Live>();
+  for (const one of live) if (!versions.has(one.version)) versions.set(one.version, one);
+  const shown = [...versions].map(([version, one]) => `${version} (${nameOf(one)})`);
+  if (shown.length === 1) return [ok(`${live.length} live, all ${live[0]?.version}`)];
+  return [
+    warning(`live processes have different versions: ${shown.join('; ')}`, 'finish the upgrade, or roll it back'),
+  ];
+}
+
+async function checkClocks(context: Context): Promise<readonly Result[]> {
+  const live = await readLive(context);
+  const problems = live.flatMap((one) => {
+    const skew = one.clockSkew ?? 0;
+    if (Math.abs(skew) <= noticeableSkew) return [];
+    const message = `${nameOf(one)}: ${Math.abs(skew).toFixed(1)} s ${skew > 0 ? 'ahead of' : 'behind'} the database`;
+    return [warning(message, 'synchronise its machine by NTP (chronyc tracking, timedatectl)')];
+  });
+  return problemsOr(problems, live.length > 0 ? 'all within a second of the database' : 'no process is live');
+}
+
+/** What live processes say of themselves. */
+export const processChecks = {
+  workers: checkWorkers,
+  'process versions': checkVersions,
+  'process clocks': checkClocks,
+};

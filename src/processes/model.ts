@@ -1,0 +1,75 @@
+import { type Connection, type Model, Schema } from 'mongoose';
+import type { Durations } from '../histogram.ts';
+import { durableSchema, modelOf } from '../mongo/collection.ts';
+import type { UpstreamState } from '../proxy/proxy.ts';
+
+/** What a process does: `api` serves requests, `worker` makes delivery attempts, `all` does both. */
+export type ProcessRole = 'api' | 'worker' | 'all';
+
+/** One upstream, as one process has met it in the last five minutes. */
+export interface UpstreamCounts {
+  name: string;
+  breaker: UpstreamState['breaker'];
+  requests: number;
+  errors: number;
+  errorCodes: Record<string, number>;
+  /** Of calls that were answered, from their start to their last byte, by bucket of histogram.ts. */
+  latency: Durations;
+  /** From a request to the head of its response, by the same buckets. */
+  firstByte: Durations;
+}
+
+/** What one process last said of itself. Moments are by the database's clock. */
+export interface ProcessDocument {
+  /** `prc_…` */
+  _id: string;
+  hostname: string;
+  pid: number;
+  version: string;
+  role: ProcessRole;
+  startedAt: Date;
+  seenAt: Date;
+  /** Until when the process counts as live, unless it renews the record. */
+  liveUntil: Date;
+  /** Seconds; `null` where nothing was measured. */
+  eventLoopLag: number | null;
+  attempts: number;
+  relayedCalls: number;
+  lastSweepAt: Date | null;
+  /** By how much its clock is ahead of the database's, in seconds; `null` where it is not known. */
+  clockSkew: number | null;
+  /** Since when upstreams are counted. */
+  countedSince: Date;
+  upstreams: UpstreamCounts[];
+}
+
+export type ProcessModel = Model<ProcessDocument>;
+
+const day = 86_400;
+
+const schema = new Schema<ProcessDocument>(
+  {
+    _id: String,
+    hostname: { type: String, required: true },
+    pid: { type: Number, required: true },
+    version: { type: String, required: true },
+    role: { type: String, required: true },
+    startedAt: { type: Date, required: true },
+    seenAt: { type: Date, required: true },
+    liveUntil: { type: Date, required: true },
+    eventLoopLag: Number,
+    attempts: { type: Number, required: true },
+    relayedCalls: { type: Number, required: true },
+    lastSweepAt: Date,
+    clockSkew: Number,
+    countedSince: { type: Date, required: true },
+    upstreams: { type: Schema.Types.Mixed, required: true },
+  },
+  // the next renewal brings back what a failover loses
+  { ...durableSchema, writeConcern: { w: 1 } },
+).index({ liveUntil: 1 }, { name: 'expiry', expireAfterSeconds: day });
+
+/** The processes of one gateway: model `<prefix>Process`, collection `<prefix>processes`. */
+export function createProcessModel(connection: Connection, prefix: string): ProcessModel {
+  return modelOf(connection, `${prefix}Process`, schema, `${prefix}processes`);
+}

@@ -1,0 +1,118 @@
+import { hostname } from 'node:os';
+import type { Connection } from 'mongoose';
+import { type EventLoopDelay, measureEventLoopDelay } from '../event-loop-delay.ts';
+import { newId } from '../ids.ts';
+import { durableCollection } from '../mongo/collection.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import { createPeriodic } from '../mongo/periodic.ts';
+import { createReadSkew } from '../mongo/probes/clock-skew.ts';
+import { withTimeout } from '../mongo/with-timeout.ts';
+import type { ResolvedOptions } from '../options/options.ts';
+import type { ModelProxy } from '../proxy/proxy.ts';
+import { readVersion } from '../version.ts';
+import type { ProcessModel, ProcessRole } from './model.ts';
+import type { UpstreamWindow } from './upstream-window.ts';
+
+export interface ProcessRecordDeps {
+  readonly processes: ProcessModel;
+  readonly connection: Connection;
+  readonly access: Pick<DatabaseAccess, 'isUnavailable'>;
+  readonly worker: {
+    readonly isWorking: boolean;
+    /** By `performance.now()`. */
+    readonly sweptAt: number | undefined;
+    readonly attempts: { readonly sending: number };
+  };
+  readonly proxy: Pick<ModelProxy, 'states'>;
+  readonly upstreamWindow: UpstreamWindow;
+  readonly options: Pick<ResolvedOptions, 'processInterval' | 'servesRequests' | 'logger'>;
+}
+
+/** What this process tells of itself in the database. */
+export interface ProcessRecord {
+  /** Writes the record, and renews it from now on. */
+  start(): Promise<void>;
+  /** Renews it now, because the role has changed. A failure is left to the next renewal. */
+  renew(): Promise<void>;
+  /** Removes it. */
+  close(): Promise<void>;
+}
+
+/** How long a renewal may take. Milliseconds. */
+const longestRenewal = 2_000;
+/** For how many intervals the process counts as live. */
+const liveIntervals = 3;
+
+const before = (ms: number | undefined) => (ms === undefined ? null : { $subtract: ['$$NOW', Math.round(ms)] });
+
+/** Keeps the record of this process. */
+export function createProcessRecord(deps: ProcessRecordDeps): ProcessRecord {
+  const { access, worker, proxy, upstreamWindow, options } = deps;
+  const collection = durableCollection(deps.processes);
+  const readSkew = createReadSkew(deps.connection);
+  const _id = newId('prc', Date.now());
+  const startedAt = performance.now();
+  let delay: EventLoopDelay | undefined;
+
+  function role(): ProcessRole {
+    if (!worker.isWorking) return 'api';
+    return options.servesRequests ? 'all' : 'worker';
+  }
+
+  async function write(): Promise<void> {
+    if (access.isUnavailable) return;
+    const skew = await readSkew();
+    const now = performance.now();
+    const states = proxy.states();
+    const { age, upstreams } = upstreamWindow.report(now);
+    const record = {
+      _id,
+      hostname: hostname(),
+      pid: process.pid,
+      version: readVersion(),
+      role: role(),
+      eventLoopLag: delay?.read() ?? null,
+      attempts: worker.attempts.sending,
+      relayedCalls: states.reduce((sum, { calls }) => sum + calls, 0),
+      clockSkew: skew === undefined ? null : skew / 1_000,
+      upstreams: upstreams.map((counts, i) => ({ ...counts, breaker: states[i]?.breaker ?? 'closed' })),
+    };
+    const moments = {
+      startedAt: { $ifNull: ['$startedAt', before(now - startedAt)] },
+      seenAt: '$$NOW',
+      liveUntil: { $add: ['$$NOW', liveIntervals * options.processInterval] },
+      lastSweepAt: before(worker.sweptAt === undefined ? undefined : now - worker.sweptAt),
+      countedSince: before(age),
+    };
+    await collection.updateOne({ _id }, [{ $replaceWith: { $mergeObjects: [{ $literal: record }, moments] } }], {
+      upsert: true,
+      writeConcern: { w: 1 },
+    });
+  }
+
+  const periodic = createPeriodic({
+    name: 'the record of this process',
+    task: write,
+    interval: options.processInterval,
+    initialDelay: options.processInterval,
+    longestRun: longestRenewal,
+    logger: options.logger,
+  });
+
+  /** The next renewal tells of a failure that lasts. */
+  const renew = () => withTimeout(write(), longestRenewal, false).catch(() => {});
+
+  return {
+    async start() {
+      delay = measureEventLoopDelay();
+      await renew();
+      periodic.start();
+    },
+    renew,
+    async close() {
+      delay?.close();
+      await periodic.stop();
+      if (!access.isUnavailable) await collection.deleteOne({ _id }, { writeConcern: { w: 1 } });
+    },
+  };
+}

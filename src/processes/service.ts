@@ -1,0 +1,196 @@
+import { type BacklogSize, countLimit } from '../deliveries/backlog-size.ts';
+import { type Durations, merged, percentile } from '../histogram.ts';
+import { durableCollection } from '../mongo/collection.ts';
+import type { ProcessDocument, ProcessModel, ProcessRole, UpstreamCounts } from './model.ts';
+
+/** One process, as it last said of itself. Moments are by the database's clock. */
+export interface ProcessInfo {
+  /** `prc_…`, new with every start. */
+  readonly id: string;
+  readonly hostname: string;
+  readonly pid: number;
+  /** Of the package. */
+  readonly version: string;
+  /** `api` makes no delivery attempts, `worker` serves no requests. */
+  readonly role: ProcessRole;
+  readonly startedAt: Date;
+  readonly seenAt: Date;
+  /** Whether it was seen within three times its `processInterval`: 30 s. */
+  readonly isLive: boolean;
+  /** The 99th percentile between the last two renewals, in seconds; `null` where it was not measured. */
+  readonly eventLoopLag: number | null;
+  /** Delivery attempts that it is sending. */
+  readonly attempts: number;
+  /** Model calls under way to upstreams. */
+  readonly relayedCalls: number;
+  /** When its worker's sweep last succeeded; `null` where there was none. */
+  readonly lastSweepAt: Date | null;
+  /** By how much its clock is ahead of the database's, in seconds; `null` where that is not known. */
+  readonly clockSkew: number | null;
+}
+
+/** Seconds; `null` where nothing was measured. */
+export interface Percentiles {
+  readonly p50: number | null;
+  readonly p95: number | null;
+}
+
+/** One upstream, as the live processes have met it in the last five minutes. */
+export interface UpstreamInfo {
+  readonly name: string;
+  /** Live processes that have it. */
+  readonly processes: number;
+  /** In how many of them its breaker is in which state. */
+  readonly breaker: Readonly<Record<UpstreamCounts['breaker'], number>>;
+  /** Requests to it, retried ones too. */
+  readonly requests: number;
+  /** Those without a response, and those answered 401, 403, 408, 429 or 5xx. */
+  readonly errors: number;
+  /** The same, by code: `http_503`, `connect_refused`. */
+  readonly errorCodes: Readonly<Record<string, number>>;
+  /** Of calls that were answered to their end, from their start to their last byte. */
+  readonly latency: Percentiles;
+  /** From a request to the head of its response. */
+  readonly timeToFirstByte: Percentiles;
+  /** Since when it is counted. */
+  readonly since: Date;
+}
+
+/** What all processes together have to do. */
+export interface Backlog {
+  /** Deliveries that are due and not claimed, counted up to 10,000. */
+  readonly due: number;
+  readonly dueIsMore: boolean;
+  readonly oldestDueAt: Date | null;
+  /** How long the oldest has been due; 0 where none is. */
+  readonly oldestDueSeconds: number;
+  /** Deliveries whose next attempt is due later, counted up to 10,000. */
+  readonly scheduled: number;
+  readonly scheduledIsMore: boolean;
+  /** Events whose deliveries are not made, and that no process has claimed, counted up to 10,000. */
+  readonly fanOutsPending: number;
+  readonly oldestFanOutSeconds: number;
+  /** Attempts that live processes were sending when they last said so. */
+  readonly inProgress: number;
+}
+
+/** What the operator sees of all processes. Methods throw GatewayError `database_unavailable`. */
+export interface ProcessService {
+  /** The processes of the last day, those that were seen last first, 1,000 at most. */
+  processes(): Promise<ProcessInfo[]>;
+  /** The upstreams of live processes, by name. */
+  upstreams(): Promise<UpstreamInfo[]>;
+  backlog(): Promise<Backlog>;
+}
+
+export interface ProcessServiceDeps {
+  readonly processes: ProcessModel;
+  readonly deliveries: {
+    backlogSize(): Promise<BacklogSize>;
+    scheduled(): Promise<{ readonly count: number; readonly isMore: boolean }>;
+  };
+}
+
+/** How many records are read. */
+const limit = 1_000;
+/** How long the database may take. Milliseconds. */
+const maxTimeMS = 2_000;
+
+const isLive = { $gt: ['$liveUntil', '$$NOW'] };
+
+function toInfo({ _id, isLive: live, ...rest }: Omit<ProcessDocument, 'upstreams'> & { isLive: boolean }): ProcessInfo {
+  const { hostname, pid, version, role, startedAt, seenAt, eventLoopLag, attempts, relayedCalls, lastSweepAt } = rest;
+  return {
+    ...{ id: _id, hostname, pid, version, role, startedAt, seenAt, isLive: live, eventLoopLag, attempts, relayedCalls },
+    ...{ lastSweepAt, clockSkew: rest.clockSkew },
+  };
+}
+
+function percentilesOf(all: readonly Durations[]): Percentiles {
+  const durations = merged(all);
+  const seconds = (part: number) => {
+    const ms = percentile(durations, part);
+    return ms === null ? null : ms / 1_000;
+  };
+  return { p50: seconds(0.5), p95: seconds(0.95) };
+}
+
+type Counted = UpstreamCounts & { readonly since: Date };
+
+function toUpstream(name: string, all: readonly Counted[]): UpstreamInfo {
+  const sum = (of: (counts: Counted) => number) => all.reduce((total, counts) => total + of(counts), 0);
+  const states = (state: Counted['breaker']) => all.filter(({ breaker }) => breaker === state).length;
+  return {
+    name,
+    processes: all.length,
+    breaker: { open: states('open'), half_open: states('half_open'), closed: states('closed') },
+    requests: sum(({ requests }) => requests),
+    errors: sum(({ errors }) => errors),
+    errorCodes: merged(all.map(({ errorCodes }) => errorCodes)),
+    latency: percentilesOf(all.map(({ latency }) => latency)),
+    timeToFirstByte: percentilesOf(all.map(({ firstByte }) => firstByte)),
+    since: new Date(Math.min(...all.map(({ since }) => since.getTime()))),
+  };
+}
+
+/** Reads the records of all processes. */
+export function createProcessService({ processes, deliveries }: ProcessServiceDeps): ProcessService {
+  const collection = durableCollection(processes);
+
+  async function liveAttempts(): Promise<number> {
+    const found = await collection
+      .find({ $expr: isLive }, { projection: { attempts: 1 }, hint: 'expiry', limit, batchSize: limit + 1, maxTimeMS })
+      .toArray();
+    return found.reduce((sum, { attempts }) => sum + attempts, 0);
+  }
+
+  return {
+    async processes() {
+      const found = await collection
+        .aggregate<Parameters<typeof toInfo>[0]>(
+          [
+            { $sort: { liveUntil: -1 } },
+            { $limit: limit },
+            { $project: { upstreams: 0 } },
+            { $set: { isLive } },
+            { $sort: { isLive: -1, seenAt: -1, _id: 1 } },
+          ],
+          { hint: 'expiry', batchSize: limit + 1, maxTimeMS },
+        )
+        .toArray();
+      return found.map(toInfo);
+    },
+    async upstreams() {
+      const projection = { upstreams: 1, countedSince: 1 };
+      const found = await collection
+        .find({ $expr: isLive }, { projection, hint: 'expiry', limit, batchSize: limit + 1, maxTimeMS })
+        .toArray();
+      const byName = new Map<string, Counted[]>();
+      for (const { upstreams, countedSince: since } of found) {
+        for (const counts of upstreams) {
+          const counted = { ...counts, since };
+          byName.set(counts.name, [...(byName.get(counts.name) ?? []), counted]);
+        }
+      }
+      return [...byName].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, all]) => toUpstream(name, all));
+    },
+    async backlog() {
+      const [size, scheduled, inProgress] = await Promise.all([
+        deliveries.backlogSize(),
+        deliveries.scheduled(),
+        liveAttempts(),
+      ]);
+      return {
+        due: size.deliveries.count,
+        dueIsMore: size.deliveries.count === countLimit,
+        oldestDueAt: size.deliveries.since,
+        oldestDueSeconds: size.deliveries.oldest,
+        scheduled: scheduled.count,
+        scheduledIsMore: scheduled.isMore,
+        fanOutsPending: size.events.count,
+        oldestFanOutSeconds: size.events.oldest,
+        inProgress,
+      };
+    },
+  };
+}

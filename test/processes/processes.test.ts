@@ -1,0 +1,179 @@
+import { expect } from 'chai';
+import { diagnose, type Finding } from '../../src/cli/doctor/diagnose.ts';
+import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import { watchedDatabase } from '../support/commands.ts';
+import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
+import { inTurn, json, ScriptedUpstream } from '../support/upstream.ts';
+
+const answer = json(200, { choices: [], usage: { prompt_tokens: 3, completion_tokens: 7, total_tokens: 10 } });
+const chat = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
+const canary = 'sk-canary-of-the-upstream';
+
+describe('The processes that an operator sees', () => {
+  let database: Awaited<ReturnType<typeof watchedDatabase>>;
+  let upstream: ScriptedUpstream;
+  let live: LiveGateway;
+  let other: ModelGateway;
+
+  before(async () => {
+    database = await watchedDatabase();
+    upstream = await ScriptedUpstream.start();
+    const common = {
+      mongo: database.connection,
+      secretKeys: [newSecretKey()],
+      upstreams: [{ name: '$one', baseUrl: upstream.baseUrl, apiKey: canary }],
+    };
+    live = await startGateway({ ...common, processInterval: 100 });
+    other = await createModelGateway({ ...loopbackOptions, ...common });
+  });
+  after(async () => {
+    await other.close();
+    await live.close();
+    await upstream.close();
+    await database.drop();
+  });
+
+  const records = () => database.connection.collection<{ _id: string }>('gateway_processes');
+  const get = async (name: string) => {
+    const { status, body } = await live.call('GET', `/v1/admin/${name}`);
+    expect(status, JSON.stringify(body)).to.equal(200);
+    return body;
+  };
+  const find = async (check: string): Promise<Finding | undefined> =>
+    (await diagnose({ MONGODB_URI: database.uri })).findings.find((finding) => finding.check === check);
+
+  it('say what they do, and renew it by the clock of the database', async () => {
+    const { data } = await get('processes');
+    expect(data).to.have.length(2);
+    const worker = data.find(({ role }: { role: string }) => role === 'all');
+    const api = data.find(({ role }: { role: string }) => role === 'api');
+    expect(worker).to.include({ pid: process.pid, is_live: true, attempts_in_progress: 0 });
+    expect(worker.id).to.match(/^prc_/);
+    expect(api).to.include({ version: worker.version, is_live: true, last_sweep_at: null, clock_skew_seconds: 0 });
+    await until(async () => {
+      const now = (await get('processes')).data.find(({ id }: { id: string }) => id === worker.id);
+      return now.seen_at > worker.seen_at && now.last_sweep_at !== null && now.event_loop_lag_seconds !== null;
+    });
+    const renewed = (await get('processes')).data.find(({ id }: { id: string }) => id === worker.id);
+    expect(Math.abs(Date.parse(renewed.started_at) - Date.parse(worker.started_at))).to.be.below(1_000);
+  });
+
+  it('add up what upstreams answered, with their errors by code, and show neither address nor key', async () => {
+    upstream.script = inTurn(json(503, {}), answer, json(429, {}), json(400, {}), answer);
+    for (let i = 0; i < 3; i += 1) await live.call('POST', '/v1/chat/completions', chat);
+    await until(async () => (await get('upstreams')).data[0].requests >= 5);
+    const { data } = await get('upstreams');
+    expect(data).to.have.length(1);
+    expect(data[0]).to.deep.include({
+      name: '$one',
+      processes: 2,
+      breaker: { open: 0, half_open: 0, closed: 2 },
+      error_codes: { http_503: 1, http_429: 1 },
+      errors: 2,
+    });
+    expect(data[0].time_to_first_byte_seconds.p50).to.be.within(0, 5);
+    expect(data[0].latency_seconds.p95).to.be.within(0, 10);
+    const stored = await records().find().toArray();
+    expect(JSON.stringify([data, stored])).to.not.match(/canary|127\.0\.0\.1/);
+  });
+
+  it('count what is due, and what is due later', async () => {
+    const delivery = (n: number, due: number, lease: object | null = null) => ({
+      _id: `dlv_${n}`,
+      webhookId: 'wh_none',
+      state: 'pending',
+      lease,
+      claimableAt: new Date(Date.now() + due),
+    });
+    const deliveries = database.connection.collection<{ _id: string }>('gateway_deliveries');
+    await deliveries.insertMany([delivery(1, 3_600_000), delivery(2, 3_600_000), delivery(3, 3_600_000, {})]);
+    expect(await get('backlog')).to.deep.equal({
+      due: 0,
+      due_is_more: false,
+      oldest_due_at: null,
+      oldest_due_seconds: 0,
+      scheduled: 2,
+      scheduled_is_more: false,
+      fan_outs_pending: 0,
+      oldest_fan_out_seconds: 0,
+      in_progress: 0,
+    });
+    await deliveries.deleteMany({});
+  });
+
+  it('are the same from code', async () => {
+    expect((await other.admin.processes()).map(({ role }) => role).sort()).to.deep.equal(['all', 'api']);
+    expect((await other.admin.upstreams()).map(({ name }) => name)).to.deep.equal(['$one']);
+    expect(await other.admin.backlog()).to.include({ due: 0, oldestDueAt: null });
+  });
+
+  it('are read by an index', async () => {
+    database.forget();
+    for (const name of ['processes', 'upstreams', 'backlog']) await get(name);
+    const reads = database
+      .commandsTo('gateway_processes')
+      .filter(({ command }) => command.find !== undefined || command.aggregate !== undefined);
+    expect(reads).to.have.length(3);
+    for (const { command } of reads) expect(command.hint).to.equal('expiry');
+  });
+
+  it('are no longer live once they have not been seen for 30 s, and are gone when they stop', async () => {
+    const now = Date.now();
+    await records().insertOne({
+      _id: 'prc_dead',
+      hostname: 'h',
+      pid: 1,
+      version: '0.0.1',
+      role: 'worker',
+      startedAt: new Date(now - 60_000),
+      seenAt: new Date(now - 31_000),
+      liveUntil: new Date(now - 1_000),
+      attempts: 5,
+      relayedCalls: 0,
+      upstreams: [],
+    } as { _id: string });
+    const { data } = await get('processes');
+    expect(data.at(-1)).to.include({ id: 'prc_dead', is_live: false });
+    expect((await get('backlog')).in_progress).to.equal(0);
+    await records().deleteOne({ _id: 'prc_dead' });
+    const short = await createModelGateway({
+      ...loopbackOptions,
+      mongo: database.connection,
+      secretKeys: [newSecretKey()],
+    });
+    expect(await records().countDocuments()).to.equal(3);
+    await short.close();
+    expect(await records().countDocuments()).to.equal(2);
+  });
+
+  it('let doctor name missing workers, other versions and wrong clocks', async () => {
+    expect(await find('workers')).to.include({ status: 'ok' });
+    expect(await find('process versions')).to.include({ status: 'ok' });
+    expect(await find('process clocks')).to.include({ status: 'ok' });
+    const record = {
+      hostname: 'host-of-old',
+      pid: 7,
+      version: '0.0.1',
+      role: 'api',
+      liveUntil: new Date(Date.now() + 600_000),
+      clockSkew: -42,
+    };
+    await records().insertOne({ _id: 'prc_old', ...record } as { _id: string });
+    const versions = await find('process versions');
+    expect(versions).to.include({ status: 'warning' });
+    expect(versions?.message).to.include('0.0.1 (host-of-old, pid 7)');
+    const clocks = await find('process clocks');
+    expect(clocks).to.include({ status: 'warning' });
+    expect(clocks?.message).to.include('host-of-old, pid 7: 42.0 s behind');
+    await live.gateway.close();
+    expect(await find('workers')).to.include({ status: 'ok' });
+    await database.connection
+      .collection<{ _id: string }>('gateway_deliveries')
+      .insertOne({ _id: 'dlv_9', state: 'pending', claimableAt: new Date(Date.now() - 5_000) } as { _id: string });
+    const workers = await find('workers');
+    expect(workers).to.include({ status: 'failed' });
+    expect(workers?.message).to.include('no live process makes delivery attempts');
+    expect(workers?.remedy).to.include('ROLE');
+  });
+});
