@@ -14,8 +14,17 @@ const completion = {
 };
 const secret = 'whsec_a-secret-that-nobody-may-see';
 const upstreamKey = 'sk-upstream-that-nobody-may-see';
-const views = ['accounts', 'accounts/usr_2', 'failing-webhooks', 'refusals', 'find/usr_2'];
-const reads = ['accounts', 'accounts/usr_2', 'webhooks', 'refusals', 'search?id=usr_2'];
+const views = ['status', 'accounts', 'accounts/usr_2', 'failing-webhooks', 'refusals', 'find/usr_2'];
+const reads = [
+  'accounts',
+  'accounts/usr_2',
+  'webhooks',
+  'refusals',
+  'search?id=usr_2',
+  'processes',
+  'upstreams',
+  'backlog',
+];
 
 describe("the operator's page of the dashboard", function () {
   closeBrowserAfterwards();
@@ -102,6 +111,21 @@ describe("the operator's page of the dashboard", function () {
       const answers = await Promise.all(reads.map((read) => ask(`${base}/v1/admin/${read}`, customer.key)));
       for (const { url, status } of answers) expect(status, url).to.equal(403);
     }
+  });
+
+  it('shows the backlog, the upstreams and the processes first', async () => {
+    const { page, problems } = await signIn();
+    await page.getByRole('heading', { name: 'Status' }).waitFor();
+    const links = await navigation(page).getByRole('link').allTextContents();
+    expect(links).to.deep.equal(['Status', 'Accounts', 'Failing webhooks', 'Refusals']);
+    expect(await page.getByRole('navigation', { name: 'Views' }).count()).to.equal(0);
+    await region(page, 'Backlog').getByText('Deliveries due').waitFor();
+    const row = region(page, 'Upstreams').getByRole('row').filter({ hasText: 'scripted' });
+    await row.getByText('Closed').waitFor();
+    await row.getByText('Requests 1').waitFor();
+    await region(page, 'Processes').getByText('Live').waitFor();
+    await region(page, 'Processes').getByText(String(process.pid)).waitFor();
+    expect(problems).to.deep.equal([]);
   });
 
   it('lists accounts by what their ids begin with, with the keyboard alone', async () => {

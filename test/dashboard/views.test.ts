@@ -64,6 +64,7 @@ describe('every view of the dashboard', function () {
       ['#/event-types', 'Example and schema'],
       ['#/verification', 'A receiver that verifies'],
       ['#/nowhere', 'There is no such page'],
+      ['#/status', 'Live'],
       ['#/accounts', 'By id'],
       ['#/failing-webhooks', 'No webhook fails'],
       ['#/refusals?user=usr_1', 'Refusals'],

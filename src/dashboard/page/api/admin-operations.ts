@@ -24,6 +24,10 @@ export function adminOperations(client: Client<paths>) {
     searchIds: (id: string, init: Signal) =>
       answerOf(client.GET('/v1/admin/search', { ...init, params: { query: { id } } })),
 
+    listProcesses: (init: Signal) => answerOf(client.GET('/v1/admin/processes', init)),
+    listUpstreams: (init: Signal) => answerOf(client.GET('/v1/admin/upstreams', init)),
+    retrieveBacklog: (init: Signal) => answerOf(client.GET('/v1/admin/backlog', init)),
+
     updateUserBudgets: (user_id: string, budgets: Budget[]) =>
       answerOf(client.PUT('/v1/users/{user_id}/budgets', { params: of(user_id), body: { budgets } })),
     updateUserApiKey: (user_id: string, id: string, budgets: Budget[]) =>

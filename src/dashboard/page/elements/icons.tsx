@@ -33,6 +33,7 @@ export const KeyIcon = path('M10 2.5a3.5 3.5 0 1 1-2.3 6.1L3.5 13H2.5v-2.5l4.3-3
 export const UsageIcon = path('M3 13V8m3.3 5V5m3.4 8V9.5M13 13V3');
 export const TypesIcon = path('M5.5 2.5 2.5 8l3 5.5M10.5 2.5l3 5.5-3 5.5');
 export const VerifyIcon = path('M8 2 3 4v4c0 3 2 5 5 6 3-1 5-3 5-6V4zM5.8 8l1.6 1.6L10.4 6.4');
+export const StatusIcon = path('M1.5 8h3l2-4.5 3 9 2-4.5h3');
 export const AccountIcon = path(
   'M8 2.5a2.75 2.75 0 1 1 0 5.5 2.75 2.75 0 0 1 0-5.5ZM2.5 13.5c.7-2.6 2.8-4 5.5-4s4.8 1.4 5.5 4',
 );

@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { AccountView } from '../accounts/account-view.tsx';
 import { AccountsView } from '../accounts/accounts-view.tsx';
 import type { Route } from '../routing/route.ts';
+import { StatusView } from '../status/status-view.tsx';
 import { FailingWebhooksView } from './failing-webhooks-view.tsx';
 import { FindView } from './find-view.tsx';
 import { RefusalsView } from './refusals-view.tsx';
@@ -17,6 +18,8 @@ interface Props {
 /** The views of all accounts. They need the scope `admin`. */
 export function OperatorView({ view, id, route, otherwise }: Props) {
   switch (view) {
+    case 'status':
+      return <StatusView />;
     case 'accounts':
       return id ? <AccountView key={id} userId={id} route={route} /> : <AccountsView key="list" route={route} />;
     case 'failing-webhooks':

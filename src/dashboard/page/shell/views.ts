@@ -4,6 +4,7 @@ import {
   EventIcon,
   KeyIcon,
   RefusedIcon,
+  StatusIcon,
   TypesIcon,
   UsageIcon,
   VerifyIcon,
@@ -24,6 +25,7 @@ export const views = [
 
 /** What the operator sees of all accounts. */
 export const operatorViews = [
+  { view: 'status', name: 'Status', Icon: StatusIcon, scope: 'admin' },
   { view: 'accounts', name: 'Accounts', Icon: AccountIcon, scope: 'admin' },
   { view: 'failing-webhooks', name: 'Failing webhooks', Icon: WarnIcon, scope: 'admin' },
   { view: 'refusals', name: 'Refusals', Icon: RefusedIcon, scope: 'admin' },
