@@ -14,6 +14,7 @@ import { listenCommand } from './commands/listen.ts';
 import { migrateCommand } from './commands/migrate.ts';
 import { resealCommand } from './commands/reseal.ts';
 import { startCommand } from './commands/start.ts';
+import { statusCommand } from './commands/status.ts';
 import { testCommand } from './commands/test-webhook.ts';
 import { usageCommand } from './commands/usage.ts';
 import { webhooksCommand } from './commands/webhooks/command.ts';
@@ -67,6 +68,7 @@ export function createProgram(terminal: Terminal): Command {
       throughApi(usageCommand(terminal)),
       accountsCommand(terminal),
       throughApi(findCommand(terminal)),
+      throughApi(statusCommand(terminal)),
     ),
   ];
   for (const command of commands) program.addCommand(command);

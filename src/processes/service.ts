@@ -98,11 +98,23 @@ const maxTimeMS = 2_000;
 
 const isLive = { $gt: ['$liveUntil', '$$NOW'] };
 
-function toInfo({ _id, isLive: live, ...rest }: Omit<ProcessDocument, 'upstreams'> & { isLive: boolean }): ProcessInfo {
-  const { hostname, pid, version, role, startedAt, seenAt, eventLoopLag, attempts, relayedCalls, lastSweepAt } = rest;
+function toInfo(found: Omit<ProcessDocument, 'upstreams'> & { isLive: boolean }): ProcessInfo {
+  const { _id: id, hostname, pid, version, role, startedAt, seenAt, lastSweepAt } = found;
+  const { eventLoopLag, attempts, relayedCalls, clockSkew } = found;
   return {
-    ...{ id: _id, hostname, pid, version, role, startedAt, seenAt, isLive: live, eventLoopLag, attempts, relayedCalls },
-    ...{ lastSweepAt, clockSkew: rest.clockSkew },
+    id,
+    hostname,
+    pid,
+    version,
+    role,
+    startedAt,
+    seenAt,
+    isLive: found.isLive,
+    eventLoopLag,
+    attempts,
+    relayedCalls,
+    lastSweepAt,
+    clockSkew,
   };
 }
 

@@ -26,7 +26,10 @@ export const trafficFailures: readonly Failure[] = [
     alerts: ['GatewayWorkerStopped', 'GatewayDeliveriesLate'],
     doctor: {
       code: 2,
-      findings: [/^failed fan-outs: 1 events wait for their deliveries, the oldest for 6\d\d s/],
+      findings: [
+        /^failed workers: no live process makes delivery attempts, and some are due/,
+        /^failed fan-outs: 1 events wait for their deliveries, the oldest for 6\d\d s/,
+      ],
     },
   },
   {

@@ -206,6 +206,7 @@ describe('bad input', () => {
         'x%00',
         '%ED%A0%80',
       ]) {
+        if (one.operation.parameters?.some((parameter) => parameter.name === name)) continue;
         it(`is refused: ${name}`, async () => {
           const { status, error } = await send(one, body, {}, `${one.path}?${name}=1`);
           expect(status).to.equal(400);
@@ -224,6 +225,8 @@ describe('bad input', () => {
         ['after', 'a'.repeat(101), 'invalid_value'],
       ] as const) {
         if (!one.operation.parameters?.some((parameter) => parameter.name === name)) continue;
+        // a user id may be any text
+        if (name === 'after' && one.operation.operationId === 'listAccounts') continue;
         it(`is refused: ${name}=${value.slice(0, 30)}`, async () => {
           const { status, error } = await send(one, body, {}, `${one.path}?${name}=${value}`);
           expect(status).to.equal(400);

@@ -168,7 +168,7 @@ describe('an account that spends its credits at two gateways', function () {
         }
         await account.close();
       }),
-      { numRuns: 40 },
+      { numRuns: 40, includeErrorInReport: true },
     );
   });
 

@@ -55,8 +55,9 @@ export function reset(first?: string | Buffer, headers: Record<string, string> =
     if (first !== undefined) {
       res.writeHead(200, { 'content-type': 'text/event-stream', ...headers });
       await new Promise((resolve) => res.write(first, resolve));
-      // a reset makes the other side forget what it has not read yet
+      // a reset makes the other side forget what it has not read yet; after a pause, a process runs timers before it reads
       await sleep(50);
+      for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
     }
     res.socket?.resetAndDestroy();
   };

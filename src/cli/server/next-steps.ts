@@ -67,27 +67,36 @@ function schedule({ options }: Configuration): string[] {
   return retryDelays ? [`Retries after: ${retryDelays.map(formatDuration).join(', ') || 'none'}`] : [];
 }
 
-/**
- * Everything the start prints, a fact on a line of its own: `Base URL:`, `Dashboard:`, `User:` and `API key:`
- * (the first time only), `Data:`, then what to try.
- */
-export function describeStart(running: Standalone, config: Configuration, command: string): string[] {
-  const { baseUrl, dashboardUrl, data, metricsUrl, firstKey, demo } = running;
-  const warnings = config.warnings.map((warning) => `Warning: ${warning}`);
-  const key = firstKey?.key ?? '<your API key>';
+/** What this process uses, whatever its role. */
+function settings({ data, metricsUrl, demo }: Standalone, config: Configuration): string[] {
   return [
-    `Base URL: ${baseUrl}`,
-    `Dashboard: ${dashboardUrl} (sign in with an API key)`,
-    ...(firstKey ? [`User: ${firstKey.userId}`, `API key: ${firstKey.key}`] : []),
     `Data: ${data}`,
     ...(metricsUrl ? [`Metrics: ${metricsUrl}`] : []),
     demo
       ? 'Upstream: none set (UPSTREAM_BASE_URL or UPSTREAMS_FILE), so a demo with the model demo-echo'
       : `Upstream: ${config.upstreams?.map(({ name }) => name).join(', ')}`,
-    ...warnings,
+    ...config.warnings.map((warning) => `Warning: ${warning}`),
     ...parts(config),
     webhookRules(config),
     ...schedule(config),
+  ];
+}
+
+/**
+ * Everything the start prints, a fact on a line of its own: `Base URL:`, `Dashboard:`, `User:` and `API key:`
+ * (the first time only), `Data:`, then what to try. A worker has no API: it prints where its probes are.
+ */
+export function describeStart(running: Standalone, config: Configuration, command: string): string[] {
+  const { baseUrl, dashboardUrl, firstKey, demo } = running;
+  if (config.role === 'worker') {
+    return ['Role: worker, without an API', `Probes: ${new URL('/readyz', baseUrl)}`, ...settings(running, config)];
+  }
+  const key = firstKey?.key ?? '<your API key>';
+  return [
+    `Base URL: ${baseUrl}`,
+    `Dashboard: ${dashboardUrl} (sign in with an API key)`,
+    ...(firstKey ? [`User: ${firstKey.userId}`, `API key: ${firstKey.key}`] : []),
+    ...settings(running, config),
     ...(firstKey ? ['The key is shown this once.'] : [`A lost key: ${command} keys create --database --user usr_1`]),
     '',
     ...(demo ? demoChat(baseUrl, key) : []),

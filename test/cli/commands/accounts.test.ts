@@ -200,4 +200,15 @@ describe('express-model-gateway keys, credits and usage', () => {
     expect(stdout).to.match(new RegExp(`^api_key +${id} +usr_3 `, 'm'));
     expect((await live.run('find', 'wh_00000000000000000000000000')).stdout).to.equal('Nothing has that id.\n');
   });
+
+  it('status shows what is due, and how processes and upstreams are', async () => {
+    const { code, stdout } = await live.run('status');
+    expect(code).to.equal(0);
+    expect(stdout).to.match(/^Deliveries due +0$/m);
+    expect(stdout).to.match(new RegExp(`, pid ${process.pid} +(api|all) +\\d+\\.\\d+\\.\\d+ `));
+    expect(stdout).to.match(/^scripted +closed +\d+ /m);
+    const { json: status } = await live.run('status', '--json');
+    expect(status).to.have.all.keys('backlog', 'processes', 'upstreams');
+    expect(status.backlog).to.deep.equal((await live.call('GET', '/v1/admin/backlog')).body);
+  });
 });

@@ -52,10 +52,10 @@ describe('an API and a worker that run apart', function () {
 
     worker = new CommandProcess(['start'], { ...env, ROLE: 'worker' });
     await receiver.until(/credits\.low {2}evt_\w+ {2}signature valid/);
-    const [, workerUrl = ''] = await worker.until(/^Base URL: (\S+)$/m);
-    expect((await fetch(`${workerUrl}/models`)).status).to.equal(404);
+    const [, workerUrl = ''] = await worker.until(/^Probes: (\S+)$/m);
+    expect((await fetch(new URL('/v1/models', workerUrl))).status).to.equal(404);
     expect(await readiness(workerUrl)).to.have.nested.property('checks.worker', 'ok');
-    expect(worker.stdout).to.not.include('API key:');
+    expect(worker.stdout).to.not.include('API key:').and.not.include('Base URL:');
 
     // not a terminal: JSON
     await until(() =>

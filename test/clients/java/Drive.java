@@ -22,9 +22,10 @@ import java.util.List;
 /** Makes every call of a plan with the client that openapi-generator has generated, and prints what each has come to. */
 public final class Drive {
     private static final List<Class<?>> APIS = List.of(
-        ApiKeysApi.class, AudioApi.class, ChatApi.class, CompletionsApi.class, ConversationsApi.class, CreditsApi.class,
-        DeliveriesApi.class, EmbeddingsApi.class, EventsApi.class, ImagesApi.class, ModelsApi.class,
-        ModerationsApi.class, PaymentsApi.class, ResponsesApi.class, UsageApi.class, WebhooksApi.class);
+        AdminApi.class, ApiKeysApi.class, AudioApi.class, ChatApi.class, CompletionsApi.class,
+        ConversationsApi.class, CreditsApi.class, DeliveriesApi.class, EmbeddingsApi.class, EventsApi.class,
+        ImagesApi.class, ModelsApi.class, ModerationsApi.class, PaymentsApi.class, ResponsesApi.class,
+        UsageApi.class, WebhooksApi.class);
 
     /** Writes what the client has read; the client's own writer knows no lists among alternatives. */
     private static final Gson WRITER = JSON.getGson().newBuilder()

@@ -1,0 +1,102 @@
+import { Command } from 'commander';
+import { dataOf, type Schemas } from '../client/api.ts';
+import { apiAction, examples } from '../client/api-command.ts';
+import { relative, spanOf } from '../terminal/moments.ts';
+import type { Paint } from '../terminal/paint.ts';
+import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
+import type { Terminal } from '../terminal/terminal.ts';
+import { figure } from './budget-option.ts';
+
+/** What the three operations answer. */
+interface Status {
+  readonly backlog: Schemas['Backlog'];
+  readonly processes: readonly Schemas['GatewayProcess'][];
+  readonly upstreams: readonly Schemas['UpstreamStatus'][];
+}
+
+function spanOrNone(seconds: number | null): string {
+  return seconds === null ? '-' : spanOf(seconds * 1_000);
+}
+
+function oldest(count: number, seconds: number): string {
+  return count > 0 ? `, the oldest for ${spanOrNone(seconds)}` : '';
+}
+
+function backlogLines({ backlog }: Status, paint: Paint): string[] {
+  const { due, scheduled, fan_outs_pending: events } = backlog;
+  const orMore = (isMore: boolean) => (isMore ? ' or more' : '');
+  return fieldLines(
+    [
+      ['Deliveries due', `${figure(due)}${orMore(backlog.due_is_more)}${oldest(due, backlog.oldest_due_seconds)}`],
+      ['Due later', `${figure(scheduled)}${orMore(backlog.scheduled_is_more)}`],
+      ['Events to fan out', `${figure(events)}${oldest(events, backlog.oldest_fan_out_seconds)}`],
+      ['Attempts under way', figure(backlog.in_progress)],
+    ],
+    paint,
+  );
+}
+
+function processColumns(now: number): readonly Column<Schemas['GatewayProcess']>[] {
+  const seenCell = ({ is_live: isLive, seen_at: at }: Schemas['GatewayProcess']): Cell =>
+    isLive ? relative(at, now) : { text: relative(at, now), style: 'red' };
+  return [
+    { header: 'PROCESS', cell: ({ hostname, pid }) => `${hostname}, pid ${pid}` },
+    { header: 'ROLE', cell: ({ role }) => role },
+    { header: 'VERSION', cell: ({ version }) => version },
+    { header: 'STARTED', cell: ({ started_at: at }) => relative(at, now) },
+    { header: 'SEEN', cell: seenCell },
+    { header: 'LATE', cell: ({ event_loop_lag_seconds: lag }) => spanOrNone(lag), align: 'right' },
+    { header: 'CALLS', cell: ({ relayed_calls_in_progress: calls }) => figure(calls), align: 'right' },
+    { header: 'ATTEMPTS', cell: ({ attempts_in_progress: attempts }) => figure(attempts), align: 'right' },
+  ];
+}
+
+function breakerCell({ breaker: { open, half_open: halfOpen }, processes }: Schemas['UpstreamStatus']): Cell {
+  const away = open + halfOpen;
+  return away > 0 ? { text: `open in ${away} of ${processes}`, style: 'red' } : 'closed';
+}
+
+function errorsCell({ errors, error_codes: codes }: Schemas['UpstreamStatus']): Cell {
+  const named = Object.entries(codes).map(([code, count]) => `${figure(count)} ${code}`);
+  return errors > 0 ? { text: named.join(', '), style: 'red' } : '0';
+}
+
+const upstreamColumns: readonly Column<Schemas['UpstreamStatus']>[] = [
+  { header: 'UPSTREAM', cell: ({ name }) => name },
+  { header: 'BREAKER', cell: breakerCell },
+  { header: 'REQUESTS', cell: ({ requests }) => figure(requests), align: 'right' },
+  { header: 'FIRST BYTE P50', cell: ({ time_to_first_byte_seconds: { p50 } }) => spanOrNone(p50), align: 'right' },
+  { header: 'P95', cell: ({ time_to_first_byte_seconds: { p95 } }) => spanOrNone(p95), align: 'right' },
+  { header: 'ERRORS', cell: errorsCell },
+];
+
+function statusLines(status: Status, paint: Paint, now: number): string[] {
+  const { processes, upstreams } = status;
+  const upstreamLines = upstreams.length > 0 ? tableLines(upstreamColumns, upstreams, paint) : ['No upstreams.'];
+  return [
+    ...backlogLines(status, paint),
+    '',
+    ...tableLines(processColumns(now), processes, paint),
+    '',
+    ...upstreamLines,
+    '',
+    'Upstreams: of the last 5 minutes, in all live processes.',
+  ];
+}
+
+/** `status`: what is due, and how processes and upstreams are. */
+export function statusCommand(terminal: Terminal): Command {
+  return new Command('status')
+    .description('the backlog, the processes and the upstreams; needs a key with the scope admin')
+    .addHelpText('after', examples('status', 'status --json | jq .backlog.oldest_due_seconds'))
+    .action(
+      apiAction(terminal, async ({ api, show }) => {
+        const [backlog, { data: processes }, { data: upstreams }] = await Promise.all([
+          dataOf(api.GET('/v1/admin/backlog')),
+          dataOf(api.GET('/v1/admin/processes')),
+          dataOf(api.GET('/v1/admin/upstreams')),
+        ]);
+        show({ backlog, processes, upstreams }, statusLines);
+      }),
+    );
+}
