@@ -1322,7 +1322,8 @@ export interface paths {
         /**
          * List what was refused
          * @description For the operator: counts the requests that the gateway has refused, by hour (UTC), account and error code, a few seconds
-         *     late. The newest hour is first, and in it what was refused most. At most 1,000 lines; counts are kept for a week.
+         *     late. The newest hour is first, and in it what was refused most; of an hour with more lines
+         *     than fit, any may be missing. At most 1,000 lines; counts are kept for eight days.
          */
         get: operations["listRefusals"];
         put?: never;
@@ -1365,7 +1366,7 @@ export interface paths {
         /**
          * List the processes of the gateway
          * @description For the operator: lists the processes that were seen in the last day, live ones first, then those that were seen last;
-         *     1,000 at most. Each renews its record every 10 s. One that stops removes it; one that dies is not live after 30 s.
+         *     1,000 at most. By default each renews its record every 10 s. One that stops removes it; one that dies is not live after 30 s.
          */
         get: operations["listProcesses"];
         put?: never;
@@ -1386,7 +1387,7 @@ export interface paths {
         /**
          * List the upstreams, with latency, errors and breakers
          * @description For the operator: lists the upstreams of all live processes by name, with what came of the requests to them in about the last five minutes. It
-         *     is at most 10 s old. Neither addresses nor keys are shown.
+         *     is as each process last said, by default up to 30 s ago. Neither addresses nor keys are shown.
          */
         get: operations["listUpstreams"];
         put?: never;
@@ -2290,7 +2291,7 @@ export interface components {
         };
         AccountWebhooks: {
             total: number;
-            /** @description Those whose `health` is `failing`. */
+            /** @description Active ones whose `health` is `failing`. */
             failing: number;
             /** @description Those that the gateway has disabled. */
             disabled: number;
@@ -3121,7 +3122,7 @@ export interface components {
             fan_outs_pending: number;
             /** @description How long the oldest of these has waited; 0 when there is none. */
             oldest_fan_out_seconds: number;
-            /** @description Attempts that live processes were sending when they last said so, 10 s ago at most. */
+            /** @description Attempts that live processes were sending when they last said so, by default up to 30 s ago. */
             in_progress: number;
         };
     };

@@ -8,7 +8,10 @@ import type { Services } from './services.ts';
 /** How one part of the gateway is. `degraded` needs repair, and does not make the gateway unready. */
 export type CheckResult = 'ok' | 'degraded' | 'failed' | 'off' | 'unknown';
 
-/** Whether a gateway should get requests. Of what the database says, a value that is well is used for 15 s, any other for 5 s. */
+/**
+ * Whether a gateway should get requests. `database` and `clock` are a second old at most, `writes` 5 s; any other value that the database
+ * tells is used for 15 s if it is well, and for 5 s if not.
+ */
 export interface GatewayHealth {
   readonly ready: boolean;
   readonly checks: {

@@ -44,8 +44,8 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { connection, access } = database;
   const { logger } = options;
   const services = createServices(options, database);
-  const { models, webhooks, events, eventHistory, deliveries, recoveries, health, keys, accounting, proxy } = services;
-  const { admin, processes, processRecord, refusals, backgroundResponses, notifications, metrics } = services;
+  const { models, webhooks, events, eventHistory, deliveries, recoveries, keys, accounting, proxy } = services;
+  const { admin, processes, processRecord, backgroundResponses, notifications, metrics } = services;
   const authenticateKey = createAuthenticateKey({ keys, database: access });
   const openRequests = new OpenRequests();
   const router = await createGatewayRouter({ services, options, access, authenticateKey, openRequests });
@@ -59,10 +59,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { update: updateKey, revoke } = keys;
   const authenticate = async (token: string) => authenticateKey(token, false);
   const close = createShutdown({
-    parts: {
-      ...{ recoveries, deliveries, health, accounting, keys, events, proxy, backgroundResponses, refusals },
-      ...{ processRecord, access, database },
-    },
+    parts: { ...services, access, database },
     openRequests,
     drainTimeout: options.drainTimeout,
     logger,

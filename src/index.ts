@@ -37,6 +37,8 @@ export {
   type UpstreamTimeouts,
   type UsageRecord,
 } from './options/options.ts';
+export type { ProcessRole } from './processes/model.ts';
+export type { Backlog, Percentiles, ProcessInfo, UpstreamInfo } from './processes/service.ts';
 export type { Filters, FilterValue } from './webhooks/filters.ts';
 export type { Metadata } from './webhooks/metadata.ts';
 export type { Resealed } from './webhooks/secrets/resealing.ts';

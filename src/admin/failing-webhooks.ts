@@ -42,6 +42,12 @@ export function createListFailingWebhooks({ healths, readWebhooks }: FailingWebh
     return found.map(({ _id }) => _id);
   }
 
+  /** The health of a deleted webhook is kept for long: its mark is removed, so that nobody passes over it twice. */
+  async function removeMarks(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0)
+      await collection.updateMany({ _id: { $in: [...ids] } }, { $unset: { reportedFailingSince: true } });
+  }
+
   async function failing(after: string | undefined, limit: number): Promise<AccountWebhook[]> {
     const webhooks: AccountWebhook[] = [];
     let last = after;
@@ -49,8 +55,10 @@ export function createListFailingWebhooks({ healths, readWebhooks }: FailingWebh
     // one that was deleted or set inactive while it failed is passed over
     while (webhooks.length < limit && !isLast) {
       const ids = await reportedIds(last, limit);
-      const found = await readWebhooks({ _id: { $in: ids }, active: true }, limit);
-      webhooks.push(...found.filter(({ health }) => health.state === 'failing'));
+      const found = await readWebhooks({ _id: { $in: ids } }, limit);
+      webhooks.push(...found.filter(({ active, health }) => active && health.state === 'failing'));
+      const present = new Set(found.map(({ id }) => id));
+      await removeMarks(ids.filter((id) => !present.has(id)));
       last = ids.at(-1);
       isLast = ids.length < limit;
     }

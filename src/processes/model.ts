@@ -13,7 +13,7 @@ export interface UpstreamCounts {
   requests: number;
   errors: number;
   errorCodes: Record<string, number>;
-  /** Of calls that were answered, from their start to their last byte, by bucket of histogram.ts. */
+  /** Of calls that were answered, from their arrival to their last byte, by bucket of histogram.ts. */
   latency: Durations;
   /** From a request to the head of its response, by the same buckets. */
   firstByte: Durations;

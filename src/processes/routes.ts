@@ -26,7 +26,12 @@ function toProcess(info: ProcessInfo): Schemas['GatewayProcess'] {
 function toUpstream(info: UpstreamInfo): Schemas['UpstreamStatus'] {
   const { name, processes, breaker, requests, errors, errorCodes, latency, timeToFirstByte, since } = info;
   return {
-    ...{ name, processes, breaker: { ...breaker }, requests, errors, error_codes: { ...errorCodes } },
+    name,
+    processes,
+    breaker: { ...breaker },
+    requests,
+    errors,
+    error_codes: { ...errorCodes },
     latency_seconds: { ...latency },
     time_to_first_byte_seconds: { ...timeToFirstByte },
     since: since.toISOString(),

@@ -15,7 +15,7 @@ export interface ProcessInfo {
   readonly role: ProcessRole;
   readonly startedAt: Date;
   readonly seenAt: Date;
-  /** Whether it was seen within three times its `processInterval`: 30 s. */
+  /** Whether it was seen within three times its `processInterval`: by default 30 s. */
   readonly isLive: boolean;
   /** The 99th percentile between the last two renewals, in seconds; `null` where it was not measured. */
   readonly eventLoopLag: number | null;
@@ -48,7 +48,7 @@ export interface UpstreamInfo {
   readonly errors: number;
   /** The same, by code: `http_503`, `connect_refused`. */
   readonly errorCodes: Readonly<Record<string, number>>;
-  /** Of calls that were answered to their end, from their start to their last byte. */
+  /** Of calls that were answered to their end, from their arrival to their last byte: with what other upstreams took before. */
   readonly latency: Percentiles;
   /** From a request to the head of its response. */
   readonly timeToFirstByte: Percentiles;
@@ -76,7 +76,7 @@ export interface Backlog {
 
 /** What the operator sees of all processes. Methods throw GatewayError `database_unavailable`. */
 export interface ProcessService {
-  /** The processes of the last day, those that were seen last first, 1,000 at most. */
+  /** The processes of the last day, live ones first, then those that were seen last; 1,000 at most. */
   processes(): Promise<ProcessInfo[]>;
   /** The upstreams of live processes, by name. */
   upstreams(): Promise<UpstreamInfo[]>;

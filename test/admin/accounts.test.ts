@@ -9,6 +9,11 @@ const month = dayOf(new Date()).slice(0, 7);
 /** More keys than one read takes for a page of one. */
 const manyKeys = 20;
 
+function perUser({ userId }: { readonly userId: string }) {
+  if (userId === 'b_é') throw new Error('this account has no plan');
+  return { requestsPerMinute: userId.length };
+}
+
 describe('The accounts that an operator sees', () => {
   let live: LiveGateway;
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
@@ -19,7 +24,7 @@ describe('The accounts that an operator sees', () => {
     live = await startGateway({
       mongo: database.connection,
       credits: { prices: { '*': {} }, initialBalance: 5 },
-      limits: { perUser: ({ userId }) => ({ requestsPerMinute: userId.length }), perKey: { tokensPerMinute: 9 } },
+      limits: { perUser, perKey: { tokensPerMinute: 9 } },
     });
     const { gateway } = live;
     for (let i = 0; i < manyKeys; i += 1) await gateway.keys.create({ userId: 'a_keys' });
@@ -112,6 +117,13 @@ describe('The accounts that an operator sees', () => {
     const { body: keys } = await live.call('GET', '/v1/admin/accounts/a_keys');
     expect(keys.api_keys.data).to.have.length(manyKeys + 2);
     expect(JSON.stringify([body, keys])).to.not.match(/canary|hash|sealedWith|emg_/);
+  });
+
+  it("are shown without limits where the host's function fails", async () => {
+    const { status, body } = await live.call('GET', `/v1/admin/accounts/${encodeURIComponent('b_é')}`);
+    expect(status).to.equal(200);
+    expect(body.rate_limits.per_user).to.equal(null);
+    expect(body.account.user_id).to.equal('b_é');
   });
 
   it('have nothing where nobody knows them', async () => {

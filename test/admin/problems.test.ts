@@ -80,6 +80,13 @@ describe('What goes wrong, as an operator sees it', () => {
     expect([idsIn(second), second.has_more]).to.deep.equal([[made[6]], false]);
   });
 
+  it('are found without passing over a deleted webhook twice', async () => {
+    await get('/v1/admin/webhooks');
+    const marks = createHealthModel(database.connection, 'gateway_').find({ reportedFailingSince: { $exists: true } });
+    const marked = (await marks.sort({ _id: 1 })).map(({ _id }) => _id);
+    expect(marked).to.deep.equal([made[1], made[4], made[5], made[6]]);
+  });
+
   it('are the webhooks that were disabled, page by page', async () => {
     const first = await get('/v1/admin/webhooks?state=disabled&limit=1');
     expect([idsIn(first), first.has_more]).to.deep.equal([[made[1]], true]);

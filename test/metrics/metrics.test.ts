@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Counter, Registry } from 'prom-client';
-import { createOperationsListener } from '../../src/cli/server/operations-listener.ts';
+import { createOperationsListener, withProbes } from '../../src/cli/server/operations-listener.ts';
 import { createModelGateway, type GatewayHealth } from '../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import {
@@ -155,6 +155,21 @@ describe('The metrics of a gateway', () => {
     for (const [, name] of text.matchAll(/^# TYPE (\S+)/gm)) expect(documented).to.include(`\`${name}\``);
   });
 
+  it('are served beside a readiness that names what is missing, which customers are not told', async () => {
+    const checks = (await live.gateway.health()).checks;
+    const health = async () => ({
+      ready: false,
+      checks,
+      missingIndexes: ['gateway_keys userId_1'],
+      missingKeys: ['a'],
+    });
+    const inside = await listen(createOperationsListener({ health, metrics: live.gateway.metrics }));
+    const outside = await listen(withProbes({ health }, (_req, res) => void res.end()));
+    const answers = await Promise.all([inside, outside].map(async ({ url }) => (await fetch(`${url}/readyz`)).json()));
+    expect(answers).to.deep.equal([await health(), { ready: false, checks }]);
+    await Promise.all([inside.close(), outside.close()]);
+  });
+
   it('are served beside the probes alone, and to whoever asks with GET', async () => {
     expect((await fetch(`${operations.url}/v1/models`)).status).to.equal(404);
     expect((await fetch(`${operations.url}/metrics`, { method: 'POST' })).status).to.equal(404);
@@ -172,11 +187,14 @@ describe('A gateway is ready', () => {
       return { status: response.status, ...state };
     };
     await until(async () => (await ready()).checks.writes === 'ok' && (await ready()).status === 200);
+    const { disk } = (await ready()).checks;
+    // it is that of the machine that runs the test
+    expect(disk).to.be.oneOf(['ok', 'degraded']);
     expect(await ready()).to.deep.equal({
       status: 200,
       ready: true,
       checks: {
-        ...{ database: 'ok', indexes: 'ok', schema: 'ok', sealingKeys: 'ok', writes: 'ok', disk: 'ok', clock: 'ok' },
+        ...{ database: 'ok', indexes: 'ok', schema: 'ok', sealingKeys: 'ok', writes: 'ok', disk, clock: 'ok' },
         ...{ upstreams: 'ok', worker: 'ok', open: 'ok' },
       },
     });

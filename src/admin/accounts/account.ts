@@ -55,7 +55,7 @@ export interface AccountDetails {
   /** `null` without the option `credits`. */
   readonly credits: { readonly creditsRemaining: number; readonly lowThreshold: number } | null;
   readonly rateLimits: {
-    /** `null` for no limits. */
+    /** `null` for no limits, and where a function of the host fails that is asked with the user id alone. */
     readonly perUser: RateLimits | null;
     /** `null` for no limits, and where a function decides for each key. */
     readonly perKey: RateLimits | null;

@@ -4,7 +4,7 @@ import { limitsOf } from '../../accounting/limits/limiter.ts';
 import { GatewayError } from '../../errors.ts';
 import { checkStorableId, checkUserId } from '../../ids.ts';
 import type { KeyService } from '../../keys/service.ts';
-import type { LimitOptions } from '../../options/options.ts';
+import type { LimitOptions, RateLimits } from '../../options/options.ts';
 import { pageLimit } from '../../page.ts';
 import { countByCode, type ListRefusals } from '../refusals/list.ts';
 import type { ReadWebhooks } from '../webhooks.ts';
@@ -58,10 +58,18 @@ function checkLimit(limit: number): void {
   throw new GatewayError('invalid_value', `limit: must be a whole number from 1 to ${pageLimit}`, { param: 'limit' });
 }
 
-/** What the limits are for an account; a host's function may decide by more than its id. */
+/** The limits of an account; `null` too where a host's function fails, because it decides by more than the id. */
+function perUserOf(perUser: LimitOptions['perUser'], userId: string): RateLimits | null {
+  try {
+    return limitsOf(perUser, { userId }) ?? null;
+  } catch {
+    return null;
+  }
+}
+
 function rateLimitsOf({ perUser, perKey }: LimitOptions, userId: string): AccountDetails['rateLimits'] {
   return {
-    perUser: limitsOf(perUser, { userId }) ?? null,
+    perUser: perUserOf(perUser, userId),
     perKey: typeof perKey === 'function' ? null : (perKey ?? null),
   };
 }

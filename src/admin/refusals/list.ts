@@ -29,7 +29,7 @@ export interface Refusal extends RefusalCount {
 export interface RefusalReport {
   /** When the first hour began. */
   readonly since: Date;
-  /** The newest hour first, and in it what was refused most. */
+  /** The newest hour first, and in it what was refused most; of an hour with more than fit, any may be missing. */
   readonly refusals: readonly Refusal[];
   /** Whether there are more than 1,000. */
   readonly hasMore: boolean;

@@ -28,9 +28,12 @@ interface Gathered {
   readonly counts: Map<ErrorCode, number>;
 }
 
+/** The provider has refused the first; the second may have been carried out. */
+const notRefused: ReadonlySet<ErrorCode> = new Set(['upstream_rate_limited', 'publish_unconfirmed']);
+
 /** Whether the gateway or its operator's limits turned a request away, rather than that it failed. */
 function isRefusal(code: ErrorCode): boolean {
-  return errorStatus[code] < 500 || errorStatus[code] === 503;
+  return !notRefused.has(code) && (errorStatus[code] < 500 || errorStatus[code] === 503);
 }
 
 function toUpsert([_id, { hour, userId, counts }]: readonly [string, Gathered]) {

@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import type { ModelGateway } from '../../index.ts';
+import type { GatewayHealth, ModelGateway } from '../../index.ts';
 
 function answer(res: ServerResponse, status: number, type: string, body: string): void {
   res.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(body);
@@ -12,13 +12,13 @@ function answerJson(res: ServerResponse, status: number, value: unknown): void {
 /** What a path answers. Nothing here rejects for a reason that a caller could give. */
 type Answers = Readonly<Record<string, (res: ServerResponse) => unknown>>;
 
-function probes({ health }: Pick<ModelGateway, 'health'>): Answers {
+function probes({ health }: Pick<ModelGateway, 'health'>, shown: (state: GatewayHealth) => object): Answers {
   return {
     // whoever gets no answer here restarts the process, so nothing else may make it fail
     '/healthz': (res) => answerJson(res, 200, { status: 'ok' }),
     async '/readyz'(res) {
       const state = await health();
-      answerJson(res, state.ready ? 200 : 503, state);
+      answerJson(res, state.ready ? 200 : 503, shown(state));
     },
   };
 }
@@ -35,16 +35,22 @@ function withAnswers(answers: Answers, next: RequestListener): RequestListener {
   };
 }
 
-/** Adds `/healthz`, whether the process runs, and `/readyz`, whether it should get requests (503 if not, with the reason). */
+/**
+ * Adds `/healthz`, whether the process runs, and `/readyz`, whether it should get requests (503 if not, with the checks). Customers may
+ * reach it: no index, key or upstream is named.
+ */
 export function withProbes(gateway: Pick<ModelGateway, 'health'>, next: RequestListener): RequestListener {
-  return withAnswers(probes(gateway), next);
+  return withAnswers(
+    probes(gateway, ({ ready, checks }) => ({ ready, checks })),
+    next,
+  );
 }
 
 /** Answers `/metrics` for Prometheus, `/healthz` and `/readyz`, and 404 to all else: for a port that customers cannot reach. */
 export function createOperationsListener(gateway: Pick<ModelGateway, 'health' | 'metrics'>): RequestListener {
   const registry = gateway.metrics();
   const answers: Answers = {
-    ...probes(gateway),
+    ...probes(gateway, (state) => state),
     '/metrics': async (res) => answer(res, 200, registry.contentType, await registry.metrics()),
   };
   return withAnswers(answers, (_req, res) =>

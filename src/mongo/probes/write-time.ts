@@ -1,9 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { mongo } from 'mongoose';
 import { durable } from '../collection.ts';
+import { withTimeout } from '../with-timeout.ts';
 
 /** A write that takes longer than this keeps everybody waiting. Milliseconds. */
 export const slowWrite = 1_000;
+/** The driver may never settle a command whose connection closes before it is written. Milliseconds. */
+const longestWrite = 10_000;
 /** From the end of one measurement to the next, for those who ask often. Milliseconds. */
 const interval = 5_000;
 
@@ -23,7 +26,7 @@ export function createWriteTime(write: () => Promise<void>): () => Promise<numbe
   let running: { readonly startedAt: number; readonly ended: Promise<void> } | undefined;
 
   async function measure(startedAt: number): Promise<void> {
-    const hasSucceeded = await write().then(
+    const hasSucceeded = await withTimeout(write(), longestWrite, false).then(
       () => true,
       () => false,
     );
@@ -36,7 +39,8 @@ export function createWriteTime(write: () => Promise<void>): () => Promise<numbe
   return async function writeTime() {
     const now = performance.now();
     if (!running && (!last || now - last.at > interval)) running = { startedAt: now, ended: measure(now) };
-    if (running) await Promise.race([running.ended, sleep(slowWrite, undefined, { ref: false })]);
+    const wait = running && Math.max(0, slowWrite - (performance.now() - running.startedAt));
+    if (running) await Promise.race([running.ended, sleep(wait, undefined, { ref: false })]);
     return running ? Math.max(last?.took ?? 0, performance.now() - running.startedAt) : last?.took;
   };
 }

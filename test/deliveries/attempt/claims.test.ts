@@ -66,12 +66,12 @@ describe('Claims', () => {
 
   it('lapse unless they are renewed, and the attempt keeps its number', async () => {
     await deliveries.create([delivery('dlv_1'), delivery('dlv_2')]);
-    const dying = claimsOf('dying', 100);
+    const dying = claimsOf('dying', 1_000);
     const abandoned = await dying.claim('dlv_1', 1);
     const renewed = await dying.claim('dlv_2', 1);
     await claimsOf('dying').renew(renewed ? [renewed] : []);
     // longer than the lease
-    await new Promise((resolve) => setTimeout(resolve, 150));
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
     const other = claimsOf('other');
     const taken = await other.claim('dlv_1', 1);
 
@@ -116,10 +116,10 @@ describe('Claims', () => {
 
   it('that were lost change nothing, though the delivery is held under the token of another one in the same write', async () => {
     await deliveries.create([delivery('dlv_1'), delivery('dlv_2')]);
-    const claims = claimsOf('worker', 50);
+    const claims = claimsOf('worker', 1_000);
     const lost = await claims.claim('dlv_1', 1);
     // longer than the lease
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await new Promise((resolve) => setTimeout(resolve, 1_100));
     const lasting = claimsOf('worker');
     const [again, other] = await Promise.all([lasting.claim('dlv_1', 1), lasting.claim('dlv_2', 1)]);
     if (!lost || !again || !other) throw new Error('they should all have been claimed');

@@ -47,7 +47,7 @@ describe('An outcome that comes when others may have the attempt', () => {
       if (claimed) return claimed;
     }
   }
-  const stopped = () => worker('stopped', 30);
+  const stopped = () => worker('stopped', 500);
   /** Two claims of one attempt: that of a worker which was stopped, and that of whoever has taken it since. */
   async function twoClaims() {
     const late = await untilClaimed(() => stopped().scheduled.claim('dlv_1', 1));

@@ -11,7 +11,7 @@ import { RefusalsTable } from './refusals-table.tsx';
 const refreshEvery = 10_000;
 
 const ranges = [
-  { value: '1', name: 'Last hour' },
+  { value: '1', name: 'This hour (UTC)' },
   { value: '168', name: 'Last 7 days' },
 ];
 
