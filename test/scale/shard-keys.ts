@@ -43,7 +43,7 @@ export const unshardedCollections: Readonly<Record<string, string>> = {
   rates: 'minutes long',
   exceeded: 'hours long',
   sendrates: 'one small document for each webhook with a rate limit',
-  refusals: 'one small document for each hour and account with refused requests, for a week',
+  refusals: 'one small document for each hour and account with refused requests, for eight days',
   transaction_owners: 'one small document for each process',
   processes: 'one small document for each process, a day long',
 };
