@@ -177,6 +177,9 @@ export function addGauges(registry: Registry, read: () => GaugeReadings): void {
   gauge(registers, 'gateway_upstream_calls', 'Model calls under way to an upstream in this process', (shown) => {
     for (const { name, calls } of read().upstreams) shown.set({ upstream: name }, calls);
   });
+  gauge(registers, 'gateway_upstream_calls_waiting', 'Those of them whose response has not begun', (shown) => {
+    for (const { name, waiting } of read().upstreams) shown.set({ upstream: name }, waiting);
+  });
   gauge(registers, 'gateway_upstream_breaker_open', "Whether an upstream's breaker keeps calls away", (shown) => {
     for (const { name, breaker } of read().upstreams) shown.set({ upstream: name }, flag(breaker !== 'closed'));
   });

@@ -50,6 +50,8 @@ export interface UpstreamState {
   readonly name: string;
   /** Calls under way in this process. */
   readonly calls: number;
+  /** Requests of these whose response has not begun. */
+  readonly waiting: number;
   /** Of its breaker, for the calls of every account. */
   readonly breaker: BreakerState;
 }
@@ -131,9 +133,10 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     },
     pollResponse: createPollResponse(common),
     states: () =>
-      upstreams.map(({ name, calls: { underWay }, breaker }) => ({
+      upstreams.map(({ name, calls: { underWay, waiting }, breaker }) => ({
         name,
         calls: underWay,
+        waiting,
         breaker: breaker.state,
       })),
     async close() {

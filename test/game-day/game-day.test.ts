@@ -84,6 +84,8 @@ describe('On a game day', function () {
       await expectHealthy();
       scene.monitoring.forget();
       await scene.scrape();
+      const [written, tells] = failure.metric;
+      expect(tells(scene.monitoring.metric('api', written)), `${written} while all is well`).to.equal(false);
       const heal = await failure.inject(scene);
       try {
         const fired = await untilTold(failure);

@@ -22,7 +22,7 @@ export const trafficFailures: readonly Failure[] = [
       expect(await makeOld(scene, 'events', 'fanOutAt', { fanOut: 'pending' })).to.equal(1);
       return scene.startWorker;
     },
-    metric: ['gateway_worker_live', (value) => value === 0],
+    metric: ['gateway_events_oldest_due_seconds', (value = 0) => value > 300],
     alerts: ['GatewayWorkerStopped', 'GatewayDeliveriesLate'],
     doctor: {
       code: 2,

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Counter, Registry } from 'prom-client';
-import { createOperationsListener, withProbes } from '../../src/cli/server/operations-listener.ts';
-import { createModelGateway, type GatewayHealth } from '../../src/index.ts';
+import { createOperationsListener } from '../../src/cli/server/operations-listener.ts';
+import { createModelGateway } from '../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import {
   type Listening,
@@ -60,16 +60,18 @@ describe('The metrics of a gateway', () => {
     return new Map(lines.map((line) => [line.replace(/ \S+$/, ''), Number(line.replace(/^.* /, ''))]));
   }
 
+  /** Resolves when a streamed chat has ended. */
+  async function streamed(): Promise<void> {
+    const headers = { authorization: `Bearer ${live.key}`, 'content-type': 'application/json' };
+    const body = JSON.stringify({ ...chat, stream: true });
+    await (await fetch(`${live.url}/v1/chat/completions`, { method: 'POST', headers, body })).text();
+  }
+
   it('count model calls by upstream, their tokens, and what the upstream answered', async () => {
     upstream.script = inTurn(json(503, {}), answer);
     expect((await live.call('POST', '/v1/chat/completions', chat)).status).to.equal(200);
     upstream.script = events([{ choices: [] }]);
-    const stream = await fetch(`${live.url}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${live.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ ...chat, stream: true }),
-    });
-    await stream.text();
+    await streamed();
     upstream.script = reset();
     expect((await live.call('POST', '/v1/chat/completions', chat)).status).to.equal(502);
 
@@ -82,10 +84,33 @@ describe('The metrics of a gateway', () => {
     expect(values.get('gateway_model_tokens_total{upstream="one",kind="cached_input"}')).to.equal(10);
     expect(values.get('gateway_model_tokens_total{upstream="one",kind="input"}')).to.be.at.least(30);
     expect(values.get('gateway_upstream_calls{upstream="one"}')).to.equal(0);
+    expect(values.get('gateway_upstream_calls_waiting{upstream="one"}')).to.equal(0);
     expect(values.get('gateway_upstream_breaker_open{upstream="one"}')).to.equal(0);
     expect(values.get('gateway_http_requests_total{operation="createChatCompletion",status="2xx"}')).to.equal(2);
     expect(values.get('gateway_http_errors_total{code="upstream_disconnected"}')).to.equal(1);
     expect(values.get('gateway_credit_admissions_total{outcome="admitted"}')).to.equal(3);
+  });
+
+  it('tell a call whose response has not begun from one that streams', async () => {
+    const under = 'gateway_upstream_calls{upstream="one"}';
+    const waiting = 'gateway_upstream_calls_waiting{upstream="one"}';
+    let begin = () => {};
+    let end = () => {};
+    upstream.script = (res) => {
+      begin = () => void res.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: {}\n\n');
+      end = () => void res.end('data: [DONE]\n\n');
+    };
+    const called = upstream.requests.length;
+    const ended = streamed();
+    await upstream.received(called + 1);
+    const held = await scrape();
+    expect([held.get(under), held.get(waiting)]).to.deep.equal([1, 1]);
+    begin();
+    await until(async () => (await scrape()).get(waiting) === 0);
+    expect((await scrape()).get(under)).to.equal(1);
+    end();
+    await ended;
+    await until(async () => (await scrape()).get(under) === 0);
   });
 
   it('count what credits refuse', async () => {
@@ -155,55 +180,10 @@ describe('The metrics of a gateway', () => {
     for (const [, name] of text.matchAll(/^# TYPE (\S+)/gm)) expect(documented).to.include(`\`${name}\``);
   });
 
-  it('are served beside a readiness that names what is missing, which customers are not told', async () => {
-    const checks = (await live.gateway.health()).checks;
-    const health = async () => ({
-      ready: false,
-      checks,
-      missingIndexes: ['gateway_keys userId_1'],
-      missingKeys: ['a'],
-    });
-    const inside = await listen(createOperationsListener({ health, metrics: live.gateway.metrics }));
-    const outside = await listen(withProbes({ health }, (_req, res) => void res.end()));
-    const answers = await Promise.all([inside, outside].map(async ({ url }) => (await fetch(`${url}/readyz`)).json()));
-    expect(answers).to.deep.equal([await health(), { ready: false, checks }]);
-    await Promise.all([inside.close(), outside.close()]);
-  });
-
   it('are served beside the probes alone, and to whoever asks with GET', async () => {
     expect((await fetch(`${operations.url}/v1/models`)).status).to.equal(404);
     expect((await fetch(`${operations.url}/metrics`, { method: 'POST' })).status).to.equal(404);
     expect(await (await fetch(`${operations.url}/healthz`)).json()).to.deep.equal({ status: 'ok' });
-  });
-});
-
-describe('A gateway is ready', () => {
-  it('while its database answers and its worker runs, and no more once it closes', async () => {
-    const live = await startGateway();
-    const operations = await listen(createOperationsListener(live.gateway));
-    const ready = async () => {
-      const response = await fetch(`${operations.url}/readyz`);
-      const state = (await response.json()) as GatewayHealth;
-      return { status: response.status, ...state };
-    };
-    await until(async () => (await ready()).checks.writes === 'ok' && (await ready()).status === 200);
-    const { disk } = (await ready()).checks;
-    // it is that of the machine that runs the test
-    expect(disk).to.be.oneOf(['ok', 'degraded']);
-    expect(await ready()).to.deep.equal({
-      status: 200,
-      ready: true,
-      checks: {
-        ...{ database: 'ok', indexes: 'ok', schema: 'ok', sealingKeys: 'ok', writes: 'ok', disk, clock: 'ok' },
-        ...{ upstreams: 'ok', worker: 'ok', open: 'ok' },
-      },
-    });
-    const closing = live.gateway.close();
-    expect(await ready()).to.deep.include({ status: 503, ready: false });
-    await closing;
-    expect((await ready()).checks).to.include({ worker: 'off', open: 'failed' });
-    await operations.close();
-    await live.close();
   });
 });
 

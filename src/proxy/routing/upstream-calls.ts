@@ -8,6 +8,8 @@ export class UpstreamCalls {
   readonly #limit: number;
   readonly #byAccount = new Map<string, number>();
   #underWay = 0;
+  /** Requests whose response has not begun. */
+  waiting = 0;
 
   /** @param limit calls under way at once */
   constructor(limit: number) {
