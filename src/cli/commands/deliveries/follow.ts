@@ -72,13 +72,16 @@ export function follow({ list, get, now, past, since }: FollowDeps): { changes()
   }
 
   async function begin(): Promise<Summary[]> {
-    const { data } = await gather(past, (query) => list({ ...(since && { since }), ...query }));
-    advance(data);
-    // what is just out of sight is known all the same: later it would look new
-    for (const delivery of data.length < past ? data : await recent()) note(delivery);
-    for (const delivery of data) note(delivery);
+    const read = (limit: number) => gather(limit, (query) => list({ ...(since && { since }), ...query }));
+    advance((await read(1)).data);
+    // all of these are known, shown or not: later they would look new
+    const newest = await recent();
+    // one more may have been made since, so what is shown and what is known come of one read wherever that is enough
+    const shown = newest.length < past ? (await read(past)).data : newest.slice(0, past);
+    for (const delivery of [...newest, ...shown]) note(delivery);
+    advance(newest);
     hasBegun = true;
-    return data.toReversed();
+    return shown.toReversed();
   }
 
   async function older(seen: ReadonlySet<string>): Promise<Summary[]> {

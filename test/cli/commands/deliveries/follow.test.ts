@@ -11,6 +11,8 @@ const iso = (ms: number) => new Date(start + ms).toISOString();
 class Ledger {
   readonly stored: Summary[] = [];
   lookedAt: string[] = [];
+  /** What happens after each read. */
+  afterRead = () => {};
   now = start;
 
   put(id: string, at: number, fields: Partial<Summary> = {}): void {
@@ -30,7 +32,9 @@ class Ledger {
       now: () => this.now,
       list: async ({ limit, after, since: bound = '' }) => {
         const rows = this.stored.filter((row) => row.created_at >= bound && (after === undefined || row.id < after));
-        return { data: rows.slice(0, limit), has_more: rows.length > limit };
+        const page = { data: rows.slice(0, limit), has_more: rows.length > limit };
+        this.afterRead();
+        return page;
       },
       get: async (id) => {
         this.lookedAt.push(id);
@@ -52,6 +56,26 @@ describe('following deliveries', () => {
     for (let i = 0; i < 5; i += 1) ledger.put(`dlv_${i}`, i);
     expect(ids(await ledger.follow(2).changes())).to.deep.equal(['dlv_3', 'dlv_4']);
   });
+
+  for (const past of [0, 2, 10]) {
+    it(`misses none that is made while it begins, with ${past} past ones shown`, async () => {
+      for (let i = 10; i < 15; i += 1) ledger.put(`dlv_${i}`, i);
+      let made = 15;
+      ledger.afterRead = () => {
+        ledger.put(`dlv_${made}`, made);
+        made += 1;
+      };
+      const deliveries = ledger.follow(past);
+      const told = ids(await deliveries.changes());
+      ledger.afterRead = () => {};
+      told.push(...ids(await deliveries.changes()));
+      const all = ledger.stored.map(({ id }) => id).reverse();
+      expect(told).to.deep.equal(all.slice(-told.length));
+      // no more of the past than were asked for
+      expect(told.length - (made - 15)).to.be.at.most(past);
+      expect(told).to.include.members(['dlv_16', `dlv_${made - 1}`]);
+    });
+  }
 
   it('tells of each delivery and each change once', async () => {
     ledger.put('dlv_1', 0);
