@@ -2313,7 +2313,7 @@ export interface components {
         AccountDetails: {
             account: components["schemas"]["AccountSummary"];
             api_keys: components["schemas"]["ApiKeyList"];
-            /** @description All webhooks of the account, oldest first. */
+            /** @description The first 1,000 webhooks of the account, oldest first. */
             webhooks: components["schemas"]["AccountWebhook"][];
             /** @description The budgets of the account; null where the gateway does not count usage. */
             budgets: components["schemas"]["BudgetUsages"] | null;
@@ -3118,8 +3118,10 @@ export interface components {
             scheduled: number;
             /** @description Whether looking for them stopped at 10,000. */
             scheduled_is_more: boolean;
-            /** @description Events whose deliveries are not made, and that no process has claimed; 10,000 stands for more. */
+            /** @description Events whose deliveries are not made, and that no process has claimed. */
             fan_outs_pending: number;
+            /** @description Whether counting stopped at 10,000. */
+            fan_outs_is_more: boolean;
             /** @description How long the oldest of these has waited; 0 when there is none. */
             oldest_fan_out_seconds: number;
             /** @description Attempts that live processes were sending when they last said so, by default up to 30 s ago. */

@@ -47,6 +47,7 @@ function toBacklog(backlog: Backlog): Schemas['Backlog'] {
     scheduled: backlog.scheduled,
     scheduled_is_more: backlog.scheduledIsMore,
     fan_outs_pending: backlog.fanOutsPending,
+    fan_outs_is_more: backlog.fanOutsIsMore,
     oldest_fan_out_seconds: backlog.oldestFanOutSeconds,
     in_progress: backlog.inProgress,
   };

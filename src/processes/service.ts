@@ -69,6 +69,7 @@ export interface Backlog {
   readonly scheduledIsMore: boolean;
   /** Events whose deliveries are not made, and that no process has claimed, counted up to 10,000. */
   readonly fanOutsPending: number;
+  readonly fanOutsIsMore: boolean;
   readonly oldestFanOutSeconds: number;
   /** Attempts that live processes were sending when they last said so. */
   readonly inProgress: number;
@@ -200,6 +201,7 @@ export function createProcessService({ processes, deliveries }: ProcessServiceDe
         scheduled: scheduled.count,
         scheduledIsMore: scheduled.isMore,
         fanOutsPending: size.events.count,
+        fanOutsIsMore: size.events.count === countLimit,
         oldestFanOutSeconds: size.events.oldest,
         inProgress,
       };

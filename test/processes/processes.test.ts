@@ -96,6 +96,7 @@ describe('The processes that an operator sees', () => {
       scheduled: 2,
       scheduled_is_more: false,
       fan_outs_pending: 0,
+      fan_outs_is_more: false,
       oldest_fan_out_seconds: 0,
       in_progress: 0,
     });

@@ -29,7 +29,10 @@ function backlogLines({ backlog }: Status, paint: Paint): string[] {
     [
       ['Deliveries due', `${figure(due)}${orMore(backlog.due_is_more)}${oldest(due, backlog.oldest_due_seconds)}`],
       ['Due later', `${figure(scheduled)}${orMore(backlog.scheduled_is_more)}`],
-      ['Events to fan out', `${figure(events)}${oldest(events, backlog.oldest_fan_out_seconds)}`],
+      [
+        'Events to fan out',
+        `${figure(events)}${orMore(backlog.fan_outs_is_more)}${oldest(events, backlog.oldest_fan_out_seconds)}`,
+      ],
       ['Attempts under way', figure(backlog.in_progress)],
     ],
     paint,

@@ -1,5 +1,5 @@
 import type { Backlog } from '../api/types.ts';
-import { useQuery } from '../data/use-query.ts';
+import { refreshEvery, useQuery } from '../data/use-query.ts';
 import { Badge } from '../elements/badge.tsx';
 import { Facts } from '../elements/facts.tsx';
 import { Loaded } from '../elements/states.tsx';
@@ -7,13 +7,8 @@ import { count } from '../format/number.ts';
 import { span } from '../format/time.ts';
 import { useApi } from '../session/session.ts';
 
-/** Milliseconds. */
-const refreshEvery = 10_000;
-
 /** Seconds; the alert GatewayDeliveriesLate fires after the same time. */
 const lateAfter = 300;
-/** Events in fan-out are counted no further. */
-const maxCounted = 10_000;
 
 /** How long something has been waiting, and whether that is too long. */
 function Waiting({ seconds, none }: { seconds: number; none: boolean }) {
@@ -35,7 +30,7 @@ function Shown({ backlog }: { backlog: Backlog }) {
         ['Oldest due for', <Waiting seconds={backlog.oldest_due_seconds} none={backlog.oldest_due_at === null} />],
         ['Being sent', count(in_progress)],
         ['Due later', orMore(scheduled, scheduled_is_more)],
-        ['Events in fan-out', orMore(fan_outs_pending, fan_outs_pending === maxCounted)],
+        ['Events in fan-out', orMore(fan_outs_pending, backlog.fan_outs_is_more)],
         ['Oldest in fan-out for', <Waiting seconds={backlog.oldest_fan_out_seconds} none={fan_outs_pending === 0} />],
       ]}
     />
