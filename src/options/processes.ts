@@ -4,7 +4,7 @@ import { checkIntegers, refuse } from './checks.ts';
 export interface ProcessOptions {
   /**
    * How often this process renews its record, which `/v1/admin/processes` shows. It counts as live for three times as long.
-   * Milliseconds. @default 10_000
+   * Milliseconds, at most 60_000. @default 10_000
    */
   readonly processInterval?: number;
   /** Whether this process serves requests: `false` only changes the role in its record to `worker`. @default true */
@@ -13,7 +13,7 @@ export interface ProcessOptions {
 
 export const processDefaults = { processInterval: 10_000, servesRequests: true } satisfies ProcessOptions;
 
-const bounds = { processInterval: [100, 600_000] } as const;
+const bounds = { processInterval: [100, 60_000] } as const;
 
 /** @throws GatewayError `invalid_options` */
 export function checkProcessOptions(options: Required<ProcessOptions>): void {
