@@ -19,6 +19,7 @@ const arrows = {
   'redact.ts': '',
   'version.ts': '',
   'histogram.ts': '',
+  'hours.ts': '',
   'event-loop-delay.ts': '',
   'api.d.ts': '',
   options: 'errors.ts logger.ts http/principal.ts',
@@ -59,7 +60,7 @@ const arrows = {
 
   stored: `${domain} proxy/ownership`,
 
-  'webhooks/health': `${domain} histogram.ts`,
+  'webhooks/health': `${domain} histogram.ts hours.ts`,
   'webhooks/secrets': `${base} mongo webhooks/model.ts webhooks/webhook.ts`,
   webhooks: `${domain} outbound/addresses.ts webhooks/secrets`,
 
@@ -97,7 +98,7 @@ const arrows = {
   'stored/background': `${domain} deliveries/jobs stored
     proxy/admission.ts proxy/ownership proxy/stored/ended-response.ts proxy/stored/poll-response.ts`,
 
-  'admin/refusals': `${domain} http/request-observer.ts webhooks/health/batch.ts`,
+  'admin/refusals': `${domain} http/request-observer.ts hours.ts`,
   admin: `${domain} admin/refusals keys webhooks webhooks/health webhooks/secrets/rotation.ts
     accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
     accounting/payments/model.ts events deliveries/model.ts deliveries/redeliver/recoveries/model.ts stored`,

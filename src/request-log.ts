@@ -26,7 +26,10 @@ function requestFields({ principal, code, clientDisconnected, relayed, ...reques
 
 function attemptFields({ deliveryId, eventId, webhookId, userId, number, durationMs, status, code }: EndedAttempt) {
   return {
-    ...{ deliveryId, eventId, webhookId, userId },
+    deliveryId,
+    eventId,
+    webhookId,
+    userId,
     ...(number === undefined ? { manual: true } : { attempt: number }),
     outcome: code === undefined ? 'succeeded' : 'failed',
     ...(status !== undefined && { status }),

@@ -68,11 +68,17 @@ describe('The log of requests and attempts', () => {
     expect(lines('request')).to.deep.equal([
       {
         requestId: unknown.headers.get('x-request-id'),
-        ...{ method: 'GET', operation: 'listWebhooks', status: 401, code: 'invalid_api_key' },
+        method: 'GET',
+        operation: 'listWebhooks',
+        status: 401,
+        code: 'invalid_api_key',
       },
       {
         requestId: wrongMethod.headers.get('x-request-id'),
-        ...{ method: 'PUT', operation: 'none', status: 405, code: 'method_not_allowed' },
+        method: 'PUT',
+        operation: 'none',
+        status: 405,
+        code: 'method_not_allowed',
       },
     ]);
   });

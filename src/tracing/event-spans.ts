@@ -35,8 +35,10 @@ export async function inPublishSpan<Published extends { readonly id: string }>(
   const span = made && validSpan(made);
   if (!span) return publish(undefined);
   span.setAttributes({
-    ...{ 'messaging.operation.name': 'publish', 'messaging.operation.type': 'send' },
-    ...{ [destination]: type, [account]: userId },
+    'messaging.operation.name': 'publish',
+    'messaging.operation.type': 'send',
+    [destination]: type,
+    [account]: userId,
   });
   return runInSpan(span, async () => {
     const published = await publish(traceparentOf(span));
@@ -97,8 +99,12 @@ export function startAttemptSpan(attempt: TracedAttempt): Span | undefined {
   });
   if (span.isRecording()) {
     span.setAttributes({
-      ...{ 'http.request.method': 'POST', 'messaging.operation.name': 'deliver', 'messaging.operation.type': 'send' },
-      ...{ [destination]: attempt.type, [messageId]: attempt.eventId, [account]: attempt.userId },
+      'http.request.method': 'POST',
+      'messaging.operation.name': 'deliver',
+      'messaging.operation.type': 'send',
+      [destination]: attempt.type,
+      [messageId]: attempt.eventId,
+      [account]: attempt.userId,
       'model_gateway.webhook.id': attempt.webhookId,
       'model_gateway.delivery.id': attempt.deliveryId,
       ...(attempt.number !== undefined && { 'model_gateway.delivery.attempt': attempt.number }),

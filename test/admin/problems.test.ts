@@ -122,12 +122,10 @@ describe('What goes wrong, as an operator sees it', () => {
     ]);
     const all = await get('/v1/admin/refusals');
     expect(all.has_more).to.equal(false);
-    expect(all.data).to.deep.include({
-      hour: new Date(Date.parse(all.data[0].hour)).toISOString(),
-      user_id: null,
-      code: 'missing_api_key',
-      count: 1,
-    });
+    const missingKey = all.data.find(({ code }: { code: string }) => code === 'missing_api_key');
+    expect(missingKey).to.include({ user_id: null, count: 1 });
+    // the next hour may have begun meanwhile
+    expect(Date.parse(missingKey.hour)).to.be.oneOf([hour, hour + 3_600_000]);
     const { refusals } = await live.gateway.admin.account('usr_1');
     expect(refusals).to.deep.equal([
       { code: 'webhook_not_found', count: 7 },

@@ -1,4 +1,5 @@
 import { bucketOf } from '../../histogram.ts';
+import { hourOf } from '../../hours.ts';
 import type { Failure } from './model.ts';
 import type { RecordedAttempt } from './recorded-attempt.ts';
 
@@ -19,14 +20,6 @@ export interface Batch {
   failingSince: Date | null;
   /** Failures after the last success. */
   failures: number;
-}
-
-/** Milliseconds. */
-export const hourLength = 3_600_000;
-
-/** When the hour of a moment began, in milliseconds. */
-export function hourOf(moment: number): number {
-  return Math.floor(moment / hourLength) * hourLength;
 }
 
 export function newBatch(): Batch {

@@ -32,7 +32,10 @@ describe('the total of a key', () => {
       counters.flatMap((on) =>
         models.map((model) => ({
           _id: JSON.stringify([userId, on, model, keyId]),
-          ...{ userId, day: on, model, keyId },
+          userId,
+          day: on,
+          model,
+          keyId,
           ...spent,
         })),
       ),

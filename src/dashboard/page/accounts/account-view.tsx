@@ -1,6 +1,6 @@
 import type { AccountDetails } from '../api/types.ts';
 import { BudgetsSection } from '../budgets/budgets-section.tsx';
-import { useQuery } from '../data/use-query.ts';
+import { refreshEvery, useQuery } from '../data/use-query.ts';
 import { Empty, Loaded } from '../elements/states.tsx';
 import { EditableKeys } from '../keys/editable-keys.tsx';
 import { FoundNotice } from '../operator/found-notice.tsx';
@@ -10,9 +10,6 @@ import { href, type Route } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';
 import { AccountFacts } from './account-facts.tsx';
-
-/** Milliseconds. */
-const refreshEvery = 10_000;
 
 const up = { name: 'Accounts', href: href(['accounts']) };
 

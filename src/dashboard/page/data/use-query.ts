@@ -18,8 +18,10 @@ export interface QueryOptions<T> {
   readonly every?: (data: T) => number | null;
 }
 
+/** How often what changes slowly is fetched again. Milliseconds. */
+export const refreshEvery = 10_000;
 /** Milliseconds from an error to the next automatic try. */
-const patience = 5_000;
+const retryDelay = 5_000;
 
 /** Whether the same question may be answered a moment later: nothing came, the gateway is busy, or it has failed. */
 function mayPass({ status }: ApiError): boolean {
@@ -77,7 +79,7 @@ export function useQuery<T>(ask: (signal: AbortSignal) => Promise<T>, { key, eve
     const { data, error } = held;
     const wait = error
       ? mayPass(error) || data
-        ? patience
+        ? retryDelay
         : null
       : data
         ? (latest.current.every?.(data) ?? null)

@@ -1,4 +1,4 @@
-import { useQuery } from '../data/use-query.ts';
+import { refreshEvery, useQuery } from '../data/use-query.ts';
 import { Tabs } from '../elements/choice.tsx';
 import { Pager } from '../elements/pager.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
@@ -6,9 +6,6 @@ import type { Route } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';
 import { WebhookHealthTable } from './webhook-health-table.tsx';
-
-/** Milliseconds. */
-const refreshEvery = 10_000;
 
 /** The webhooks of every account that fail, or that were disabled because they did. */
 export function FailingWebhooksView({ route }: { route: Route }) {

@@ -1,4 +1,4 @@
-import { useQuery } from '../data/use-query.ts';
+import { refreshEvery, useQuery } from '../data/use-query.ts';
 import { Choice } from '../elements/choice.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
 import { TextFilter } from '../elements/text-filter.tsx';
@@ -6,9 +6,6 @@ import type { Route } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';
 import { RefusalsTable } from './refusals-table.tsx';
-
-/** Milliseconds. */
-const refreshEvery = 10_000;
 
 const ranges = [
   { value: '1', name: 'This hour (UTC)' },

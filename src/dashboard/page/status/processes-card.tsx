@@ -1,5 +1,5 @@
 import type { GatewayProcess } from '../api/types.ts';
-import { useQuery } from '../data/use-query.ts';
+import { refreshEvery, useQuery } from '../data/use-query.ts';
 import { Badge } from '../elements/badge.tsx';
 import { Scroll } from '../elements/scroll.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
@@ -7,9 +7,6 @@ import { type Column, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 import { counted, milliseconds } from '../format/number.ts';
 import { useApi } from '../session/session.ts';
-
-/** Milliseconds. */
-const refreshEvery = 10_000;
 
 function seconds(n: number | null) {
   if (n === null) return <span class="muted">–</span>;

@@ -1,14 +1,11 @@
 import type { UpstreamStatus } from '../api/types.ts';
-import { useQuery } from '../data/use-query.ts';
+import { refreshEvery, useQuery } from '../data/use-query.ts';
 import { Badge } from '../elements/badge.tsx';
 import { Scroll } from '../elements/scroll.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
 import { type Column, Table } from '../elements/table.tsx';
 import { count, milliseconds, percent } from '../format/number.ts';
 import { useApi } from '../session/session.ts';
-
-/** Milliseconds. */
-const refreshEvery = 10_000;
 
 /** In how many of the processes the breaker is not closed. */
 function Breaker({ breaker: { open, half_open, closed } }: UpstreamStatus) {

@@ -1,9 +1,6 @@
 import { BudgetsSection } from '../budgets/budgets-section.tsx';
-import { useQuery } from '../data/use-query.ts';
+import { refreshEvery, useQuery } from '../data/use-query.ts';
 import { useSession } from '../session/session.ts';
-
-/** Milliseconds. */
-const refreshEvery = 10_000;
 
 /** The account's budgets and what is used of them; nothing where it has none and this session may set none. */
 export function BudgetsCard() {

@@ -1,11 +1,8 @@
-import { useQuery } from '../data/use-query.ts';
+import { refreshEvery, useQuery } from '../data/use-query.ts';
 import { Badge } from '../elements/badge.tsx';
 import { Loaded } from '../elements/states.tsx';
 import { count } from '../format/number.ts';
 import { useApi } from '../session/session.ts';
-
-/** Milliseconds. */
-const refreshEvery = 10_000;
 
 /** What is left; nothing where the gateway has no credits. */
 export function CreditsCard() {

@@ -1,4 +1,4 @@
-import { useQuery } from '../data/use-query.ts';
+import { refreshEvery, useQuery } from '../data/use-query.ts';
 import { Choice, Tabs } from '../elements/choice.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
 import type { Route } from '../routing/route.ts';
@@ -10,8 +10,6 @@ import { type Dimension, daysBetween, type Measure, measures, seriesOf } from '.
 import { UsageChart } from './usage-chart.tsx';
 import { UsageByDay, UsageTable } from './usage-table.tsx';
 
-/** Milliseconds. */
-const refreshEvery = 10_000;
 const ranges = ['7', '90', '365'].map((value) => ({ value, name: `Last ${value} days` }));
 
 function dayBefore(n: number): string {
