@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
 import { now, serve } from './rpc.mjs';
@@ -11,20 +12,30 @@ function poolOf(port) {
   return pool;
 }
 
-/** @returns the event's id, and when it was sent and accepted */
+/**
+ * As a careful client does: what is answered 503 is published again, with the same key.
+ * @returns the event's id, and when it was first sent and accepted
+ */
 async function publish({ port, key }, userId) {
   const data = { user_id: userId, credits_remaining: 5, threshold: 10 };
-  const sent = now();
-  const { statusCode, body } = await poolOf(port).request({
+  const request = {
     method: 'POST',
     path: '/v1/events',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    headers: {
+      authorization: `Bearer ${key}`,
+      'content-type': 'application/json',
+      'idempotency-key': randomUUID(),
+    },
     body: JSON.stringify({ type: 'credits.low', user_id: userId, data }),
-  });
-  const text = await body.text();
-  const accepted = now();
-  if (statusCode !== 201) throw new Error(`publishing was answered ${statusCode}: ${text}`);
-  return { id: JSON.parse(text).id, sent, accepted };
+  };
+  const sent = now();
+  for (let tries = 1; ; tries += 1) {
+    const { statusCode, body } = await poolOf(port).request(request);
+    const text = await body.text();
+    if (statusCode === 201) return { id: JSON.parse(text).id, sent, accepted: now() };
+    if (statusCode !== 503 || tries === 10) throw new Error(`publishing was answered ${statusCode}: ${text}`);
+    await sleep(100);
+  }
 }
 
 /** So many publishers, each going on as soon as it was answered, while `goesOn`. */
