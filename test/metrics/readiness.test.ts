@@ -27,6 +27,26 @@ describe('The readiness of a gateway', () => {
     await Promise.all([inside.close(), outside.close()]);
   });
 
+  it('leaves out the checks that the probe excludes', async () => {
+    const { checks } = await live.gateway.health();
+    const without = { ...checks, database: 'failed', clock: 'unknown' } as const;
+    const server = await listen(
+      withProbes({ health: async () => ({ ready: false, checks: without }) }, (_req, res) => void res.end()),
+    );
+    const get = async (query: string) => {
+      const response = await fetch(`${server.url}/readyz${query}`);
+      return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+    };
+    expect((await get('')).status).to.equal(503);
+    expect((await get('?exclude=clock')).status).to.equal(503);
+    const left = await get('?exclude=database&exclude=clock');
+    expect(left).to.deep.equal({ status: 200, body: { ready: true, checks: without } });
+    const { status, body } = await get('?exclude=data');
+    expect(status).to.equal(400);
+    expect(body.error).to.match(/^exclude: there is no check data; there are database, indexes, /);
+    await server.close();
+  });
+
   it('lasts while its database answers and its worker runs, and no more once it closes', async () => {
     const operations = await listen(createOperationsListener(live.gateway));
     const ready = async () => {

@@ -33,8 +33,9 @@ export const shardedCollections: readonly ShardedCollection[] = [
 
 /** What stays on the primary shard, and why. */
 export const unshardedCollections: Readonly<Record<string, string>> = {
-  keys: 'an account has at most 50; their unique places are by account, and requests find them by id',
-  webhooks: 'an account has at most 50; their unique places are by account, and deliveries find them by id',
+  keys: 'an account has at most `maxApiKeys` (100) that work; their unique places are by account, and requests find them by id',
+  webhooks:
+    'an account has at most `maxWebhooks` (50); their unique places are by account, and deliveries find them by id',
   stored:
     'one small document for each thing that an upstream keeps; polls claim by time, which MongoDB below 7.0 refuses without the key',
   jobs: 'one for each waiting retry, and losing all of them loses nothing',

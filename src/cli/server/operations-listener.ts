@@ -10,15 +10,25 @@ function answerJson(res: ServerResponse, status: number, value: unknown): void {
 }
 
 /** What a path answers. Nothing here rejects for a reason that a caller could give. */
-type Answers = Readonly<Record<string, (res: ServerResponse) => unknown>>;
+type Answers = Readonly<Record<string, (res: ServerResponse, query: URLSearchParams) => unknown>>;
 
 function probes({ health }: Pick<ModelGateway, 'health'>, shown: (state: GatewayHealth) => object): Answers {
   return {
     // whoever gets no answer here restarts the process, so nothing else may make it fail
     '/healthz': (res) => answerJson(res, 200, { status: 'ok' }),
-    async '/readyz'(res) {
+    // `?exclude=database&exclude=clock`, as Kubernetes' own API server has it
+    async '/readyz'(res, query) {
       const state = await health();
-      answerJson(res, state.ready ? 200 : 503, shown(state));
+      const excluded = query.getAll('exclude');
+      const checks = Object.entries(state.checks);
+      const unknown = excluded.find((name) => !Object.hasOwn(state.checks, name));
+      if (unknown !== undefined) {
+        const names = checks.map(([name]) => name).join(', ');
+        answerJson(res, 400, { error: `exclude: there is no check ${unknown}; there are ${names}` });
+        return;
+      }
+      const ready = checks.every(([name, result]) => result !== 'failed' || excluded.includes(name));
+      answerJson(res, ready ? 200 : 503, shown({ ...state, ready }));
     },
   };
 }
@@ -26,10 +36,10 @@ function probes({ health }: Pick<ModelGateway, 'health'>, shown: (state: Gateway
 /** The answers to GET and HEAD on these paths; what else is asked for goes on. */
 function withAnswers(answers: Answers, next: RequestListener): RequestListener {
   return (req: IncomingMessage, res: ServerResponse) => {
-    const [path = ''] = (req.url ?? '').split('?');
+    const [path = '', query = ''] = (req.url ?? '').split('?');
     const isRead = req.method === 'GET' || req.method === 'HEAD';
     if (!isRead || !Object.hasOwn(answers, path)) return next(req, res);
-    Promise.resolve(answers[path]?.(res)).catch(() => {
+    Promise.resolve(answers[path]?.(res, new URLSearchParams(query))).catch(() => {
       if (!res.headersSent) answerJson(res, 500, { status: 'failed' });
     });
   };

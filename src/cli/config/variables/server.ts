@@ -19,7 +19,8 @@ export const serverVariables = {
     example: '0.0.0.0',
   },
   ROLE: {
-    meaning: 'What this process does: api serves requests, worker makes delivery attempts, all does both',
+    meaning:
+      'What this process does: api serves requests; worker makes delivery attempts, counts usage and polls; all does both',
     type: oneOf('all', 'api', 'worker'),
     default: 'all',
     example: 'api',
