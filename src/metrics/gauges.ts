@@ -174,12 +174,17 @@ export function addGauges(registry: Registry, read: () => GaugeReadings): void {
     'Attempts that this process holds: sent, claimed ahead, or being recorded',
     (shown) => shown.set(read().attempts.held),
   );
-  gauge(registers, 'gateway_upstream_calls', 'Model calls under way to an upstream in this process', (shown) => {
+  gauge(registers, 'gateway_upstream_calls', 'Calls under way to an upstream in this process', (shown) => {
     for (const { name, calls } of read().upstreams) shown.set({ upstream: name }, calls);
   });
-  gauge(registers, 'gateway_upstream_calls_waiting', 'Those of them whose response has not begun', (shown) => {
-    for (const { name, waiting } of read().upstreams) shown.set({ upstream: name }, waiting);
-  });
+  gauge(
+    registers,
+    'gateway_upstream_calls_waiting',
+    'Model calls to an upstream in this process whose response has not begun',
+    (shown) => {
+      for (const { name, waiting } of read().upstreams) shown.set({ upstream: name }, waiting);
+    },
+  );
   gauge(registers, 'gateway_upstream_breaker_open', "Whether an upstream's breaker keeps calls away", (shown) => {
     for (const { name, breaker } of read().upstreams) shown.set({ upstream: name }, flag(breaker !== 'closed'));
   });

@@ -50,7 +50,7 @@ export interface UpstreamState {
   readonly name: string;
   /** Calls under way in this process. */
   readonly calls: number;
-  /** Requests of these whose response has not begun. */
+  /** Requests of model calls whose response has not begun; those about what upstreams keep are left out. */
   readonly waiting: number;
   /** Of its breaker, for the calls of every account. */
   readonly breaker: BreakerState;

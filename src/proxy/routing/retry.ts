@@ -40,15 +40,12 @@ function conclude({ upstream, response, error }: Attempt): UpstreamResponse {
 
 /** Tries one upstream through its breaker; `undefined` when the breaker is open. */
 async function tryUpstream(upstream: Upstream, call: RoutedCall): Promise<Attempt | undefined> {
-  upstream.calls.waiting += 1;
   try {
     return { upstream, response: await upstream.breaker.run(call.userId, () => call.send(upstream)) };
   } catch (error) {
     if (isBreakerOpen(error)) return undefined;
     if (error instanceof OutboundError) return { upstream, error };
     throw error;
-  } finally {
-    upstream.calls.waiting -= 1;
   }
 }
 
