@@ -2,6 +2,7 @@ import { GatewayError } from '../errors.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { checkPage, type Page, pageLimit } from '../page.ts';
 import type { HealthModel } from '../webhooks/health/model.ts';
+import type { WebhookModel } from '../webhooks/model.ts';
 import type { AccountWebhook } from './accounts/account.ts';
 import type { ReadWebhooks } from './webhooks.ts';
 
@@ -13,8 +14,12 @@ export interface FailingWebhooksPage extends Page {
 
 export interface FailingWebhooksDeps {
   readonly healths: HealthModel;
+  readonly webhooks: WebhookModel;
   readonly readWebhooks: ReadWebhooks;
 }
+
+/** How many are looked at together: those that were deleted or are inactive are passed over. */
+const batchSize = 500;
 
 /**
  * The webhooks of all accounts that fail or are disabled, oldest first.
@@ -26,43 +31,54 @@ export type ListFailingWebhooks = (
 
 const following = (after: string | undefined) => (after === undefined ? {} : { _id: { $gt: after } });
 
-export function createListFailingWebhooks({ healths, readWebhooks }: FailingWebhooksDeps): ListFailingWebhooks {
+export function createListFailingWebhooks({
+  healths,
+  webhooks,
+  readWebhooks,
+}: FailingWebhooksDeps): ListFailingWebhooks {
   const collection = durableCollection(healths);
+  const webhookCollection = durableCollection(webhooks);
 
   /** The next webhooks that were reported as failing; some may not be there any more. */
-  async function reportedIds(after: string | undefined, limit: number): Promise<string[]> {
+  async function reportedIds(after: string | undefined): Promise<string[]> {
     const found = await collection
       .find(
         { reportedFailingSince: { $exists: true }, ...following(after) },
-        { projection: { _id: 1 }, hint: 'failing', batchSize: limit + 1 },
+        { projection: { _id: 1 }, hint: 'failing', batchSize: batchSize + 1 },
       )
       .sort({ _id: 1 })
-      .limit(limit)
+      .limit(batchSize)
       .toArray();
     return found.map(({ _id }) => _id);
   }
 
-  /** The health of a deleted webhook is kept for long: its mark is removed, so that nobody passes over it twice. */
-  async function removeMarks(ids: readonly string[]): Promise<void> {
-    if (ids.length > 0)
-      await collection.updateMany({ _id: { $in: [...ids] } }, { $unset: { reportedFailingSince: true } });
+  /**
+   * The health of a deleted webhook is kept for long: its mark is removed, so that it is not passed over each time. Nobody waits for
+   * that, and a write that fails is made up for by the next look.
+   */
+  async function removeMarksOfDeleted(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    const found = await webhookCollection.find({ _id: { $in: [...ids] } }, { projection: { _id: 1 } }).toArray();
+    const present = new Set(found.map(({ _id }) => _id));
+    const deleted = ids.filter((id) => !present.has(id));
+    const mark = { $unset: { reportedFailingSince: true } } as const;
+    if (deleted.length > 0) await collection.updateMany({ _id: { $in: deleted } }, mark, { writeConcern: { w: 1 } });
   }
 
   async function failing(after: string | undefined, limit: number): Promise<AccountWebhook[]> {
-    const webhooks: AccountWebhook[] = [];
+    const failingOnes: AccountWebhook[] = [];
     let last = after;
     let isLast = false;
-    // one that was deleted or set inactive while it failed is passed over
-    while (webhooks.length < limit && !isLast) {
-      const ids = await reportedIds(last, limit);
-      const found = await readWebhooks({ _id: { $in: ids } }, limit);
-      webhooks.push(...found.filter(({ active, health }) => active && health.state === 'failing'));
-      const present = new Set(found.map(({ id }) => id));
-      await removeMarks(ids.filter((id) => !present.has(id)));
+    while (failingOnes.length < limit && !isLast) {
+      const ids = await reportedIds(last);
+      const active = await readWebhooks({ _id: { $in: ids }, active: true }, batchSize);
+      failingOnes.push(...active.filter(({ health }) => health.state === 'failing'));
+      const read = new Set(active.map(({ id }) => id));
+      removeMarksOfDeleted(ids.filter((id) => !read.has(id))).catch(() => {});
       last = ids.at(-1);
-      isLast = ids.length < limit;
+      isLast = ids.length < batchSize;
     }
-    return webhooks;
+    return failingOnes;
   }
 
   const disabled = (after: string | undefined, limit: number) =>

@@ -52,7 +52,7 @@ export function createAdminService({ models, keys, budgets, credits, options }: 
       credits,
       limits: options.limits,
     }),
-    failingWebhooks: createListFailingWebhooks({ healths, readWebhooks }),
+    failingWebhooks: createListFailingWebhooks({ healths, webhooks, readWebhooks }),
     refusals: listRefusals,
     search: createSearch({ models, listIds }),
   };

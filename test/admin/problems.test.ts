@@ -24,7 +24,7 @@ describe('What goes wrong, as an operator sees it', () => {
     upstream.script = json(200, { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } });
     live = await startGateway({
       mongo: database.connection,
-      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
+      upstreams: [{ name: 'one', baseUrl: upstream.baseUrl, maskErrors: true }],
     });
     for (let i = 0; i < 8; i += 1) {
       const webhook = await live.gateway.webhooks.create(`usr_${i % 3}`, {
@@ -81,10 +81,10 @@ describe('What goes wrong, as an operator sees it', () => {
   });
 
   it('are found without passing over a deleted webhook twice', async () => {
-    await get('/v1/admin/webhooks');
-    const marks = createHealthModel(database.connection, 'gateway_').find({ reportedFailingSince: { $exists: true } });
-    const marked = (await marks.sort({ _id: 1 })).map(({ _id }) => _id);
-    expect(marked).to.deep.equal([made[1], made[4], made[5], made[6]]);
+    const healths = createHealthModel(database.connection, 'gateway_');
+    const marked = () => healths.find({ reportedFailingSince: { $exists: true } }).sort({ _id: 1 });
+    await until(async () => (await marked()).length === 4);
+    expect((await marked()).map(({ _id }) => _id)).to.deep.equal([made[1], made[4], made[5], made[6]]);
   });
 
   it('are the webhooks that were disabled, page by page', async () => {
@@ -106,6 +106,15 @@ describe('What goes wrong, as an operator sees it', () => {
 
   it('are the refused requests, by hour, account and code', async () => {
     const hour = hourOf(Date.now()).getTime();
+    // what the provider refuses, the gateway has not refused
+    const answer = upstream.script;
+    upstream.script = json(429, {}, { 'retry-after-ms': '1' });
+    const limited = await live.call('POST', '/v1/chat/completions', {
+      model: 'm',
+      messages: [{ role: 'user', content: 'Hi' }],
+    });
+    expect(limited.body.error.code).to.equal('upstream_rate_limited');
+    upstream.script = answer;
     for (let i = 0; i < 3; i += 1) await live.call('GET', '/v1/webhooks/wh_00000000000000000000000000');
     await live.call('GET', '/v1/deliveries?limit=0');
     await fetch(`${live.url}/v1/models`);
