@@ -1321,8 +1321,8 @@ export interface paths {
         };
         /**
          * List what was refused
-         * @description For the operator: counts the requests that the gateway has refused, by hour (UTC), account and error code, a few seconds
-         *     late. The newest hour is first, and in it what was refused most; of an hour with more lines
+         * @description For the operator: counts the requests that the gateway has refused (4xx and 503, but neither `upstream_rate_limited` nor
+         *     `publish_unconfirmed`), by hour (UTC), account and error code, a few seconds late. The newest hour is first, and in it what was refused most; of an hour with more lines
          *     than fit, any may be missing. At most 1,000 lines; counts are kept for eight days.
          */
         get: operations["listRefusals"];
@@ -2325,10 +2325,14 @@ export interface components {
         };
         /** @description The rate limits of model calls. */
         AccountRateLimits: {
-            /** @description For the account, whatever keys it uses; null where it has none. */
+            /** @description For the account, whatever keys it uses; null where it has none, or they are unknown. */
             per_user: components["schemas"]["RateLimits"] | null;
-            /** @description For each of its keys; null where there is none, or where a function of the host decides for each key. */
+            /** @description Whether a function of the host that decides them has failed when it was asked with the user id alone. */
+            per_user_is_unknown: boolean;
+            /** @description For each of its keys; null where there is none, or they are unknown. */
             per_key: components["schemas"]["RateLimits"] | null;
+            /** @description Whether a function of the host decides for each key. */
+            per_key_is_unknown: boolean;
         };
         RateLimits: {
             /** @description Model calls; null where they are not limited. */

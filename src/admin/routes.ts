@@ -60,7 +60,12 @@ export function adminOperations({ service, explain }: AdminRoutesDeps) {
       webhooks: webhooks.map(toWebhookBody),
       budgets: budgets?.map(toBudgetBody) ?? null,
       credits: credits && { credits_remaining: credits.creditsRemaining, low_threshold: credits.lowThreshold },
-      rate_limits: { per_user: toLimitsBody(rateLimits.perUser), per_key: toLimitsBody(rateLimits.perKey) },
+      rate_limits: {
+        per_user: toLimitsBody(rateLimits.perUser),
+        per_user_is_unknown: rateLimits.perUserIsUnknown,
+        per_key: toLimitsBody(rateLimits.perKey),
+        per_key_is_unknown: rateLimits.perKeyIsUnknown,
+      },
       refusals: refusals.map(({ code, count }) => ({ code, count })),
     } satisfies Schemas['AccountDetails'];
   }

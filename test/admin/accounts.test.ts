@@ -110,7 +110,9 @@ describe('The accounts that an operator sees', () => {
     expect(body.webhooks[0].health).to.include({ state: 'idle', failing_since: null });
     expect(body.rate_limits).to.deep.equal({
       per_user: { requests_per_minute: 9, tokens_per_minute: null },
+      per_user_is_unknown: false,
       per_key: { requests_per_minute: null, tokens_per_minute: 9 },
+      per_key_is_unknown: false,
     });
     expect(body.budgets).to.deep.equal([]);
     expect(body.credits).to.deep.equal({ credits_remaining: 5, low_threshold: 0 });
@@ -122,7 +124,7 @@ describe('The accounts that an operator sees', () => {
   it("are shown without limits where the host's function fails", async () => {
     const { status, body } = await live.call('GET', `/v1/admin/accounts/${encodeURIComponent('b_é')}`);
     expect(status).to.equal(200);
-    expect(body.rate_limits.per_user).to.equal(null);
+    expect(body.rate_limits).to.include({ per_user: null, per_user_is_unknown: true });
     expect(body.account.user_id).to.equal('b_é');
   });
 

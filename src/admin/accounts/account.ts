@@ -55,10 +55,14 @@ export interface AccountDetails {
   /** `null` without the option `credits`. */
   readonly credits: { readonly creditsRemaining: number; readonly lowThreshold: number } | null;
   readonly rateLimits: {
-    /** `null` for no limits, and where a function of the host fails that is asked with the user id alone. */
+    /** `null` for no limits. */
     readonly perUser: RateLimits | null;
-    /** `null` for no limits, and where a function decides for each key. */
+    /** Whether a function of the host has failed that was asked with the user id alone. */
+    readonly perUserIsUnknown: boolean;
+    /** `null` for no limits. */
     readonly perKey: RateLimits | null;
+    /** Whether a function of the host decides for each key. */
+    readonly perKeyIsUnknown: boolean;
   };
   /** What was refused in the last 24 hours, the most first. */
   readonly refusals: readonly RefusalCount[];

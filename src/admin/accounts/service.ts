@@ -58,19 +58,23 @@ function checkLimit(limit: number): void {
   throw new GatewayError('invalid_value', `limit: must be a whole number from 1 to ${pageLimit}`, { param: 'limit' });
 }
 
-/** The limits of an account; `null` too where a host's function fails, because it decides by more than the id. */
-function perUserOf(perUser: LimitOptions['perUser'], userId: string): RateLimits | null {
+/** The limits of an account; unknown where a host's function fails, which may need more than the id. */
+function perUserOf(perUser: LimitOptions['perUser'], userId: string): RateLimits | null | 'unknown' {
   try {
     return limitsOf(perUser, { userId }) ?? null;
   } catch {
-    return null;
+    return 'unknown';
   }
 }
 
 function rateLimitsOf({ perUser, perKey }: LimitOptions, userId: string): AccountDetails['rateLimits'] {
+  const ofUser = perUserOf(perUser, userId);
+  const perKeyIsUnknown = typeof perKey === 'function';
   return {
-    perUser: perUserOf(perUser, userId),
-    perKey: typeof perKey === 'function' ? null : (perKey ?? null),
+    perUser: ofUser === 'unknown' ? null : ofUser,
+    perUserIsUnknown: ofUser === 'unknown',
+    perKey: perKeyIsUnknown ? null : (perKey ?? null),
+    perKeyIsUnknown,
   };
 }
 

@@ -54,7 +54,8 @@ function listCommand(terminal: Terminal): Command {
     );
 }
 
-function limitsText(limits: Schemas['RateLimits'] | null): string {
+function limitsText(limits: Schemas['RateLimits'] | null, isUnknown: boolean): string {
+  if (isUnknown) return 'a function of the host decides';
   const { requests_per_minute: requests = null, tokens_per_minute: tokens = null } = limits ?? {};
   const parts = [requests !== null && `${figure(requests)} requests`, tokens !== null && `${figure(tokens)} tokens`];
   return parts.filter(Boolean).join(', ') || 'none';
@@ -84,8 +85,8 @@ function detailLines(details: Details, paint: Paint, now: number): string[] {
       ],
       ['Credits left', credits ? figure(credits.credits_remaining) : undefined],
       ['Budgets', budgets ? budgetsText(budgets) : undefined],
-      ['Limits a minute', limitsText(limits.per_user)],
-      ['of each key', limitsText(limits.per_key)],
+      ['Limits a minute', limitsText(limits.per_user, limits.per_user_is_unknown)],
+      ['of each key', limitsText(limits.per_key, limits.per_key_is_unknown)],
       ['Refused, 24 h', refusals.map(({ code, count: times }) => `${figure(times)} ${code}`).join('\n') || 'nothing'],
     ],
     paint,

@@ -4,7 +4,8 @@ import { Facts } from '../elements/facts.tsx';
 import { amount, count } from '../format/number.ts';
 
 /** `600 requests, 100,000 tokens a minute` */
-function limitWords(limits: RateLimits | null): string {
+function limitWords(limits: RateLimits | null, isUnknown: boolean): string {
+  if (isUnknown) return 'A function of the host decides';
   if (!limits) return 'None';
   const { requests_per_minute: requests, tokens_per_minute: tokens } = limits;
   const parts = [requests !== null && `${count(requests)} requests`, tokens !== null && `${count(tokens)} tokens`];
@@ -39,8 +40,8 @@ export function AccountFacts({ details }: { details: AccountDetails }) {
       facts={[
         ...(used ?? []),
         ['Credits', <Credits credits={credits} />],
-        ['Rate limit of the account', limitWords(rate_limits.per_user)],
-        ['Rate limit of each key', limitWords(rate_limits.per_key)],
+        ['Rate limit of the account', limitWords(rate_limits.per_user, rate_limits.per_user_is_unknown)],
+        ['Rate limit of each key', limitWords(rate_limits.per_key, rate_limits.per_key_is_unknown)],
       ]}
     />
   );
