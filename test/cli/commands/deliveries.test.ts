@@ -41,7 +41,7 @@ describe('express-model-gateway deliveries and test', () => {
   }
 
   /** A delivery that its first attempt has been made of. */
-  async function attempted(): Promise<{ id: string; webhook_id: string; event_id: string }> {
+  async function attempted(): Promise<{ id: string; webhook_id: string; event_id: string; created_at: string }> {
     const webhook = await newWebhook();
     await (live as LiveGateway).gateway.publish({ type: 'credits.low', userId: 'usr_1', data });
     const [delivery] = await settled(webhook, ({ attempts_made: made }) => made === 1);
@@ -232,6 +232,18 @@ describe('express-model-gateway deliveries and test', () => {
     await away.close();
     const gone = live.terminal();
     expect(await gone.run('deliveries', 'tail', '--base-url', away.url)).to.equal(1);
+  });
+
+  it('tail --since shows nothing made before', async () => {
+    const before = await attempted();
+    const since = new Date(Date.parse(before.created_at) + 1).toISOString();
+    const after = await attempted();
+    const terminal = live.terminal();
+    const ended = terminal.run('deliveries', 'tail', '--interval', '200ms', '--lines', '3', '--since', since);
+    await until(() => terminal.stdout.includes(after.id));
+    terminal.interrupt();
+    expect(await ended).to.equal(0);
+    expect(terminal.stdout).to.not.include(before.id);
   });
 
   it('tail --json prints an object a line', async () => {

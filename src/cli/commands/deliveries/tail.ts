@@ -62,6 +62,7 @@ async function tail({ api, terminal, json }: CommandContext, options: Options): 
     get: (id) => dataOf(api.GET('/v1/deliveries/{id}', { params: { path: { id } } })),
     now: terminal.now,
     past: options.lines,
+    since: filter.since,
   });
   const changes = retryWhileUnavailable(() => deliveries.changes(), terminal);
   while (!interrupted.aborted) {
