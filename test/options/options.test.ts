@@ -47,6 +47,7 @@ describe('the options of a gateway', () => {
     ['retryDelays', { retryDelays: [1, 2, 3, 4, 5, 6] }, /at most 5/],
     ['retryDelays[1]', { retryDelays: [1, -2] }, /whole number of milliseconds/],
     ['retryDelays[0]', { retryDelays: ['1m'] }, /whole number of milliseconds/],
+    ['processInterval', { processInterval: 60_001 }, /from 100 to 60000, not 60001/],
     ['attemptTimeout', { attemptTimeout: 30_001 }, /from 1 to 30000, not 30001/],
     ['concurrency', { concurrency: 0 }, /from 1/],
     ['maxWebhooks', { maxWebhooks: 1.5 }, /whole number/],

@@ -1,6 +1,8 @@
 import { expect } from 'chai';
 import { diagnose, type Finding } from '../../src/cli/doctor/diagnose.ts';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import { createProcessModel } from '../../src/processes/model.ts';
+import { createProcessService } from '../../src/processes/service.ts';
 import { watchedDatabase } from '../support/commands.ts';
 import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
@@ -101,6 +103,18 @@ describe('The processes that an operator sees', () => {
       in_progress: 0,
     });
     await deliveries.deleteMany({});
+  });
+
+  it('say where counting the backlog stopped', async () => {
+    const due = { count: 10_000, oldest: 1, since: new Date() };
+    const service = createProcessService({
+      processes: createProcessModel(database.connection, 'gateway_'),
+      deliveries: {
+        backlogSize: async () => ({ deliveries: due, events: due }),
+        scheduled: async () => ({ count: 3, isMore: true }),
+      },
+    });
+    expect(await service.backlog()).to.include({ dueIsMore: true, scheduledIsMore: true, fanOutsIsMore: true });
   });
 
   it('are the same from code', async () => {
