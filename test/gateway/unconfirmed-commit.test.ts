@@ -9,7 +9,7 @@ import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 const appName = 'unconfirmed-commit';
 
-describe('what a transaction did whose commit was not answered', () => {
+describe('a transaction whose commit is not confirmed', () => {
   let connection: Connection;
   let gateway: ModelGateway;
   let upstream: ScriptedUpstream;
@@ -66,18 +66,20 @@ describe('what a transaction did whose commit was not answered', () => {
   }
 
   const faults: [string, object, object][] = [
-    ['not made: the connection broke, more than once', { times: 3 }, { closeConnection: true }],
-    ['made: no majority confirmed it in time, twice', { times: 2 }, { writeConcernError: { code: 64, errmsg: '' } }],
-    ['undone', { times: 1 }, { errorCode: 251, errorLabels: ['TransientTransactionError'] }],
+    ['not committed: the connection broke three times', { times: 3 }, { closeConnection: true }],
+    ['committed: no majority confirmed it, twice', { times: 2 }, { writeConcernError: { code: 64, errmsg: '' } }],
+    ['aborted by the server', { times: 1 }, { errorCode: 251, errorLabels: ['TransientTransactionError'] }],
   ];
   for (const [index, [what, mode, data]] of faults.entries()) {
     const userId = `usr_${index}`;
 
-    it(`is done and told once (${what})`, async () => {
+    it(`takes effect and publishes its event once (${what})`, async () => {
       const during = async <T>(act: () => Promise<T>): Promise<T> => {
-        await failing(mode, data);
+        // how often commits have failed so far
+        const { count: before } = await failing(mode, data);
         const done = await act();
-        await failing('off');
+        const { count: after } = await failing('off');
+        expect(after).to.be.above(before);
         return done;
       };
       const payment = { paymentId: `pay_${index}`, userId, amount: 1, currency: 'usd', creditsAdded: 9 };

@@ -15,8 +15,8 @@ function refusal(upstream: Record<string, unknown>): string {
 }
 
 describe('the options of an upstream', () => {
-  it('are accepted with everything that can be said', () => {
-    const upstream = {
+  it('are accepted when their values are valid', () => {
+    const upstream: Required<UpstreamOptions> = {
       ...good,
       apiKey: 'sk',
       models: ['gpt-*', 'vendor/m'],
@@ -28,6 +28,7 @@ describe('the options of an upstream', () => {
       timeouts: { connect: 1, firstByte: 2, betweenChunks: 3, total: 4 },
       includeUsage: false,
       maxConcurrency: 1,
+      maskErrors: true,
     };
     expect(refusal(upstream)).to.equal('accepted');
   });
@@ -58,7 +59,7 @@ describe('the options of an upstream', () => {
     ['upstreams[0].includeUsage', { includeUsage: 'no' }],
   ];
   for (const [param, options] of refused) {
-    it(`are refused by name: ${param} for ${JSON.stringify(options)}`, () => {
+    it(`are refused with an error that names ${param}: ${JSON.stringify(options)}`, () => {
       expect(refusal(options)).to.equal(param);
     });
   }

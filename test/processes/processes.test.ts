@@ -45,7 +45,7 @@ describe('The processes that an operator sees', () => {
   const find = async (check: string): Promise<Finding | undefined> =>
     (await diagnose({ MONGODB_URI: database.uri })).findings.find((finding) => finding.check === check);
 
-  it('say what they do, and renew it by the clock of the database', async () => {
+  it('report their role, version and state, and keep the report up to date', async () => {
     const { data } = await get('processes');
     expect(data).to.have.length(2);
     const worker = data.find(({ role }: { role: string }) => role === 'all');
@@ -61,7 +61,7 @@ describe('The processes that an operator sees', () => {
     expect(Math.abs(Date.parse(renewed.started_at) - Date.parse(worker.started_at))).to.be.below(1_000);
   });
 
-  it('add up what upstreams answered, with their errors by code, and show neither address nor key', async () => {
+  it('add up the answers of each upstream, with its errors by code, and show neither its address nor its key', async () => {
     upstream.script = inTurn(json(503, {}), answer, json(429, {}), json(400, {}), answer);
     for (let i = 0; i < 3; i += 1) await live.call('POST', '/v1/chat/completions', chat);
     await until(async () => (await get('upstreams')).data[0].requests >= 5);
@@ -80,7 +80,7 @@ describe('The processes that an operator sees', () => {
     expect(JSON.stringify([data, stored])).to.not.match(/canary|127\.0\.0\.1/);
   });
 
-  it('count what is due, and what is due later', async () => {
+  it('count the deliveries that are due later, without those that are leased', async () => {
     const delivery = (n: number, due: number, lease: object | null = null) => ({
       _id: `dlv_${n}`,
       webhookId: 'wh_none',
@@ -117,13 +117,13 @@ describe('The processes that an operator sees', () => {
     expect(await service.backlog()).to.include({ dueIsMore: true, scheduledIsMore: true, fanOutsIsMore: true });
   });
 
-  it('are the same from code', async () => {
+  it('are listed by gateway.admin too, with the upstreams and the backlog', async () => {
     expect((await other.admin.processes()).map(({ role }) => role).sort()).to.deep.equal(['all', 'api']);
     expect((await other.admin.upstreams()).map(({ name }) => name)).to.deep.equal(['$one']);
     expect(await other.admin.backlog()).to.include({ due: 0, oldestDueAt: null });
   });
 
-  it('are read by an index', async () => {
+  it('are read through the index expiry', async () => {
     database.forget();
     for (const name of ['processes', 'upstreams', 'backlog']) await get(name);
     const reads = database
@@ -133,7 +133,7 @@ describe('The processes that an operator sees', () => {
     for (const { command } of reads) expect(command.hint).to.equal('expiry');
   });
 
-  it('are no longer live once they have not been seen for 30 s, and are gone when they stop', async () => {
+  it('are no longer live once their time has run out, and are removed when they close', async () => {
     const now = Date.now();
     await records().insertOne({
       _id: 'prc_dead',
@@ -158,6 +158,9 @@ describe('The processes that an operator sees', () => {
       secretKeys: [newSecretKey()],
     });
     expect(await records().countDocuments()).to.equal(3);
+    const [newest] = await records().find<{ liveUntil: Date; seenAt: Date }>({}).sort({ _id: -1 }).limit(1).toArray();
+    // three times the default `processInterval`
+    expect(Number(newest?.liveUntil) - Number(newest?.seenAt)).to.equal(30_000);
     await short.close();
     expect(await records().countDocuments()).to.equal(2);
   });

@@ -66,7 +66,7 @@ describe('audio', () => {
     throw new Error('the call should have failed');
   };
 
-  describe('from a text', () => {
+  describe('that is made from a text', () => {
     const ofSpeech = {
       endpoint: '/audio/speech',
       model: 'tts-1',
@@ -78,7 +78,7 @@ describe('audio', () => {
       ending: 'complete',
     };
 
-    it('goes through byte for byte, both ways, and its text is counted', async () => {
+    it('is relayed byte for byte, as is its request, and the characters of its text are counted', async () => {
       upstream.script = body(recording, 'audio/mpeg');
       const response = await client.audio.speech.create(speak);
       expect(response.headers.get('content-type')).to.equal('audio/mpeg');
@@ -89,7 +89,7 @@ describe('audio', () => {
       expect(await used()).to.deep.equal(ofSpeech);
     });
 
-    it('is sent as it comes, and not held', async () => {
+    it('reaches the client as it comes, before its end', async () => {
       let release = (): void => {};
       const released = new Promise<void>((resolve) => {
         release = resolve;
@@ -117,7 +117,7 @@ describe('audio', () => {
       expect(await used()).to.deep.equal({ ...ofSpeech, ending: 'upstream_failed' });
     });
 
-    it('comes as events where these are asked for, which end without [DONE], and their usage counts', async () => {
+    it('comes as events where the client asks for them, which end without [DONE], and their usage counts', async () => {
       const usage = { input_tokens: 4, output_tokens: 30, total_tokens: 34 };
       const sent = [
         event({ type: 'speech.audio.delta', audio: recording.toString('base64') }),
@@ -133,7 +133,7 @@ describe('audio', () => {
       }
     });
 
-    it('ends its events in an error when it breaks off', async () => {
+    it('ends its events with an error when it breaks off', async () => {
       upstream.script = reset(event({ type: 'speech.audio.delta', audio: 'AAAA' }));
       const response = await client.audio.speech.create({ ...speak, stream_format: 'sse' });
       expect(await response.text()).to.match(/"code":"upstream_disconnected"\}\}\n\n$/);
@@ -147,11 +147,10 @@ describe('audio', () => {
       expect(response.headers.get('content-encoding')).to.equal(null);
     });
 
-    it('has errors, retries and time limits as every other call', async () => {
+    it('has errors, retries and validation as every other call', async () => {
       const error = { message: 'No such voice', type: 'invalid_request_error', param: 'voice', code: 'bad_voice' };
       upstream.script = json(400, { error });
       expect((await failure(client.audio.speech.create(speak))).code).to.equal('bad_voice');
-      upstream.script = body('<html>', 'text/html');
       upstream.script = json(404, Buffer.from('<html>'), { 'content-type': 'text/html' });
       expect((await failure(client.audio.speech.create(speak))).code).to.equal('upstream_invalid_response');
       upstream.script = inTurn(json(500, {}), body('audio', 'audio/mpeg'));
@@ -161,7 +160,7 @@ describe('audio', () => {
       );
     });
 
-    it('is aborted when the client leaves, and its text is counted', async () => {
+    it('is aborted when the client disconnects, and its text is counted', async () => {
       upstream.script = hang;
       const abort = new AbortController();
       const count = upstream.requests.length;
@@ -174,12 +173,12 @@ describe('audio', () => {
     });
   });
 
-  describe('to a text', () => {
+  describe('that is transcribed', () => {
     const answer = { text: 'The harbour at dusk' };
     const none = { inputTokens: 0, outputTokens: 0, seconds: 0, characters: 0, estimated: false, ending: 'complete' };
     const ofTranscription = { endpoint: '/audio/transcriptions', model: 'fast', ...none };
 
-    it('goes up byte for byte but for the alias, and is counted in tokens where the upstream does so', async () => {
+    it('reaches the upstream byte for byte but for the alias, and is counted in tokens if the upstream counts tokens', async () => {
       const usage = { type: 'tokens', input_tokens: 25, output_tokens: 6, total_tokens: 31 };
       upstream.script = json(200, { ...answer, usage });
       const transcription = await client.audio.transcriptions.create({ model: 'fast', file: await file() });
@@ -191,7 +190,7 @@ describe('audio', () => {
       expect(await used()).to.deep.equal({ ...ofTranscription, inputTokens: 25, outputTokens: 6 });
     });
 
-    it('is counted in seconds where the upstream does so', async () => {
+    it('is counted in seconds if the upstream counts seconds', async () => {
       upstream.script = json(200, { ...answer, usage: { type: 'duration', seconds: 9 } });
       await client.audio.transcriptions.create({ model: 'fast', file: await file() });
       expect(await used()).to.deep.equal({ ...ofTranscription, seconds: 9 });
@@ -216,7 +215,7 @@ describe('audio', () => {
       ['vtt', 'WEBVTT\n\n00:00.000 --> 00:02.500\nThe harbour at dusk\n'],
       ['text', ''],
     ] as const) {
-      it(`comes as ${format} of ${text.length} bytes, and its length is estimated`, async () => {
+      it(`is answered with ${text.length} bytes of ${format}, and its length is estimated`, async () => {
         upstream.script = body(text, 'text/plain; charset=utf-8');
         const response = await client.audio.transcriptions
           .create({ model: 'fast', file: await file(), response_format: format })
@@ -227,7 +226,7 @@ describe('audio', () => {
       });
     }
 
-    it('is not believed what a speaker says of its usage', async () => {
+    it('is not counted by a usage that the transcribed text contains', async () => {
       const said =
         '"usage": {"type": "duration", "seconds": 0}, "duration": 0, "usage": {"input_tokens": 0, "output_tokens": 0}';
       for (const text of [said, `${said} ${'x'.repeat(300_000)}`]) {
@@ -239,14 +238,14 @@ describe('audio', () => {
       }
     });
 
-    it('has the length of a WAV file without usage estimated by its header', async () => {
+    it('is estimated by the header of a WAV file where the answer has no usage', async () => {
       upstream.script = body('text', 'text/plain');
       const talk = await toFile(wav(3), 'talk.wav', { type: 'audio/wav' });
       await client.audio.transcriptions.create({ model: 'fast', file: talk, response_format: 'text' });
       expect(await used()).to.include({ seconds: 3, estimated: true });
     });
 
-    it('comes as events, which end without [DONE]', async () => {
+    it('is answered as events, which end without [DONE]', async () => {
       const usage = { type: 'tokens', input_tokens: 25, output_tokens: 6, total_tokens: 31 };
       upstream.script = chunks([
         event({ type: 'transcript.text.delta', delta: 'The harbour' }),
@@ -260,7 +259,7 @@ describe('audio', () => {
       expect(await used()).to.deep.equal({ ...ofTranscription, inputTokens: 25, outputTokens: 6 });
     });
 
-    it('raises when its events break off', async () => {
+    it('ends in an error when its events break off', async () => {
       upstream.script = reset(event({ type: 'transcript.text.delta', delta: 'The' }));
       const stream = await client.audio.transcriptions.create({ model: 'fast', file: await file(), stream: true });
       const thrown = await failure(
@@ -272,7 +271,7 @@ describe('audio', () => {
       expect(await used()).to.include({ estimated: true, seconds: 10, ending: 'upstream_failed' });
     });
 
-    it('is translated', async () => {
+    it('can also be translated, and is counted in seconds', async () => {
       upstream.script = json(200, { ...answer, usage: { type: 'duration', seconds: 3 } });
       const translation = await client.audio.translations.create({ model: 'whisper-1', file: await file() });
       expect(translation.text).to.equal(answer.text);

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { listen } from '../../support/gateway.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
 import { command } from '../recorded-terminal.ts';
@@ -25,7 +26,7 @@ describe('express-model-gateway keys, credits and usage', () => {
     await upstream.close();
   });
 
-  it('keys create shows a key once that may do what was said', async () => {
+  it('keys create shows a key once, with the scopes, models and name given', async () => {
     const made = await live.run('keys', 'create', '--name', 'chat', '--scope', 'models,keys', '--model', 'gpt-5-mini');
     expect(made).to.include({ code: 0, stderr: '' });
     const [, id, key] = /^Key id: (key_\S+)\nAPI key: (emg_\S+)\n$/.exec(made.stdout) ?? [];
@@ -34,12 +35,12 @@ describe('express-model-gateway keys, credits and usage', () => {
     expect(listed.stdout).to.not.include(key);
   });
 
-  it('keys create gives what an account may do, and no more, when nothing is said', async () => {
+  it('keys create gives the default scopes when none is named', async () => {
     const { json: made } = await live.run('keys', 'create', '--json');
     expect(made.scopes).to.deep.equal(['models', 'webhooks', 'keys']);
   });
 
-  it('keys create names the scopes there are', async () => {
+  it('keys create names the existing scopes when one is unknown', async () => {
     const { code, stderr } = await live.run('keys', 'create', '--scope', 'webhook');
     expect(code).to.equal(2);
     expect(stderr).to.include('webhooks').and.include('events:publish');
@@ -72,7 +73,7 @@ describe('express-model-gateway keys, credits and usage', () => {
     expect(after.stderr).to.match(/^invalid_api_key: /);
   });
 
-  it('keys --user works for another account, with the scope admin', async () => {
+  it('keys --user acts on another account, with the scope admin', async () => {
     const { json: made } = await live.run('keys', 'create', '--user', 'usr_9', '--name', 'theirs', '--json');
     expect((await live.run('keys', 'list', '--user', 'usr_9')).stdout)
       .to.include(made.id)
@@ -84,7 +85,7 @@ describe('express-model-gateway keys, credits and usage', () => {
     expect(refused.stderr).to.include('insufficient_scope').and.include('scope admin');
   });
 
-  it('keys --database needs the account, and does not go with a gateway', async () => {
+  it('keys --database requires --user, and refuses --base-url', async () => {
     const both = await command(['keys', 'list', '--database', '--user', 'usr_1', '--base-url', live.url]);
     expect(both.code).to.equal(2);
     expect(both.stderr).to.include('--base-url').and.include('--database');
@@ -93,7 +94,7 @@ describe('express-model-gateway keys, credits and usage', () => {
     expect(nobody.stderr).to.include('--user');
   });
 
-  it('keys --database refuses budgets of credits unless it knows that the gateway has prices', async () => {
+  it('keys --database refuses credit budgets unless CREDIT_PRICES is set', async () => {
     const env = { MONGODB_URI: freshUri() };
     const options = ['--database', '--user', 'usr_db', '--budget', 'total:credits=5'];
     for (const words of [['create'], ['update', 'key_01kaj3m5x2f7q9w4n8r1t6b0zd']]) {
@@ -103,7 +104,7 @@ describe('express-model-gateway keys, credits and usage', () => {
     }
   });
 
-  it('budgets sets, shows and removes those of an account', async () => {
+  it('budgets sets, shows and removes the budgets of an account', async () => {
     const none = await live.run('budgets', 'show', '--user', 'usr_3');
     expect(none).to.include({ code: 0, stdout: 'No budgets.\n' });
     const budgets = ['--budget', 'total:credits=0.5', '--budget', 'month:tokens=1000000,requests=1000'];
@@ -133,21 +134,21 @@ describe('express-model-gateway keys, credits and usage', () => {
     expect(refused.stderr).to.include('scope admin');
   });
 
-  it('credits shows what is left and when its owner is told', async () => {
+  it('credits shows the credits left and the low threshold', async () => {
     await live.gateway.credits?.topUp({ userId: 'usr_1', credits: 1234.5, reference: 'welcome' });
     const { stdout } = await live.run('credits');
     expect(stdout).to.match(/^Left +1,234\.5\nTold when below +100\n$/);
     expect((await live.run('credits', '--json')).json).to.deep.equal({ credits_remaining: 1234.5, low_threshold: 100 });
   });
 
-  it('credits top-up gives an account more, once under a key', async () => {
+  it('credits top-up adds credits, once per idempotency key', async () => {
     const topUp = () => live.run('credits', 'top-up', '--user', 'usr_2', '--credits', '0.5', '--idempotency-key', 'k');
     expect(await topUp()).to.include({ code: 0, stdout: 'Added 0.5; usr_2 has 0.5 left\n' });
     expect((await topUp()).stdout).to.include('has 0.5 left');
     expect(await live.run('credits', 'top-up', '--user', 'usr_2', '--credits', '-5')).to.include({ code: 2 });
   });
 
-  it('usage sums up calls by day, or by what is asked for', async () => {
+  it('usage sums up calls by the fields asked for', async () => {
     const question = { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'Hi' }] };
     expect((await live.call('POST', '/v1/chat/completions', question)).status).to.equal(200);
     const lines = async (...args: string[]) => (await live.run('usage', ...args)).stdout.split('\n');
@@ -161,14 +162,14 @@ describe('express-model-gateway keys, credits and usage', () => {
       .and.have.all.keys('day', 'api_key_id', 'requests', 'input_tokens', 'output_tokens', 'images');
   });
 
-  it('usage of days without calls says so', async () => {
+  it('usage says when nothing was used, and refuses an unknown grouping or date', async () => {
     const { stdout } = await live.run('usage', '--from', '2020-01-01', '--to', '2020-01-31');
     expect(stdout).to.equal('Nothing was used from 2020-01-01 to 2020-01-31.\n');
     expect(await live.run('usage', '--by', 'week')).to.include({ code: 2 });
     expect((await live.run('usage', '--from', 'January')).stderr).to.match(/^invalid_value: from/);
   });
 
-  it('accounts list sums up every account, a page at a time', async () => {
+  it('accounts list shows every account, a page at a time', async () => {
     await live.gateway.keys.create({ userId: 'usr_2' });
     await live.gateway.webhooks.create('usr_2', { url: 'https://example.com', events: ['credits.low'] });
     const all = await live.run('accounts', 'list');
@@ -183,7 +184,7 @@ describe('express-model-gateway keys, credits and usage', () => {
     expect((await live.run('accounts', 'list', '--prefix', 'none')).stdout).to.equal('No accounts.\n');
   });
 
-  it('accounts show tells what one account has, and what it was refused', async () => {
+  it('accounts show prints what an account has, and what it was refused', async () => {
     const { stdout } = await live.run('accounts', 'show', 'usr_2');
     expect(stdout)
       .to.match(/^Account +usr_2$/m)
@@ -194,14 +195,23 @@ describe('express-model-gateway keys, credits and usage', () => {
     expect(json.account).to.include({ user_id: 'usr_2' });
   });
 
-  it('find says what an id names, and sends nothing secret of a key', async () => {
+  it('find says what an id or an API key names, and sends nothing secret of the key', async () => {
     const { id, key } = await live.gateway.keys.create({ userId: 'usr_3' });
     const { stdout } = await live.run('find', key);
     expect(stdout).to.match(new RegExp(`^api_key +${id} +usr_3 `, 'm'));
+    const paths: string[] = [];
+    const server = await listen((req, res) => {
+      paths.push(req.url ?? '');
+      res.setHeader('content-type', 'application/json').end('{"data":[]}');
+    });
+    await live.run('find', key, '--base-url', server.url);
+    await server.close();
+    expect(paths).to.have.length(1);
+    expect(paths[0]).to.include(key.slice(0, 30)).and.not.include(key.slice(30));
     expect((await live.run('find', 'wh_00000000000000000000000000')).stdout).to.equal('Nothing has that id.\n');
   });
 
-  it('status shows what is due, and how processes and upstreams are', async () => {
+  it('status shows the backlog, processes and upstreams', async () => {
     const { code, stdout } = await live.run('status');
     expect(code).to.equal(0);
     expect(stdout).to.match(/^Deliveries due +0$/m);

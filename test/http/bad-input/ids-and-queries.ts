@@ -12,7 +12,7 @@ export const ids: Row[] = [
   ['a % that encodes nothing', 'DELETE /v1/webhooks/%zz', {}, 400, 'invalid_value', 'id'],
   ['half a character', 'GET /v1/models/%C3', {}, 400, 'invalid_value', 'model'],
   ['an unknown model', 'GET /v1/models/no/such', {}, 404, 'model_not_found', 'model'],
-  ['an unknown model to goodChat with', chats, { body: goodChat }, 404, 'model_not_found', 'model'],
+  ['an unknown model to chat with', chats, { body: goodChat }, 404, 'model_not_found', 'model'],
 ];
 
 export const queries: Row[] = [

@@ -23,7 +23,7 @@ describe('the choice of an upstream', () => {
   });
   const names = (chosen: { name: string }[]) => chosen.map(({ name }) => name).join(' ');
 
-  it('takes those that serve the model, by id or by pattern', () => {
+  it('takes the upstreams that serve the model, by id or by pattern', () => {
     const upstreams = [one('a', 1, 0, ['gpt-*']), one('b', 1, 1, ['gpt-5', 'x']), one('c', 1, 2, ['vendor/*:free'])];
     expect(names(orderUpstreams(upstreams, 'gpt-5', () => 0))).to.equal('a b');
     expect(names(orderUpstreams(upstreams, 'gpt-5-mini', () => 0))).to.equal('a');
@@ -32,7 +32,7 @@ describe('the choice of an upstream', () => {
     expect(names(orderUpstreams(upstreams, undefined, () => 0))).to.equal('a b c');
   });
 
-  it('goes by priority first, then by weight', () => {
+  it('orders upstreams by priority first, then by weight', () => {
     const upstreams = [one('late', 9, 1), one('small', 1), one('large', 3)];
     expect(names(orderUpstreams(upstreams, 'm', () => 0))).to.equal('small large late');
     expect(names(orderUpstreams(upstreams, 'm', () => 0.26))).to.equal('large small late');
@@ -42,7 +42,7 @@ describe('the choice of an upstream', () => {
     expect(small).to.equal(250);
   });
 
-  it('asks an upstream of no weight last among its equals', () => {
+  it('puts an upstream of weight 0 last among those of its priority', () => {
     for (const point of [0, 0.5, 0.999]) {
       expect(names(orderUpstreams([one('spare', 0), one('a'), one('b')], 'm', () => point)).endsWith('spare')).to.equal(
         true,
@@ -51,8 +51,8 @@ describe('the choice of an upstream', () => {
   });
 });
 
-describe('the decision to try again', () => {
-  it('is made for connection errors, 408, 409, 429 and 5xx alone', () => {
+describe('the decision to retry', () => {
+  it('is yes for connection errors, 408, 409, 429 and 5xx only', () => {
     for (const status of [408, 409, 429, 500, 502, 503, 504, 529])
       expect(isRetryable({ status, headers: {} })).to.equal(true);
     for (const status of [200, 302, 400, 401, 403, 404, 422])
@@ -65,7 +65,7 @@ describe('the decision to try again', () => {
     }
   });
 
-  it("follows the upstream's own word", () => {
+  it('follows the header x-should-retry of the upstream', () => {
     expect(isRetryable({ status: 400, headers: { 'x-should-retry': 'true' } })).to.equal(true);
     expect(isRetryable({ status: 503, headers: { 'x-should-retry': 'false' } })).to.equal(false);
   });
@@ -151,7 +151,7 @@ describe('model calls over several upstreams', () => {
     }
   });
 
-  it('fall back at once when nobody listens', async () => {
+  it('fall back when an upstream refuses connections', async () => {
     const gone = await ScriptedUpstream.start();
     const { baseUrl } = gone;
     await gone.close();
@@ -173,7 +173,7 @@ describe('model calls over several upstreams', () => {
     expect(answers.filter(({ upstream }) => upstream !== 'b')).to.deep.equal([]);
   });
 
-  it('come back to the upstream that is ready first, and not before it asked to be', async () => {
+  it('retry the upstream that is ready first, and not before the time that it asked for', async () => {
     await start();
     a.script = json(429, {}, { 'retry-after-ms': '1000' });
     b.script = inTurn(json(500, {}), json(200, { from: 'b' }));
@@ -191,7 +191,7 @@ describe('model calls over several upstreams', () => {
     expect((times[1] ?? 0) - (times[0] ?? 0)).to.be.within(99, 900);
   });
 
-  it('do not fall back once a byte has come, nor for what the caller did wrong', async () => {
+  it('do not fall back after the first byte, nor when the caller made the mistake', async () => {
     await start();
     b.script = json(200, { from: 'b' });
     a.script = json(400, { error: { code: 'theirs' } });
@@ -201,7 +201,7 @@ describe('model calls over several upstreams', () => {
     expect(b.requests).to.have.lengthOf(0);
   });
 
-  it('leave a dead upstream alone after five failures, so that it costs nothing', async () => {
+  it('skip an upstream after five failures', async () => {
     await start();
     a.script = json(500, {});
     b.script = json(200, { from: 'b' });
@@ -217,7 +217,7 @@ describe('model calls over several upstreams', () => {
     expect(a.requests.length + b.requests.length).to.be.within(30, 44);
   });
 
-  it('end when the client leaves while a retry waits', async () => {
+  it('end when the client disconnects while a retry waits', async () => {
     await start({ models: ['only-a'] }, { models: [] });
     a.script = json(503, {}, { 'retry-after-ms': '1500' });
     const abort = new AbortController();
@@ -246,7 +246,7 @@ describe('model calls over several upstreams', () => {
     expect((await chat()).upstream).to.equal(null);
   });
 
-  it("carry the upstream's own headers and those it may see", async () => {
+  it('send the headers that the host sets for the upstream and those that it forwards', async () => {
     a.script = json(200, {});
     await start({ apiKey: 'k', headers: { 'X-Org': 'ours', 'User-Agent': 'gw' }, forwardHeaders: ['X-Trace'] });
     await chat('m', {}, { 'x-trace': 't1', 'x-org': 'theirs', 'x-other': 'o' });
@@ -276,7 +276,7 @@ describe('model calls over several upstreams', () => {
       expect(models[3]).to.include({ owned_by: 'vendor', context: 8_000 });
     });
 
-    it('is kept for a while, and asked for once by many', async () => {
+    it('is cached for a while, and fetched once for many callers', async () => {
       a.script = list('x');
       b.script = list('y');
       await start({}, {}, { modelListLifetime: 500 });
@@ -288,7 +288,7 @@ describe('model calls over several upstreams', () => {
       await until(() => a.requests.length === 2);
     });
 
-    it('is given at once, as it was, while an upstream hangs that is asked for it anew', async () => {
+    it('is answered from the cache while an upstream that is asked again hangs', async () => {
       a.script = list('x');
       b.script = list('y');
       await start({}, {}, { modelListLifetime: 0 });
@@ -302,7 +302,7 @@ describe('model calls over several upstreams', () => {
       expect([a.requests.length, b.requests.length]).to.deep.equal([2, 2]);
     });
 
-    it('leaves a dead upstream out, and is a 502 when all are dead', async () => {
+    it('leaves out an upstream that fails, and is a 502 when all of them fail', async () => {
       const warnings: unknown[] = [];
       const logger = { ...silentLogger, warn: (_message: string, fields?: object) => warnings.push(fields) };
       a.script = json(500, {});
@@ -330,7 +330,7 @@ describe('model calls over several upstreams', () => {
     });
   });
 
-  describe('that are served but not listed', () => {
+  describe('and models that are served but not listed', () => {
     const retrieve = async (id: string) => {
       try {
         return await server?.client().models.retrieve(id);
@@ -340,7 +340,7 @@ describe('model calls over several upstreams', () => {
     };
     const unlisted = (id: string) => ({ id, object: 'model', created: 0, owned_by: 'system' });
 
-    it('are retrieved where a pattern of an upstream says that it serves them', async () => {
+    it('are retrieved where a pattern of an upstream matches them', async () => {
       a.script = list('gpt-x');
       b.script = list('y');
       await start({ models: ['gpt-*'] }, { models: ['*'] });
@@ -423,7 +423,7 @@ describe('model calls over several upstreams', () => {
       expect(await recorded()).to.include({ inputTokens: 3, outputTokens: 5, estimated: false, ending: 'complete' });
     });
 
-    it('by an estimate when the upstream says nothing', async () => {
+    it('by an estimate when the upstream reports no usage', async () => {
       await metered({ includeUsage: false });
       a.script = events([{ choices: [{}] }, { choices: [{}] }]);
       await chat('m', { stream: true });
@@ -432,7 +432,7 @@ describe('model calls over several upstreams', () => {
       expect(record?.inputTokens).to.be.above(10);
     });
 
-    it('by an estimate when the client leaves early', async () => {
+    it('by an estimate when the client disconnects early', async () => {
       await metered();
       a.script = stall('data: {"choices":[{}]}\n\ndata: {"choices":[{}]}\n\n');
       const abort = new AbortController();
@@ -446,7 +446,7 @@ describe('model calls over several upstreams', () => {
       expect(await recorded()).to.include({ outputTokens: 2, estimated: true, ending: 'client_left' });
     });
 
-    it('by an estimate when the client leaves before the first byte', async () => {
+    it('by an estimate when the client disconnects before the first byte', async () => {
       await metered();
       a.script = hang;
       const abort = new AbortController();
@@ -465,14 +465,14 @@ describe('model calls over several upstreams', () => {
       expect(await recorded()).to.include({ outputTokens: 1, estimated: true, ending: 'upstream_failed' });
     });
 
-    it('by the images there are', async () => {
+    it('by the number of images in the answer', async () => {
       await metered();
       a.script = json(200, { created: 1, data: [{ b64_json: 'AA' }, { b64_json: 'BB' }] });
       await server?.client().images.generate({ model: 'm', prompt: 'two' });
       expect(await recorded()).to.include({ images: 2, outputTokens: 0, estimated: false });
     });
 
-    it('by the images of a stream', async () => {
+    it('by the number of images in a stream', async () => {
       await metered();
       const frame = (type: string) => `event: ${type}\ndata: {"type":"${type}","b64_json":"AA"}\n\n`;
       a.script = chunks([frame('image_generation.partial_image'), frame('image_generation.completed')]);
@@ -481,7 +481,7 @@ describe('model calls over several upstreams', () => {
       expect(await recorded()).to.include({ images: 1, outputTokens: 0, estimated: false });
     });
 
-    it('not at all when they were not answered', async () => {
+    it('not at all when they end in an error', async () => {
       await metered();
       a.script = json(400, {});
       await chat();
@@ -493,8 +493,8 @@ describe('model calls over several upstreams', () => {
     });
   });
 
-  describe('show themselves to the host', () => {
-    it('who may refuse a call or have another model called', async () => {
+  describe('call the hooks of the host', () => {
+    it('of which onRequest may refuse a call or choose another model', async () => {
       a.script = json(200, {});
       const seen: unknown[] = [];
       await start(
@@ -520,7 +520,7 @@ describe('model calls over several upstreams', () => {
       ]);
     });
 
-    it('whose failing hooks break no relay, and are not silent', async () => {
+    it('and answer the client when a hook fails, with the failure in the log', async () => {
       a.script = json(200, { ok: true });
       const errors: string[] = [];
       const logger = { ...silentLogger, error: (message: string) => void errors.push(message) };
@@ -543,7 +543,7 @@ describe('model calls over several upstreams', () => {
       expect(errors).to.have.members(["the host's onResponse failed", "the host's onUsage failed"]);
     });
 
-    it('whose failing onRequest is an internal error, for a call nobody checked must not go out', async () => {
+    it('and fail with 500 when onRequest fails, without a call to the upstream', async () => {
       a.script = json(200, {});
       await start({}, {}, { hooks: { onRequest: () => Promise.reject(new Error('broken')) } });
       expect((await chat()).status).to.equal(500);
@@ -551,14 +551,18 @@ describe('model calls over several upstreams', () => {
     });
   });
 
-  it('end when the gateway closes, streams with an error event', async () => {
-    a.script = stall('data: {"a":1}\n\n');
+  it('end with an error when the gateway closes, a stream by an event', async () => {
+    a.script = inTurn(stall('data: {"a":1}\n\n'), hang);
     await start();
-    const call = chat('m', { stream: true });
+    const stream = chat('m', { stream: true });
     await a.received(1);
+    const unanswered = chat();
+    await a.received(2);
     await sleep(30);
     await server?.proxy.close();
-    expect((await call).text).to.include('shutting_down');
-    a.script = hang;
+    expect((await stream).text).to.include('shutting_down');
+    const { status, text } = await unanswered;
+    expect(status).to.equal(503);
+    expect(text).to.include('shutting_down');
   });
 });

@@ -22,7 +22,7 @@ describe('secrets under more than one key', () => {
   const startWith = (...secretKeys: string[]) =>
     createModelGateway({ mongo: database.connection, secretKeys, ...loopbackOptions });
 
-  it('are sealed by the first and opened by all', async () => {
+  it('are sealed with the first key and opened with any', async () => {
     const { service: before } = await serviceWith(k1);
     const { id } = await before.create('usr_1', valid);
     const { service } = await serviceWith(k2, k1);
@@ -33,7 +33,7 @@ describe('secrets under more than one key', () => {
     expect(webhook?.rotation.previousSecret).to.match(/^v1\.k2\./);
   });
 
-  it('are all sealed with the newest by resealing, in batches, and open with it alone afterwards', async () => {
+  it('are all sealed with the newest key by resealing, and open with it alone afterwards', async () => {
     const { service: before } = await serviceWith(k1);
     const ids: string[] = [];
     for (let i = 0; i < 230; i += 1) {
@@ -58,7 +58,7 @@ describe('secrets under more than one key', () => {
     expect(await after.reseal(), 'a second time').to.deep.equal({ resealed: 0, unreadable: [] });
   });
 
-  it('keep what is changed while they are resealed', async () => {
+  it('keep a change that is made while they are resealed', async () => {
     // every gateway knows the new key before any seals with it, as the README has it
     const { service: before } = await serviceWith(k1, k2);
     const { service } = await serviceWith(k2, k1);
@@ -74,7 +74,7 @@ describe('secrets under more than one key', () => {
     }
   });
 
-  it('lose the previous one when it has ended, and with it the need for its key', async () => {
+  it('lose the previous secret by resealing once its overlap has ended, and no longer need its key', async () => {
     const { service: before, webhooks } = await serviceWith(k1);
     const { id } = await before.create('usr_1', valid);
     const { service } = await serviceWith(k2, k1);
@@ -98,7 +98,7 @@ describe('secrets under more than one key', () => {
     expect((await service.forDelivery(sound))?.secret).to.equal(valid.secret);
   });
 
-  it('stop a gateway from starting while a key is missing, which it names without showing one', async () => {
+  it('stop a gateway from starting while a key is missing, with an error that names it and shows no key', async () => {
     const { service: first } = await serviceWith(k1);
     await first.create('usr_1', valid);
     const { service: second } = await serviceWith(k2);
@@ -117,14 +117,20 @@ describe('secrets under more than one key', () => {
     await (await startWith(k3)).close();
   });
 
-  it('are found by index, however many there are', async () => {
-    const { service, webhooks } = await serviceWith(k1);
+  it('that need another key are found through the index alone', async () => {
+    const { service } = await serviceWith(k1);
     for (let i = 0; i < 30; i += 1) await service.create('usr_1', valid);
-    const plan = await webhooks.collection
-      .find({ sealedWith: { $elemMatch: { $nin: ['k1'] } } })
-      .explain('executionStats');
-    const { totalDocsExamined, totalKeysExamined } = plan.executionStats;
-    expect(totalDocsExamined).to.equal(0);
-    expect(totalKeysExamined).to.be.lessThan(3);
+    database.forget();
+    expect(await service.reseal()).to.deep.equal({ resealed: 0, unreadable: [] });
+    const queries = database.commandsTo('gateway_webhooks').filter(({ name }) => name === 'find');
+    expect(queries).to.have.length.above(0);
+    for (const { command } of queries) {
+      const { find, filter, sort, hint, limit, projection } = command;
+      const asked = { find, filter, ...(sort && { sort }), ...(hint && { hint }), ...(limit && { limit }) };
+      const explain = { ...asked, ...(projection && { projection }) };
+      const plan = await database.connection.db?.command({ explain, verbosity: 'executionStats' });
+      const { totalDocsExamined, totalKeysExamined } = plan?.executionStats ?? {};
+      expect([totalDocsExamined, totalKeysExamined < 3]).to.deep.equal([0, true]);
+    }
   });
 });
