@@ -56,14 +56,14 @@ describe('The accounts that an operator sees', () => {
     return { ids: body.data.map(({ user_id }: { user_id: string }) => user_id), ...body };
   }
 
-  it('are those with a key, a webhook or usage this month, by the bytes of their ids', async () => {
+  it('are those with a key, a webhook or usage this month, sorted by the bytes of their ids', async () => {
     const { ids, has_more } = await page('');
     expect(ids).to.deep.equal(['a_keys', 'a_used', 'a_webhook', 'b_é', 'b_\u{ff61}', 'b_\u{1f600}', 'usr_1']);
     expect(has_more).to.equal(false);
   });
 
   for (const limit of [1, 2, 3]) {
-    it(`are all seen page by page, ${limit} at a time`, async () => {
+    it(`are all listed, ${limit} per page`, async () => {
       const seen: string[] = [];
       let more = true;
       while (more) {
@@ -77,14 +77,14 @@ describe('The accounts that an operator sees', () => {
     });
   }
 
-  it('are found by what their ids begin with, page by page too', async () => {
+  it('can be filtered by the prefix of their ids, page by page too', async () => {
     expect((await page('?prefix=a_')).ids).to.deep.equal(['a_keys', 'a_used', 'a_webhook']);
     expect((await page('?prefix=a_&after=a_used')).ids).to.deep.equal(['a_webhook']);
     expect((await page('?prefix=b_&after=a_used')).ids).to.have.length(3);
     expect((await page('?prefix=a_&after=b_')).ids).to.deep.equal([]);
   });
 
-  it('have their working keys, webhooks, usage of the month and credits summed up', async () => {
+  it('show their working keys, webhooks, usage this month and credits left', async () => {
     const { data } = await page('?prefix=a_');
     const none = { requests: 0, input_tokens: 0, output_tokens: 0 };
     const used = { ...none, requests: 2, credits: 3 };
@@ -102,7 +102,7 @@ describe('The accounts that an operator sees', () => {
     ]);
   });
 
-  it('are shown one by one, with what they have and may use, and nothing secret', async () => {
+  it('show their keys, webhooks, limits, budgets and credits one by one, and no secret', async () => {
     const { body } = await live.call('GET', '/v1/admin/accounts/a_webhook');
     expect(body.account).to.deep.equal((await page('?prefix=a_webhook')).data[0]);
     expect(body.webhooks).to.have.length(1);
@@ -121,20 +121,20 @@ describe('The accounts that an operator sees', () => {
     expect(JSON.stringify([body, keys])).to.not.match(/canary|hash|sealedWith|emg_/);
   });
 
-  it("are shown without limits where the host's function fails", async () => {
+  it("are shown without limits when the host's function throws", async () => {
     const { status, body } = await live.call('GET', `/v1/admin/accounts/${encodeURIComponent('b_é')}`);
     expect(status).to.equal(200);
     expect(body.rate_limits).to.include({ per_user: null, per_user_is_unknown: true });
     expect(body.account.user_id).to.equal('b_é');
   });
 
-  it('have nothing where nobody knows them', async () => {
+  it('are empty when their id is unknown', async () => {
     const { status, body } = await live.call('GET', '/v1/admin/accounts/nobody');
     expect(status).to.equal(200);
     expect(body).to.deep.include({ webhooks: [], budgets: [], api_keys: { data: [], has_more: false } });
   });
 
-  it('cost as many entries of an index as a page has, however many there are', async () => {
+  it('take a few index keys per page, however many accounts there are', async () => {
     database.forget();
     await page('?limit=1&after=a_k');
     const reads = ['keys', 'webhooks', 'usage_periods'].flatMap((name) =>
@@ -160,7 +160,7 @@ describe('The accounts that an operator sees', () => {
     expect(error).to.include({ code: 'invalid_value', param: 'limit' });
   });
 
-  it('are only for a key with the scope admin', async () => {
+  it('are visible only to a key with the scope admin', async () => {
     const { key } = await live.gateway.keys.create({ userId: 'usr_1' });
     for (const path of ['/v1/admin/accounts', '/v1/admin/accounts/a_keys']) {
       const { status } = await fetch(live.url + path, { headers: { authorization: `Bearer ${key}` } });

@@ -12,7 +12,7 @@ const minute = 60_000;
 const subscription = { url: 'https://example.com', events: ['credits.low'], headers: { authorization: 'canary-1' } };
 const hourOf = (moment: number) => new Date(Math.floor(moment / 3_600_000) * 3_600_000);
 
-describe('What goes wrong, as an operator sees it', () => {
+describe('The problems that an operator sees', () => {
   let live: LiveGateway;
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let upstream: ScriptedUpstream;
@@ -67,7 +67,7 @@ describe('What goes wrong, as an operator sees it', () => {
   }
   const idsIn = ({ data }: { data: { id: string }[] }) => data.map(({ id }) => id);
 
-  it('are the active webhooks that fail, page by page', async () => {
+  it('include the active webhooks that fail, page by page', async () => {
     const all = await get('/v1/admin/webhooks');
     expect(idsIn(all)).to.deep.equal([made[4], made[5], made[6]]);
     expect(all.data[0]).to.include({ user_id: 'usr_1', active: true });
@@ -80,21 +80,21 @@ describe('What goes wrong, as an operator sees it', () => {
     expect([idsIn(second), second.has_more]).to.deep.equal([[made[6]], false]);
   });
 
-  it('are found without passing over a deleted webhook twice', async () => {
+  it('skip a deleted webhook once, and then drop its failure mark', async () => {
     const healths = createHealthModel(database.connection, 'gateway_');
     const marked = () => healths.find({ reportedFailingSince: { $exists: true } }).sort({ _id: 1 });
     await until(async () => (await marked()).length === 4);
     expect((await marked()).map(({ _id }) => _id)).to.deep.equal([made[1], made[4], made[5], made[6]]);
   });
 
-  it('are the webhooks that were disabled, page by page', async () => {
+  it('include the disabled webhooks, page by page', async () => {
     const first = await get('/v1/admin/webhooks?state=disabled&limit=1');
     expect([idsIn(first), first.has_more]).to.deep.equal([[made[1]], true]);
     expect(first.data[0].disabled).to.include({ reason: 'failing' });
     expect(idsIn(await get(`/v1/admin/webhooks?state=disabled&after=${made[1]}`))).to.deep.equal([made[3]]);
   });
 
-  it('are counted with their account', async () => {
+  it('are counted per account', async () => {
     const { data } = await get('/v1/admin/accounts?prefix=usr_');
     const counts = Object.fromEntries(data.map(({ user_id, webhooks }: Record<string, never>) => [user_id, webhooks]));
     expect(counts).to.deep.equal({
@@ -104,7 +104,7 @@ describe('What goes wrong, as an operator sees it', () => {
     });
   });
 
-  it('are the refused requests, by hour, account and code', async () => {
+  it('include the refused requests, by hour, account and code', async () => {
     const hour = hourOf(Date.now()).getTime();
     // what the provider refuses, the gateway has not refused
     const answer = upstream.script;
@@ -142,7 +142,7 @@ describe('What goes wrong, as an operator sees it', () => {
     ]);
   });
 
-  it('are read by an index each', async () => {
+  it('are each read from an index', async () => {
     database.forget();
     await get('/v1/admin/webhooks?limit=1');
     await get(`/v1/admin/webhooks?state=disabled&limit=1&after=${made[0]}`);
@@ -163,7 +163,7 @@ describe('What goes wrong, as an operator sees it', () => {
     }
   });
 
-  it('is found by any id, with its account', async () => {
+  it('can be searched by any id, which finds its type and account', async () => {
     const { gateway } = live;
     const key = await gateway.keys.create({ userId: 'usr_2' });
     const event = await gateway.publish({
@@ -204,7 +204,7 @@ describe('What goes wrong, as an operator sees it', () => {
     expect(JSON.stringify(await gateway.admin.search(key.id))).to.not.include(key.key);
   });
 
-  it('is not found where nothing has the id', async () => {
+  it('have no search result for an unknown id', async () => {
     const now = Date.now();
     for (const prefix of ['wh', 'evt', 'dlv', 'key', 'req', 'rec', 'use'] as const) {
       expect(await live.gateway.admin.search(newId(prefix, now))).to.deep.equal([]);
@@ -214,7 +214,7 @@ describe('What goes wrong, as an operator sees it', () => {
     }
   });
 
-  it('is for a key with the scope admin alone', async () => {
+  it('are visible only to a key with the scope admin', async () => {
     const { key } = await live.gateway.keys.create({ userId: 'usr_9' });
     for (const path of ['/v1/admin/webhooks', '/v1/admin/refusals', '/v1/admin/search?id=usr_1']) {
       const { status } = await fetch(live.url + path, { headers: { authorization: `Bearer ${key}` } });

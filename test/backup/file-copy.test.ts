@@ -127,7 +127,7 @@ describe('The files of the database, copied under load', function () {
     await rm(folder, { recursive: true, force: true });
   });
 
-  it('hold all that was answered before, send nothing again that they know as delivered, and take the rest anew', async () => {
+  it('hold all that was answered before; a restore resends no delivered event and sends the pending ones', async () => {
     publisher.start(gateway);
     await until(() => publisher.answered.size > 200);
     const before = await backUp();

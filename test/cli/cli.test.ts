@@ -71,7 +71,7 @@ describe('the command line', function () {
     expect(page.headers.get('content-security-policy')).to.match(/^default-src 'none';/);
   });
 
-  it('prints what a script needs, each fact on a line of its own', () => {
+  it('prints the facts that a script needs, one per line', () => {
     expect(gateway.stdout).to.match(/^Base URL: http:\/\/127\.0\.0\.1:\d+\/v1$/m);
     expect(gateway.stdout).to.match(/^User: usr_1$/m);
     expect(gateway.stdout).to.match(/^API key: emg_\S+$/m);
@@ -79,7 +79,7 @@ describe('the command line', function () {
     expect(gateway.stdout).to.match(/^Webhooks may use: plain http, 127\.0\.0\.0\/8/m);
   });
 
-  it('keeps the key that seals secrets to its owner', async () => {
+  it('makes secret.key readable by its owner alone', async () => {
     expect((await stat(join(dataDir, 'secret.key'))).mode & 0o777).to.equal(0o600);
   });
 
@@ -115,7 +115,7 @@ describe('the command line', function () {
     await listener.end();
   });
 
-  it('takes no delivery whose signature is wrong', async () => {
+  it('refuses a delivery with a wrong signature', async () => {
     const listener = new CommandProcess(['listen', '--port', '0', '--secret', 'another-secret']);
     const [, port = ''] = await listener.until(/Listening on \S+:(\d+)/);
     const response = await fetch(`http://127.0.0.1:${port}/`, {
@@ -149,7 +149,7 @@ describe('the command line', function () {
     expect(wrong.stderr).to.include('data.amount');
   });
 
-  it('makes keys that work for what they are said to be for, until they are revoked', async () => {
+  it('creates keys that have their scopes until they are revoked', async () => {
     const created = await run(
       ['keys', 'create', '--database', '--user', 'usr_2', '--name', 'laptop', '--scope', 'webhooks'],
       {
@@ -171,14 +171,14 @@ describe('the command line', function () {
     expect((await revoke('usr_2')).code).to.equal(1);
   });
 
-  it('keeps the options of the running gateway for commands, whatever their own environment says', async () => {
+  it('applies the options of the running gateway to commands, not those in their environment', async () => {
     const create = ['keys', 'create', '--database', '--user', 'usr_2', '--budget', 'total:credits=5'];
     const refused = await run(create, { DATA_DIR: dataDir, CREDIT_PRICES: '{"*":{"input":1}}' });
     expect(refused.code).to.equal(1);
     expect(refused.stderr).to.include('budgets[0].credits: this gateway has no prices');
   });
 
-  it('answers a path it has not in the error shape, with a request id', async () => {
+  it('answers an unknown path in the error shape, with a request id', async () => {
     for (const path of ['/', '/v2/models', '/%E0%A4%A']) {
       const response = await fetch(new URL(path, baseUrl));
       expect(response.headers.get('x-request-id'), path).to.match(/^req_/);
@@ -208,21 +208,21 @@ describe('the command line', function () {
     expect(stderr).to.include('no gateway is running').and.include(dataDir);
   });
 
-  it('starts again with its data and shows no key again', async () => {
+  it('starts again with its data, and does not print the key again', async () => {
     await start();
     expect(gateway.stdout).not.to.match(/^(User|API key): /m);
     const response = await fetch(`${baseUrl}/webhooks`, { headers: { authorization: `Bearer ${key}` } });
     expect(((await response.json()) as { data: object[] }).data).to.have.length(2);
   });
 
-  it('takes Ctrl-C that npm passes on a second time for one', async () => {
+  it('treats a second Ctrl-C that npm passes on as the same one', async () => {
     const pid = await mongodPid(dataDir);
     gateway.child.kill('SIGINT');
     expect(await gateway.end('SIGINT')).to.equal(0);
     expect(isAlive(pid)).to.equal(false);
   });
 
-  it('ends when the shell that npm ran it in has ended', async () => {
+  it('exits when the shell that npm ran it in has exited', async () => {
     const command = [process.execPath, cli, 'listen', '--port', '0', '--secret', secret].join(' ');
     const env = { ...process.env, npm_lifecycle_event: 'start' };
     const shell = spawn('sh', ['-c', `${command} & echo "pid $!"; wait`], {
@@ -256,7 +256,7 @@ describe('the command line', function () {
     expect(stderr).to.include(`PORT: ${port} on 127.0.0.1 is in use`);
   });
 
-  it('runs on a MongoDB of the host, and prints no password of it', async () => {
+  it('runs on a MongoDB of the host, and prints no password', async () => {
     const uri = freshUri();
     const { code, stderr } = await run(['start'], { MONGODB_URI: uri, PORT: '0' });
     expect(code).to.equal(1);
@@ -280,7 +280,7 @@ describe('the command line', function () {
     expect(await other.end()).to.equal(0);
   });
 
-  it('explains itself', async () => {
+  it('prints help and its version', async () => {
     const help = await run(['--help']);
     for (const name of ['start', 'listen', 'keys', 'events', 'webhooks']) expect(help.stdout).to.include(name);
     expect((await run(['start', '--help'])).stdout).to.include('RETRY_DELAYS');

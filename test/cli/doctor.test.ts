@@ -31,7 +31,7 @@ describe('express-model-gateway doctor', () => {
   };
   const status = async (...asked: Parameters<typeof find>) => (await find(...asked)).map((finding) => finding.status);
 
-  it('finds nothing wrong where nothing is, but for a set of one member, and changes nothing', async () => {
+  it('warns of nothing but the single member on a healthy database, and changes nothing', async () => {
     const names = async () => (await database.connection.listCollections()).map(({ name }) => name).sort();
     const [before, { code, stdout, stderr }] = [await names(), await command(['doctor'], { env })];
     const notes = stdout.split('\n').filter((line) => line && !/^(ok|skipped) /.test(line));
@@ -57,7 +57,7 @@ describe('express-model-gateway doctor', () => {
     });
   });
 
-  it('names an index that is missing, one that differs and one that is not its own, with what to do', async () => {
+  it('names a missing index, a differing one and a foreign one, with a remedy', async () => {
     await collection('events').dropIndex('idempotency');
     await collection('deliveries').dropIndex('due');
     await collection('deliveries').createIndex({ claimableAt: 1 }, { name: 'due' });
@@ -80,7 +80,7 @@ describe('express-model-gateway doctor', () => {
     expect(await status('indexes')).to.deep.equal(['ok']);
   });
 
-  it('names the schema version that this one must not run beside', async () => {
+  it('names the schema version that this package must not run beside', async () => {
     const change = (fields: object) => collection('schema').updateOne({}, { $set: fields });
     await change({ version: 9, compatibleFrom: 9, packageVersion: '9.0.0' });
     const [found] = await find('schema version');
@@ -90,7 +90,7 @@ describe('express-model-gateway doctor', () => {
     await change({ version: 1, compatibleFrom: 1, packageVersion: '0.1.0' });
   });
 
-  it('tells whether SECRET_KEYS opens the secrets, without a key in its report', async () => {
+  it('reports whether SECRET_KEYS opens the secrets, without printing a key', async () => {
     expect(await status('sealing keys', { SECRET_KEYS: right })).to.deep.equal(['ok']);
     const [other] = await find('sealing keys', { SECRET_KEYS: wrong });
     expect(other).to.include({ status: 'failed' });
@@ -100,7 +100,7 @@ describe('express-model-gateway doctor', () => {
     expect(JSON.stringify([other, missing])).to.not.include(wrong.slice(3, 20));
   });
 
-  it('tells how far this clock is from that of the database', async () => {
+  it('reports how far the clock of this machine is from that of the database', async () => {
     for (const [seconds, expected] of [
       [0, 'ok'],
       [-5, 'warning'],
@@ -114,7 +114,7 @@ describe('express-model-gateway doctor', () => {
     }
   });
 
-  it('tells of an upstream whose name is unknown, that refuses connections, or that refuses its key', async () => {
+  it('reports an upstream with an unknown name, refused connections or a refused key', async () => {
     const server = createServer((req, res) => {
       res.writeHead(req.headers.authorization === 'Bearer sk-right-and-long' ? 200 : 401).end('{}');
     });
@@ -134,7 +134,7 @@ describe('express-model-gateway doctor', () => {
     expect(unknown?.remedy).to.include('name servers');
   });
 
-  it('tells of settings that let webhooks reach what they should not', async () => {
+  it('reports settings that let webhooks reach private addresses or use http', async () => {
     const production = { NODE_ENV: 'production' };
     expect(await status('address guard', production)).to.deep.equal(['ok']);
     const link = { ...production, ALLOW_PRIVATE_NETWORKS: '169.254.0.0/16' };
@@ -143,7 +143,7 @@ describe('express-model-gateway doctor', () => {
     expect(await status('address guard', local)).to.deep.equal(['warning', 'warning']);
   });
 
-  it('counts jobs without a delivery, and fan-outs and deliveries that have been due for long', async () => {
+  it('reports jobs without a delivery, and fan-outs and deliveries that are long overdue', async () => {
     const id = (n: number) => `dlv_${n}` as never;
     expect(await status('jobs')).to.deep.equal(['ok', 'ok']);
     const data = (n: number) => ({ deliveryId: id(n), attempt: 1 });
@@ -166,7 +166,7 @@ describe('express-model-gateway doctor', () => {
     for (const name of ['jobs', 'deliveries', 'events']) await collection(name).deleteMany({});
   });
 
-  it('says that the database cannot be reached, without its password', async () => {
+  it('reports a database that cannot be reached, without its password', async () => {
     for (const [password, reason] of [
       ['canary-password', 'Authentication failed'],
       ['canary-password%zz', 'URI malformed'],
@@ -182,7 +182,7 @@ describe('express-model-gateway doctor', () => {
     }
   });
 
-  it('says what a gateway would refuse to start with', async () => {
+  it('reports what a gateway would refuse to start with', async () => {
     for (const [variables, problem] of [
       [{ PORT: 'x' }, /^PORT: must be/],
       [{ SECRET_KEYS: `${right},${wrong}` }, /^SECRET_KEYS: every key needs an id of its own/],
@@ -208,9 +208,9 @@ describe('express-model-gateway doctor', () => {
     const member = (name: string, stateStr: string, lag = 0) => ({ name, stateStr, optimeDate: old(lag) });
     const [one, two] = [member('db1', 'PRIMARY'), member('db2', 'SECONDARY')];
     const rows: readonly [what: string, members: readonly ReturnType<typeof member>[], found: readonly string[]][] = [
-      ['of three members that are well', [one, two, member('db3', 'SECONDARY')], []],
+      ['of three healthy members', [one, two, member('db3', 'SECONDARY')], []],
       ['with a member that is down', [one, two, member('db3', '(not reachable/healthy)')], ['warning']],
-      ['that is far behind', [one, two, member('db3', 'SECONDARY', 60)], ['warning']],
+      ['with a member that is far behind', [one, two, member('db3', 'SECONDARY', 60)], ['warning']],
       ['with an arbiter', [one, two, member('db3', 'ARBITER')], ['warning']],
       ['without a majority', [one, member('db2', 'DOWN'), member('db3', 'DOWN')], ['failed', 'warning']],
     ];

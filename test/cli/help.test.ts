@@ -20,7 +20,7 @@ describe('--help', () => {
     });
   }
 
-  it('names every command but the one whose name has changed', async () => {
+  it('names every command except the renamed one', async () => {
     const { stdout } = await command(['--help']);
     for (const [word = ''] of paths) {
       if (word !== 'publish') expect(stdout).to.match(new RegExp(`^ {2}${word} `, 'm'));
@@ -28,7 +28,7 @@ describe('--help', () => {
     expect(stdout).to.not.match(/^ {2}publish/m);
   });
 
-  it('gives defaults as they are typed', async () => {
+  it('shows defaults as they are typed', async () => {
     const tail = await command(['deliveries', 'tail', '--help']);
     expect(tail.stdout).to.include('(default: 2s)');
     const create = await command(['keys', 'create', '--help']);

@@ -544,7 +544,7 @@ describe('a client generated from openapi.yaml', () => {
     it(`calls ${operationId}`, call);
   }
 
-  it('reads a streamed chat', async () => {
+  it('reads a streamed chat completion', async () => {
     const messages = [{ role: 'user', content: 'What is a webhook?' }];
     const { data } = await client().POST('/v1/chat/completions', {
       body: { model: 'gpt-5-mini', messages, stream: true },
@@ -553,14 +553,14 @@ describe('a client generated from openapi.yaml', () => {
     expect(data).to.match(/^data: \{.*\n\n.*data: \[DONE\]\n\n$/s);
   });
 
-  it('reads a page of webhooks after another', async () => {
+  it('reads webhooks page by page', async () => {
     const first = await newWebhook();
     const second = await newWebhook();
     const { data } = await client().GET('/v1/webhooks', { params: { query: { limit: 1, after: first } } });
     expect(data?.data.map(({ id }) => id)).to.deep.equal([second]);
   });
 
-  it('reads which field was wrong, and by which code', async () => {
+  it('reads which field is wrong, and the error code', async () => {
     const { error, response } = await client().POST('/v1/webhooks', {
       // compiles: an operator may have added it
       body: { ...webhook, events: ['payment.refunded'] },
@@ -569,7 +569,7 @@ describe('a client generated from openapi.yaml', () => {
     expect(error?.error).to.include({ code: 'invalid_value', param: 'events[0]' });
   });
 
-  it('reads that a webhook is not there', async () => {
+  it('reads that a webhook does not exist', async () => {
     const params = { path: { id: 'wh_nobody' } };
     const { error } = await client().DELETE('/v1/webhooks/{id}', { params });
     expect(error?.error.code).to.equal('webhook_not_found');
@@ -583,7 +583,7 @@ describe('a client generated from openapi.yaml', () => {
     expect(error?.error?.code).to.equal('too_long');
   });
 
-  it('is told that a key is missing, by every operation', async () => {
+  it('gets the documented 401 from every operation without a key', async () => {
     for (const { method, path } of operations) {
       const response = await fetch(live.url + path, { method: method.toUpperCase() });
       const schema = documentedContent(path, method, 401)['application/json']?.schema;
@@ -592,7 +592,7 @@ describe('a client generated from openapi.yaml', () => {
     }
   });
 
-  it('has called every operation there is', () => {
+  it('covers every operation', () => {
     const documented = operations.map(({ method, path }) => `${method.toUpperCase()} ${path}`);
     expect([...called]).to.have.members(documented);
   });

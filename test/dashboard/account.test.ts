@@ -14,7 +14,7 @@ const answer = {
   usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
 };
 
-describe("an account's keys, usage and credits in the dashboard", function () {
+describe('the account pages of the dashboard', function () {
   closeBrowserAfterwards();
   this.timeout(120_000);
   let upstream: ScriptedUpstream;
@@ -36,7 +36,7 @@ describe("an account's keys, usage and credits in the dashboard", function () {
 
   const scopesIn = (dialog: Locator) => dialog.getByRole('checkbox').locator('xpath=..').locator('b').allTextContents();
 
-  it('has keys made, shown once, and revoked', async () => {
+  it('create a key, show it once, edit its budgets and revoke it', async () => {
     const { page, problems } = await scene.signIn('#/keys');
     await page.getByRole('button', { name: 'Create key' }).click();
     const create = page.getByRole('dialog', { name: 'Create an API key' });
@@ -82,7 +82,7 @@ describe("an account's keys, usage and credits in the dashboard", function () {
     expect(problems.filter((problem) => !problem.includes('status of 400'))).to.deep.equal([]);
   });
 
-  it('offers for keys what the API accepts from the key that is signed in', async () => {
+  it('offer for a new key only what the API accepts from the signed-in key', async () => {
     const expiresAt = new Date(Date.now() + 10 * 86_400_000);
     const own = await scene.live.gateway.keys.create({
       userId: 'usr_1',
@@ -116,7 +116,7 @@ describe("an account's keys, usage and credits in the dashboard", function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('has usage by model, and credits that are left', async () => {
+  it('show usage by model, budgets and the credits left', async () => {
     const called = await scene.live.call('POST', '/v1/chat/completions', {
       model: 'm',
       messages: [{ role: 'user', content: 'Well?' }],

@@ -42,7 +42,7 @@ describe('deliveries in the dashboard', function () {
     await receiver.stop();
   });
 
-  it('are tested, break, fail after six attempts, are sent again and delivered', async () => {
+  it('show a test event, six failed attempts and a successful resend', async () => {
     const id = await webhookOf(scene, receiver);
     const { page, problems } = await scene.signIn(`#/webhooks/${id}`);
 
@@ -88,7 +88,7 @@ describe('deliveries in the dashboard', function () {
     expect(problems.filter((problem) => !problem.includes('status of 400'))).to.deep.equal([]);
   });
 
-  it('that failed stand before all others, and can be filtered by state, webhook and type', async () => {
+  it('that failed come first, and can be filtered by state, webhook, type and time', async () => {
     const id = await webhookOf(scene, receiver);
     const { page, problems } = await scene.signIn('#/deliveries');
     receiver.answers(500);
@@ -127,7 +127,7 @@ describe('deliveries in the dashboard', function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('are sent again many at a time: those that are selected, or all that a filter finds', async () => {
+  it('can be resent together: the selected ones, or all that a filter finds', async () => {
     const id = await webhookOf(scene, receiver);
     receiver.answers(500);
     for (const n of [1, 2, 3]) {
@@ -152,7 +152,7 @@ describe('deliveries in the dashboard', function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('are found by id, as are events, webhooks and keys', async () => {
+  it('can be found by id, as can events, webhooks and keys', async () => {
     const id = await webhookOf(scene, receiver);
     const customer = await scene.live.gateway.keys.create({ userId: 'usr_1', name: 'to be found' });
     const event = await scene.live.gateway.publish(payment);
@@ -177,7 +177,7 @@ describe('deliveries in the dashboard', function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('that failed are not pinned where they are only tests, and their webhook says why the last attempt failed', async () => {
+  it('that failed are not listed first when they are only tests, and their webhook says why they failed', async () => {
     const id = await webhookOf(scene, receiver);
     receiver.answers(500);
     const { body: test } = await scene.live.call('POST', `/v1/webhooks/${id}/test`, { type: 'credits.low' });
@@ -196,7 +196,7 @@ describe('deliveries in the dashboard', function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('show whatever a receiver answers as text, and run none of it', async () => {
+  it("show a receiver's response as text, and run none of it", async () => {
     const answer = '<script>alert(1)</script><img src=x onerror="alert(2)"><a href="javascript:alert(3)">x</a>';
     receiver.answers((res) => res.writeHead(200, { 'content-type': 'text/html' }).end(answer));
     const id = await webhookOf(scene, receiver);
@@ -212,7 +212,7 @@ describe('deliveries in the dashboard', function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('that were missed are recovered, with progress', async () => {
+  it('that were missed can be recovered, with progress', async () => {
     const id = await webhookOf(scene, receiver);
     await scene.live.gateway.webhooks.update('usr_1', id, { active: false });
     for (const n of [1, 2, 3]) {
@@ -228,7 +228,7 @@ describe('deliveries in the dashboard', function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('that were missed between two moments are recovered', async () => {
+  it('that were missed between two times can be recovered', async () => {
     const id = await webhookOf(scene, receiver);
     await scene.live.gateway.webhooks.update('usr_1', id, { active: false });
     await scene.live.gateway.publish({ ...payment, data: { ...payment.data, payment_id: 'pay_between' } });
@@ -250,7 +250,7 @@ describe('deliveries in the dashboard', function () {
     expect(await receiver.count(1)).to.have.length(1);
   });
 
-  it('of another account are not to be had, nor its events', async () => {
+  it('of another account are not shown, nor its events', async () => {
     const other = await scene.live.gateway.webhooks.create('usr_2', {
       url: receiver.url,
       events: ['payment.completed'],

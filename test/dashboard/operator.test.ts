@@ -94,7 +94,7 @@ describe("the operator's page of the dashboard", function () {
     await Promise.all([upstream?.close(), gone?.stop(), database?.drop()]);
   });
 
-  it('is not there for a key without the scope admin, and the API refuses it', async () => {
+  it('is hidden from a key without the scope admin, and the API refuses it', async () => {
     const { page, problems } = await signIn('', customer.key);
     const asked: string[] = [];
     page.on('request', (request) => asked.push(request.url()));
@@ -128,7 +128,7 @@ describe("the operator's page of the dashboard", function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('lists accounts by what their ids begin with, with the keyboard alone', async () => {
+  it('lists accounts by the prefix of their ids, with the keyboard alone', async () => {
     const { page, problems } = await signIn('#/accounts');
     const rows = region(page, 'By id').getByRole('rowheader');
     await until(async () => (await rows.count()) === 3);
@@ -200,7 +200,7 @@ describe("the operator's page of the dashboard", function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('shows what was refused and why, of all accounts and of one', async () => {
+  it('shows which requests were refused and why, for all accounts and for one', async () => {
     const { page, problems } = await signIn('#/refusals');
     const row = page.getByRole('row').filter({ hasText: 'usr_1' });
     await row.getByText('insufficient_credits').waitFor();
@@ -213,7 +213,7 @@ describe("the operator's page of the dashboard", function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('finds the account that an id belongs to, and of a whole API key sends only its id', async () => {
+  it('finds the account of an id, and sends only the id part of an API key', async () => {
     const { page, problems } = await signIn();
     const asked: string[] = [];
     page.on('request', (request) => asked.push(request.url()));
@@ -241,7 +241,7 @@ describe("the operator's page of the dashboard", function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('opens what is of its own account in the view of its own', async () => {
+  it('opens a webhook of the signed-in account in the view of that account', async () => {
     const { page } = await scene.signIn();
     const { id } = await scene.live.gateway.webhooks.create('usr_1', { url: gone.url, events: ['credits.low'] });
     await page.getByLabel('Find by id').fill(id);
@@ -251,7 +251,7 @@ describe("the operator's page of the dashboard", function () {
     await page.getByRole('heading', { name: 'Webhooks' }).waitFor();
   });
 
-  it('has no secret in any view, and is accessible', async () => {
+  it('shows no secret in any view, and is accessible', async () => {
     const { page, problems } = await signIn();
     const answers: string[] = [];
     page.on('response', async (response) => answers.push(await response.text().catch(() => '')));

@@ -50,7 +50,7 @@ describe("the dashboard's routes", () => {
   const fromThePage = { ...signedIn, 'sec-fetch-site': 'same-origin' };
 
   describe('the page', () => {
-    it('is one document that names its script and style relative to itself', async () => {
+    it('is one document that links its script and style relative to itself', async () => {
       const response = await get('/hooks/dashboard/');
       expect(response.status).to.equal(200);
       expect(response.headers.get('content-type')).to.equal('text/html; charset=utf-8');
@@ -66,7 +66,7 @@ describe("the dashboard's routes", () => {
       expect(html).to.not.match(/<script>|<style|\sstyle=|\son\w+=/);
     });
 
-    it('is sent to its folder when the slash is missing', async () => {
+    it('redirects to the address with a slash', async () => {
       const response = await get('/hooks/dashboard?x=1');
       expect(response.status).to.equal(308);
       expect(new URL(response.headers.get('location') ?? '', `${base}/hooks/dashboard?x=1`).href).to.equal(
@@ -74,7 +74,7 @@ describe("the dashboard's routes", () => {
       );
     });
 
-    it('may run its own script and nothing else', async () => {
+    it('may run only its own script', async () => {
       const { headers } = await get('/hooks/dashboard/');
       expect(headers.get('content-security-policy')?.split(';').sort()).to.deep.equal([
         "base-uri 'none'",
@@ -93,13 +93,13 @@ describe("the dashboard's routes", () => {
       expect(headers.get('referrer-policy')).to.equal('no-referrer');
     });
 
-    it('finds its script while another process serves a newer version of it', async () => {
+    it('finds its script even if another process serves a newer version', async () => {
       const response = await get('/hooks/dashboard/assets/main-0123456789ab.js');
       expect(response.status).to.equal(200);
       expect(response.headers.get('cache-control')).to.equal('no-cache');
     });
 
-    it('takes no more than 60 KB on the way, gzipped', async () => {
+    it('takes less than 60 KB, gzipped', async () => {
       const html = await (await get('/hooks/dashboard/')).text();
       const addresses = ['', ...[...html.matchAll(/(?:src|href)="(assets[^"]+)"/g)].map(([, address]) => address)];
       const sizes = await Promise.all(
@@ -113,7 +113,7 @@ describe("the dashboard's routes", () => {
       expect(sizes.reduce((sum, size) => sum + size)).to.be.below(60_000);
     });
 
-    it('is read, and nothing else', async () => {
+    it('accepts only GET and HEAD', async () => {
       const response = await get('/hooks/dashboard/', {}, { method: 'POST' });
       expect(response.status).to.equal(405);
       expect(response.headers.get('allow')).to.equal('GET, HEAD');
@@ -131,7 +131,7 @@ describe("the dashboard's routes", () => {
   });
 
   describe('the API reference', () => {
-    it('is a document of its own beside the dashboard, found with and without its slash', async () => {
+    it('is a separate document beside the dashboard, with or without a trailing slash', async () => {
       const redirected = await get('/hooks/dashboard/reference');
       expect(redirected.status).to.equal(308);
       expect(new URL(redirected.headers.get('location') ?? '', `${base}/hooks/dashboard/reference`).href).to.equal(
@@ -153,7 +153,7 @@ describe("the dashboard's routes", () => {
       }
     });
 
-    it('may run its own script and nothing else', async () => {
+    it('may run only its own script', async () => {
       const { headers } = await get('/hooks/dashboard/reference/');
       expect(headers.get('content-security-policy')?.split(';').sort()).to.deep.equal([
         "base-uri 'none'",
@@ -168,7 +168,7 @@ describe("the dashboard's routes", () => {
       expect(headers.get('x-content-type-options')).to.equal('nosniff');
     });
 
-    it('takes no more than 500 KB on the way, gzipped', async () => {
+    it('takes at most 500 KB, gzipped', async () => {
       const html = await (await get('/hooks/dashboard/reference/')).text();
       let size = 0;
       for (const [, address] of html.matchAll(/(?:src|href)="(assets[^"]+)"/g)) {
@@ -180,7 +180,7 @@ describe("the dashboard's routes", () => {
   });
 
   describe('a session', () => {
-    it("is a key's account and scopes", async () => {
+    it('shows the account and scopes of a key', async () => {
       const response = await get('/hooks/dashboard/session', { authorization: `Bearer ${key}` });
       expect(response.headers.get('cache-control')).to.equal('no-store');
       expect(await response.json()).to.deep.equal({
@@ -193,12 +193,12 @@ describe("the dashboard's routes", () => {
       });
     });
 
-    it("is the host's", async () => {
+    it('may come from the host', async () => {
       const response = await get('/hooks/dashboard/session', fromThePage);
       expect(await response.json()).to.include({ user_id: 'usr_2', via: 'session' });
     });
 
-    it('is refused for a key that nobody has, and for nobody', async () => {
+    it('is refused for an unknown key, and without a key', async () => {
       const wrong = await get('/hooks/dashboard/session', { authorization: 'Bearer emg_wrong', ...signedIn });
       expect(wrong.status).to.equal(401);
       expect(await codeOf(wrong)).to.equal('invalid_api_key');
@@ -207,14 +207,14 @@ describe("the dashboard's routes", () => {
       expect(await codeOf(nobody)).to.equal('missing_api_key');
     });
 
-    it('works the API below the dashboard, with the scopes that the host gives it', async () => {
+    it('gives access to the API below the dashboard, with the scopes that the host sets', async () => {
       const listed = await get('/hooks/dashboard/v1/webhooks', fromThePage);
       expect(listed.status).to.equal(200);
       expect(listed.headers.get('cache-control')).to.equal('no-store');
       expect((await get('/hooks/dashboard/v1/api_keys', fromThePage)).status).to.equal(403);
     });
 
-    it('does nothing at the API itself', async () => {
+    it('gives no access to the API itself', async () => {
       expect((await get('/v1/webhooks', fromThePage)).status).to.equal(401);
     });
 
@@ -251,7 +251,7 @@ describe("the dashboard's routes", () => {
       );
     });
 
-    it('changes things for the page itself, in an old browser too', async () => {
+    it('allows changes from the page itself, in an old browser too', async () => {
       expect((await create({ origin: new URL(base).origin })).status).to.equal(201);
       expect((await create({ 'sec-fetch-site': 'same-origin' })).status).to.equal(201);
     });
@@ -266,7 +266,7 @@ describe("the dashboard's routes", () => {
 });
 
 describe('the dashboard in a host of its own', () => {
-  it('keeps its policy below a prefix of Express 4, behind the helmet of the host', async () => {
+  it('keeps its content security policy under a prefix of Express 4, behind helmet', async () => {
     const database = await freshDatabase();
     const gateway = await createModelGateway({
       mongo: database.connection,

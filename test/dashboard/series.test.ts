@@ -9,7 +9,7 @@ const line = (day: string, model: string | null, requests: number, credits?: num
 const days = daysBetween('2026-02-27', '2026-03-01');
 
 describe('the series of a chart of usage', () => {
-  it('have a value for each day, across the end of a month, and the largest stands first', () => {
+  it('have a value for each day, across the end of a month, and come largest first', () => {
     expect(days).to.deep.equal(['2026-02-27', '2026-02-28', '2026-03-01']);
     const lines = [line('2026-02-27', 'a', 1), line('2026-03-01', 'b', 2), line('2026-03-01', null, 3)];
     expect(seriesOf(lines, { days, by: 'model', measure: 'tokens' })).to.deep.equal([
@@ -19,14 +19,14 @@ describe('the series of a chart of usage', () => {
     ]);
   });
 
-  it('leave out what has none of what is shown', () => {
+  it('leave out models without any of the shown measure', () => {
     const lines = [line('2026-02-27', 'priced', 1, 0.5), line('2026-02-27', 'free', 9)];
     expect(seriesOf(lines, { days, by: 'model', measure: 'credits' })).to.deep.equal([
       { name: 'priced', values: [0.5, 0, 0] },
     ]);
   });
 
-  it('take all beyond the four largest together where there are more than five', () => {
+  it('combine all beyond the four largest when there are more than five', () => {
     const lines = ['a', 'b', 'c', 'd', 'e', 'f'].map((model, i) => line('2026-02-28', model, 10 - i));
     const series = seriesOf(lines, { days, by: 'model', measure: 'requests' });
     expect(series.map(({ name }) => name)).to.deep.equal(['a', 'b', 'c', 'd', '2 others']);

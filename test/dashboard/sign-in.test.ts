@@ -20,7 +20,7 @@ describe('signing in at the dashboard', function () {
   });
   after(() => scene?.close());
 
-  it('is refused with a wrong key, in words', async () => {
+  it('fails with a wrong key, and says why', async () => {
     const { page, problems } = await scene.open();
     await page.getByLabel('API key').fill('emg_wrong');
     await page.getByRole('button', { name: 'Sign in' }).click();
@@ -32,7 +32,7 @@ describe('signing in at the dashboard', function () {
     for (const problem of problems) expect(problem).to.include('status of 401');
   });
 
-  it('keeps a good key in its tab alone, out of every address, until it signs out', async () => {
+  it('keeps a valid key in its tab alone, out of every URL, until sign-out', async () => {
     const { page } = await scene.signIn();
     const addresses: string[] = [];
     page.on('request', (request) => addresses.push(request.url(), request.headers().referer ?? ''));
@@ -49,7 +49,7 @@ describe('signing in at the dashboard', function () {
     expect(await kept()).to.deep.equal([{}, {}, '']);
   });
 
-  it('says what a key for models alone does not show', async () => {
+  it('says what a key with the scope models alone cannot see', async () => {
     const { key } = await scene.live.gateway.keys.create({ userId: 'usr_4', scopes: ['models'] });
     const { page, problems } = await scene.signIn('', { key });
     await page.getByText('This key has the scope models, so it shows Usage alone.').waitFor();
@@ -59,7 +59,7 @@ describe('signing in at the dashboard', function () {
     expect(problems.filter((problem) => !problem.includes('status of 40'))).to.deep.equal([]);
   });
 
-  it('says that a key has nothing to see', async () => {
+  it('says when a key has nothing to see', async () => {
     const { key } = await scene.live.gateway.keys.create({ userId: 'usr_4', scopes: ['events:publish'] });
     const { page } = await scene.open();
     await page.getByLabel('API key').fill(key);
@@ -77,7 +77,7 @@ describe('signing in at the dashboard', function () {
     expect(await page.evaluate("sessionStorage.getItem('gateway-api-key')")).to.equal(null);
   });
 
-  it("is not needed with the host's own session, which decides what is shown", async () => {
+  it("is not needed with the host's session, which decides what is shown", async () => {
     const { page, problems } = await scene.open();
     const { hostname } = new URL(scene.dashboard);
     // the first load was refused for want of a session, and the browser tells so in its own time

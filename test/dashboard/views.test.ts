@@ -95,7 +95,7 @@ describe('every view of the dashboard', function () {
     ['in light colours', 'light', desk],
     ['in dark colours on a phone', 'dark', phone],
   ] as const) {
-    it(`is accessible ${where}, fits, and breaks no policy`, async () => {
+    it(`is accessible ${where}, fits the screen, and breaks no policy`, async () => {
       const left = [...views];
       async function lookAtWhatIsLeft(): Promise<void> {
         const { page, problems } = await scene.open('', { colorScheme, viewport, reducedMotion: 'reduce' });
@@ -116,7 +116,7 @@ describe('every view of the dashboard', function () {
     });
   }
 
-  it('shows times in the zone of who reads, and in UTC on hover', async () => {
+  it("shows times in the reader's time zone, and in UTC on hover", async () => {
     const { page } = await scene.signIn(views[0]?.[0], { timezoneId: 'Asia/Tokyo' });
     await page.goto(scene.dashboard + (views[15] as View)[0]);
     const time = page.getByRole('region', { name: 'Attempts' }).locator('time').first();
@@ -126,7 +126,7 @@ describe('every view of the dashboard', function () {
     expect(await time.getAttribute('title')).to.equal(at.toISOString().replace('T', ' ').replace('Z', ' UTC'));
   });
 
-  it('keeps the colours that were chosen', async () => {
+  it('keeps the chosen colours', async () => {
     const { page } = await scene.signIn('', { colorScheme: 'light' });
     const background = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
     const light = await background();
@@ -138,7 +138,7 @@ describe('every view of the dashboard', function () {
     expect(await background()).to.equal(dark);
   });
 
-  it('asks again while it is seen, and nothing while nobody sees it', async () => {
+  it('refreshes while it is visible, and sends nothing while it is hidden', async () => {
     const { page } = await scene.signIn();
     await page.clock.install();
     await page.goto(`${scene.dashboard}#/deliveries`);

@@ -24,7 +24,7 @@ describe('webhooks in the dashboard', function () {
 
   const only = async () => (await scene.live.gateway.webhooks.list('usr_1')).webhooks[0];
 
-  it('are added, edited, paused, resumed, rotated and deleted', async () => {
+  it('can be added, edited, paused, resumed, rotated and deleted', async () => {
     const { page, problems } = await scene.signIn();
     await page.getByText('No webhooks yet').waitFor();
 
@@ -77,7 +77,7 @@ describe('webhooks in the dashboard', function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('take a description, filters and metadata, show them, and lose those that are emptied', async () => {
+  it('take a description, filters, metadata, a rate limit and headers, and lose emptied filters', async () => {
     const { page, problems } = await scene.signIn();
     await page.getByRole('button', { name: 'Add webhook' }).click();
     const dialog = page.getByRole('dialog', { name: 'Add a webhook' });
@@ -115,7 +115,7 @@ describe('webhooks in the dashboard', function () {
     expect(problems.filter((problem) => !problem.includes('status of 400'))).to.deep.equal([]);
   });
 
-  it('have the types of events explained, and how their deliveries are verified', async () => {
+  it('come with explanations of event types and of how to verify deliveries', async () => {
     const { page, problems } = await scene.signIn('#/event-types');
     const type = page.getByRole('region', { name: 'credits.low' });
     await type.getByText('The credit balance dropped below a threshold.').waitFor();
@@ -142,7 +142,7 @@ describe('webhooks in the dashboard', function () {
     expect(problems).to.deep.equal([]);
   });
 
-  it('say at the field what is wrong with it', async () => {
+  it('show an error at its field', async () => {
     const { page, problems } = await scene.signIn();
     await addWebhook(page, 'http://user:password@example.com/hook', 'credits.low');
     const dialog = page.getByRole('dialog');
@@ -157,7 +157,7 @@ describe('webhooks in the dashboard', function () {
     expect(problems.filter((problem) => !problem.includes('status of 400'))).to.deep.equal([]);
   });
 
-  it("never show another account's", async () => {
+  it('of another account are never shown', async () => {
     const { gateway } = scene.live;
     const other = await gateway.webhooks.create('usr_2', {
       url: 'http://127.0.0.1:9/of-another',
@@ -172,7 +172,7 @@ describe('webhooks in the dashboard', function () {
     await gateway.webhooks.remove('usr_2', other.id);
   });
 
-  it('are worked by keyboard alone', async () => {
+  it('can be reached with the keyboard alone', async () => {
     const { page } = await scene.open();
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     await page.keyboard.press('Tab');

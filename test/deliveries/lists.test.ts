@@ -146,7 +146,7 @@ describe(`With ${count.toLocaleString('en')} deliveries stored`, function () {
     });
   }
 
-  it('the types of an account and of a webhook are found by a step for each', async () => {
+  it('the types of an account and of a webhook are found with one index step each', async () => {
     for (const owner of [{ userId: 'usr_1' }, { webhookId: other }]) {
       const db = database.connection.getClient().db(database.connection.name);
       const { executionStats } = await db.command({
@@ -158,7 +158,7 @@ describe(`With ${count.toLocaleString('en')} deliveries stored`, function () {
     }
   });
 
-  it('a list is walked from page to page without a gap or a double', async () => {
+  it('a list of deliveries is read page by page without a gap or a duplicate', async () => {
     const seen: string[] = [];
     for (let after: string | undefined, hasMore = true; hasMore; after = seen.at(-1)) {
       const page = await history.list('usr_1', { state: 'failed', limit: 90, ...(after !== undefined && { after }) });
@@ -191,7 +191,7 @@ describe(`With ${count.toLocaleString('en')} deliveries stored`, function () {
   }
 
   for (const [state, length] of states) {
-    it(`a list of events ${state ? `that are ${state}` : 'with how each stands'} takes 8 commands and 2,000 keys of an index at most`, async () => {
+    it(`a list of events ${state ? `that are ${state}` : 'with their states'} takes at most 8 commands and 2,000 index keys`, async () => {
       const list = () => events.list('usr_1', state ? { state } : {});
       const page = (await list()).events;
       expect(page).to.have.length(length);
@@ -214,7 +214,7 @@ describe(`With ${count.toLocaleString('en')} deliveries stored`, function () {
     }
   });
 
-  it('events by state are walked from page to page without a gap or a double', async () => {
+  it('a list of events by state is read page by page without a gap or a duplicate', async () => {
     const seen: string[] = [];
     for (let after: string | undefined, hasMore = true; hasMore; after = seen.at(-1)) {
       const page = await events.list('usr_1', { state: 'failed', limit: 90, ...(after !== undefined && { after }) });
@@ -225,7 +225,7 @@ describe(`With ${count.toLocaleString('en')} deliveries stored`, function () {
     expect(seen).to.deep.equal([...seen].sort().reverse());
   });
 
-  it('the statistics of a week are 168 small documents, read in less than 50 ms', async () => {
+  it('the statistics of a week are read in less than 50 ms', async () => {
     const tallies = createTallyModel(database.connection, 'gateway_');
     const start = Math.floor(now / hour) * hour;
     const durations = Object.fromEntries(Array.from({ length: 40 }, (_, bucket) => [bucket, 25]));

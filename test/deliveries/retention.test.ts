@@ -26,7 +26,7 @@ describe('Retention', () => {
   /** The pass over events, as if they were all older than the retention. */
   const passLater = () => createRetention(gateway.deliveries, createOutbox(gateway.events), -60_000)();
 
-  it('lets a delivery expire so many days after it has ended', async () => {
+  it('lets a delivery expire the configured days after it has ended', async () => {
     webhooks.add(receiver.url);
     await gateway.start();
     const { id } = await gateway.publish(payment);
@@ -35,7 +35,7 @@ describe('Retention', () => {
     expect(Number(expiresAt) - Number(endedAt)).to.equal(2 * 86_400_000);
   });
 
-  it('never lets an event expire that has a delivery left, pending or not', async () => {
+  it('never lets an event expire that still has a delivery', async () => {
     webhooks.add(receiver.url);
     const { id } = await gateway.publishStored(payment);
     await passLater();
@@ -60,7 +60,7 @@ describe('Retention', () => {
     expect(await gateway.events.findById(id).lean()).to.have.property('expiresAt');
   });
 
-  it('keeps a young event, so that its idempotency key goes on working', async () => {
+  it('keeps a young event, and with it its idempotency key', async () => {
     const { id } = await gateway.publish(payment);
     await createRetention(gateway.deliveries, createOutbox(gateway.events), 60_000)();
 

@@ -36,7 +36,7 @@ const putOff = 'an attempt could not be made';
 /** Webhooks as one member of the replica set has them. */
 const webhooksOf = (connection: Connection) => webhookServiceOf(connection, { sealer, rules }).service;
 
-describe('Deliveries that are judged by what a replaced primary has', function () {
+describe('Deliveries that a worker judges by the data of a replaced primary', function () {
   this.timeout(180_000);
   let cluster: Cluster;
   let stale: StalePrimary;
@@ -108,15 +108,15 @@ describe('Deliveries that are judged by what a replaced primary has', function (
     expect(receiver.received).to.have.length(0);
   }
 
-  it('wait, uncounted, while their webhooks seem deleted, inactive or not subscribed', async () => {
+  it('wait, and count no attempt, while their webhooks seem deleted, inactive or not subscribed', async () => {
     expectPending(await judge({ webhooks: stale.connection }));
   });
 
-  it('wait, uncounted, while their event seems deleted', async () => {
+  it('wait, and count no attempt, while their event seems deleted', async () => {
     expectPending(await judge({ events: stale.connection }));
   });
 
-  it('are not taken for lost by who has claimed them: the outcome of an attempt is recorded once that is possible', async () => {
+  it('are not given up by the worker that claimed them: recording the outcome fails as unavailable', async () => {
     const { connection } = cluster;
     const [delivery] = (await gateway.ofEvent(eventId)) as [DeliveryDocument];
     const terms = { owner: 'wrk_1', lease: 60_000, retention: 60_000 };
@@ -141,7 +141,7 @@ describe('Deliveries that are judged by what a replaced primary has', function (
     await manual.release(asked);
   });
 
-  it('are not gone past by a recovery, and their event does not expire, because none are found', async () => {
+  it('make a recovery and the retention fail as unavailable, so that their event does not expire', async () => {
     const { connection } = cluster;
     const find = createFindRecoverable(
       createDeliveryModel(stale.connection, 'gateway_'),
@@ -162,7 +162,7 @@ describe('Deliveries that are judged by what a replaced primary has', function (
     expect(await createEventModel(connection, 'gateway_').findById(eventId).lean()).not.to.have.property('expiresAt');
   });
 
-  it('are delivered when the members have found together', async () => {
+  it('are delivered when the replica set has recovered', async () => {
     await stale.end();
     await gateway.start();
     const isDelivered = ({ state }: DeliveryDocument) => state === 'delivered';

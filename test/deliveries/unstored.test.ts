@@ -76,7 +76,7 @@ describe('Deliveries of an event that no worker has taken yet', () => {
     expect(await list('')).to.deep.equal([]);
   });
 
-  it('are listed page by page, each once, beside those that are stored', async () => {
+  it('are listed page by page, each once, together with stored ones', async () => {
     await Promise.all(Array.from({ length: 6 }, () => gateway.publish(low)));
     const all = await list('');
     await events().updateMany({}, { $set: { fanOutAt: new Date(Date.now() + 60_000) } });
@@ -126,7 +126,7 @@ describe('Deliveries of an event that no worker has taken yet', () => {
     expect(await ids('pending')).to.deep.equal([]);
   });
 
-  it('count as pending in lists of events by state, also where one millisecond has more events than a list looks at', async () => {
+  it('count as pending in lists by state, even if one millisecond has more events than a list reads', async () => {
     const { id: older } = await gateway.publish(low);
     const like = (await events().findOne({ _id: older })) as EventDocument;
     const created = new Date(like.created.getTime() + 1);
@@ -149,7 +149,7 @@ describe('Deliveries of an event that no worker has taken yet', () => {
     expect((await call('GET', '/events?state=delivered')).body).to.deep.include({ data: [] });
   });
 
-  it('are listed beside an event that is broken', async () => {
+  it('are listed despite a broken event', async () => {
     await gateway.publish(low);
     const { id } = await gateway.publish(low);
     await events().updateOne({ _id: id }, { $set: { targets: null, deliveryKey: null } } as object);
@@ -175,7 +175,7 @@ describe('Deliveries of an event that no worker has taken yet', () => {
     expect((await call('GET', `/events/${id}`)).body.state).to.equal('delivered');
   });
 
-  it('are not resent while somebody holds the event, whose first attempts are under way', async () => {
+  it('are not resent while a process holds the event for its first attempts', async () => {
     await gateway.publish(low);
     const [first] = await list('');
     await events().updateMany({}, { $set: { fanOutAt: new Date(Date.now() + 60_000), fanOutLeases: 1 } });
@@ -185,7 +185,7 @@ describe('Deliveries of an event that no worker has taken yet', () => {
     expect(receiver.received).to.have.length(0);
   });
 
-  it('end as canceled when their webhook was deleted, paused or changed before the first attempt; recovery finds them', async () => {
+  it('are canceled when their webhook was deleted, paused or changed before; recovery finds them', async () => {
     const [deleted = '', paused = '', changed = ''] = webhookIds;
     await gateway.publish(low);
     const since = new Date(Date.now() - 60_000).toISOString();

@@ -63,14 +63,14 @@ describe('The files in deploy/', () => {
     return new Map(metrics().flatMap(({ name, type }) => suffixes(type).map((suffix) => [name + suffix, name])));
   }
 
-  it('alert by metrics that the gateway has', () => {
+  it('alert on metrics that the gateway has', () => {
     const names = metricNames();
     const used = alerts.flatMap(({ expr }) => expr.match(/gateway_\w+/g) ?? []);
     expect(used).to.not.have.length(0);
     for (const name of used) expect(names).to.include(name);
   });
 
-  it('show by a dashboard what the gateway has, and each of its metrics', () => {
+  it('show every metric of the gateway in a dashboard, and no other', () => {
     const dashboard = JSON.parse(read('grafana-dashboard.json')) as Dashboard;
     const expressions = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
     expect(expressions.length).to.be.above(20);
@@ -82,7 +82,7 @@ describe('The files in deploy/', () => {
     expect(new Set(dashboard.panels.map(({ id }) => id)).size).to.equal(dashboard.panels.length);
   });
 
-  it('group and filter in the dashboard by labels that the metrics have', () => {
+  it('group and filter the dashboard by labels that the metrics have', () => {
     const labels = new Map(metrics().map(({ name, labelNames }) => [name, labelNames]));
     for (const { targets = [] } of (JSON.parse(read('grafana-dashboard.json')) as Dashboard).panels) {
       for (const { expr, legendFormat } of targets) {
@@ -96,7 +96,7 @@ describe('The files in deploy/', () => {
     }
   });
 
-  it('have for each alert a section in docs/on-call.md, and no section without an alert', () => {
+  it('have a section in docs/on-call.md for each alert, and no other section', () => {
     const sections = [...documentText('docs/on-call.md').matchAll(/^## (\S+)$/gm)].map(([, name]) => name);
     expect(sections).to.have.members(alerts.map(({ alert }) => alert));
     for (const { alert, annotations } of alerts) {
@@ -104,7 +104,7 @@ describe('The files in deploy/', () => {
     }
   });
 
-  it('set variables that the gateway reads, with values that it takes', () => {
+  it('set variables that the gateway reads, with valid values', () => {
     const containers = manifests.flatMap(({ spec }) => spec.template?.spec.containers ?? []);
     const set = containers.flatMap(({ env }) => env);
     expect(set.map(({ value }) => value)).to.include.members(['api', 'worker']);
@@ -122,7 +122,7 @@ describe('The files in deploy/', () => {
     for (const name of Object.keys(compose.services.gateway.environment)) expect(variables).to.have.property(name);
   });
 
-  it('run API and workers apart, each with a budget of disruptions', () => {
+  it('run the API and workers separately, each with a disruption budget', () => {
     const named = (kind: string) =>
       manifests.filter((manifest) => manifest.kind === kind).map(({ metadata }) => metadata.name);
     expect(named('Deployment')).to.deep.equal(['gateway-api', 'gateway-worker']);

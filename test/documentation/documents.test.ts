@@ -39,12 +39,12 @@ describe('the documentation', () => {
     expect(documentText('README.md').split('\n').length).to.be.at.most(250);
   });
 
-  it('has no block of code in a language that no test tries', () => {
+  it('has code blocks only in languages that the tests know', () => {
     const unknown = codeBlocks.filter(({ language }) => !languages.includes(language));
     expect(unknown.map(({ document, line, language }) => `${document}:${line} ${language}`)).to.deep.equal([]);
   });
 
-  it('cites only what its readers have', () => {
+  it('does not mention interface.md, which its readers do not have', () => {
     for (const [document, text] of documents) expect(text, document).to.not.include('interface.md');
   });
 
@@ -79,9 +79,9 @@ describe('the documentation', () => {
 
   for (const { document, line, language, code } of codeBlocks) {
     const place = `${document}:${line}`;
-    if (language === 'json') it(`has JSON at ${place}`, () => void expect(() => JSON.parse(code)).to.not.throw());
+    if (language === 'json') it(`has valid JSON at ${place}`, () => void expect(() => JSON.parse(code)).to.not.throw());
     if (language === 'yaml')
-      it(`has YAML at ${place}`, () => void expect(() => load(code, { schema: CORE_SCHEMA })).to.not.throw());
-    if (language === 'sh') it(`has a shell script at ${place}`, () => run('bash', ['-n', '-c', code]));
+      it(`has valid YAML at ${place}`, () => void expect(() => load(code, { schema: CORE_SCHEMA })).to.not.throw());
+    if (language === 'sh') it(`has a valid shell script at ${place}`, () => run('bash', ['-n', '-c', code]));
   }
 });

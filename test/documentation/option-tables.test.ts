@@ -17,18 +17,18 @@ function optionNames(): string[] {
 }
 
 describe('the options in docs/configuration.md', () => {
-  it('are as their doc comments have them (npm run docs:generate)', () => {
+  it('match their doc comments (npm run docs:generate)', () => {
     const [, tables] = new RegExp(`${opening}\n\n(.*?)\n\n${closing}`, 's').exec(configuration) ?? [];
     expect(tables).to.equal(optionTables());
   });
 
-  it('are all that there are', () => {
+  it('include every option of the gateway', () => {
     const names = optionNames();
     expect(names.length).to.be.greaterThan(40);
     for (const name of names) expect(configuration).to.include(`| \`${name}\` |`);
   });
 
-  it('have a meaning each', () => {
+  it('each have a description', () => {
     expect(optionTables()).to.not.match(/^\| `\w+` \| +\|/m);
   });
 });

@@ -56,7 +56,7 @@ describe('the receivers in the documentation', function () {
       });
       after(() => program?.stop());
 
-      it('takes a delivery that is signed with its secret', async () => {
+      it('accepts a delivery that is signed with its secret', async () => {
         const response = await fetch(program.url, delivery(secret));
         expect(response.status, program.printed()).to.equal(200);
         expect(await response.json()).to.deep.equal({ received: true });
@@ -73,7 +73,7 @@ describe('the receivers in the documentation', function () {
     });
   }
 
-  it('are the ones that the dashboard shows', () => {
+  it('include every program that the dashboard shows', () => {
     const documented = receivers.map(({ language, text }) => blockWith(document, language, text).code.trim());
     expect(programs.map(({ name }) => name)).to.deep.equal(['Node.js', 'Python', 'Go', 'Java', 'PHP']);
     for (const { name, code } of programs) expect(documented.includes(code), name).to.equal(true);
@@ -86,7 +86,7 @@ describe('the receivers in the documentation', function () {
     { language: 'go', text: 'StdEncoding', runtime: go },
   ];
   for (const { language, text, runtime } of keys) {
-    it(`makes the key for a Standard Webhooks library in ${language}`, async function () {
+    it(`compute the key for a Standard Webhooks library in ${language}`, async function () {
       if (runtime) skipWithout(this, runtime);
       const key = await output(folder, blockWith(document, language, text), { WEBHOOK_SECRET: secret });
       expect(key).to.equal('whsec_YS1sb25nLWVub3VnaC1zZWNyZXQ=');

@@ -102,7 +102,7 @@ describe('the commands in the documentation', function () {
     for (const label of labels) expect(`\n${scenes.get('README.md')?.gateway.output}`).to.include(`\n${label}`);
   });
 
-  it('let the model of README.md repeat what it is told', async () => {
+  it('start a demo model that answers the client of README.md', async () => {
     const { env } = scenes.get('README.md') as Scene;
     const { EXPRESS_MODEL_GATEWAY_BASE_URL, EXPRESS_MODEL_GATEWAY_API_KEY = '' } = env;
     const printed = await output(folder, blockWith('README.md', 'js', 'demo-echo'), {
@@ -116,7 +116,7 @@ describe('the commands in the documentation', function () {
     it(`succeed at ${block.document}:${block.line}`, () => runShell(sceneOf(block), block.code));
   }
 
-  it('bring the event of README.md to its receiver', async () => {
+  it('deliver the event of README.md to its receiver', async () => {
     await scenes.get('README.md')?.receiver?.until(/payment\.completed/);
   });
 
@@ -146,7 +146,7 @@ describe('the commands in the documentation', function () {
       });
 
       for (const [, command = '', shown = ''] of block.code.matchAll(/^\$ (.+)\n((?:(?!\$ ).*\n)*)/gm)) {
-        it(`print what is shown: ${command}`, async () => {
+        it(`print the columns and labels that are shown: ${command}`, async () => {
           const printed = await runShell(
             sceneOf(block),
             command.replace(/\b(?:dlv|wh)_\w+/g, (id) => ids.get(id) ?? id),

@@ -3,14 +3,14 @@ import { GatewayError } from '../../src/errors.ts';
 import { createEnvelope } from '../../src/events/envelope.ts';
 
 describe('an envelope', () => {
-  it('is the bytes of id, type, created and data, in that order', () => {
+  it('is JSON with id, type, created and data, in that order', () => {
     const envelope = createEnvelope('credits.low', { user_id: 'usr_1' }, Date.UTC(2026, 0, 2, 3, 4, 5, 6));
     expect(envelope.body.toString()).to.equal(
       `{"id":"${envelope.id}","type":"credits.low","created":"2026-01-02T03:04:05.006Z","data":{"user_id":"usr_1"}}`,
     );
   });
 
-  it('hashes content alike whatever the order of its keys', () => {
+  it('has the same content hash whatever the order of its keys', () => {
     const [one, other] = [
       { a: 1, b: { c: 2, d: 3 } },
       { b: { d: 3, c: 2 }, a: 1 },

@@ -5,7 +5,7 @@ import { watchedDatabase } from '../support/commands.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { payment, rejection } from './harness.ts';
 
-describe('A publication whose subscribers are told too late', function () {
+describe('A publication whose subscriber lookup takes too long', function () {
   this.timeout(30_000);
   const appName = `given-up-${process.pid}`;
   /** Longer than a publication waits. Milliseconds. */
@@ -40,11 +40,11 @@ describe('A publication whose subscribers are told too late', function () {
   }
 
   const publications: [string, () => Promise<ClientSession | undefined>][] = [
-    ['by itself', async () => undefined],
+    ['without a session', async () => undefined],
     ['with a session', async () => connection.startSession()],
   ];
   for (const [how, begin] of publications) {
-    it(`${how} is never stored: its publisher knows no key that would keep the next one from being a second event`, async () => {
+    it(`is refused and never stored (${how}), since a retry without its key would make a second event`, async () => {
       const userId = `usr_${how}`;
       const session = await begin();
       const { answered } = await blockLookUp();

@@ -47,7 +47,7 @@ describe('events over HTTP', () => {
     });
   });
 
-  it('are published once under one Idempotency-Key, which is refused for another', async () => {
+  it('are published once for an Idempotency-Key, which is refused with other data', async () => {
     const first = await publish(event, 'order-17');
     const again = await publish(
       { ...event, data: { threshold: 10, credits_remaining: 5, user_id: 'usr_2' } },
@@ -60,11 +60,11 @@ describe('events over HTTP', () => {
   });
 
   const refused: [string, object, string, string][] = [
-    ['a type that there is not', { type: 'payment.refunded' }, 'unknown_event_type', 'type'],
-    ['data of another type', { data: { ...low, threshold: '10' } }, 'invalid_event_data', 'data.threshold'],
-    ['data without a field', { data: { user_id: 'usr_2' } }, 'invalid_event_data', 'data.credits_remaining'],
-    ['nobody', { user_id: '' }, 'invalid_value', 'user_id'],
-    ['a field that there is not', { userId: 'usr_2' }, 'unknown_parameter', 'userId'],
+    ['an unknown type', { type: 'payment.refunded' }, 'unknown_event_type', 'type'],
+    ['a value of the wrong type', { data: { ...low, threshold: '10' } }, 'invalid_event_data', 'data.threshold'],
+    ['a missing field', { data: { user_id: 'usr_2' } }, 'invalid_event_data', 'data.credits_remaining'],
+    ['an empty user_id', { user_id: '' }, 'invalid_value', 'user_id'],
+    ['an unknown field', { userId: 'usr_2' }, 'unknown_parameter', 'userId'],
   ];
   for (const [what, change, code, param] of refused) {
     it(`are refused with ${what}, and nothing is stored`, async () => {
@@ -75,7 +75,7 @@ describe('events over HTTP', () => {
     });
   }
 
-  it('may be more than an account may change in a minute: a billing service has many', async () => {
+  it('are not limited by managementRateLimit, since a billing service publishes many', async () => {
     const busy = await startGateway({ managementRateLimit: 2 });
     const statuses = [];
     for (let i = 0; i < 4; i += 1) statuses.push((await busy.call('POST', '/v1/events', event)).status);
@@ -83,7 +83,7 @@ describe('events over HTTP', () => {
     await busy.close();
   });
 
-  it('are listed newest first, page by page, and by type', async () => {
+  it('are listed newest first, in pages, and filtered by type, time and state', async () => {
     const ids = [];
     for (const credits_remaining of [4, 3, 2]) {
       const data = { ...low, user_id: 'usr_1', credits_remaining };
@@ -113,7 +113,7 @@ describe('events over HTTP', () => {
     expect(all[0].type).to.equal('credits.depleted');
   });
 
-  it('have types that are listed with a schema that stands alone', async () => {
+  it('have types that are listed with self-contained schemas', async () => {
     const { data } = (await live.call('GET', '/v1/event_types')).body;
     expect(data).to.have.length(8);
     expect(JSON.stringify(data)).to.not.contain('$ref');

@@ -30,7 +30,7 @@ describe('publish', () => {
     expect(events.fannedOut).to.deep.equal([event.id]);
   });
 
-  it('makes an idempotency key when none is given, and tells it', async () => {
+  it('makes an idempotency key when none is given, and returns it', async () => {
     const first = await events.publish(payment);
     const again = await events.publish(payment, { idempotencyKey: first.idempotencyKey });
 
@@ -47,7 +47,7 @@ describe('publish', () => {
     expect(await events.stored()).to.have.length(1);
   });
 
-  it('sees to it that the fan-out of an event published before goes on', async () => {
+  it('resumes the fan-out of an event that was published before, unless it is done', async () => {
     const { id } = await events.publish(payment, { idempotencyKey: 'order-2' });
     await events.publish(payment, { idempotencyKey: 'order-2' });
     await events.events.updateOne({ _id: id }, { fanOut: 'done' });
@@ -88,7 +88,7 @@ describe('publish', () => {
     expect(await events.stored()).to.have.length(1);
   });
 
-  it('is not changed by what the caller does to the data afterwards', async () => {
+  it('stores the data as it was when it was called, even if the caller changes it afterwards', async () => {
     const data = { ...payment.data };
     const publishing = events.publish({ ...payment, data });
     Object.assign(data, { amount: 99 });
@@ -118,7 +118,7 @@ describe('publish', () => {
     });
   }
 
-  it('refuses an idempotency key that could not be found again', async () => {
+  it('refuses an idempotency key that is empty, too long, not valid Unicode or not a string', async () => {
     for (const idempotencyKey of ['', 'x'.repeat(257), 'a\ud800', { $gt: '' } as unknown as string]) {
       const { code, param } = await rejection(events.publish(payment, { idempotencyKey }));
       expect([code, param]).to.deep.equal(['invalid_value', 'idempotencyKey']);
@@ -139,7 +139,7 @@ describe('publish', () => {
     expect(data).to.include({ user_id: 'usr_7' }).and.have.property('credits_remaining');
   });
 
-  it('hashes type and data so that no two contents share a hash', async () => {
+  it('hashes the type and the canonical JSON of the data with SHA-256', async () => {
     await events.publish(payment);
     const [stored] = await events.stored();
     const canonical = '{"amount":20,"credits_added":2000,"currency":"usd","payment_id":"pay_1","user_id":"usr_1"}';

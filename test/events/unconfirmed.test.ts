@@ -43,7 +43,7 @@ describe('publish, when the database does not confirm the write', () => {
     ],
   ];
   for (const [what, data] of faults) {
-    it(`tells event id and idempotency key when ${what}; publishing again with them cannot double`, async () => {
+    it(`fails with the event id and the key when ${what}; publishing again with the key makes no second event`, async () => {
       await failing({ times: 2 }, data);
       const { code, details } = await rejection(events.publish(payment));
       const { eventId, idempotencyKey } = details as { eventId: string; idempotencyKey: string };
@@ -57,7 +57,7 @@ describe('publish, when the database does not confirm the write', () => {
     });
   }
 
-  it('passes on an error that says for sure that nothing was stored', async () => {
+  it('passes on an error after which nothing can have been stored', async () => {
     await failing({ times: 1 }, { errorCode: 13 });
     const error = await events.publish(payment).catch((reason) => reason);
 

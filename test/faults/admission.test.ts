@@ -34,17 +34,17 @@ function evidence(changed: Partial<AdmissionEvidence>): AdmissionEvidence {
 const away = { from: 10_000, to: 12_000, once: false };
 const killed = { pid: 7, at: 10_100, code: null, signal: 'SIGKILL' } as const;
 
-describe('the answers to calls of the fault suite', () => {
+describe('the check of answers in the fault suite', () => {
   const faultsOf = (changed: Partial<SeenCall>, beside: Partial<AdmissionEvidence> = {}) =>
     answerFaults(callAt(10_000, changed), evidence(beside), bounds);
 
-  it('are no 401, 404 or 500, whatever is broken', () => {
+  it('reports 400, 401, 403, 404 and 500, whatever is broken', () => {
     for (const status of [400, 401, 403, 404, 500]) {
       expect(faultsOf({ status }, { disturbances: [away] }), String(status)).to.have.length(1);
     }
   });
 
-  it('come in five seconds, whatever is broken', () => {
+  it('reports an answer after more than five seconds, unless its process was stopped', () => {
     expect(faultsOf({ endedAt: 15_000 }, { disturbances: [away] })).to.deep.equal([]);
     expect(faultsOf({ endedAt: 17_000 }, { disturbances: [away] })).to.have.length(1);
     const stop = { pid: 7, from: 10_500, to: 16_000 };
@@ -52,7 +52,7 @@ describe('the answers to calls of the fault suite', () => {
     expect(faultsOf({ endedAt: 17_000 }, { disturbances: [away], stops: [{ ...stop, pid: 8 }] })).to.have.length(1);
   });
 
-  it('are 503 or broken only while something is broken, or the process ends', () => {
+  it('reports a 503 or a broken answer, unless something is broken or the process ends', () => {
     for (const broken of [{ status: 503 }, { status: 0, isWhole: false }, { status: 200, isWhole: false }]) {
       expect(faultsOf(broken)).to.have.length(1);
       expect(faultsOf(broken, { disturbances: [away] })).to.deep.equal([]);
@@ -61,7 +61,7 @@ describe('the answers to calls of the fault suite', () => {
     }
   });
 
-  it('are no refusal where there is credit beyond doubt', () => {
+  it('reports a refusal of an account that certainly has credit', () => {
     const refused = { status: 402 };
     expect(faultsOf({ ...refused, account: 'rich' }, { disturbances: [away] })).to.have.length(1);
     expect(faultsOf({ account: 'rich', status: 429 })).to.have.length(1);
@@ -73,7 +73,7 @@ describe('the answers to calls of the fault suite', () => {
     expect(faultsOf(refused, { added: [added(1_000, 100)], calls: [callAt(5_000)] }), 'spent').to.deep.equal([]);
   });
 
-  it('are no refusal of an account that has calls left in its minute', () => {
+  it('reports a refusal of an account that has calls left in its minute', () => {
     const refused = { account: 'limited', status: 429 } as const;
     const before = [1_000, 2_000, 3_000].map((sentAt) => callAt(sentAt, { account: 'limited' }));
     expect(faultsOf(refused, { calls: before })).to.deep.equal([]);
@@ -87,8 +87,8 @@ describe('the answers to calls of the fault suite', () => {
   });
 });
 
-describe('what is served beyond what there is', () => {
-  it('is a reservation for each process, and an allowance more for one that was cut off or killed', () => {
+describe('the check of overdrafts and limits in the fault suite', () => {
+  it('allows a reservation for each process, and also an allowance for one that was cut off or killed', () => {
     const serve = (count: number) => Array.from({ length: count }, (_, i) => callAt(1_000 + i));
     expect(overdraftFaults(evidence({ calls: serve(2), added: [added(0, 50)] }), bounds)).to.deep.equal([]);
     expect(overdraftFaults(evidence({ calls: serve(3), added: [added(0, 50)] }), bounds)).to.have.length(1);
@@ -97,7 +97,7 @@ describe('what is served beyond what there is', () => {
     expect(overdraftFaults(evidence({ ...cutOff, calls: serve(5) }), bounds)).to.have.length(1);
   });
 
-  it('is what others let through between two exchanges, or the limit again for a process that counts alone', () => {
+  it('allows what others admit between two exchanges, and the limit again for a process that counts alone', () => {
     const serve = (count: number) =>
       Array.from({ length: count }, (_, i) => callAt(1_000 + i, { account: 'limited', pid: i % 2 }));
     expect(limitFaults(evidence({ calls: serve(9) }), bounds.limit)).to.deep.equal([]);

@@ -19,7 +19,7 @@ describe('the cluster of the fault suite', function () {
 
   const things = () => client.db().collection<{ _id: string }>('things');
 
-  it('elects another primary when the present one is partitioned from the other members, whom clients still reach', async () => {
+  it('elects another primary when the primary is partitioned from the other members but not from clients', async () => {
     const before = await cluster.primary();
     const isolated = before.index;
     const heal = cluster.network.inject({
@@ -41,7 +41,7 @@ describe('the cluster of the fault suite', function () {
     }
   });
 
-  it('carries a write out whose answer is lost', async () => {
+  it('carries out a write whose answer is lost', async () => {
     const uri = `${cluster.uri}&retryWrites=false`;
     const once = await new MongoClient(uri).connect();
     await cluster.primary();

@@ -13,7 +13,7 @@ const arrival = (at: number, answeredAt = at + 5): Arrival => ({
 });
 const death = (at: number): Disturbance => ({ from: at, to: at, once: true });
 
-describe('the attempts that a fault may have made again', () => {
+describe('the attempts that a fault may have repeated', () => {
   it('are those in flight when it happened', () => {
     const came = [arrival(10_000), arrival(20_000)];
     expect(excusable(came, [death(10_003)])).to.equal(1);
@@ -21,7 +21,7 @@ describe('the attempts that a fault may have made again', () => {
     expect(excusable([arrival(10_000, Number.POSITIVE_INFINITY)], [death(10_003)])).to.equal(1);
   });
 
-  it('are no more for one death than one, and as many as there is a death for each of', () => {
+  it('are at most one for each death of a process', () => {
     const came = [arrival(10_000), arrival(10_200), arrival(10_400)];
     expect(excusable(came, [death(10_500)])).to.equal(1);
     expect(excusable(came, [death(10_500), death(10_501)])).to.equal(2);
@@ -35,10 +35,10 @@ describe('the attempts that a fault may have made again', () => {
   });
 });
 
-describe('by how much the recorded times of a delivery may be wrong', () => {
+describe('the error that a wrong clock may cause in the recorded times of a delivery', () => {
   const stepped = { from: 10_000, to: 12_000, once: false, clockOff: 20_000 };
 
-  it('is what the clock was, for what arrived meanwhile or was put off by it', () => {
+  it('is the error of the clock if the delivery arrived meanwhile or was delayed by it, and otherwise zero', () => {
     expect(clockOffOf([arrival(11_000)], [stepped])).to.equal(20_000);
     expect(clockOffOf([arrival(31_000)], [stepped])).to.equal(20_000);
     expect(clockOffOf([arrival(33_000)], [stepped])).to.equal(0);

@@ -12,8 +12,8 @@ function readings(count: number, change: (minute: number) => Partial<Reading>): 
   });
 }
 
-describe('what grows in a soak', () => {
-  it('is seen by the slope of most of it', () => {
+describe('growth in a soak test', () => {
+  it('is measured as the slope of the readings', () => {
     expect(slopeOf([])).to.equal(0);
     expect(slopeOf([[1, 5]])).to.equal(0);
     expect(
@@ -25,7 +25,7 @@ describe('what grows in a soak', () => {
     ).to.equal(2);
   });
 
-  it('is nothing where memory goes up and down, or grew in the first half alone', () => {
+  it('is not reported when memory goes up and down, peaks once or grows in the first half only', () => {
     expect(growth(readings(30, () => ({})))).to.deep.equal([]);
     expect(growth(readings(30, (i) => ({ heapUsed: (40 + (i % 3) * 5) * megabyte })))).to.deep.equal([]);
     expect(growth(readings(30, (i) => ({ heapUsed: (40 + Math.min(i, 12) * 5) * megabyte })))).to.deep.equal([]);
@@ -33,12 +33,12 @@ describe('what grows in a soak', () => {
     expect(growth(readings(3, (i) => ({ heapUsed: i * 100 * megabyte })))).to.deep.equal([]);
   });
 
-  it('cannot be told from a few readings', () => {
+  it('cannot be judged from six readings, but from eight', () => {
     expect(canTellGrowth(readings(6, () => ({})))).to.equal(false);
     expect(canTellGrowth(readings(8, () => ({})))).to.equal(true);
   });
 
-  it('is named, each measure by itself', () => {
+  it('is reported separately for each measure', () => {
     expect(growth(readings(30, (i) => ({ rss: (150 + i * 4) * megabyte })))[0]).to.match(/^rss, MB of process 7/);
     expect(growth(readings(30, (i) => ({ heapUsed: (40 + i) * megabyte })))[0]).to.match(/^heap after gc/);
     expect(growth(readings(30, (i) => ({ handles: { TCPSocketWrap: 30 + i } })))[0]).to.match(/^handles/);

@@ -26,7 +26,7 @@ const killed = (at: number) => ({ pid: 7, at, code: null, signal: 'SIGKILL' }) a
 describe('the record that a call of the fault suite must have', () => {
   const recorded = { call, answers: [used], records: [record], mayBeLost: false };
 
-  it('is one, with what the upstream said', () => {
+  it('is exactly one, with the usage that the upstream reported', () => {
     expect(recordFaults(recorded)).to.deep.equal([]);
     expect(recordFaults({ ...recorded, records: [] })).to.have.length(1);
     expect(recordFaults({ ...recorded, records: [record, { ...record, _id: 'use_2' }] })).to.have.length(1);
@@ -34,13 +34,13 @@ describe('the record that a call of the fault suite must have', () => {
     expect(recordFaults({ ...recorded, records: [{ ...record, estimated: true }] })).to.have.length(1);
   });
 
-  it('is none where nobody answered', () => {
+  it('is none when no upstream answered', () => {
     const refused = { ...recorded, call: { ...call, status: 402 }, answers: [] };
     expect(recordFaults({ ...refused, records: [] })).to.deep.equal([]);
     expect(recordFaults(refused)).to.have.length(1);
   });
 
-  it('may be missing, but not twice there, where the client got no answer or its process may have lost it', () => {
+  it('may be missing, but not there twice, when the client got no answer or the process may have lost it', () => {
     const broken = { ...recorded, call: { ...call, status: 0, isWhole: false } };
     expect(recordFaults({ ...broken, records: [] })).to.deep.equal([]);
     expect(recordFaults({ ...broken, records: [record, record] })).to.have.length(1);
@@ -48,10 +48,10 @@ describe('the record that a call of the fault suite must have', () => {
   });
 });
 
-describe('the record of a call that may be lost', () => {
+describe('the usage record of a call in the fault suite', () => {
   const away = { from: 5_000, to: 9_000, once: false };
 
-  it('is that of a process killed right after it, and of no other', () => {
+  it('may be lost when its process is killed right after the call, and not otherwise', () => {
     expect(mayBeLost(call, [killed(10_200)], [])).to.equal(true);
     expect(mayBeLost(call, [killed(12_000)], [])).to.equal(false);
     expect(mayBeLost({ ...call, sentAt: 9_000 }, [killed(12_000)], []), 'when all is slow').to.equal(true);
@@ -60,7 +60,7 @@ describe('the record of a call that may be lost', () => {
     expect(mayBeLost(call, [{ ...killed(10_200), signal: null, code: 0 }], [])).to.equal(false);
   });
 
-  it('is one that waited for the database in a process that ended before it was back', () => {
+  it('may be lost when it waits for the database and its process ends before the database is back', () => {
     expect(mayBeLost(call, [killed(15_000)], [away])).to.equal(true);
     expect(mayBeLost(call, [killed(40_000)], [away])).to.equal(false);
   });
@@ -83,11 +83,11 @@ describe('the books of an account of the fault suite', () => {
     days: [{ ...sums, _id: '', userId: 'usr_rich', period: 'daily', start: '2026-01-31' }],
   };
 
-  it('agree', () => {
+  it('agree when balance, entries, records and counters match', () => {
     expect(bookFaults(books, [added])).to.deep.equal([]);
   });
 
-  it('do not agree when a call is not charged, charged twice or otherwise, or credits are not there or twice', () => {
+  it('do not agree when a charge is missing, doubled or wrong, a top-up is missing or unknown, or the balance is wrong', () => {
     const [topUp, charge] = books.entries as [Entry, Entry];
     const withEntries = (...entries: Entry[]) => ({
       ...books,
@@ -103,7 +103,7 @@ describe('the books of an account of the fault suite', () => {
     expect(bookFaults({ ...books, balance: 1 }, [added]), 'balance').to.have.length(1);
   });
 
-  it('do not agree when counters miss a call, or have it twice', () => {
+  it('do not agree when counters miss a call or count it twice', () => {
     expect(bookFaults({ ...books, counters: [] }, [added])).to.have.length(1);
     expect(bookFaults({ ...books, counters: [sums, sums] }, [added])).to.have.length(1);
     expect(bookFaults({ ...books, days: [] }, [added])).to.have.length(1);
@@ -113,7 +113,7 @@ describe('the books of an account of the fault suite', () => {
 describe('the thresholds of a quota of the fault suite', () => {
   const quota = { quota: 40, thresholds: [50, 100] };
 
-  it('are told once each when they are reached', () => {
+  it('are reported once each when they are reached', () => {
     expect(thresholdFaults([{ requests: 19 }], [], quota)).to.deep.equal([]);
     expect(thresholdFaults([{ requests: 20 }], [50], quota)).to.deep.equal([]);
     expect(thresholdFaults([{ requests: 90 }, { requests: 20 }], [50, 100, 50], quota)).to.deep.equal([]);

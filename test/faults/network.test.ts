@@ -71,7 +71,7 @@ describe('the network of the fault suite', () => {
   /** Long enough for anything to arrive that can. */
   const aWhile = () => sleep(60);
 
-  it('holds what is sent until it is healed, and keeps its order', async () => {
+  it('holds what is sent until it is healed, and then delivers all of it', async () => {
     const client = await open();
     await client.isReady();
     const before = client.answered();
@@ -84,7 +84,7 @@ describe('the network of the fault suite', () => {
     await client.hasAnswer(2);
   });
 
-  it('drops what is sent one way, and never lets through what comes after a hole', async () => {
+  it('drops what is sent one way, and everything that follows on the same connection', async () => {
     const client = await open();
     await client.isReady();
     const [before, receivedBefore] = [client.answered(), received];
@@ -99,7 +99,7 @@ describe('the network of the fault suite', () => {
     expect(client.socket.destroyed).to.equal(false);
   });
 
-  it('leaves a connection half-open when one side closes it behind a fault, until it is healed', async () => {
+  it('leaves a connection half-open when one side closes it during a fault, until it is healed', async () => {
     const client = await open();
     await client.isReady();
     const heal = network.inject({ action: 'swallow' });
@@ -136,7 +136,7 @@ describe('the network of the fault suite', () => {
     expect(welcome.socket.destroyed).to.equal(false);
   });
 
-  it('makes late what is sent', async () => {
+  it('delays what is sent', async () => {
     const client = await open();
     await client.isReady();
     network.inject({ action: 'delay', delay: 80, way: 'up' });
@@ -146,7 +146,7 @@ describe('the network of the fault suite', () => {
     expect(performance.now() - started).to.be.within(75, 2_000);
   });
 
-  it('tells members from clients, and spares the bystander', async () => {
+  it('distinguishes members from clients, and spares the bystander', async () => {
     const other = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as AddressInfo;

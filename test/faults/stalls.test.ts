@@ -13,7 +13,7 @@ const arrival = (eventId: string, webhook: string, at: number): Arrival => ({
 });
 
 describe('the longest first arrival', () => {
-  it('counts from acceptance to the first of each delivery, whatever comes later', () => {
+  it('is the longest time from acceptance to the first attempt of a delivery, whatever comes later', () => {
     const accepted = new Map([
       ['evt_1', 1_000],
       ['evt_2', 2_000],

@@ -25,12 +25,12 @@ const delivery = (fields: Partial<DeliveryDocument>) =>
 const ended = (attempts: AttemptRecord[], at: number) => delivery({ attempts, endedAt: new Date(at) });
 
 describe('the verdict on a delivery', () => {
-  it('is that it agrees with its receiver when each recorded answer was given', () => {
+  it('finds nothing when its receiver gave each recorded answer', () => {
     const attempts = [attempt(1, 10_000, 500), attempt(2, 20_000, 200)];
     expect(disagreements(ended(attempts, 20_010), [arrival(10_003, 500), arrival(20_003)], [])).to.deep.equal([]);
   });
 
-  it('finds recorded attempts that no receiver saw so', () => {
+  it('finds recorded attempts that its receiver did not see', () => {
     const came = [arrival(10_003, 500)];
     const twice = ended([attempt(1, 10_000, 500), attempt(2, 10_100, 500)], 10_110);
     expect(unseen(twice, came).map(({ number }) => number)).to.deep.equal([2]);
@@ -43,7 +43,7 @@ describe('the verdict on a delivery', () => {
     expect(found).to.deep.equal(['attempt 1 is recorded with 200, which its receiver did not see']);
   });
 
-  it('finds attempts that were recorded without the answer that each was given', () => {
+  it('finds attempts that were recorded without the answer that their receiver gave', () => {
     const found = disagreements(
       ended([attempt(1, 10_000, undefined, 'timeout'), attempt(2, 20_000, 200)], 20_010),
       [arrival(10_003), arrival(20_003)],
@@ -52,7 +52,7 @@ describe('the verdict on a delivery', () => {
     expect(found).to.deep.equal(['attempt 1 is recorded with timeout']);
   });
 
-  it('finds what was sent after a recorded 2xx, and success without one', () => {
+  it('finds attempts after a recorded 2xx, and a success without a recorded 2xx', () => {
     const late = disagreements(ended([attempt(1, 10_000, 200)], 10_010), [arrival(10_003), arrival(10_400)], []);
     expect(late).to.deep.equal(['it was sent after a recorded 2xx']);
     const lagging = ended([attempt(1, 10_000, 200)], 10_010);
@@ -64,21 +64,21 @@ describe('the verdict on a delivery', () => {
     ]);
   });
 
-  it('allows for the error of a gateway’s reading of the clock where the end was told by one', () => {
+  it("allows for the error of a gateway's clock when the first write ended the delivery", () => {
     const first = { ...ended([attempt(1, 10_000, 200)], 10_010), starts: 0 };
     expect(disagreements(first, [arrival(10_400)], [])).to.deep.equal([]);
     const late = disagreements(first, [arrival(10_003), arrival(11_100)], []);
     expect(late).to.deep.equal(['it was sent after a recorded 2xx']);
   });
 
-  it('lets one that was made again be recorded behind the 2xx of its first, where a fault explains that', () => {
+  it('allows a repeated attempt to be recorded after the 2xx of the first when a fault explains it', () => {
     const again = ended([attempt(1, 10_000, 200), attempt(2, 15_000, 500)], 15_010);
     const came = [arrival(10_003), arrival(15_003, 500)];
     expect(disagreements(again, came, [{ from: 9_000, to: 11_000, once: false }])).to.deep.equal([]);
     expect(disagreements(again, came, [])).to.deep.equal(['it ended without a recorded 2xx']);
   });
 
-  it('lets one come that was claimed anew before a late 2xx was recorded, and none much later', () => {
+  it('allows an attempt that was claimed again before a late 2xx was recorded, but none much later', () => {
     const recordedLate = ended([attempt(1, 10_000, 200)], 70_000);
     expect(disagreements(recordedLate, [arrival(10_003), arrival(71_000)], [])).to.deep.equal([]);
     const later = disagreements(recordedLate, [arrival(10_003), arrival(74_000)], []);
@@ -93,7 +93,7 @@ describe('the verdict on a delivery', () => {
     expect(disagreements(failed, came, [{ from: 49_000, to: 51_000, once: false }])).to.deep.equal([]);
   });
 
-  it('is lost when it ended undone, and stuck when it has not ended', () => {
+  it('is "lost" when it ended without being accepted, and "stuck" when it has not ended', () => {
     expect(isLost(delivery({ state: 'canceled' }), [])).to.equal(true);
     expect(isLost(delivery({ state: 'failed' }), [])).to.equal(true);
     expect(isLost(delivery({}), [arrival(1, 500)])).to.equal(true);

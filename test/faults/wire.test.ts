@@ -14,7 +14,7 @@ function message(command: Document): Buffer {
 }
 
 describe('what the wire protocol shows', () => {
-  it('is the name that a client of the driver gives itself', async () => {
+  it('is the appName of a client', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
@@ -30,7 +30,7 @@ describe('what the wire protocol shows', () => {
     await connecting;
   });
 
-  it('is the port of a member, and nothing of who says nothing', () => {
+  it('is the port of a member, and nothing for a connection that does not identify itself', () => {
     expect(openerOf(message({ hello: 1, hostInfo: 'localhost:27018' }))).to.deep.equal({ memberPort: 27018 });
     expect(openerOf(message({ hello: 1 }))).to.deep.equal({});
   });

@@ -111,7 +111,7 @@ const frameworks: Readonly<Record<string, [create: (server: ModelServer) => Fram
   'LangChain on chat completions': [(server) => langChain(server, false), '/v1/chat/completions'],
 };
 
-describe('frameworks of JavaScript', () => {
+describe('JavaScript frameworks', () => {
   let upstream: ScriptedUpstream;
   let server: ModelServer;
 
@@ -126,7 +126,7 @@ describe('frameworks of JavaScript', () => {
   });
 
   for (const [name, [create, path]] of Object.entries(frameworks)) {
-    it(`answer, stream, call tools and embed: ${name}`, async () => {
+    it(`chat, stream and call tools through the gateway, and embed if they can: ${name}`, async () => {
       const framework = create(server);
       expect(await framework.plain()).to.equal('Hello');
       expect(upstream.last.path).to.equal(path);

@@ -71,7 +71,7 @@ describe('On a game day', function () {
     return fired;
   }
 
-  it('there are twelve failures, and docs/on-call.md has a page for each', () => {
+  it('docs/on-call.md has a row for each of the twelve failures', () => {
     const names = failures.map(({ name }) => name.split(':')[0]);
     expect(names).to.have.lengthOf(12);
     const page = documentText('docs/on-call.md');
@@ -79,7 +79,7 @@ describe('On a game day', function () {
   });
 
   for (const failure of failures) {
-    it(`metrics, probes and doctor tell: ${failure.name}`, async function () {
+    it(`metrics, probes, alerts and doctor report: ${failure.name}`, async function () {
       if (failure.isPossible?.(scene) === false) this.skip();
       await expectHealthy();
       scene.monitoring.forget();

@@ -9,7 +9,7 @@ import { json, ScriptedUpstream } from '../support/upstream.ts';
 /** So rarely that nothing this process does beside its calls comes in between. Milliseconds. */
 const rarely = 10_000;
 
-describe('what a model call asks the database for', () => {
+describe('a model call of a known account', () => {
   let connection: Connection;
   let upstream: ScriptedUpstream;
   let gateway: ModelGateway;
@@ -61,7 +61,7 @@ describe('what a model call asks the database for', () => {
     }
   }
 
-  it('comes after its upstream was called, with limits, quotas and credits on', async () => {
+  it('sends no database command before its upstream is called, with limits, quotas and credits on', async () => {
     const call = async () => {
       const response = await fetch(`${server.url}/v1/chat/completions`, {
         method: 'POST',

@@ -57,7 +57,7 @@ describe('an account with prepaid credits', function () {
   const clientOf = (apiKey: string, url = live.url) => new OpenAI({ apiKey, baseURL: `${url}/v1` });
   const ledger = (userId: string) => connection.collection('gateway_credit_ledger').find({ userId }).toArray();
 
-  it('calls until they are used up, is told once of each fall, then refused before the upstream is called', async () => {
+  it('calls until they are used up, gets each event once, and is then refused before the upstream is called', async () => {
     const received: { type: string; data: object }[] = [];
     const receiver = await listen(async (req, res) => {
       let text = '';
@@ -117,7 +117,7 @@ describe('an account with prepaid credits', function () {
     await receiver.close();
   });
 
-  it('is charged for each call once, over two processes at the same time, and overdraws by no more than was set aside', async () => {
+  it('is charged once for each call to two processes at the same time, and overdraws by no more than was reserved', async () => {
     await live.gateway.credits?.topUp({ userId: 'usr_2', credits: 60, reference: 'usr_2' });
     const { key } = await live.gateway.keys.create({ userId: 'usr_2' });
     const before = upstream.requests.length;
@@ -141,7 +141,7 @@ describe('an account with prepaid credits', function () {
     expect(usage).to.equal(calls);
   });
 
-  it('costs no look into the database before the upstream is called', async () => {
+  it('does not wait for its balance in the database before the upstream is called', async () => {
     await live.gateway.credits?.topUp({ userId: 'usr_3', credits: 100, reference: 'usr_3' });
     const { key } = await live.gateway.keys.create({ userId: 'usr_3' });
     const client = clientOf(key);
@@ -164,7 +164,7 @@ describe('an account with prepaid credits', function () {
     expect(took).to.be.below(1_200);
   });
 
-  it('is one that a gateway without the option does not have', async () => {
+  it('gets 404 for its credits from a gateway without the option credits', async () => {
     const without = await startGateway();
     const { status, body } = await without.call('GET', '/v1/credits');
     expect([status, body.error.code]).to.deep.equal([404, 'not_found']);

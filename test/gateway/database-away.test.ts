@@ -18,7 +18,7 @@ interface Line {
   readonly fields: Record<string, unknown> | undefined;
 }
 
-describe('what goes on while the database is unavailable', function () {
+describe('a gateway whose database is unavailable', function () {
   this.timeout(60_000);
   let database: BreakableDatabase;
   let upstream: ScriptedUpstream;
@@ -107,7 +107,7 @@ describe('what goes on while the database is unavailable', function () {
     expect(await ask(key)).to.deep.equal({ status: 503, code: 'database_unavailable' });
   });
 
-  it('keeps no more usage records than usageBacklog, and tells once how many were lost', async () => {
+  it('keeps no more usage records than usageBacklog, and logs once how many were lost', async () => {
     const { gateway, ask, lose, lines, counted, until } = await start('usage_', { usageBacklog: 5 });
     const { key } = await gateway.keys.create({ userId: 'usr_1' });
     expect((await ask(key)).status).to.equal(200);
@@ -123,7 +123,7 @@ describe('what goes on while the database is unavailable', function () {
     expect(await beside.collection('usage_usage').countDocuments({})).to.equal(6);
   });
 
-  it('lets an account spend what was set aside for it, and nothing that was not', async () => {
+  it('lets an account spend the allowance that this process has leased, and no more', async () => {
     const credits = { prices: { '*': { input: 1_000_000 } }, initialBalance: 100, allowance: 3 };
     const { gateway, ask, lose, counted, until } = await start('credits_', { credits });
     const [rich, newcomer] = await Promise.all(['usr_1', 'usr_2'].map((userId) => gateway.keys.create({ userId })));
@@ -156,7 +156,7 @@ describe('what goes on while the database is unavailable', function () {
     await until(async () => (await ask(newcomer.key)).status === 200);
   });
 
-  it('reserves nothing any more for a call whose usage record is lost', async () => {
+  it('releases the reservation of a call whose usage record is lost', async () => {
     const credits = { prices: { '*': { input: 1_000_000 } }, initialBalance: 1_000, allowance: 100, renewInterval: 50 };
     const { gateway, ask, lose, counted, until } = await start('lost_', { credits, usageBacklog: 2 });
     const { key } = await gateway.keys.create({ userId: 'usr_1' });
@@ -172,7 +172,7 @@ describe('what goes on while the database is unavailable', function () {
     expect((await account())?.balance).to.equal((1_000 - 3) * 1_000_000);
   });
 
-  it('closes in the time that it states when nothing is answered any more', async () => {
+  it('closes within 35 seconds when the database stops answering', async () => {
     const { gateway, ask } = await start('close_', { drainTimeout: 0 });
     const { key } = await gateway.keys.create({ userId: 'usr_1' });
     database.proxy.swallow();
@@ -182,7 +182,7 @@ describe('what goes on while the database is unavailable', function () {
     expect(performance.now() - startedAt).to.be.below(35_000);
   });
 
-  it('tells at start which options a host’s own connection lacks, and nothing where it has them', async () => {
+  it("logs at start which options a host's own connection lacks, and nothing when it lacks none", async () => {
     const slow = await mongoose.createConnection(database.uri).asPromise();
     const quick = await mongoose.createConnection(database.uri, connectionTimes).asPromise();
     const once = await mongoose

@@ -7,7 +7,7 @@ const question = { model: 'm', messages: [{ role: 'user' as const, content: 'Wel
 const eventWindow = 2_000;
 
 /** Every part on, as a stand-alone gateway would have it; whatever is caused goes through HTTP. */
-describe('each event of an account is delivered once, signed, because of what happened', function () {
+describe('The gateway delivers, signed and only once,', function () {
   this.timeout(60_000);
   let account: LiveAccount;
   /** The one key that is limited. */
@@ -38,14 +38,14 @@ describe('each event of an account is delivered once, signed, because of what ha
     return (await call('POST', '/v1/api_keys', { name: 'laptop', scopes: ['models'] })).body;
   }
 
-  it('api_key.created: a key made over HTTP', async () => {
+  it('api_key.created when a key is created over HTTP', async () => {
     const inbox = await account.subscribe('api_key.created');
     const { id } = await newKey();
     const [event] = await inbox.exactly(1);
     expect(event?.data).to.deep.equal({ api_key_id: id, name: 'laptop', user_id: 'usr_1' });
   });
 
-  it('api_key.revoked: a key revoked over HTTP, and revoked again', async () => {
+  it('api_key.revoked when a key is revoked over HTTP, even three times', async () => {
     const { id } = await newKey();
     const inbox = await account.subscribe('api_key.revoked');
     for (let i = 0; i < 3; i += 1) expect((await call('DELETE', `/v1/api_keys/${id}`)).status).to.equal(200);
@@ -55,7 +55,7 @@ describe('each event of an account is delivered once, signed, because of what ha
 
   const payment = { payment_id: 'pay_7', user_id: 'usr_1', amount: 25, currency: 'usd' };
 
-  it('payment.failed: one reported over HTTP, and reported again', async () => {
+  it('payment.failed when a failed payment is reported over HTTP, even three times', async () => {
     const inbox = await account.subscribe('payment.failed');
     const failed = { status: 'failed', ...payment, reason: 'card_declined' };
     for (let i = 0; i < 3; i += 1) expect((await call('POST', '/v1/payments', failed)).status).to.equal(201);
@@ -63,7 +63,7 @@ describe('each event of an account is delivered once, signed, because of what ha
     expect(event?.data).to.deep.equal({ ...payment, reason: 'card_declined' });
   });
 
-  it('payment.completed: one reported over HTTP, and reported again; its credits are there once', async () => {
+  it('payment.completed when a payment is reported over HTTP, even three times, and adds its credits once', async () => {
     const inbox = await account.subscribe('payment.completed');
     const completed = { status: 'completed', ...payment, credits_added: 20 };
     for (let i = 0; i < 3; i += 1) expect((await call('POST', '/v1/payments', completed)).status).to.equal(201);
@@ -72,7 +72,7 @@ describe('each event of an account is delivered once, signed, because of what ha
     expect((await call('GET', '/v1/credits')).body.credits_remaining).to.equal(20);
   });
 
-  it('usage.threshold, credits.low and credits.depleted: an OpenAI client that calls until nothing is left', async () => {
+  it('usage.threshold, credits.low and credits.depleted when an OpenAI client calls until no credits are left', async () => {
     const usage = await account.subscribe('usage.threshold');
     const low = await account.subscribe('credits.low');
     const depleted = await account.subscribe('credits.depleted');
@@ -98,7 +98,7 @@ describe('each event of an account is delivered once, signed, because of what ha
     expect(empty?.data).to.deep.equal({ user_id: 'usr_1', credits_remaining: 0 });
   });
 
-  it('rate_limit.exceeded: a flood of refused calls, summed up in one', async () => {
+  it('rate_limit.exceeded when the rate limit refuses twenty calls in one window', async () => {
     const { id, key } = await newKey();
     flooding = id;
     const inbox = await account.subscribe('rate_limit.exceeded');

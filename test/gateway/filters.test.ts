@@ -34,7 +34,7 @@ describe('a webhook with filters', () => {
 
   const deliveries = async () => (await live.call('GET', `/v1/deliveries?webhook_id=${id}`)).body.data;
 
-  it('gets the events that pass, and no delivery is made of the others', async () => {
+  it('gets the events that match, and no deliveries of the others are made', async () => {
     const usd = await live.gateway.publish(payment('usd'));
     const gbp = await live.gateway.publish(payment('gbp'));
     const eur = await live.gateway.publish(payment('eur'));
@@ -54,7 +54,7 @@ describe('a webhook with filters', () => {
     expect(again.body.state).to.equal('delivered');
   });
 
-  it('recovers of what it missed while it was paused only what passed its filters then', async () => {
+  it('recovers only the events that matched its filters while it was paused', async () => {
     const since = new Date(Date.now() - 1_000).toISOString();
     await live.call('PATCH', `/v1/webhooks/${id}`, { active: false, filters: { 'data.currency': ['chf'] } });
     const chf = await live.gateway.publish(payment('chf'));
@@ -73,7 +73,7 @@ describe('a webhook with filters', () => {
   const wrong: [what: string, filters: unknown, code: string, param: string, says: string][] = [
     ['a path outside the data', { type: ['x'] }, 'invalid_value', 'filters', "'type' must be a path into the data"],
     ['no values', { 'data.model': [] }, 'invalid_value', 'filters.data.model', 'must be an array of 1 to 50 items'],
-    ['a value that is no list', { 'data.model': 'gpt-5' }, 'invalid_type', 'filters.data.model', 'must be an array'],
+    ['a value that is not a list', { 'data.model': 'gpt-5' }, 'invalid_type', 'filters.data.model', 'must be an array'],
     ['an object as a value', { 'data.model': [{}] }, 'invalid_type', 'filters.data.model[0]', 'a string'],
     ['a list', [], 'invalid_type', 'filters', 'must be an object or null'],
   ];

@@ -3,8 +3,8 @@ import { createModelGateway } from '../../src/index.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
-describe('A gateway that cannot be built', () => {
-  it("leaves nothing behind on the host's connection", async () => {
+describe('A gateway that cannot be created', () => {
+  it("leaves no listeners behind on the host's connection", async () => {
     const { connection, drop } = await freshDatabase();
     const options = { ...loopbackOptions, mongo: connection };
     const client = connection.getClient();

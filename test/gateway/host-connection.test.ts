@@ -12,7 +12,7 @@ const choices: readonly [what: string, options: ConnectOptions][] = [
   ['that reads what a majority has', { readConcernLevel: 'majority' }],
   ['that reads linearizably', { readConcernLevel: 'linearizable' }],
   ['that reads whatever is available', { readConcernLevel: 'available' }],
-  ['that tries nothing again', { retryReads: false, retryWrites: false }],
+  ['that retries nothing', { retryReads: false, retryWrites: false }],
 ];
 
 for (const [what, options] of choices)
@@ -37,7 +37,7 @@ for (const [what, options] of choices)
       await database?.drop();
     });
 
-    it('publishes and delivers as on its own', async () => {
+    it('publishes with writes to a majority and the journal, and delivers', async () => {
       const { id } = await gateway.webhooks.create('usr_1', {
         url: receiver.url,
         events: [payment.type],
@@ -54,7 +54,7 @@ for (const [what, options] of choices)
       expect((await gateway.webhooks.get('usr_1', id)).active).to.equal(true);
     });
 
-    it('says that there is no such webhook, and no such key', async () => {
+    it('finds no webhook and no key under ids that do not exist', async () => {
       const error = await gateway.webhooks.get('usr_1', 'wh_01m7yjr7ep6v60gn3fqkw5dpz6').catch((thrown) => thrown);
       expect(error).to.include({ code: 'webhook_not_found' });
       expect(await gateway.keys.get('key_01m7yjr7ep6v60gn3fqkw5dpz6')).to.equal(null);

@@ -17,7 +17,7 @@ describe('a host’s own code', () => {
     await receiver?.stop();
   });
 
-  it('reads what became of an event, and its deliveries, of any account', async () => {
+  it('reads the state and the deliveries of an event, under the account that it belongs to', async () => {
     const { gateway } = account.live;
     const { id: webhookId } = await gateway.webhooks.create('usr_1', { url: receiver.url, events: [payment.type] });
     const { id: eventId } = await gateway.publish(payment);
@@ -38,7 +38,7 @@ describe('a host’s own code', () => {
     }
   });
 
-  it('reads what an account has used', async () => {
+  it('reads the usage of an account', async () => {
     const { gateway } = account.live;
     await account.client.chat.completions.create({ model: 'm', messages: [{ role: 'user', content: 'Well?' }] });
     const report = () => gateway.usage?.report('usr_1', { groupBy: ['model'] });

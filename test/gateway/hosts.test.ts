@@ -118,7 +118,7 @@ describe('a host app with the router mounted', () => {
     }
   }
 
-  it('sends 64-bit integers up unchanged after a host parser that keeps the raw bytes', async () => {
+  it('sends 64-bit integers to the upstream unchanged after a host parser that keeps the raw bytes', async () => {
     const app = express().use(express.json({ verify: keepRawBody }), gateway.router);
     const host = await listen(app);
     const body = '{"model":"m","messages":[{"role":"user","content":"x"}],"seed":9007199254740993}';
@@ -133,7 +133,7 @@ describe('a host app with the router mounted', () => {
   });
 });
 
-describe("beside a host's own mongoose", () => {
+describe("a gateway beside a host's own mongoose", () => {
   let connection: Connection;
   let drop: () => Promise<void>;
 
@@ -158,7 +158,7 @@ describe("beside a host's own mongoose", () => {
     expect(collections.filter((name) => !name.startsWith('gateway_'))).to.deep.equal(['webhooks']);
   });
 
-  it('serves two gateways in one process, each with its own accounts', async () => {
+  it('shares a process with another gateway, each with its own accounts', async () => {
     const options = { mongo: connection, ...loopbackOptions };
     const one = await createModelGateway({ ...options, secretKeys: [newSecretKey()], collectionPrefix: 'one_' });
     const two = await createModelGateway({ ...options, secretKeys: [newSecretKey()], collectionPrefix: 'two_' });

@@ -29,14 +29,14 @@ describe('With nothing to do', () => {
   });
   afterEach(() => connection.close());
 
-  it('one question tells that no window of refused calls is over', async () => {
+  it('the check for finished windows of refused calls sends one query', async () => {
     const exceeded = createExceededModel(connection, 'gateway_');
     await createClosing({ exceeded, publish: never, grace: 2_000, logger: silentLogger })();
 
     expect(asked).to.deep.equal(['find gateway_exceeded']);
   });
 
-  it('one question tells that no call is to be counted', async () => {
+  it('the check for calls to count sends one query', async () => {
     const count = createCount({
       usage: createUsageModel(connection, 'gateway_'),
       counters: createCounterModel(connection, 'gateway_'),

@@ -84,7 +84,7 @@ describe('a gateway in front of Express', function () {
       expected = await hold(inExpress);
     });
 
-    it('is asked for every operation of openapi.yaml', () => {
+    it('gets a request for every operation of openapi.yaml', () => {
       expect([...expected.asked].sort()).to.deep.equal(operations.map(({ operation }) => operation.operationId).sort());
     });
 
@@ -167,7 +167,7 @@ describe("a host's functions in front of Express", () => {
 
   const inFront = otherMountings.find((mounting) => mounting.inFront) as Mounting;
 
-  it('are given the same of a request, before its body is read', async () => {
+  it('get the same request as in Express, before its body is read', async () => {
     const expected = await requestsGiven(inExpress);
     expect(expected.map(({ name, url, isUnread }) => [name, url, isUnread])).to.deep.equal([
       ['authenticate', '/v1/webhooks?limit=1', true],

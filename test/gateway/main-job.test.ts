@@ -17,7 +17,7 @@ function expectSigned({ headers, body }: Received): void {
   expect(headers['webhook-signature']).to.equal(`v1,${base64}`);
 }
 
-describe('the whole main job', () => {
+describe('a gateway with an upstream and a webhook', () => {
   let upstream: ScriptedUpstream;
   let live: LiveGateway;
   let receiver: TestReceiver;
@@ -48,7 +48,7 @@ describe('the whole main job', () => {
   }
   const publish = () => live.gateway.publish({ type: 'payment.completed', userId: 'usr_1', data: payment });
 
-  it('chats, streamed and not, for an OpenAI client that knows only a base URL and a key', async () => {
+  it('answers an OpenAI client that knows only a base URL and a key, streamed or not', async () => {
     const openai = new OpenAI({ baseURL: `${live.url}/v1`, apiKey: live.key, maxRetries: 0 });
     const base = { id: 'c1', created: 1, model: 'm' };
     upstream.script = inTurn(
@@ -101,7 +101,7 @@ describe('the whole main job', () => {
     await live.call('DELETE', `/v1/webhooks/${id}`);
   });
 
-  it('outlives two 500s, a hang and a reset with one id and one body, until a 200', async () => {
+  it('retries after two 500s, a hang and a reset until a 200, with the same id and body', async () => {
     const id = await register(500, 500, hang, reset, 200);
     const event = await publish();
     const attempts = await receiver.count(5);

@@ -80,7 +80,7 @@ describe('a model call with limits, quotas and counters', () => {
     await upstream?.close();
   });
 
-  it('is answered while the database answers nothing, and counted when it does again', async () => {
+  it('is answered while the database does not answer, and counted once it answers again', async () => {
     way.block();
     let reached = false;
     const ping = connection.db

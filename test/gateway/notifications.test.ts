@@ -9,7 +9,7 @@ import { recordingLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
 
-describe('what a host is told', () => {
+describe('a notification to a host', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let gateways: ModelGateway[];
   let receiver: TestReceiver;
@@ -41,7 +41,7 @@ describe('what a host is told', () => {
     await database.drop();
   });
 
-  it('comes once from all processes together, whatever other listeners do', async () => {
+  it('comes once from all processes together, even if other listeners fail', async () => {
     const unwanted = () => heard.push({ name: 'removed', payload: {} });
     for (const gateway of gateways) {
       gateway.on('delivery.failed', () => {
@@ -85,7 +85,7 @@ describe('what a host is told', () => {
     ]);
   });
 
-  describe('of a webhook that fails for minutes', () => {
+  describe('about a webhook that fails for minutes', () => {
     const userId = 'usr_2';
     const low = {
       type: 'credits.low',
@@ -185,7 +185,7 @@ describe('what a host is told', () => {
     });
   });
 
-  it('has names, and functions that listen', () => {
+  it('cannot be listened for under an unknown name, or with a listener that is not a function', () => {
     const on = gateways[0]?.on as unknown as (name: string, listener: unknown) => void;
     for (const [name, listener, param] of [
       ['delivery.fail', () => {}, 'name'],

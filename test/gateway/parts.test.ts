@@ -37,7 +37,7 @@ describe('a gateway whose host has limits, billing and metering of its own', () 
 
   const call = (method: string, path: string, body?: object) => account.live.call(method, path, body);
 
-  it('relays, tells the host what was used, and keeps, counts and limits nothing itself', async () => {
+  it('relays a call and reports its usage to the host, and stores, counts and limits nothing itself', async () => {
     const { response } = await account.client.chat.completions.create(question).withResponse();
     expect([...response.headers.keys()].filter((name) => name.startsWith('x-ratelimit'))).to.deep.equal([]);
     await until(() => told.length > 0);
@@ -55,7 +55,7 @@ describe('a gateway whose host has limits, billing and metering of its own', () 
     expect(account.live.gateway.credits).to.equal(undefined);
   });
 
-  it('lets the host refuse calls in its name', async () => {
+  it('lets the host refuse a call before the upstream is called', async () => {
     isBroke = true;
     const refusal = await account.client.chat.completions.create(question).catch((error) => error);
     isBroke = false;
@@ -63,7 +63,7 @@ describe('a gateway whose host has limits, billing and metering of its own', () 
     expect(account.upstream.requests).to.have.length(1);
   });
 
-  it('delivers what the host tells of: payments, refused calls, balances', async () => {
+  it('delivers events for what the host reports: payments, refused calls, balances', async () => {
     const inbox = await account.subscribe('payment.completed', 'rate_limit.exceeded', 'credits.low', 'usage.threshold');
     const payment = { paymentId: 'pay_1', userId: 'usr_1', amount: 1, currency: 'usd', creditsAdded: 10 };
     await account.live.gateway.payments.completed(payment);

@@ -38,7 +38,7 @@ describe('Private networks', () => {
         });
       }
 
-      it(`cannot be moved to by PATCH, which takes no URL: ${host}`, async () => {
+      it(`cannot be set by PATCH, which takes no URL: ${host}`, async () => {
         const { status, body } = await live.call('PATCH', `/v1/webhooks/${id}`, {
           url: `https://${host}/`,
           active: true,
@@ -48,13 +48,13 @@ describe('Private networks', () => {
       });
     }
 
-    it('have not been registered by any of that', async () => {
+    it('are not registered by any of these requests', async () => {
       const { body } = await live.call('GET', '/v1/webhooks');
       expect(body.data.map((webhook: { url: string }) => webhook.url)).to.deep.equal([url]);
     });
   });
 
-  describe('that are opened', () => {
+  describe('that are allowed', () => {
     let database: Awaited<ReturnType<typeof freshDatabase>>;
     let receiver: Server;
     let arrived: number;
@@ -107,7 +107,7 @@ describe('Private networks', () => {
       return found?.attempts[0].code ?? found?.state;
     }
 
-    it('are warned of at start', async () => {
+    it('cause a warning at start', async () => {
       const networks = ['127.0.0.0/8', 'fd00::/8'];
       await withGateway(networks, async (_gateway, warnings) => {
         expect(warnings).to.deep.equal([
@@ -117,7 +117,7 @@ describe('Private networks', () => {
       await withGateway([], async (_gateway, warnings) => expect(warnings).to.deep.equal([]));
     });
 
-    it('are delivered to, until they are closed again: a webhook from before gains nothing, not by PATCH either', async () => {
+    it('get deliveries only while they are allowed: afterwards a webhook fails, even if it is paused and resumed', async () => {
       const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
       const id = await withGateway(['127.0.0.1/32'], async (gateway) => {
         const webhook = await gateway.webhooks.create('usr_1', { url, events, secret });
@@ -132,7 +132,7 @@ describe('Private networks', () => {
       expect(arrived).to.equal(1);
     });
 
-    it('are delivered to over plain http until that is forbidden: then a webhook from before fails with http_not_allowed', async () => {
+    it('get deliveries over plain http only while that is allowed: afterwards a webhook fails with http_not_allowed', async () => {
       const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
       const networks = ['127.0.0.1/32'];
       const id = await withGateway(networks, async (gateway) => {

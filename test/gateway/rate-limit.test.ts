@@ -18,7 +18,7 @@ describe('The rate limit of a webhook', function () {
   const create = (more: object) =>
     live.call('POST', '/v1/webhooks', { url: receiver.url, events: ['credits.low'], ...more });
 
-  it('is set, shown, changed and lifted', async () => {
+  it('can be set, read, changed and removed', async () => {
     const { status, body } = await create({ rate_limit: 1000 });
     expect(status).to.equal(201);
     expect(body.rate_limit).to.equal(1000);
@@ -30,7 +30,7 @@ describe('The rate limit of a webhook', function () {
   });
 
   for (const rate_limit of [0, 1001, 1.5, -1]) {
-    it(`is not ${rate_limit}`, async () => {
+    it(`is refused when it is ${rate_limit}`, async () => {
       const { status, body } = await create({ rate_limit });
       expect(status).to.equal(400);
       expect(body.error.param).to.equal('rate_limit');

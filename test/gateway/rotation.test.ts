@@ -26,7 +26,7 @@ function isStandardSigned({ body, headers }: Received, secret: string): boolean 
   return String(headers['webhook-signature']).split(' ').includes(expected);
 }
 
-describe("a webhook's secret, rotated while events are delivered", () => {
+describe("the rotation of a webhook's secret", () => {
   let live: LiveGateway;
   let receiver: TestReceiver;
   let connection: Connection;
@@ -67,7 +67,7 @@ describe("a webhook's secret, rotated while events are delivered", () => {
     return { count, old: by(old), fresh: by(fresh) };
   }
 
-  it('signs with both during the overlap, and x-service-signature with the new one', async () => {
+  it('signs with both secrets during the overlap, and x-service-signature with the new one', async () => {
     expect(await signatures()).to.deep.equal({ count: 1, old: [true, true], fresh: [false, false] });
     const { status, body } = await rotate({ secret: fresh, overlap_seconds: 60 });
     expect(status).to.equal(200);
@@ -76,7 +76,7 @@ describe("a webhook's secret, rotated while events are delivered", () => {
     expect(await signatures()).to.deep.equal({ count: 2, old: [false, true], fresh: [true, true] });
   });
 
-  it('signs x-service-signature with the previous one until the end, if so chosen', async () => {
+  it('signs x-service-signature with the previous secret until the overlap ends, if asked to', async () => {
     await rotate({ secret: fresh, overlap_seconds: 60, service_signature: 'previous' });
     expect(await signatures()).to.deep.equal({ count: 2, old: [true, true], fresh: [false, true] });
     await endOverlap();
@@ -84,7 +84,7 @@ describe("a webhook's secret, rotated while events are delivered", () => {
     expect((await live.call('GET', `/v1/webhooks/${id}`)).body.secret_rotation).to.equal(null);
   });
 
-  it('signs with the new one alone at once without an overlap', async () => {
+  it('signs at once with the new secret alone when there is no overlap', async () => {
     await rotate({ secret: fresh, overlap_seconds: 0 });
     expect(await signatures()).to.deep.equal({ count: 1, old: [false, false], fresh: [true, true] });
   });
@@ -101,17 +101,17 @@ describe("a webhook's secret, rotated while events are delivered", () => {
     ['null as secret', { secret: null, overlap_seconds: 60 }, 'invalid_type', 'secret'],
     ['a short secret', { secret: 'short' }, 'invalid_value', 'secret'],
     ['an overlap of eight days', { secret: fresh, overlap_seconds: 691_200 }, 'invalid_value', 'overlap_seconds'],
-    ['an overlap in words', { secret: fresh, overlap_seconds: '1d' }, 'invalid_type', 'overlap_seconds'],
-    ['another signature', { secret: fresh, service_signature: 'both' }, 'invalid_value', 'service_signature'],
+    ['an overlap that is a string', { secret: fresh, overlap_seconds: '1d' }, 'invalid_type', 'overlap_seconds'],
+    ['an unknown signature', { secret: fresh, service_signature: 'both' }, 'invalid_value', 'service_signature'],
     [
       'previous without overlap',
       { secret: fresh, overlap_seconds: 0, service_signature: 'previous' },
       'invalid_value',
       'service_signature',
     ],
-    ['a field that is not there', { secret: fresh, overlap: 60 }, 'unknown_parameter', 'overlap'],
+    ['an unknown field', { secret: fresh, overlap: 60 }, 'unknown_parameter', 'overlap'],
   ] as const) {
-    it(`refuses ${what}, and goes on with the secret it has`, async () => {
+    it(`refuses ${what}, and goes on signing with the old secret`, async () => {
       const answer = await rotate(body);
       expect(answer.status).to.equal(400);
       expect(answer.body.error).to.include({ code, param });

@@ -19,7 +19,7 @@ interface Ask {
   readonly body?: object;
 }
 
-describe('a gateway at a primary that does not have what a majority of the members has', function () {
+describe('a gateway at a primary that lacks what a majority of the members has', function () {
   this.timeout(90_000);
   const ends: (() => Promise<unknown>)[] = [];
   let cluster: Cluster;
@@ -109,16 +109,16 @@ describe('a gateway at a primary that does not have what a majority of the membe
   });
 
   const asks: Record<string, () => Ask> = {
-    'its own key': () => ({ method: 'GET', path: '/webhooks', key: missing.key }),
-    'its own key, to make a model call': () => ({ method: 'GET', path: '/models', key: missing.key }),
+    'its webhooks with its own key': () => ({ method: 'GET', path: '/webhooks', key: missing.key }),
+    'the models with its own key': () => ({ method: 'GET', path: '/models', key: missing.key }),
     'its event': () => ({ method: 'GET', path: `/events/${eventId}` }),
     'its delivery': () => ({ method: 'GET', path: `/deliveries/${deliveryId}` }),
     'its delivery that is not stored yet': () => ({ method: 'GET', path: `/deliveries/${unstored.deliveryId}` }),
-    'another attempt of its delivery': () => ({ method: 'POST', path: `/deliveries/${deliveryId}/resend` }),
+    'a resend of its delivery': () => ({ method: 'POST', path: `/deliveries/${deliveryId}/resend` }),
     'a test event': () => ({ method: 'POST', path: `/webhooks/${webhookId}/test`, body: { type } }),
     'its credits': () => ({ method: 'GET', path: '/credits' }),
     'a model call that its credits pay for': () => ({ method: 'POST', path: '/chat/completions', body: question }),
-    'the end of a key': () => ({ method: 'DELETE', path: `/api_keys/${missing.id}` }),
+    'the revocation of a key': () => ({ method: 'DELETE', path: `/api_keys/${missing.id}` }),
   };
   const calls = [
     () => gateway.keys.authenticate(missing.key),
@@ -127,19 +127,19 @@ describe('a gateway at a primary that does not have what a majority of the membe
     async () => gateway.credits?.balance(userId),
   ];
 
-  it('goes on with what is there', async () => {
+  it('answers from what the primary has', async () => {
     expect((await ask({ method: 'GET', path: '/api_keys' })).answer.status).to.equal(200);
   });
 
   for (const [what, request] of Object.entries(asks)) {
-    it(`puts off an account that asks for ${what}, and refuses nothing`, async () => {
+    it(`answers 503, and not with a refusal, to an account that asks for ${what}`, async () => {
       const { answer, ms } = await ask(request());
       expect(answer).to.deep.equal({ status: 503, code: 'database_unavailable', retryAfter: '1' });
       expect(ms).to.be.below(5_000);
     });
   }
 
-  it('puts off a host too, whatever it calls', async () => {
+  it('throws database_unavailable to a host too, whatever it calls', async () => {
     const started = performance.now();
     for (const call of await Promise.allSettled(calls.map((call) => call()))) {
       expect(call).to.have.nested.include({ 'reason.name': 'GatewayError', 'reason.code': 'database_unavailable' });
@@ -147,7 +147,7 @@ describe('a gateway at a primary that does not have what a majority of the membe
     expect(performance.now() - started).to.be.below(5_000);
   });
 
-  it('puts off a key among a flood of keys that nobody has in the same time', async () => {
+  it('throws database_unavailable within 5 s for a key among 600 unknown keys', async () => {
     const strange = Array.from({ length: 600 }, (_, i) => missing.key.replace(/^emg_.{6}/, `emg_${100_000 + i}`));
     const unavailable = (one: string) => gateway.keys.authenticate(one).catch((error: unknown) => error);
     const flood = Promise.all(strange.map(unavailable));
@@ -164,12 +164,12 @@ describe('a gateway at a primary that does not have what a majority of the membe
     });
 
     for (const [what, request] of Object.entries(asks)) {
-      it(`answers ${what}`, async () => {
+      it(`answers an account that asks for ${what}`, async () => {
         expect((await ask(request())).answer.status).to.equal(200);
       });
     }
 
-    it('still tells of a key that nobody has', async () => {
+    it('still refuses an unknown key with 401', async () => {
       const strange = missing.key.replace(/^emg_.{6}/, 'emg_000000');
       expect((await ask({ method: 'GET', path: '/models', key: strange })).answer).to.include({ status: 401 });
     });

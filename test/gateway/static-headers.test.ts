@@ -14,7 +14,7 @@ describe('The headers of a webhook', () => {
     await receiver.stop();
   });
 
-  it('come with events, tests and resends, and no answer has their values', async () => {
+  it('are sent with events, tests and resends, and no answer shows their values', async () => {
     const headers = { Authorization: 'Bearer canary-value', 'x-tenant': 'acme' };
     const made = await live.call('POST', '/v1/webhooks', { url: receiver.url, events: ['credits.low'], headers });
     expect(made.status).to.equal(201);
@@ -40,7 +40,7 @@ describe('The headers of a webhook', () => {
     expect((await receiver.count(4)).at(-1)?.headers).to.not.have.any.keys('authorization', 'x-tenant');
   });
 
-  it('cannot be one of the gateway’s own, and the header is named', async () => {
+  it("cannot replace one of the gateway's own, and the error names the header", async () => {
     const headers = { 'Webhook-Id': 'evt_1' };
     const { status, body } = await live.call('POST', '/v1/webhooks', {
       url: receiver.url,

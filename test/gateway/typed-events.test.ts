@@ -24,7 +24,7 @@ async function published(create: typeof createModelGateway, base: ModelGatewayOp
 }
 
 describe('the types of events', () => {
-  it('are known to the compiler where they are published', () => {
+  it('are checked by the compiler when they are published', () => {
     expect(published).to.be.a('function');
   });
 

@@ -28,7 +28,7 @@ describe('the usage of model calls', () => {
   const ask = (extra: object = {}) => ({ model: 'm', messages: [{ role: 'user', content: 'Hi' }], ...extra });
   const usage = { prompt_tokens: 3, completion_tokens: 5, total_tokens: 8 };
 
-  it('is told to the host and stored, with the key that was used', async () => {
+  it('is reported to the host, with the key that was used', async () => {
     upstream.script = json(200, { choices: [], usage });
     const { status } = await live.call('POST', '/v1/chat/completions', ask());
     expect(status).to.equal(200);
@@ -38,7 +38,7 @@ describe('the usage of model calls', () => {
     expect(told[0]?.id).to.match(/^use_/);
   });
 
-  it('is recorded as it was, whatever the host does to what it is told', async () => {
+  it('is stored unchanged even if the host changes the record it is given', async () => {
     const { connection, drop } = await freshDatabase();
     const altering = await startGateway({
       mongo: connection,
@@ -57,7 +57,7 @@ describe('the usage of model calls', () => {
     await drop();
   });
 
-  it('has a final record for every answered call when the gateway has closed, streams that were cut off too', async () => {
+  it('has a record for every answered call once the gateway has closed, even for a stream that was cut off', async () => {
     const uri = freshUri();
     const connection: Connection = await mongoose.createConnection(uri).asPromise();
     const gateway: ModelGateway = await createModelGateway({

@@ -18,7 +18,7 @@ function callAt({ url }: Listening, ...[method, path, body]: Parameters<Call>): 
   });
 }
 
-describe('how often an account may change things', () => {
+describe('the limit on changes by an account', () => {
   let server: Listening;
   before(async () => {
     const edge = await createFakeEdge({ limitWrites: createWriteLimit(3) });
@@ -28,7 +28,7 @@ describe('how often an account may change things', () => {
 
   const call: Call = (...asked) => callAt(server, ...asked);
 
-  it('is counted over every kind of change, and told with the time to wait', async () => {
+  it('counts every kind of change, and says how long to wait', async () => {
     expect((await call('POST', '/v1/webhooks', webhook)).status).to.equal(200);
     expect((await call('PATCH', '/v1/webhooks/wh_1', { active: false })).status).to.equal(200);
     expect((await call('DELETE', '/v1/webhooks/wh_1')).status).to.equal(200);
@@ -45,16 +45,16 @@ describe('how often an account may change things', () => {
     });
   });
 
-  it('is judged before the body is looked at', async () => {
+  it('is checked before the body is parsed', async () => {
     expect((await call('POST', '/v1/webhooks', 'no JSON')).status).to.equal(429);
   });
 
-  it('does not bound reading, nor model calls', async () => {
+  it('does not limit reads or model calls', async () => {
     expect((await call('GET', '/v1/webhooks')).status).to.equal(200);
     expect((await call('POST', '/v1/embeddings', { model: 'm', input: 'x' })).status).to.equal(200);
   });
 
-  it("is each account's own", async () => {
+  it('is counted separately for each account', async () => {
     const limit = createWriteLimit(1);
     await limit('usr_1');
     await limit('usr_2');
@@ -63,7 +63,7 @@ describe('how often an account may change things', () => {
   });
 });
 
-describe('how often an account may read', () => {
+describe('the limit on reads by an account', () => {
   let server: Listening;
   before(async () => {
     const edge = await createFakeEdge({ limitWrites: createWriteLimit(3), limitReads: createReadLimit(2) });
@@ -73,7 +73,7 @@ describe('how often an account may read', () => {
 
   const call: Call = (...asked) => callAt(server, ...asked);
 
-  it('is counted over every GET and HEAD, told with the time to wait, and keeps nobody from changing anything', async () => {
+  it('counts every GET and HEAD, says how long to wait, and does not limit changes', async () => {
     expect((await call('GET', '/v1/webhooks')).status).to.equal(200);
     expect((await call('HEAD', '/v1/events')).status).to.equal(200);
     for (const path of ['/v1/events?state=failed', '/v1/webhooks/wh_1/stats', '/v1/models', '/v1/deliveries/dlv_1']) {

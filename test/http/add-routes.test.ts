@@ -26,7 +26,7 @@ function refusal({ headers }: WireAnswer): unknown {
   return JSON.parse(headers.find(([name]) => name === 'x-refusal')?.[1] ?? 'null');
 }
 
-describe('the table of paths and methods', () => {
+describe('the router', () => {
   let server: Listening;
   let client: WireClient;
 
@@ -70,7 +70,7 @@ describe('the table of paths and methods', () => {
     ['GET', '/v1/webhooks/a/deliveries/b', 'GET /v1/webhooks/{id}/deliveries/{delivery}', { id: 'a', delivery: 'b' }],
   ];
   for (const [method, url, route, params] of found) {
-    it(`has ${method} ${url}`, async () => {
+    it(`routes ${method} ${url} to ${route}`, async () => {
       const { status, body } = await send(method, url);
       expect(status).to.equal(200);
       if (method !== 'HEAD') expect(JSON.parse(body.toString())).to.deep.equal({ route, params });

@@ -46,27 +46,27 @@ describe('the request id', () => {
   });
 });
 
-describe('making an edge', () => {
-  it('fails when nothing does an operation of openapi.yaml', async () => {
+describe('an edge', () => {
+  it('cannot be created when an operation of openapi.yaml has no implementation', async () => {
     const { listModels: _, ...operations } = fakeOperations();
     const error = await createFakeEdge({ operations }).catch((thrown) => thrown);
     expect(error).to.have.property('message').that.contains('listModels');
   });
 
-  it('fails when openapi.yaml does not hold together', async () => {
+  it('cannot be created when openapi.yaml refers to a schema that it lacks', async () => {
     const spec = structuredClone(loadSpec()) as { components: { schemas: Record<string, unknown> } };
     delete spec.components.schemas.WebhookCreate;
     const error = await createFakeEdge({ spec: spec as never }).catch((thrown) => thrown);
     expect(error).to.be.an('error').and.not.to.be.instanceOf(GatewayError);
   });
 
-  it('leaves the document it is given as it was', async () => {
+  it('does not change the document it is given', async () => {
     const spec = loadSpec();
     await createFakeEdge({ spec });
     expect(spec).to.deep.equal(loadSpec());
   });
 
-  it('says what to do when the host has read a body and kept nothing', async () => {
+  it('answers 500 and logs why when the host has read a body and kept nothing of it', async () => {
     const logger = recordingLogger();
     const edge = await createFakeEdge({ logger });
     const server = await listen(async (req, res) => {

@@ -47,7 +47,7 @@ describe('bad input', () => {
   })) {
     describe(group, () => {
       for (const [what, target, sent, status, code, param = null] of rows) {
-        it(`${target.slice(0, 60)} with ${what} is ${status} ${code}${param === null ? '' : ` of ${param}`}`, async () => {
+        it(`${target.slice(0, 60)} with ${what} gets ${status} ${code}${param === null ? '' : ` for ${param}`}`, async () => {
           const answer = await send(target, sent);
           const { error } = answer.body;
           expect({ status: answer.status, code: error.code, param: error.param }).to.deep.equal({
@@ -81,7 +81,7 @@ describe('bad input', () => {
     }
   });
 
-  it('has stored nothing', async () => {
+  it('stores nothing', async () => {
     expect((await send('GET /v1/webhooks', {})).body).to.deep.equal({ data: [], has_more: false });
   });
 });

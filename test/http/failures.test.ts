@@ -30,7 +30,7 @@ describe('an operation that fails', () => {
   });
 
   for (const thrown of [new TypeError('x is not a function'), 'a string', undefined, { secret: 'canary' }]) {
-    it(`hides ${String(thrown)}`, async () => {
+    it(`hides ${String(thrown)} from the client, and logs an error`, async () => {
       const logger = recordingLogger();
       const server = await serve({ data: fails(thrown), logger });
       const { status, text } = await request(server.url).get('/v1/webhooks').set({ authorization });
@@ -41,7 +41,7 @@ describe('an operation that fails', () => {
     });
   }
 
-  it('is told to the log with what caused it, when the failure is ours', async () => {
+  it('logs the code and the cause of a GatewayError', async () => {
     const logger = recordingLogger();
     const error = new GatewayError('secret_unreadable', 'Cannot be opened', { cause: new Error('no key k1') });
     const server = await serve({ data: fails(error), logger });
@@ -50,7 +50,7 @@ describe('an operation that fails', () => {
     await server.close();
   });
 
-  it('with an answer that is no JSON is a 500', async () => {
+  it('answers 500 when its answer cannot be written as JSON', async () => {
     const cyclic: Record<string, unknown> = {};
     cyclic.self = cyclic;
     const server = await serve({ data: { handle: async () => ({ status: 200, body: cyclic }) } });
@@ -58,7 +58,7 @@ describe('an operation that fails', () => {
     await server.close();
   });
 
-  it('after its first byte cuts the connection, so that half an answer does not pass for a whole one', async () => {
+  it('cuts the connection after the first byte, so that half an answer does not look complete', async () => {
     const cut = await serve({
       relay: {
         async relay(_call, res) {
@@ -80,7 +80,7 @@ describe('an operation that fails', () => {
     await cut.close();
   });
 
-  it('after its last byte leaves the connection alone', async () => {
+  it('leaves the connection open after the last byte', async () => {
     const logger = recordingLogger();
     const server = await serve({
       logger,

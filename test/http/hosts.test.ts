@@ -90,7 +90,7 @@ function hostContract(name: string, kind: HostKind): void {
       expect(Buffer.from(body.raw, 'base64').toString()).to.equal(expected);
     });
 
-    it('takes a compressed body', async () => {
+    it('accepts a compressed body', async () => {
       const { status, body } = await request(app)
         .post(at('/v1/webhooks'))
         .set({ authorization: bearer, 'content-type': 'application/json', 'content-encoding': 'gzip' })
@@ -100,7 +100,7 @@ function hostContract(name: string, kind: HostKind): void {
     });
 
     for (const path of ['/v1/models/meta/llama-3', '/v1/models/meta%2Fllama-3']) {
-      it(`takes the slash of ${path}`, async () => {
+      it(`reads a model id with a slash from ${path}`, async () => {
         const { body } = await request(app).get(at(path)).set({ authorization: bearer });
         expect(body.params).to.deep.equal({ model: 'meta/llama-3' });
       });
@@ -141,7 +141,7 @@ function hostContract(name: string, kind: HostKind): void {
       expect([status, headers['www-authenticate'], body.error.code]).to.deep.equal([401, 'Bearer', 'invalid_api_key']);
     });
 
-    it('answers a failure of its own itself, and tells the log', async () => {
+    it('answers its own failure with 500, and logs it', async () => {
       const { status, headers, body, text } = await request(app)
         .delete(at('/v1/webhooks/wh_1'))
         .set({ authorization: bearer });
@@ -156,7 +156,7 @@ function hostContract(name: string, kind: HostKind): void {
     });
 
     const warnings = kind.parser === 'express.json()' ? 1 : 0;
-    it(warnings === 1 ? 'says once in the log that the exact bytes are lost' : 'has nothing to warn of', () => {
+    it(warnings === 1 ? 'warns once that the exact bytes are lost' : 'logs no warning', () => {
       expect(logger.lines.filter(({ level }) => level === 'warn')).to.have.length(warnings);
     });
   });

@@ -12,8 +12,8 @@ import { connectRaw, head } from './raw-client.ts';
 
 const authorization = `Bearer ${goodKey}`;
 
-describe('a client that leaves', () => {
-  it('is noticed by its call, and is no error', async () => {
+describe('a client that disconnects', () => {
+  it('is reported to its operation, and causes no log line', async () => {
     const logger = recordingLogger();
     let left: () => void = () => {};
     const leaving = new Promise<void>((resolve) => {
@@ -43,7 +43,7 @@ describe('a client that leaves', () => {
     expect(logger.lines).to.deep.equal([]);
   });
 
-  it('while its key is checked leaves no room taken by a body that the host has read', async () => {
+  it('while its key is checked frees the memory of the body that the host has read', async () => {
     const waiting: ((principal: { userId: string }) => void)[] = [];
     const edge = await createFakeEdge({
       bodyMemory: 1_000,
@@ -74,7 +74,7 @@ describe('a client that leaves', () => {
     await server.close();
   });
 
-  it('in the middle of its body is no error either', async () => {
+  it('in the middle of its body causes no log line either', async () => {
     const logger = recordingLogger();
     let calls = 0;
     const server = await serve({
@@ -94,7 +94,7 @@ describe('a client that leaves', () => {
     await server.close();
   });
 
-  it('is nobody when the answer was complete', async () => {
+  it('after the complete answer does not count as disconnected', async () => {
     let seen: ApiRequest['client'] | undefined;
     const server = await serve({
       data: {

@@ -39,14 +39,14 @@ describe('the description of the API', () => {
     });
   }
 
-  it('is there in front of Express', async () => {
+  it('is served in front of Express too', async () => {
     const { servers } = (await (await fetch(`${inFront.url}/v1/openapi.json`)).json()) as {
       servers: { url: string }[];
     };
     expect(servers.map(({ url }) => url)).to.deep.equal(['/']);
   });
 
-  it('may be kept, and is sent once to who has it', async () => {
+  it('may be cached, and gets 304 when the client has it', async () => {
     const url = `${mounted.url}/v1/openapi.yaml`;
     const first = await fetch(url);
     const etag = first.headers.get('etag') ?? '';
@@ -60,7 +60,7 @@ describe('the description of the API', () => {
     expect(elsewhere.headers.get('etag')).to.not.equal(etag);
   });
 
-  it('takes GET and HEAD, and leaves OPTIONS to the host', async () => {
+  it('accepts only GET and HEAD, and leaves OPTIONS to the host', async () => {
     const url = `${mounted.url}/v1/openapi.json`;
     const head = await fetch(url, { method: 'HEAD' });
     expect([head.status, Number(head.headers.get('content-length')) > 100_000, await head.text()]).to.deep.equal([

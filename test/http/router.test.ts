@@ -7,7 +7,7 @@ import { type Listening, listen } from '../support/gateway.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { createFakeEdge, goodKey } from './fake-edge.ts';
 
-describe('a router with nobody behind it', () => {
+describe('a router with no host behind it', () => {
   const logger = recordingLogger();
   let router: GatewayRouter;
   let server: Listening;
@@ -18,7 +18,7 @@ describe('a router with nobody behind it', () => {
   });
   after(() => server.close());
 
-  it('answers what is its own', async () => {
+  it('answers its own routes', async () => {
     const response = await fetch(`${server.url}/v1/webhooks`, { headers: { authorization: `Bearer ${goodKey}` } });
     expect(response.status).to.equal(200);
   });
@@ -49,7 +49,7 @@ describe('a router with nobody behind it', () => {
     ['POST', '/v1/realtime/sessions'],
     ['OPTIONS', '/v1/webhooks'],
   ] as const) {
-    it(`answers ${method} ${path} with 404 and the model endpoints that there are`, async () => {
+    it(`answers ${method} ${path} with 404 and a list of the model endpoints`, async () => {
       const response = await fetch(`${server.url}${path}?a=b`, { method });
       expect(response.status).to.equal(404);
       expect(response.headers.get('x-request-id')).to.match(/^req_/);
@@ -61,12 +61,12 @@ describe('a router with nobody behind it', () => {
     });
   }
 
-  it('keeps the connection after an unwanted body', async () => {
+  it('keeps the connection open after a body that no route reads', async () => {
     const response = await fetch(`${server.url}/v1/nothing`, { method: 'POST', body: 'x'.repeat(100_000) });
     expect([response.status, response.headers.get('connection')]).to.deep.equal([404, 'keep-alive']);
   });
 
-  it('leaves an answer alone that has been given before it is asked', async () => {
+  it('does not change an answer that the host has already sent, and logs an error', async () => {
     const host = await listen((req, res) => {
       res.end('of the host');
       router(req, res);
@@ -83,7 +83,7 @@ describe('a router with nobody behind it', () => {
     ['Express 4', express4],
     ['Express 5', express],
   ] as const) {
-    it(`leaves it to ${version} where that is behind it`, async () => {
+    it(`leaves an unknown path to ${version} when that is behind it`, async () => {
       const app = framework().use(router);
       app.use((_req, res) => void res.status(299).send('of the host'));
       const host = await listen(app);

@@ -68,7 +68,7 @@ describe('the Host header', () => {
     ['not at all', [], 400],
   ];
   for (const [name, lines, status] of cases) {
-    it(`${name} is answered ${status}`, async () => {
+    it(`sent ${name} gets ${status}`, async () => {
       const server = await listen(express().use(await sharedEdge()));
       for (const target of ['/v1/webhooks', 'http://gateway.example/v1/webhooks']) {
         expect(await ask(server.port, target, ...lines)).to.match(new RegExp(`^HTTP/1\\.1 ${status} `));
@@ -78,8 +78,8 @@ describe('the Host header', () => {
   }
 });
 
-describe('what is below /v1', () => {
-  it('is kept by no cache, whatever is answered', async () => {
+describe('an answer below /v1', () => {
+  it('has cache-control: no-store, whatever its status', async () => {
     const server = await listen(express().use(await sharedEdge()));
     const requests: [string, Record<string, string>, number][] = [
       ['/v1/webhooks', { authorization: `Bearer ${goodKey}` }, 200],

@@ -49,7 +49,7 @@ for (const prefix of ['', '/api/llm']) {
       });
     }
 
-    it('is of Express 4', async () => {
+    it('is a router of Express 4', async () => {
       const { body } = await client.send({ method: 'GET', target: '/', headers: ['host', 'localhost'] });
       expect(body.toString()).to.equal('of the host, in Express 4: true');
     });

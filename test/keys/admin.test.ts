@@ -26,7 +26,7 @@ describe('a key with the scope admin', () => {
   const keysOf = (userId: string) => `/v1/users/${userId}/api_keys`;
   const wanted = { name: 'chat', scopes: ['models'] };
 
-  it('makes, lists and revokes the keys of any account', async () => {
+  it('creates, lists and revokes the keys of any account', async () => {
     const made = await as(['admin'], 'POST', keysOf('usr_7'), wanted);
     expect(made.status).to.equal(201);
     const principal = await live.gateway.keys.authenticate(made.body.key);
@@ -40,7 +40,7 @@ describe('a key with the scope admin', () => {
     expect(await live.gateway.keys.authenticate(made.body.key)).to.equal(null);
   });
 
-  it('gives an account what its owner may have, and of its own what it has', async () => {
+  it('grants the scopes that an account owner may have, and beyond those only its own', async () => {
     const owned = { name: '', scopes: ['models', 'webhooks', 'keys'] };
     expect((await as(['admin'], 'POST', keysOf('usr_7'), owned)).status).to.equal(201);
     const publishing = { name: '', scopes: ['events:publish'] };
@@ -49,7 +49,7 @@ describe('a key with the scope admin', () => {
     expect((await as(['admin', 'events:publish'], 'POST', keysOf('usr_7'), publishing)).status).to.equal(201);
   });
 
-  it('takes user ids as they are, encoded, and refuses what is none', async () => {
+  it('accepts any URL-encoded user id, and refuses what is not one', async () => {
     const strange = encodeURIComponent('org/7 ü');
     const { body } = await as(['admin'], 'POST', keysOf(strange), wanted);
     expect(await live.gateway.keys.authenticate(body.key)).to.include({ userId: 'org/7 ü' });
@@ -78,13 +78,13 @@ describe('a key with the scope admin', () => {
   });
 
   for (const credits of [0, -1, 1e10, '5', null]) {
-    it(`gives nobody ${JSON.stringify(credits)} credits`, async () => {
+    it(`cannot give ${JSON.stringify(credits)} credits`, async () => {
       const { status, body } = await as(['admin'], 'POST', '/v1/credits/top_ups', { user_id: 'usr_7', credits });
       expect([status, body.error.param]).to.deep.equal([400, 'credits']);
     });
   }
 
-  it('is needed for all of it: every other scope together is refused with 403', async () => {
+  it('is needed for all of this: a key with every other scope gets 403', async () => {
     const others: Scope[] = ['models', 'webhooks', 'keys', 'events:publish'];
     for (const [method, path, body] of [
       ['POST', keysOf('usr_operator'), wanted],
@@ -98,7 +98,7 @@ describe('a key with the scope admin', () => {
     }
   });
 
-  it('may not publish, look at webhooks or call models for that: none includes another', async () => {
+  it('cannot publish, list webhooks or keys, or list models, since no scope includes another', async () => {
     const depleted = { user_id: 'usr_7', credits_remaining: 0 };
     const event = { type: 'credits.depleted', user_id: 'usr_7', data: depleted };
     for (const [method, path, body] of [

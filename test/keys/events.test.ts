@@ -25,7 +25,7 @@ describe('the events of API keys', () => {
   const published = async () =>
     (await events.stored()).map(({ type, userId, body }) => ({ type, userId, ...JSON.parse(String(body)).data }));
 
-  it('are published as a key is made and as it is revoked, and their deliveries start at once', async () => {
+  it('are published when a key is created and when it is revoked, and their deliveries start at once', async () => {
     const service = newService();
     const { id } = await service.create({ userId: 'usr_1', name: 'laptop' });
     await service.revoke(id);
@@ -37,7 +37,7 @@ describe('the events of API keys', () => {
     expect(events.fannedOut).to.have.length(2);
   });
 
-  it('are one where many revoke a key at the same moment, and one of them did it', async () => {
+  it('are published once when many calls revoke a key at the same moment, and only one call reports success', async () => {
     const service = newService();
     const { id } = await service.create({ userId: 'usr_1' });
     const done = await Promise.all(Array.from({ length: 8 }, () => service.revoke(id)));

@@ -21,14 +21,14 @@ describe('recently used keys', () => {
     for (const known of found) expect(known?.record).to.equal(record);
   });
 
-  it('are read again when nobody kept them', async () => {
+  it('are read again when they were not kept', async () => {
     const { cache, reads } = watchedCache();
     await cache.find('a');
     await cache.find('a');
     expect(reads).to.deep.equal(['a', 'a']);
   });
 
-  it('are believed no longer than the ttl, counted from the start of the look-up', async () => {
+  it('are used no longer than the ttl, counted from the start of the look-up', async () => {
     let reads = 0;
     const read = async () => {
       reads += 1;
@@ -60,7 +60,7 @@ describe('recently used keys', () => {
     expect((await cache.find('a'))?.record.good).to.equal(false);
   });
 
-  it('are bounded: the oldest makes room', async () => {
+  it('are limited in number: the oldest is dropped', async () => {
     const cache = createKeyCache({ read: async () => null, ttl: 500, capacity: 2 });
     for (const id of ['a', 'b', 'c']) cache.keep(id, { record, since: performance.now() });
     expect(await cache.find('a')).to.equal(null);
@@ -76,8 +76,8 @@ describe('recently used keys', () => {
     expect((await cache.find('a'))?.record).to.equal(record);
   });
 
-  describe('of which there is none', () => {
-    it('are not looked up again within the ttl, and again after it', async () => {
+  describe('that do not exist', () => {
+    it('are looked up again only after the ttl', async () => {
       const reads: string[] = [];
       const cache = createKeyCache({
         read: async (id) => {
@@ -94,7 +94,7 @@ describe('recently used keys', () => {
       expect((await cache.find('a'))?.record).to.equal(record);
     });
 
-    it('push out no record, and are bounded themselves', async () => {
+    it('displace no key that exists, and are limited in number themselves', async () => {
       const reads: string[] = [];
       const read = async (id: string) => {
         reads.push(id);

@@ -18,12 +18,12 @@ describe('the text of an API key', () => {
     expect(keyIdIn(text)).to.equal(id);
   });
 
-  it('is known by the SHA-256 of the whole text', () => {
+  it('has the SHA-256 of the whole text as its digest', () => {
     expect(digestOf(text).toString('hex')).to.equal(createHash('sha256').update(text).digest('hex'));
   });
 
   const malformed: [what: string, token: unknown][] = [
-    ['nothing', ''],
+    ['no characters', ''],
     ['another prefix', `sk_${text.slice(3)}`],
     ['a missing character', text.slice(0, -1)],
     ['a character too many', `${text}A`],
@@ -35,7 +35,7 @@ describe('the text of an API key', () => {
     ['half a surrogate pair', `${text.slice(0, -1)}\ud800`],
     ['a query operator', { $ne: null }],
     ['a list', [text]],
-    ['nothing at all', undefined],
+    ['no value', undefined],
   ];
   for (const [what, token] of malformed) {
     it(`is refused with ${what}`, () => {

@@ -24,7 +24,7 @@ describe('the number of keys an account may have', () => {
   const newService = (maxKeys: number) =>
     createKeyService({ keys, maxKeys, publish: events.publish, transaction: events.transaction, onLastUsedLost() {} });
 
-  it('is kept however many are made at the same moment in however many processes, and each has its event', async () => {
+  it('is not exceeded when two processes create many at the same moment, and each key has its event', async () => {
     const services = [newService(3), newService(3)];
     const made = await Promise.allSettled(
       Array.from({ length: 12 }, (_, i) => services[i % 2]?.create({ userId: 'usr_many' })),
@@ -36,7 +36,7 @@ describe('the number of keys an account may have', () => {
     expect(await events.events.countDocuments({ userId: 'usr_many', type: 'api_key.created' })).to.equal(3);
   });
 
-  it('is of keys that work: one revoked makes room, and one that has expired', async () => {
+  it('does not count revoked and expired keys', async () => {
     const service = newService(2);
     const first = await service.create({ userId: 'usr_room' });
     await service.create({ userId: 'usr_room', expiresAt: new Date(Date.now() + 100) });
@@ -67,17 +67,17 @@ describe('an API key made over HTTP', () => {
     ['a name of 101 characters', { name: 'x'.repeat(101) }, 'invalid_value', 'name'],
     ['a name with a NUL', { name: 'a\0b' }, 'invalid_value', 'name'],
     ['no scope', { scopes: [] }, 'invalid_value', 'scopes'],
-    ['an end in the past', { expires_at: '2020-01-01T00:00:00Z' }, 'invalid_value', 'expires_at'],
-    ['an end on the 30th of February', { expires_at: '2099-02-30T00:00:00Z' }, 'invalid_value', 'expires_at'],
-    ['an end at 24 o’clock', { expires_at: '2099-01-01T24:00:00Z' }, 'invalid_value', 'expires_at'],
-    ['an end in no zone', { expires_at: '2099-01-01T00:00:00' }, 'invalid_value', 'expires_at'],
+    ['an expiry in the past', { expires_at: '2020-01-01T00:00:00Z' }, 'invalid_value', 'expires_at'],
+    ['an expiry on the 30th of February', { expires_at: '2099-02-30T00:00:00Z' }, 'invalid_value', 'expires_at'],
+    ['an expiry at 24 o’clock', { expires_at: '2099-01-01T24:00:00Z' }, 'invalid_value', 'expires_at'],
+    ['an expiry without a time zone', { expires_at: '2099-01-01T00:00:00' }, 'invalid_value', 'expires_at'],
   ] as const) {
     it(`is refused with ${what}`, async () => {
       expect(await make(wanted)).to.deep.equal([400, code, param]);
     });
   }
 
-  it('is refused with 403 where the account has enough', async () => {
+  it('is refused with 403 when the account has the maximum', async () => {
     expect(await make({ expires_at: '2096-02-29T23:59:59.5Z' })).to.deep.equal([201, undefined, undefined]);
     expect(await make({})).to.deep.equal([403, 'api_key_limit_reached', null]);
   });

@@ -10,7 +10,7 @@ import { freshDatabase } from '../support/mongo.ts';
 const script = fileURLToPath(new URL('./gateway-process.ts', import.meta.url));
 const count = 5;
 
-describe('a key that is revoked while another OS process takes it', function () {
+describe('a key that is revoked while another OS process uses it', function () {
   this.timeout(60_000);
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let here: LiveGateway;
@@ -58,7 +58,7 @@ describe('a key that is revoked while another OS process takes it', function () 
     }
   }
 
-  it('is taken there by no request that is sent a second later', async () => {
+  it('is refused there for every request that is sent a second or more later', async () => {
     // each at another moment of the time for which it is remembered there
     const delays = Array.from({ length: count }, (_, i) => 1_000 + i * 170);
     const took = await Promise.all(delays.map(tookAfterRevocation));

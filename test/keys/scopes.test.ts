@@ -69,7 +69,7 @@ describe('the scopes of API keys', () => {
     expect((await send(key, 'POST', '/v1/api_keys', { name: '', scopes: ['models'] })).status).to.equal(201);
   });
 
-  it('are kept in their limits: a key makes none that calls more models or lives longer', async () => {
+  it('cannot be widened: a key creates no key that may call more models or expires later', async () => {
     const expires_at = new Date(Date.now() + 60_000).toISOString();
     const key = await newKey({ scopes: ['keys'], models: ['m'], expiresAt: new Date(expires_at) });
     const wanted = { name: '', scopes: ['keys'], models: ['m'], expires_at };
@@ -85,7 +85,7 @@ describe('the scopes of API keys', () => {
     expect((await send(key, 'POST', '/v1/api_keys', wanted)).status).to.equal(201);
   });
 
-  it('keep a key from revoking one that may do more or call more, and from nothing else', async () => {
+  it('keep a key from revoking one with more scopes or models, and from revoking no other', async () => {
     const weak = await live.gateway.keys.create({ userId: 'usr_1', scopes: ['keys', 'models'], models: ['m'] });
     const targets = {
       stronger: await live.gateway.keys.create({ userId: 'usr_1', scopes: ['keys', 'models', 'admin'], models: ['m'] }),
@@ -104,7 +104,7 @@ describe('the scopes of API keys', () => {
     expect((await send(weak.key, 'DELETE', `/v1/api_keys/${weak.id}`)).status).to.equal(200);
   });
 
-  it('come with the models that a key may call: others are refused, unlisted and never asked for', async () => {
+  it('come with the models that a key may call: it cannot call or list any other', async () => {
     const key = await newKey({ models: ['m'] });
     const asked = upstream.requests.length;
     const refused = await send(key, 'POST', '/v1/chat/completions', { ...chat, model: 'other' });
@@ -118,7 +118,7 @@ describe('the scopes of API keys', () => {
     expect((await send(key, 'GET', '/v1/models/other')).status).to.equal(404);
   });
 
-  it("are the account's own where a host's authenticate says nothing of them", async () => {
+  it("are those of an account owner when a host's authenticate names none", async () => {
     const hosted = await startGateway({ authenticate: () => ({ userId: 'usr_host' }) });
     expect((await hosted.call('GET', '/v1/webhooks')).status).to.equal(200);
     expect((await hosted.call('GET', '/v1/api_keys')).body).to.deep.equal({ data: [], has_more: false });
@@ -145,7 +145,7 @@ describe('a key that is revoked over HTTP', () => {
     await database.drop();
   });
 
-  it('stops in another process within a second, though it is in use there all the time', async () => {
+  it('is refused in another process within a second, even while it is in constant use there', async () => {
     const { id, key } = await there.keys.create({ userId: 'usr_1' });
     expect(await there.keys.authenticate(key)).to.not.equal(null);
     expect((await here.call('DELETE', `/v1/api_keys/${id}`)).body).to.deep.equal({ id, deleted: true });

@@ -37,10 +37,10 @@ describe('A key that a replaced primary does not know', function () {
   });
 
   for (const [whose, account] of [
-    ['of an account', userId],
-    ['of any account', undefined],
+    ['with its account', userId],
+    ['without its account', undefined],
   ] as const) {
-    it(`is not taken for revoked, ${whose}; the new primary revokes it`, async () => {
+    it(`gets an error there when it is revoked ${whose}; the new primary revokes it`, async () => {
       const { id, key } = await current.create({ userId });
       const error = await serviceAt(stale.connection)
         .revoke(id, account)

@@ -113,14 +113,14 @@ describe('The metrics of a gateway', () => {
     await until(async () => (await scrape()).get(under) === 0);
   });
 
-  it('count what credits refuse', async () => {
+  it('count the calls that credits refuse', async () => {
     const { status } = await live.call('POST', '/v1/chat/completions', { ...chat, model: 'dear' });
     expect(status).to.equal(402);
     const values = await scrape();
     expect(values.get('gateway_credit_admissions_total{outcome="insufficient_credits"}')).to.equal(1);
   });
 
-  it('count what was refused by its code', async () => {
+  it('count refused requests by their error code', async () => {
     expect((await fetch(`${live.url}/v1/webhooks`)).status).to.equal(401);
     expect((await live.call('POST', '/v1/webhooks', {})).status).to.equal(400);
     expect((await live.call('PUT', '/v1/webhooks', {})).status).to.equal(405);
@@ -162,7 +162,7 @@ describe('The metrics of a gateway', () => {
     expect((await scrape()).get('gateway_event_loop_delay_seconds')).to.be.within(0.05, 60);
   });
 
-  it('join those of the host', async () => {
+  it('can be merged with those of the host', async () => {
     const own = new Registry();
     new Counter({ name: 'orders_total', help: 'Orders', registers: [own] }).inc();
     const text = await Registry.merge([own, live.gateway.metrics()]).metrics();
@@ -180,15 +180,15 @@ describe('The metrics of a gateway', () => {
     for (const [, name] of text.matchAll(/^# TYPE (\S+)/gm)) expect(documented).to.include(`\`${name}\``);
   });
 
-  it('are served beside the probes alone, and to whoever asks with GET', async () => {
+  it('are served with the probes only, and only to GET', async () => {
     expect((await fetch(`${operations.url}/v1/models`)).status).to.equal(404);
     expect((await fetch(`${operations.url}/metrics`, { method: 'POST' })).status).to.equal(404);
     expect(await (await fetch(`${operations.url}/healthz`)).json()).to.deep.equal({ status: 'ok' });
   });
 });
 
-describe('What is due and unclaimed', () => {
-  it('is counted with its age where no process makes attempts', async () => {
+describe('An event that is due and unclaimed', () => {
+  it('is counted with its age when no process makes attempts', async () => {
     const database = await freshDatabase();
     const idle = await createModelGateway({
       mongo: database.connection,

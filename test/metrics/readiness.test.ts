@@ -12,7 +12,7 @@ describe('The readiness of a gateway', () => {
   });
   after(() => live.close());
 
-  it('tells what is missing on the port of the metrics alone', async () => {
+  it('names what is missing only on the port of the metrics', async () => {
     const { checks } = await live.gateway.health();
     const health = async () => ({
       ready: false,
@@ -47,7 +47,7 @@ describe('The readiness of a gateway', () => {
     await server.close();
   });
 
-  it('lasts while its database answers and its worker runs, and no more once it closes', async () => {
+  it('lasts while its database answers and its worker runs, until it closes', async () => {
     const operations = await listen(createOperationsListener(live.gateway));
     const ready = async () => {
       const response = await fetch(`${operations.url}/readyz`);

@@ -18,7 +18,7 @@ describe('A batcher', () => {
   }
   const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-  it('writes what comes in one turn at once, and gives each caller its own result', async () => {
+  it('writes items of the same turn in one batch, and gives each caller its own result', async () => {
     const { batcher, writes, batches } = start();
     const results = Promise.all([batcher.add(1), batcher.add(2), batcher.add(3)]);
     await turn();
@@ -28,7 +28,7 @@ describe('A batcher', () => {
     expect(batches()).to.deep.equal([[1, 2, 3]]);
   });
 
-  it('gathers what comes while a write is on its way', async () => {
+  it('collects the items that come during a write into the next batch', async () => {
     const { batcher, writes, batches } = start();
     const first = batcher.add(1);
     await turn();
@@ -44,7 +44,7 @@ describe('A batcher', () => {
     expect(batches()).to.deep.equal([[1], [2, 3]]);
   });
 
-  it('waits a moment for company where the batch before had some, and not for a single caller', async () => {
+  it('waits maxDelay for more items when the batch before had several, and not for a single caller', async () => {
     const { batcher, writes, batches } = start({ maxDelay: 40 });
     const alone = batcher.add(1);
     await turn();
@@ -68,7 +68,7 @@ describe('A batcher', () => {
     expect(batches()).to.deep.equal([[1], [2, 3], [4, 5]]);
   });
 
-  it('keeps batches to their size, and no more of them on their way than allowed', async () => {
+  it('writes batches of at most maxSize items, and no more of them at once than concurrency allows', async () => {
     const { batcher, writes, batches } = start({ maxSize: 2, concurrency: 2 });
     const all = [1, 2, 3, 4, 5].map((item) => batcher.add(item));
     await turn();
@@ -96,7 +96,7 @@ describe('A batcher', () => {
     expect((await outcomes).map(({ status }) => status)).to.deep.equal(['rejected', 'rejected', 'fulfilled']);
   });
 
-  it('lets nobody wait for good behind a write that never ends', async () => {
+  it('times out a write that never ends, and goes on with the next', async () => {
     const { batcher, writes, batches } = start({ timeout: 20 });
     const lost = batcher.add(1).catch((error) => error.message);
     await turn();
@@ -108,7 +108,7 @@ describe('A batcher', () => {
     expect(await next).to.equal('result 2');
   });
 
-  it('writes nothing that nobody waits for any more when its turn comes', async () => {
+  it('does not write items whose deadline has passed when their turn comes', async () => {
     const { batcher, writes, batches } = start({ maxSize: 2 });
     const first = batcher.add(1);
     await turn();
@@ -134,7 +134,7 @@ describe('A batcher', () => {
       .with.property('name', 'TimeoutError');
   });
 
-  it('goes on after a moment in which all that waited were late', async () => {
+  it('goes on after all waiting items missed their deadline', async () => {
     const { batcher, writes } = start();
     const late = batcher.addUntil(1, performance.now());
     await late.then(

@@ -21,7 +21,7 @@ function serverWith(offset: number, late = 0) {
 }
 
 describe('The database’s clock', () => {
-  it('is the server’s, however wrong the one here is, and is asked for once by many', async () => {
+  it('is the server’s, however wrong the local clock is, and many callers share one request', async () => {
     const { connection, asked } = serverWith(900_000);
     const clock = createDatabaseClock(connection);
     const times = await Promise.all(Array.from({ length: 50 }, () => clock.now()));
@@ -31,7 +31,7 @@ describe('The database’s clock', () => {
     expect(asked()).to.equal(1);
   });
 
-  it('is asked for again when its answer was long on its way, as it is for a process that was stopped meanwhile', async () => {
+  it('is asked for again when the answer took long, as it does for a process that was stopped meanwhile', async () => {
     const late = 700;
     const { connection, asked } = serverWith(0, late);
     const time = await createDatabaseClock(connection).now();
@@ -40,7 +40,7 @@ describe('The database’s clock', () => {
     expect(asked()).to.equal(2);
   });
 
-  it('is asked for again when the clock here was set, or the machine slept', async () => {
+  it('is asked for again when the local clock was set or the machine slept', async () => {
     const { connection, asked } = serverWith(0);
     const clock = createDatabaseClock(connection);
     await clock.now();
@@ -55,7 +55,7 @@ describe('The database’s clock', () => {
     expect(asked()).to.equal(2);
   });
 
-  it('is followed within a second when it is set, without anybody waiting', async () => {
+  it('is followed within a second when it is set', async () => {
     let offset = -20_000;
     const admin = { command: async () => ({ localTime: new Date(Date.now() + offset) }) };
     const clock = createDatabaseClock({ getClient: () => ({ db: () => admin }) } as unknown as Connection);
@@ -66,7 +66,7 @@ describe('The database’s clock', () => {
     expect(performance.now() - set).to.be.below(1_000);
   });
 
-  it('is another one’s as soon as another primary is elected, also where it is being read meanwhile', async () => {
+  it('is the new primary’s as soon as one is elected, even if that happens while the clock is read', async () => {
     const election = { current: 'a' };
     const wrongBy: Record<string, number> = { a: -20_000, b: 40_000, c: 60_000 };
     const admin = {
@@ -91,7 +91,7 @@ describe('The database’s clock', () => {
     expect((await clock.now()).getTime() - Date.now()).to.be.within(59_000, 60_000);
   });
 
-  it('is told, and asked for again, while an answer does not come', async () => {
+  it('is available without a wait, and asked for again, while an answer does not come', async () => {
     let asked = 0;
     const admin = {
       async command() {

@@ -20,7 +20,7 @@ interface Thing {
 const things = (connection: Connection) => connection.getClient().db('absence').collection<Thing>('things');
 const thing = (id: string): Thing => ({ _id: id, owner: 'ada' });
 
-describe('What a usual read does not find', function () {
+describe('A document that an ordinary read does not find', function () {
   this.timeout(120_000);
   let cluster: Cluster;
 
@@ -30,7 +30,7 @@ describe('What a usual read does not find', function () {
   });
   after(() => cluster?.stop());
 
-  it('is confirmed to be absent, for one document and for many', async () => {
+  it('is confirmed to be absent, alone and among many', async () => {
     const all = things(cluster.connection);
     expect(await findOneConfirmed(all, { _id: 'none' })).to.equal(null);
     expect(await findConfirmed(all, { owner: 'bob' })).to.deep.equal([]);
@@ -38,7 +38,7 @@ describe('What a usual read does not find', function () {
     expect([...many]).to.deep.equal([['old', thing('old')]]);
   });
 
-  it('is not absent for a primary that has been replaced, and found after all by the one that has replaced it', async () => {
+  it('is not reported absent by a replaced primary, and is found by the new one', async () => {
     const stale = await makeStale(cluster);
     try {
       const current = things(cluster.connection);
@@ -67,7 +67,7 @@ describe('What a usual read does not find', function () {
     }
   });
 
-  it('is not said to be absent by a primary without its majority', async () => {
+  it('is not reported absent by a primary without its majority', async () => {
     const { index } = await cluster.primary();
     const others = cluster.nodes.filter((_, i) => i !== index);
     for (const node of others) process.kill(node.pid, 'SIGSTOP');
@@ -81,7 +81,7 @@ describe('What a usual read does not find', function () {
     }
   });
 
-  it('is not said to be absent by a read that the server could not confirm to be linearizable', async () => {
+  it('is not reported absent when the server cannot confirm that the read is linearizable', async () => {
     const { connection, drop } = await freshDatabase();
     const admin = connection.getClient().db('admin');
     const failRead = (mode: object | 'off', data = {}) =>
@@ -98,7 +98,7 @@ describe('What a usual read does not find', function () {
     }
   });
 
-  it('is absent where one member is the whole replica set', async () => {
+  it('is reported absent by a replica set with a single member', async () => {
     const { connection, drop } = await freshDatabase();
     try {
       const all = connection.getClient().db(connection.name).collection<Thing>('things');
@@ -125,23 +125,23 @@ describe('a confirmed read', () => {
   const levels = () =>
     database.commandsTo('things').map(({ command }) => (command.readConcern as { level?: string } | undefined)?.level);
 
-  it('costs nothing more where something is found', async () => {
+  it('costs no second read when the document is found', async () => {
     expect(await createReadConfirmed(things)('a', read('a'))).to.deep.equal({ _id: 'a' });
     expect(levels()).to.deep.equal([undefined]);
   });
 
-  it('finds nothing where the database confirms that there is nothing', async () => {
+  it('returns null when the database confirms that there is nothing', async () => {
     expect(await createReadConfirmed(things)('none', read('none'))).to.equal(null);
     expect(levels()).to.deep.equal([undefined, 'linearizable']);
   });
 
-  it('is made again where there is something after all', async () => {
+  it('reads again when the document exists after all', async () => {
     const found = [null, { _id: 'a' }];
     expect(await createReadConfirmed(things)('a', async () => found.shift() ?? null)).to.deep.equal({ _id: 'a' });
     expect(found).to.deep.equal([]);
   });
 
-  it('is confirmed together with all others that find nothing meanwhile', async () => {
+  it('shares one confirming read with all others that find nothing at the same time', async () => {
     const readConfirmed = createReadConfirmed(things);
     const ids = Array.from({ length: 5_000 }, (_, i) => `none ${i}`);
     const found = await Promise.all(ids.map((id) => readConfirmed(id, async () => null)));

@@ -26,7 +26,7 @@ function scriptedTask() {
   };
 }
 
-describe('What is done again and again', () => {
+describe('A periodic task', () => {
   let script: ReturnType<typeof scriptedTask>;
   let warnings: string[];
   const started: Periodic[] = [];
@@ -55,7 +55,7 @@ describe('What is done again and again', () => {
     started.length = 0;
   });
 
-  it('begins at once, and again an interval after it has ended', async () => {
+  it('runs at once, and again one interval after it has ended', async () => {
     create({ interval: 50 }).start();
     expect(script.runs).to.have.lengthOf(1);
     // longer than the interval
@@ -66,7 +66,7 @@ describe('What is done again and again', () => {
     expect(run(1).startedAt - endedAt).to.be.at.least(48);
   });
 
-  it('begins after its delay', async () => {
+  it('runs first after its initial delay', async () => {
     const startedAt = performance.now();
     create({ initialDelay: 40 }).start();
     expect(script.runs).to.have.lengthOf(0);
@@ -74,7 +74,7 @@ describe('What is done again and again', () => {
     expect(run(0).startedAt - startedAt).to.be.at.least(38);
   });
 
-  it('goes by an interval that may be another each time', async () => {
+  it('asks for its interval anew after each run', async () => {
     const asked: number[] = [];
     create({ interval: () => asked.push(0) }).start();
     for (let i = 0; i < 3; i += 1) {
@@ -85,7 +85,7 @@ describe('What is done again and again', () => {
     expect(asked).to.have.lengthOf(3);
   });
 
-  it('is never done twice at once, hurried or started anew', async () => {
+  it('never runs twice at once, even on runNow or a second start', async () => {
     const periodic = create({ interval: 1 });
     periodic.start();
     periodic.start();
@@ -99,7 +99,7 @@ describe('What is done again and again', () => {
     await script.begun(2);
   });
 
-  it('is done at once when it is hurried, and once more where it was being done', async () => {
+  it('runs at once on runNow, and once more after a run that is under way', async () => {
     const periodic = create({ interval: 60_000 });
     periodic.start();
     periodic.runNow();
@@ -128,7 +128,7 @@ describe('What is done again and again', () => {
     expect(script.runs).to.have.lengthOf(1);
   });
 
-  it('is logged once while it fails, and again after it has succeeded', async () => {
+  it('logs once while it fails, and again when it fails after a success', async () => {
     create({ interval: 1 }).start();
     for (const [i, succeeds] of [false, false, true, false].entries()) {
       await script.begun(i + 1);
@@ -139,7 +139,7 @@ describe('What is done again and again', () => {
     expect(warnings).to.deep.equal(Array(2).fill('it failed and will be tried again'));
   });
 
-  it('may throw instead of rejecting', async () => {
+  it('may throw instead of rejecting, which is logged', async () => {
     create({
       task() {
         throw new Error('at once');
@@ -149,7 +149,7 @@ describe('What is done again and again', () => {
     expect(warnings).to.have.lengthOf(1);
   });
 
-  it('is waited for as long as it may take, and then done again', async () => {
+  it('runs again when a run takes longer than longestRun, and logs that once', async () => {
     const startedAt = performance.now();
     create({ interval: 40, longestRun: 80 }).start();
     await script.begun(3);
@@ -157,13 +157,13 @@ describe('What is done again and again', () => {
     expect(warnings).to.have.lengthOf(1);
   });
 
-  it('is waited for no longer than 9 s where it does not say', async () => {
+  it('runs again when a run takes longer than 9 s by default', async () => {
     create({ interval: 0 }).start();
     await script.begun(2);
     expect(run(1).startedAt - run(0).startedAt).to.be.within(8_900, 10_000);
   });
 
-  it('keeps no process alive', async () => {
+  it('does not keep its process alive', async () => {
     const child = await forkCompiled(fileURLToPath(new URL('./periodic-process.ts', import.meta.url)), undefined);
     const [code] = await once(child, 'exit');
     expect(code).to.equal(0);

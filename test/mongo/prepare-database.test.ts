@@ -12,7 +12,7 @@ import { type BreakableDatabase, startBreakableDatabase } from '../support/break
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { silentLogger } from '../support/logger.ts';
 
-describe('A database is prepared: its indexes', function () {
+describe('The indexes that the start of a gateway builds', function () {
   this.timeout(60_000);
   let database: BreakableDatabase;
 
@@ -37,7 +37,7 @@ describe('A database is prepared: its indexes', function () {
     return indexes.map(({ name }) => String(name));
   }
 
-  it('are built after an election that takes place meanwhile', async () => {
+  it('are built in spite of an election meanwhile', async () => {
     await failCommand({ times: 3 });
     const options = { ...loopbackOptions, secretKeys: [newSecretKey()], collectionPrefix: 'election_' };
     const gateway = await createModelGateway({ ...options, mongo: database.uri });
@@ -45,7 +45,7 @@ describe('A database is prepared: its indexes', function () {
     expect(await indexesOf('election_events')).to.include('unfinishedFanOut');
   });
 
-  it('are built after an election that takes place when a connection has just been silent for too long', async () => {
+  it('are built in spite of an election right after a connection has timed out', async () => {
     const connection = await mongoose.createConnection(database.uri).asPromise();
     let tries = 0;
     const build = async () => {
@@ -62,7 +62,7 @@ describe('A database is prepared: its indexes', function () {
     }
   });
 
-  it('are given up with a clear error where there is no primary for long', async () => {
+  it('are given up with an error that names the reason when there is no primary for long', async () => {
     const connection = await mongoose.createConnection(database.uri).asPromise();
     await failCommand({ times: 1_000 });
     try {
@@ -80,7 +80,7 @@ describe('A database is prepared: its indexes', function () {
     }
   });
 
-  it('are built where another version has made an index with other keys of the same fields', async () => {
+  it('are built beside an index that another version has made with other keys', async () => {
     const beside = await mongoose.createConnection(database.uri).asPromise();
     const name = 'pendingFanOut';
     const partialFilterExpression = { fanOut: 'pending' };
@@ -94,7 +94,7 @@ describe('A database is prepared: its indexes', function () {
       .and.have.length.above(2);
   });
 
-  it('are waited for longer than a connection may be silent, by a gateway and by migrate', async () => {
+  it('are waited for by a gateway and by migrate, even longer than socketTimeoutMS', async () => {
     const beside = await mongoose.createConnection(database.directUri).asPromise();
     const hang = (mode: string) =>
       beside.getClient().db('admin').command({ configureFailPoint: 'hangAfterStartingIndexBuild', mode });

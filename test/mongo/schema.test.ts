@@ -49,7 +49,7 @@ describe('The schema of a database', () => {
   const setRecord = (fields: object) => record().updateOne({ _id: 'schema' }, { $set: fields });
   const events = () => database.connection.collection(`${prefix}events`);
 
-  it('is not made by a gateway that only checks it, which names what is missing and the command', async () => {
+  it('is not created by a gateway that only checks it, whose error names what is missing and the command', async () => {
     const { param, message } = await refusal(start('check'));
     expect(param).to.equal('indexes');
     expect(message)
@@ -59,7 +59,7 @@ describe('The schema of a database', () => {
     expect(await database.connection.listCollections()).to.deep.equal([]);
   });
 
-  it('is planned, made and then left alone by migrate', async () => {
+  it('is planned, created and then left unchanged by migrate', async () => {
     const plan = await migrate('--dry-run');
     expect(plan).to.include({ code: 0, stderr: '' });
     expect(plan.stdout)
@@ -76,11 +76,11 @@ describe('The schema of a database', () => {
     expect((await migrate()).stdout).to.include('Indexes: nothing is missing\nSchema version: 1 (');
   });
 
-  it('is enough then for a gateway that only checks it', async () => {
+  it('is accepted after migrate by a gateway that only checks it', async () => {
     expect((await start('check')).checks).to.include({ database: 'ok', indexes: 'ok' });
   });
 
-  it('lacks an index that somebody has dropped, which health tells and migrate builds', async () => {
+  it('lacks an index that was dropped, which a start with indexes: check reports and migrate builds', async () => {
     const lacking = async () => {
       const { connection } = database;
       const needed = everyIndex(createModels(connection, prefix), prefix);
@@ -94,7 +94,7 @@ describe('The schema of a database', () => {
     expect(await lacking()).to.deep.equal([]);
   });
 
-  it('keeps a gateway from being ready only without a unique index', async () => {
+  it('keeps a gateway from being ready when a unique index is missing, and not when another is', async () => {
     const [unique, other] = ['idempotency', 'userEvents'];
     const withoutOther = await start('build', () => events().dropIndex(other));
     expect(withoutOther).to.deep.include({ ready: true, missingIndexes: [`${prefix}events.userEvents`] });
@@ -105,7 +105,7 @@ describe('The schema of a database', () => {
     expect(await start('build')).to.have.property('ready', true);
   });
 
-  it('may expire documents after another time, as an operator sets it, which a start warns of', async () => {
+  it('may have an expiry that an operator has changed, which a start logs', async () => {
     const setExpiry = (expireAfterSeconds: number) =>
       database.connection.db?.command({
         collMod: `${prefix}events`,
@@ -122,7 +122,7 @@ describe('The schema of a database', () => {
     await setExpiry(0);
   });
 
-  it('does without the indexes of jobs, which nothing is lost with', async () => {
+  it('is complete without the indexes of jobs', async () => {
     await database.connection.collection(`${prefix}jobs`).drop();
     const { connection } = database;
     const needed = everyIndex(createModels(connection, prefix), prefix);
@@ -131,7 +131,7 @@ describe('The schema of a database', () => {
     await migrate();
   });
 
-  it('is not made over an index with other options; the error says how to drop that', async () => {
+  it('does not replace an index with other options; the error says how to drop it', async () => {
     await events().dropIndex('userEvents');
     await events().createIndex({ userId: 1 }, { name: 'userEvents' });
     const remedy = `run db.getCollection('${prefix}events').dropIndex('userEvents')`;
@@ -144,7 +144,7 @@ describe('The schema of a database', () => {
     await migrate();
   });
 
-  it('of a newer version is used, and not made older, as in a rolling upgrade', async () => {
+  it('of a newer version is used and not downgraded, as in a rolling upgrade', async () => {
     await setRecord({ version: 2, packageVersion: '9.0.0' });
     for (const indexes of ['check', 'build'] as const) {
       told.length = 0;
@@ -163,7 +163,7 @@ describe('The schema of a database', () => {
     expect((await migrate()).stderr).to.include('run 9.1.0 or a newer one');
   });
 
-  it('of an older version is made newer by a gateway that builds, and refused by one that checks', async () => {
+  it('of an older version is upgraded by a gateway that builds, and refused by one that checks', async () => {
     await setRecord({ version: 0, compatibleFrom: 0, packageVersion: '0.0.1' });
     expect((await refusal(start('check'))).message).to.include('prepared for schema version 0');
     await start('build');
@@ -172,7 +172,7 @@ describe('The schema of a database', () => {
     expect((await refusal(start('check'))).message).to.include('npx express-model-gateway migrate');
   });
 
-  it('is made by a command only where none was, and of an older version left alone', async () => {
+  it('is created by a command only when there is none; an older one is refused and left unchanged', async () => {
     const env = { MONGODB_URI: database.uri, COLLECTION_PREFIX: prefix };
     const list = () => command(['keys', 'list', '--database', '--user', 'usr_1'], { env });
     expect(await list()).to.include({ code: 0, stderr: '' });

@@ -17,7 +17,7 @@ function errorOf(errorClass: ErrorClass): unknown {
 const poolErrors = createRequire(import.meta.url)('mongodb/lib/cmap/errors.js') as Record<string, ErrorClass>;
 
 describe('An error of the driver', () => {
-  it('says that the database is unavailable in every class of the network', () => {
+  it('means that the database is unavailable when it is a network error of any class', () => {
     const { MongoNetworkError, MongoNetworkTimeoutError } = mongo;
     const cleared = Object.values(poolErrors).filter(({ prototype }) => prototype instanceof MongoNetworkError);
     expect(cleared).to.have.length(2);
@@ -26,7 +26,7 @@ describe('An error of the driver', () => {
     }
   });
 
-  it('does not say so for what the caller got wrong', () => {
+  it('does not mean that when it is a parse error, an invalid argument or an error of the server', () => {
     for (const one of [mongo.MongoParseError, mongo.MongoInvalidArgumentError, mongo.MongoServerError]) {
       expect(isUnavailable(errorOf(one)), one.name).to.equal(false);
     }

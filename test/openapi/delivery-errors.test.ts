@@ -33,7 +33,7 @@ describe('the codes of failed deliveries', () => {
     }
   });
 
-  it('are explained by their own words, and a status by those of all of them', () => {
+  it('have advice of their own, and every status has the same', () => {
     expect(adviceFor('timeout')).to.equal(failures.timeout);
     expect(adviceFor('http_404')).to.equal(statusFailure);
   });

@@ -56,7 +56,7 @@ describe('the examples in openapi.yaml', () => {
     });
   }
 
-  it('would not pass with a wrong value', () => {
+  it('do not fit their schema with a wrong value', () => {
     const schema = { $ref: '#/components/schemas/PaymentCompletedEvent' };
     expect(misfits(schema, { id: 'evt_1' })).to.contain('required property');
   });

@@ -47,12 +47,12 @@ describe('openapi.yaml', () => {
     expect([...used]).to.have.members(spec.tags.map(({ name }) => name));
   });
 
-  it('lets nothing be filled in for the client: no schema of a request has a default', () => {
+  it('has no default in a schema, so that nothing is filled in for the client', () => {
     const requests = byPath.map(({ operation }) => operation.requestBody);
     expect(JSON.stringify([requests, spec.components.schemas])).to.not.contain('"default":');
   });
 
-  it('sends the events that a webhook can subscribe to', () => {
+  it('describes exactly the events that a webhook can subscribe to', () => {
     const subscribable = spec.components.schemas.KnownEventType as { enum: string[] };
     expect(Object.keys(spec.webhooks)).to.deep.equal(subscribable.enum);
   });
@@ -82,13 +82,13 @@ describe('openapi.yaml', () => {
         expect(operation.security ?? spec.security).to.deep.equal([{ bearerAuth: [] }]);
       });
 
-      it('says with which id each answer can be asked about', () => {
+      it('has the header x-request-id in each answer', () => {
         for (const [status, response] of Object.entries(operation.responses as Responses)) {
           expect(resolved(response).headers, status).to.include.keys('x-request-id');
         }
       });
 
-      it('answers the errors that can meet any call, and those of a body where it takes one', () => {
+      it('lists the errors that any call can get, and those of a body if it takes one', () => {
         const ofBody = operation.requestBody ? ['408', '413', '415'] : [];
         expect(operation.responses).to.include.keys('400', '401', '500', '503', ...ofBody);
       });

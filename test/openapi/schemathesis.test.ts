@@ -26,7 +26,7 @@ describe('a gateway that Schemathesis calls', function () {
     await rm(folder, { recursive: true, force: true });
   });
 
-  it('takes what openapi.yaml allows, refuses what it does not, and answers as it says', async function () {
+  it('accepts what openapi.yaml allows, refuses what it does not, and answers as it says', async function () {
     skipWithout(this, python);
     const { key } = await live.gateway.keys.create({ userId: 'usr_schemathesis', scopes });
     const env = { ...(await installedPackages(`${here}requirements.txt`)), GATEWAY_API_KEY: key };

@@ -23,7 +23,7 @@ describe('the types of the hooks', () => {
     expect(hooks).to.have.property('one that ends without return');
   });
 
-  it('do not let it return anything else', () => {
+  it('do not let onRequest return anything else', () => {
     const hooks: Record<string, () => OnRequest> = {
       // @ts-expect-error a name is no object
       text: () => () => 'fast',

@@ -33,7 +33,7 @@ describe('the options of a gateway', () => {
     expect(Object.isFrozen(options)).to.equal(true);
   });
 
-  it('take undefined for absent', () => {
+  it('fall back to the default when the value is undefined', () => {
     expect(
       resolveOptions({ ...required, maxWebhooks: undefined } as unknown as ModelGatewayOptions).maxWebhooks,
     ).to.equal(50);

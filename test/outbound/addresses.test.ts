@@ -6,9 +6,9 @@ const denied = {
   'this machine': ['127.0.0.1', '127.255.255.254', '::1', '0.0.0.0', '0.1.2.3', '::'],
   'private networks': ['10.0.0.1', '172.16.0.1', '172.31.255.255', '192.168.1.1', 'fd00::1', 'fc00::1', 'fec0::1'],
   'cloud metadata and host agents': ['169.254.169.254', '168.63.129.16', '100.100.100.200', 'fd00:ec2::254'],
-  'links and shared space': ['169.254.0.1', '100.64.0.1', '100.127.255.255', 'fe80::1'],
-  'several or all': ['224.0.0.1', '239.255.255.255', '255.255.255.255', 'ff02::1'],
-  'reserved and documentation space': [
+  'link-local and shared addresses': ['169.254.0.1', '100.64.0.1', '100.127.255.255', 'fe80::1'],
+  'multicast and broadcast addresses': ['224.0.0.1', '239.255.255.255', '255.255.255.255', 'ff02::1'],
+  'reserved and documentation addresses': [
     '192.0.0.1',
     '192.0.2.1',
     '198.18.0.1',
@@ -23,7 +23,7 @@ const denied = {
     '4000::1',
     'e000::1',
   ],
-  'IPv4 in IPv6 dress': [
+  'IPv4 addresses inside IPv6': [
     '::ffff:127.0.0.1',
     '::ffff:7f00:1',
     '::ffff:10.0.0.1',
@@ -41,7 +41,7 @@ const denied = {
     '2002:808:808::',
     '2001:0:808:808::1',
   ],
-  'what is no plain address': [
+  'anything but a plain address': [
     '',
     'localhost',
     'example.com',
@@ -74,7 +74,7 @@ function refusal(cidrs: readonly string[]): GatewayError {
   throw new Error('the networks were taken');
 }
 
-describe('which addresses may be called', () => {
+describe('the check of addresses that may be called', () => {
   for (const [what, addresses] of Object.entries(denied)) {
     for (const address of addresses) {
       it(`denies ${what}: '${address}'`, () => {
@@ -84,12 +84,12 @@ describe('which addresses may be called', () => {
   }
 
   for (const address of allowed) {
-    it(`allows the public ${address}`, () => {
+    it(`allows the public address ${address}`, () => {
       expect(isAllowedAddress(address, [])).to.equal(true);
     });
   }
 
-  it('opens the networks it is given, and nothing beside them', () => {
+  it('allows the private networks that are opened, and no others', () => {
     const networks = parseNetworks(['10.1.0.0/16', 'fd00:1::/32', '168.63.129.16/32']);
     for (const address of ['10.1.2.3', '::ffff:10.1.2.3', 'fd00:1::5', '168.63.129.16']) {
       expect(isAllowedAddress(address, networks), address).to.equal(true);
@@ -99,13 +99,13 @@ describe('which addresses may be called', () => {
     }
   });
 
-  it('opens every IPv4 address with 0.0.0.0/0, and no IPv6 one', () => {
+  it('allows every IPv4 address with 0.0.0.0/0, and no IPv6 address', () => {
     const networks = parseNetworks(['0.0.0.0/0']);
     expect(isAllowedAddress('127.0.0.1', networks)).to.equal(true);
     expect(isAllowedAddress('::1', networks)).to.equal(false);
   });
 
-  it('takes a network whose host bits are set as the network around it', () => {
+  it('ignores the host bits of a network', () => {
     expect(isAllowedAddress('127.9.9.9', parseNetworks(['127.0.0.1/8']))).to.equal(true);
   });
 
@@ -126,7 +126,7 @@ describe('which addresses may be called', () => {
     null as unknown as string,
     { $ne: null } as unknown as string,
   ]) {
-    it(`refuses the network ${JSON.stringify(wrong)} by its place in the list`, () => {
+    it(`refuses the network ${JSON.stringify(wrong)} and names its place in the list`, () => {
       const error = refusal(['127.0.0.0/8', wrong]);
       expect(error.code).to.equal('invalid_options');
       expect(error.param).to.equal('allowPrivateNetworks[1]');

@@ -32,7 +32,7 @@ const table: [unknown, string][] = [
 describe('the classification of failed calls', () => {
   for (const [error, code] of table) {
     const shown = (error as { code?: string })?.code ?? (error as Error)?.name ?? String(error);
-    it(`calls ${shown} ${code}`, () => {
+    it(`reports ${shown} as ${code}`, () => {
       expect(classify(error).code).to.equal(code);
     });
   }
@@ -44,7 +44,7 @@ describe('the classification of failed calls', () => {
     expect(classify({ code: 'ECONNRESET' }).reusedSocket).to.equal(false);
   });
 
-  it('leaves an error alone that is classified already', () => {
+  it('returns an error unchanged that is already classified', () => {
     const error = classify({ code: 'ECONNRESET' });
     expect(classify(error)).to.equal(error);
   });

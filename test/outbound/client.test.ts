@@ -66,7 +66,7 @@ describe('the HTTP client', () => {
     ]);
   });
 
-  it('can be hooked into by interceptors, as any axios instance', async () => {
+  it('runs request and response interceptors, as any axios instance does', async () => {
     let seen: IncomingMessage | undefined;
     listener = (req, res) => {
       seen = req;
@@ -86,7 +86,7 @@ describe('the HTTP client', () => {
     expect((await failure(hooked.request({ url }))).code).to.equal('unknown');
   });
 
-  it('takes headers by whatever names, however many', async () => {
+  it('accepts response headers of any name and number, and spends little CPU time on them', async () => {
     const names = ['normalize', 'set', 'get', 'has', 'constructor', 'toString', '__proto__', '__proto__'];
     const lines = names.map((name) => `${name}: x\r\n`).join('');
     const many = Array.from({ length: 1_500 }, (_, i) => `x-${i}: y\r\n`).join('');
@@ -100,7 +100,7 @@ describe('the HTTP client', () => {
     expect(process.cpuUsage().user - user).to.be.below(1_000_000);
   });
 
-  it('resolves every status, redirects too, without following', async () => {
+  it('returns a redirect as a response, and does not follow it', async () => {
     listener = (_req, res) => res.writeHead(302, { location: '/elsewhere', 'x-a': ['1', '2'] }).end('moved');
     const response = await client().request({ url });
     expect(response.status).to.equal(302);
@@ -108,7 +108,7 @@ describe('the HTTP client', () => {
     expect(await text(response.data.toReadable())).to.equal('moved');
   });
 
-  it('does not decode a body', async () => {
+  it('does not decompress a body', async () => {
     listener = (_req, res) => res.writeHead(200, { 'content-encoding': 'gzip' }).end('not gzip at all');
     expect(await text((await client().request({ url })).data.toReadable())).to.equal('not gzip at all');
   });
@@ -154,7 +154,7 @@ describe('the HTTP client', () => {
     expect(await closed).to.be.an('array');
   });
 
-  it('aborts by signal before a response', async () => {
+  it('ends the call when its signal aborts before a response', async () => {
     let arrived = () => {};
     const arrival = new Promise<void>((resolve) => {
       arrived = resolve;
@@ -172,7 +172,7 @@ describe('the HTTP client', () => {
     await gone;
   });
 
-  it('aborts by signal in the middle of a body', async () => {
+  it('ends the body when its signal aborts in the middle of it', async () => {
     listener = (_req, res) => void res.write('half');
     const abort = new AbortController();
     const response = await client().request({ url, signal: abort.signal });
@@ -181,7 +181,7 @@ describe('the HTTP client', () => {
     expect((await rest).code).to.equal('aborted');
   });
 
-  it('calls the end of a deadline a timeout', async () => {
+  it('reports timeout when a deadline passes', async () => {
     listener = () => {};
     expect((await failure(client().request({ url, signal: AbortSignal.timeout(30) }))).code).to.equal('timeout');
   });
@@ -190,7 +190,7 @@ describe('the HTTP client', () => {
     expect((await failure(client().request({ url, signal: AbortSignal.abort() }))).code).to.equal('aborted');
   });
 
-  it('says connect_refused, tls_failed and invalid_response', async () => {
+  it('reports connect_refused, tls_failed and invalid_response', async () => {
     listener = (req) => req.socket.end('NOT HTTP\r\n\r\n');
     expect((await failure(client().request({ url }))).code).to.equal('invalid_response');
     expect((await failure(client().request({ url: url.replace('http:', 'https:') }))).code).to.equal('tls_failed');
@@ -213,7 +213,7 @@ describe('the HTTP client', () => {
     expect([reused.code, reused.reusedSocket]).to.deep.equal(['reset', true]);
   });
 
-  it('says reset when the sender dies in the middle of a body', async () => {
+  it('reports reset when the sender drops the connection in the middle of a body', async () => {
     listener = (_req, res) => {
       res.write('half');
       setTimeout(() => res.destroy(), 10);

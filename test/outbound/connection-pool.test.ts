@@ -6,7 +6,7 @@ import { createHttpClient } from '../../src/outbound/client.ts';
 import { createDispatcher, type DispatcherOptions } from '../../src/outbound/connection-pool.ts';
 import { OutboundError } from '../../src/outbound/outbound-error.ts';
 
-describe('a guarded dispatcher', () => {
+describe('a connection pool that checks addresses', () => {
   let server: Server;
   let port: number;
   let calls: number;
@@ -65,18 +65,18 @@ describe('a guarded dispatcher', () => {
     }
   }
 
-  it('refuses a name that resolves to a good and a bad address', async () => {
+  it('refuses a name that resolves to an allowed and a forbidden address', async () => {
     const resolve = async () => ['93.184.216.34', '127.0.0.1'];
     expect(await get(`http://mixed.example:${port}/`, { ...notLoopback, resolve })).to.equal('address_not_allowed');
   });
 
-  it('says dns_failed of a name that resolves to nothing', async () => {
+  it('reports dns_failed for a name that resolves to no address', async () => {
     expect(await get(`http://empty.example:${port}/`, { ...notLoopback, resolve: async () => [] })).to.equal(
       'dns_failed',
     );
   });
 
-  it('looks a name up once, so that one that flips afterwards gains nothing', async () => {
+  it('resolves a name once, and connects to the address that it has checked', async () => {
     let lookUps = 0;
     const resolve = async () => {
       lookUps += 1;
@@ -88,18 +88,18 @@ describe('a guarded dispatcher', () => {
     expect(lookUps).to.equal(1);
   });
 
-  it('reaches localhost by the one loopback family that is allowed', async () => {
+  it('connects to localhost over the only loopback address that is allowed', async () => {
     expect(await get(`http://localhost:${port}/`, { allowAddress: (a) => a === '127.0.0.1' })).to.equal('200');
   });
 
-  it('says dns_failed when the name does not resolve', async () => {
+  it('reports dns_failed when the name does not resolve', async () => {
     const resolve = async () => {
       throw Object.assign(new Error('queryA ENOTFOUND'), { code: 'ENOTFOUND' });
     };
     expect(await get('http://nowhere.example/', { ...notLoopback, resolve })).to.equal('dns_failed');
   });
 
-  it('says connect_timeout when the name server does not answer', async () => {
+  it('reports connect_timeout when the name server does not answer', async () => {
     const resolve = () => new Promise<string[]>(() => {});
     expect(await get('http://slow.example/', { ...notLoopback, connectTimeout: 50, resolve })).to.equal(
       'connect_timeout',

@@ -68,9 +68,9 @@ function edges(network: string): string[] {
   return [first - 1n, first, last, last + 1n].filter((value) => value >= 0n && value >> width === 0n).map(toText);
 }
 
-describe('Which addresses are public', () => {
+describe('The check for public addresses', () => {
   for (const network of [...special4, ...special6, globalUnicast]) {
-    it(`agrees with the registries at the edges of ${network}`, () => {
+    it(`agrees with the IANA registries at the edges of ${network}`, () => {
       for (const address of edges(network)) {
         expect(isAllowedAddress(address, []), address).to.equal(isPublic(address));
       }
@@ -84,7 +84,7 @@ describe('Which addresses are public', () => {
     fc.bigInt(0n, (1n << 112n) - 1n),
   );
 
-  it('agrees with them on any IPv4 address, in IPv6 dress too', () => {
+  it('agrees with the registries on any IPv4 address, also inside an IPv6 address', () => {
     fc.assert(
       fc.property(anyIPv4, (address) => {
         const expected = isPublic(address);
@@ -97,7 +97,7 @@ describe('Which addresses are public', () => {
     );
   });
 
-  it('agrees with them on any IPv6 address', () => {
+  it('agrees with the registries on any IPv6 address', () => {
     fc.assert(
       fc.property(anyIPv6.map(toText6), (address) => {
         const mapped = address.startsWith('0000:0000:0000:0000:0000:ffff:');

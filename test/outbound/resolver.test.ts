@@ -38,18 +38,18 @@ describe('The resolver', () => {
     return [await promise, performance.now() - started];
   }
 
-  it('gives the addresses of both families', async () => {
+  it('returns the IPv4 and IPv6 addresses of a name', async () => {
     names.answers(() => ({ addresses: ['93.184.216.34', '2606:4700::1111', '10.0.0.1'] }));
     expect(await resolver()('both.example')).to.have.members(['93.184.216.34', '10.0.0.1', '2606:4700::1111']);
   });
 
-  it('gives every answer of a long list', async () => {
+  it('returns every address of a long answer', async () => {
     const addresses = Array.from({ length: 25 }, (_, i) => `93.184.216.${i}`);
     names.answers(() => ({ addresses }));
     expect(await resolver()('many.example')).to.have.members(addresses);
   });
 
-  it('goes through an alias to what it stands for', async () => {
+  it('follows an alias to its addresses', async () => {
     names.answers(() => ({ alias: 'other.example', addresses: ['127.0.0.1'] }));
     expect(await resolver()('alias.example')).to.deep.equal(['127.0.0.1']);
   });
@@ -75,25 +75,25 @@ describe('The resolver', () => {
     ['a server that refuses', 5],
     ['a name without addresses', 0],
   ] as const) {
-    it(`says dns_failed of ${what}`, async () => {
+    it(`reports dns_failed for ${what}`, async () => {
       names.answers(() => ({ code }));
       expect(await failure(resolver()('none.example'))).to.equal('dns_failed');
     });
   }
 
-  it('says dns_failed of a server that is silent, when its time is over', async () => {
+  it('reports dns_failed when the server has not answered within the timeout', async () => {
     names.answers(silence);
     const [code, took] = await timed(failure(resolver({ timeout: 400 })('slow.example')));
     expect(code).to.equal('dns_failed');
     expect(took).to.be.within(300, 8_000);
   });
 
-  it('does with one family where the other fails', async () => {
+  it('returns the addresses of one family where the other fails', async () => {
     names.answers((_name, family) => (family === 6 ? { code: 2 } : { addresses: ['93.184.216.34'] }));
     expect(await resolver()('half.example')).to.deep.equal(['93.184.216.34']);
   });
 
-  it('waits a little, not to the end, for a family that is silent', async () => {
+  it('waits only briefly for a family that does not answer, not for the whole timeout', async () => {
     names.answers((_name, family) => (family === 4 ? new Promise(() => {}) : { addresses: ['2606:4700::1111'] }));
     const [addresses, took] = await timed(resolver({ timeout: 5_000 })('half.example'));
     expect(addresses).to.have.length(1);
@@ -110,7 +110,7 @@ describe('The resolver', () => {
     expect(new Set(await slow)).to.deep.equal(new Set(['dns_failed']));
   });
 
-  it('needs no thread of the pool, which may be full', async () => {
+  it('needs no free thread of the thread pool', async () => {
     await writeFile(join(folder, 'hosts'), '10.0.0.5 db.internal\n');
     names.answers(() => ({ addresses: ['93.184.216.34'] }));
     let finished = 0;
@@ -132,7 +132,7 @@ describe('The resolver', () => {
   });
 
   describe('with a hosts file', () => {
-    it('asks it first, and no name server for what it names', async () => {
+    it('takes the addresses from the file, and asks no name server for them', async () => {
       const hostsFile = join(folder, 'first');
       await writeFile(hostsFile, '10.0.0.5 db.internal\nfd00::5 db.internal\nnonsense db.internal\n');
       const resolve = resolver({ hostsFile });
@@ -141,7 +141,7 @@ describe('The resolver', () => {
       expect(names.asked).to.deep.equal([]);
     });
 
-    it('sees that it has changed', async () => {
+    it('reads the file again when it has changed', async () => {
       const hostsFile = join(folder, 'changing');
       await writeFile(hostsFile, '10.0.0.5 db.internal\n');
       const resolve = resolver({ hostsFile });
@@ -150,7 +150,7 @@ describe('The resolver', () => {
       expect(await resolve('db.internal')).to.deep.equal(['10.0.0.66']);
     });
 
-    it('asks the name server where it is silent or missing', async () => {
+    it('asks the name server where the file is missing or does not have the name', async () => {
       names.answers(() => ({ addresses: ['93.184.216.34'] }));
       const hostsFile = join(folder, 'silent');
       await writeFile(hostsFile, '10.0.0.5 other.internal\n');

@@ -106,7 +106,7 @@ async function judged(lines: [file: string, line: string][]): Promise<Map<string
   }
 }
 
-describe('the arrows between folders', function () {
+describe('the import rules between folders', function () {
   this.timeout(120_000);
   let imports: Map<string, Found[]>;
 
@@ -123,19 +123,19 @@ describe('the arrows between folders', function () {
   }
 
   for (const [file, line, rule] of wrong) {
-    it(`do not let ${file} say ${line}`, () => {
+    it(`forbid ${file} the line ${line}`, () => {
       expect(broken(file, line)).to.include(rule);
     });
   }
 
   for (const [file, line] of right) {
-    it(`let ${file} say ${line}`, () => {
+    it(`allow ${file} the line ${line}`, () => {
       expect(broken(file, line)).to.deep.equal([]);
     });
   }
 });
 
-describe('what a folder may use of what it imports', function () {
+describe('the lint rules of the sources', function () {
   this.timeout(60_000);
 
   /** The linter's verdict on one file that holds this one line, under the project's own rules. */
@@ -154,12 +154,12 @@ describe('what a folder may use of what it imports', function () {
 
   const home = 'export const home = process.env.HOME;';
 
-  it('is the environment in src/cli alone', async () => {
+  it('allow process.env in src/cli alone', async () => {
     expect(await lint('src/keys/x.ts', home)).to.include('process.env');
     expect(await lint('src/cli/x.ts', home)).to.match(/Checked 2 files .*No fixes applied/);
   });
 
-  it('is of mongoose the types of connections and sessions, but for models and what wraps it', async () => {
+  it('allow only the connection and session types of mongoose outside of models', async () => {
     const model = "export type { Model } from 'mongoose';";
     expect(await lint('src/keys/x.ts', model)).to.include('mongoose belongs to');
     expect(await lint('src/keys/model.ts', model)).to.match(/Checked 2 files .*No fixes applied/);

@@ -51,23 +51,23 @@ async function imports(): Promise<string[]> {
   return [...new Set(names)].sort();
 }
 
-describe('what a host installs', () => {
-  it('is these packages and no others', async () => {
+describe('the packages that a host installs', () => {
+  it('are the dependencies listed here, and no others', async () => {
     const manifest = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
     expect(Object.keys(manifest.dependencies)).to.deep.equal(runtimeDependencies);
     expect(Object.keys(manifest.peerDependencies)).to.deep.equal(peerDependencies);
     expect(manifest).to.not.have.any.keys('optionalDependencies', 'bundleDependencies', 'bundledDependencies');
   });
 
-  it('is all that the built package imports', async () => {
+  it('include every package that the build imports', async () => {
     const imported = await imports();
     expect([...runtimeDependencies, ...peerDependencies]).to.include.members(imported);
     expect(imported).to.include.members(['agenda', 'ajv', 'axios', 'express', 'undici']);
   });
 });
 
-describe('what is built', () => {
-  it('carries the licence of every package that is bundled in it', async () => {
+describe('the build', () => {
+  it('contains the licence of every package that is bundled in it', async () => {
     const files = await compiled();
     const bundled = files.flatMap(({ text }) =>
       [...text.matchAll(/^ *\/\/ (?:\S+\/)?node_modules\/((?:@[^/\s]+\/)?[^/\s]+)\//gm)].map(([, name = '']) => name),
@@ -83,7 +83,7 @@ describe('what is built', () => {
     }
   });
 
-  it('has openapi.yaml as JSON, unchanged', async () => {
+  it('contains openapi.yaml as JSON, unchanged', async () => {
     const yaml = load(await readFile(join(root, 'openapi.yaml'), 'utf8'), { schema: CORE_SCHEMA });
     expect(JSON.parse(await readFile(join(built, 'openapi/openapi.json'), 'utf8'))).to.deep.equal(yaml);
   });

@@ -32,7 +32,7 @@ describe('a host with the packages that package.json names, and no others', func
     expect(stderr).to.equal('');
   });
 
-  it('has the command', async () => {
+  it('runs the command express-model-gateway', async () => {
     const command = path.join(folder, 'node_modules/express-model-gateway/dist/cli/main.js');
     const { stdout } = await run('node', [command, '--help'], { cwd: folder });
     expect(stdout).to.match(/^Usage: express-model-gateway/);

@@ -20,7 +20,7 @@ describe('the packed tarball', function () {
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
-  it('carries the build, the specification, the licence, the README and docs, and neither sources nor tests', () => {
+  it('contains the build, the specification, the licence, the README and docs, and neither sources nor tests', () => {
     expect(files).to.include.members([
       'dist/index.js',
       'dist/index.d.ts',
@@ -36,17 +36,17 @@ describe('the packed tarball', function () {
     expect(files.filter((file) => /^(src|test|node_modules|\.)/.test(file))).to.deep.equal([]);
   });
 
-  it('works from an ES module', async () => {
+  it('can be imported from an ES module', async () => {
     const { stdout } = await run('node', ['esm/main.mjs'], { cwd: folder });
     expect(stdout).to.equal('true invalid_options function\n');
   });
 
-  it('works from CommonJS', async () => {
+  it('can be required from CommonJS', async () => {
     const { stdout } = await run('node', ['cjs/main.cjs'], { cwd: folder });
     expect(stdout).to.equal('true invalid_options function\n');
   });
 
-  it('type-checks and works from TypeScript with library checks on, as ES module and CommonJS, with module node16', async () => {
+  it('type-checks and runs from TypeScript with library checks on, as ES module and CommonJS, with module node16', async () => {
     await run('node', [path.join(root, 'node_modules/typescript/bin/tsc'), '-p', 'typescript'], { cwd: folder });
     for (const main of ['main.mjs', 'main.cjs']) {
       const { stdout } = await run('node', [`typescript/out/${main}`], { cwd: folder });
@@ -54,7 +54,7 @@ describe('the packed tarball', function () {
     }
   });
 
-  it('refers to no source map, and has none', async () => {
+  it('contains no source map, and no reference to one', async () => {
     const texts = files.filter((file) => /\.([cm]?js|ts|cts|css)$/.test(file));
     const mapped = texts.filter((file) =>
       readFileSync(path.join(folder, 'node_modules/express-model-gateway', file), 'utf8').includes(
@@ -64,7 +64,7 @@ describe('the packed tarball', function () {
     expect([...mapped, ...files.filter((file) => file.endsWith('.map'))]).to.deep.equal([]);
   });
 
-  it('works with mongoose 8, whose driver is another: types, retries by Agenda, transactions of the host', async () => {
+  it('runs with mongoose 8, whose driver is another: types, retries by Agenda, transactions of the host', async () => {
     const host = path.join(folder, 'mongoose-8');
     const modules = path.join(host, 'node_modules');
     await mkdir(modules);

@@ -7,7 +7,7 @@ import { json, ScriptedUpstream } from '../support/upstream.ts';
 const ask = { model: 'm', messages: [{ role: 'user' as const, content: 'Hi' }] };
 const refusal = () => new GatewayError('rate_limit_exceeded', 'Too much', { headers: { 'retry-after': '7' } });
 
-describe('the gates before a model call', () => {
+describe('the admission checks of a model call', () => {
   let upstream: ScriptedUpstream;
   let server: ModelServer;
   let told: string[];
@@ -47,13 +47,13 @@ describe('the gates before a model call', () => {
         (error) => error,
       );
 
-  it('let a call through, have their headers sent down, and hear what it has used', async () => {
+  it('let a call through, add headers to its answer, and receive its usage', async () => {
     const { response } = await server.client().chat.completions.create(ask).withResponse();
     expect(response.headers.get('x-first')).to.equal('seen');
     expect(told).to.deep.equal(['/chat/completions usr_1 true', 'closed 4']);
   });
 
-  it('refuse a call before its upstream is called; the gates before take back their pass', async () => {
+  it('refuse a call before its upstream is called, and the checks that admitted it are told', async () => {
     second = () => {
       throw refusal();
     };
@@ -65,7 +65,7 @@ describe('the gates before a model call', () => {
     expect(upstream.requests).to.have.length(0);
   });
 
-  it('hear of a call that was answered with an error, or that no upstream serves', async () => {
+  it('are told when a call is answered with an error, or when no upstream serves it', async () => {
     upstream.script = json(422, { error: { message: 'no' } });
     await failure();
     await failure({ model: 'unknown' });

@@ -68,7 +68,7 @@ describe('official clients', () => {
     expect(final.choices[0]?.message.tool_calls?.[0]).to.have.nested.property('function.arguments', '{"city":"Porto"}');
   });
 
-  it('ask for JSON by a schema, log probabilities and several answers', async () => {
+  it('get JSON by a schema, log probabilities and several answers', async () => {
     const logprobs = { content: [{ token: 'a', logprob: -0.5, bytes: [97], top_logprobs: [] }], refusal: null };
     upstream.script = json(
       200,
@@ -88,7 +88,7 @@ describe('official clients', () => {
     expect(answer.choices[0]?.logprobs).to.deep.equal(logprobs);
   });
 
-  it('ask for the same of a stream', async () => {
+  it('stream JSON by a schema, log probabilities and several answers', async () => {
     const logprobs = { content: [{ token: '{', logprob: -0.5, bytes: [123], top_logprobs: [] }], refusal: null };
     const part = (index: number, content: string) => chunk({ content }, { index, logprobs });
     upstream.script = events([part(0, '{"a"'), part(1, '{"a"'), part(1, ':2}'), part(0, ':1}')]);
@@ -113,7 +113,7 @@ describe('official clients', () => {
     expect(sent()).to.deep.equal({ ...request, stream_options: { include_usage: true } });
   });
 
-  it('list the models, and read of one whose id has slashes', async () => {
+  it('list the models, and retrieve one whose id has slashes', async () => {
     const model = { id: 'meta/llama-4/scout', object: 'model', created: 7, owned_by: 'meta' };
     upstream.script = json(200, { object: 'list', data: [model] });
     expect((await client.models.list()).data).to.deep.equal([model]);
@@ -130,7 +130,7 @@ describe('official clients', () => {
     expect(sent().messages[0].content).to.deep.equal(content);
   });
 
-  it('see the usage of a stream when they ask for it, and only then', async () => {
+  it('get the usage of a stream when they ask for it, and only then', async () => {
     upstream.script = events([
       chunk({ content: 'a' }),
       { ...head, object: 'chat.completion.chunk', choices: [], usage },
@@ -178,7 +178,7 @@ describe('official clients', () => {
     expect(upstream.last.path).to.equal('/v1/images/variations');
   });
 
-  it('see an image while it is drawn', async () => {
+  it('stream an image while it is generated', async () => {
     const frame = (type: string) => `event: ${type}\ndata: {"type":"${type}","b64_json":"${'A'.repeat(50_000)}"}\n\n`;
     upstream.script = chunks([frame('image_generation.partial_image'), frame('image_generation.completed')]);
     const seen = [];
@@ -187,7 +187,7 @@ describe('official clients', () => {
     expect(seen).to.deep.equal(['image_generation.partial_image', 'image_generation.completed']);
   });
 
-  it('get real vectors from an upstream that ignores their asking for base64', async () => {
+  it('get vectors from an upstream that ignores their request for base64', async () => {
     upstream.script = json(200, {
       object: 'list',
       data: [{ object: 'embedding', index: 0, embedding: [0.25, -0.5] }],
@@ -198,7 +198,7 @@ describe('official clients', () => {
     expect(answer.data[0]?.embedding).to.deep.equal([0.25, -0.5]);
   });
 
-  it('time out, and the upstream is told', async () => {
+  it('time out, and the call to the upstream is aborted', async () => {
     upstream.script = hang;
     const error = await client.chat.completions
       .create({ model: 'm', messages: [user('Hi')] }, { timeout: 1_000 })
@@ -207,7 +207,7 @@ describe('official clients', () => {
     expect(await upstream.last.closed).to.equal(false);
   });
 
-  it('retry what the gateway tells them to', async () => {
+  it('retry a rate limit and a dropped connection of the upstream', async () => {
     upstream.script = inTurn(
       json(429, { error: {} }, { 'retry-after-ms': '5' }),
       reset(),

@@ -65,7 +65,7 @@ describe('the headers of a model call', () => {
       .sort();
   }
 
-  it('go up by a list: what the provider needs, and the key of the operator', async () => {
+  it('reach the upstream only if they are on a list, with the key of the operator', async () => {
     await call(json(200, {}), false, {
       accept: 'application/json',
       'user-agent': 'OpenAI/JS 6',
@@ -104,7 +104,7 @@ describe('the headers of a model call', () => {
     expect(sent.connection).not.to.include('x-hop');
   });
 
-  it('come down by a list, and those of the host stay', async () => {
+  it('of an answer reach the client only if they are on a list, and those of the host stay', async () => {
     const { headers } = await call(json(200, {}, { ...talkative, ...told }));
     expect(names(headers)).to.deep.equal([
       'access-control-allow-origin',
@@ -122,7 +122,7 @@ describe('the headers of a model call', () => {
     expect(headers['x-request-id']).to.match(/^req_/).and.equal(upstream.last.headers['x-request-id']);
   });
 
-  it('of a stream keep it from being held back on its way', async () => {
+  it('of a stream tell proxies not to buffer or change it', async () => {
     const stream: Script = (res, request) => {
       for (const [name, value] of Object.entries({ ...talkative, ...told })) res.setHeader(name, value);
       return events([{ a: 1 }])(res, request);
@@ -141,7 +141,7 @@ describe('the headers of a model call', () => {
     expect(headers['x-request-id']).to.match(/^req_/);
   });
 
-  it('of an error tell when to come back', async () => {
+  it('of an error tell the client when to retry', async () => {
     const hints = { 'retry-after': '60', 'retry-after-ms': '60000', 'x-should-retry': 'false' };
     const { status, headers } = await call(json(429, { error: {} }, { ...talkative, ...hints }));
     expect(status).to.equal(429);

@@ -5,7 +5,7 @@ import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 describe('moderations', () => {
-  it('are answered, counted as calls, and use nothing', async () => {
+  it('are answered, and recorded as calls without tokens', async () => {
     const upstream = await ScriptedUpstream.start();
     const records: UsageRecord[] = [];
     const server = await startModelServer({

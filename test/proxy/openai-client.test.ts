@@ -48,7 +48,7 @@ describe("OpenAI's own client", () => {
     throw new Error('the call should have failed');
   };
 
-  it('chats', async () => {
+  it('completes a chat, and gets a request id', async () => {
     upstream.script = json(200, completion);
     const answer = await client.chat.completions.create(ask);
     expect(answer).to.deep.include(completion);
@@ -57,7 +57,7 @@ describe("OpenAI's own client", () => {
     expect(JSON.parse(upstream.last.body.toString())).to.deep.equal(ask);
   });
 
-  it("sends the upstream its own key and nothing of the caller's", async () => {
+  it("reaches the upstream with the upstream's own key, and without its own key, cookies and addresses", async () => {
     upstream.script = json(200, completion);
     await client.chat.completions.create(ask, { headers: { cookie: 'session=canary', 'x-forwarded-for': '10.9.8.7' } });
     expect(upstream.last.headers.authorization).to.equal('Bearer sk-upstream-canary');
@@ -81,7 +81,7 @@ describe("OpenAI's own client", () => {
     expect(headers['x-request-id']).to.match(/^req_/);
   });
 
-  it('streams', async () => {
+  it('streams a chat', async () => {
     upstream.script = events([delta('Hel'), delta('lo'), delta(' 😀')]);
     const { data: stream, response } = await client.chat.completions.create({ ...ask, stream: true }).withResponse();
     let text = '';
@@ -91,7 +91,7 @@ describe("OpenAI's own client", () => {
     expect(response.headers.get('x-accel-buffering')).to.equal('no');
   });
 
-  it('sees the head of a stream before its first event', async () => {
+  it('gets the head of a stream before its first event', async () => {
     upstream.script = stall('');
     const abort = new AbortController();
     const { response } = await client.chat.completions
@@ -102,7 +102,7 @@ describe("OpenAI's own client", () => {
     expect(await upstream.last.closed).to.equal(false);
   });
 
-  it('embeds, asking for base64 as it does by default', async () => {
+  it('gets embeddings in base64, which it asks for by default', async () => {
     upstream.script = json(200, {
       object: 'list',
       data: [{ object: 'embedding', index: 0, embedding: 'AACAPgAAAL8AAAA+' }],
@@ -118,7 +118,7 @@ describe("OpenAI's own client", () => {
     });
   });
 
-  it('makes images', async () => {
+  it('generates images', async () => {
     upstream.script = json(200, { created: 1, data: [{ b64_json: 'AAAA' }] });
     const answer = await client.images.generate({ model: 'm', prompt: 'a lighthouse' });
     expect(answer.data?.[0]?.b64_json).to.equal('AAAA');
@@ -162,7 +162,7 @@ describe("OpenAI's own client", () => {
     });
   }
 
-  it('raises on a stream that breaks off, instead of taking half for whole', async () => {
+  it('throws when a stream breaks off, instead of taking half of it for the whole', async () => {
     upstream.script = reset(`data: ${JSON.stringify(delta('Hal'))}\n\n`);
     const stream = await client.chat.completions.create({ ...ask, stream: true });
     let text = '';
@@ -176,7 +176,7 @@ describe("OpenAI's own client", () => {
     expect(thrown.code).to.equal('upstream_disconnected');
   });
 
-  it('is answered 502 when the upstream talks no HTTP, or hangs up', async () => {
+  it('is answered 502 when the upstream sends an invalid response or drops the connection', async () => {
     upstream.script = raw('SSH-2.0\r\n');
     const invalid = await failure(client.chat.completions.create(ask));
     expect([invalid.status, invalid.code]).to.deep.equal([502, 'upstream_invalid_response']);
@@ -185,7 +185,7 @@ describe("OpenAI's own client", () => {
     expect([gone.status, gone.code]).to.deep.equal([502, 'upstream_disconnected']);
   });
 
-  it('leaves, and the upstream is told, before and after the first byte', async () => {
+  it('aborts the call to the upstream when it disconnects, before and after the first byte', async () => {
     for (const script of [hang, stall('data: {"choices":[]}\n\n')]) {
       upstream.script = script;
       const count = upstream.requests.length;
@@ -200,7 +200,7 @@ describe("OpenAI's own client", () => {
 });
 
 describe('an upstream that is not there', () => {
-  it('is a 502 in the error shape, without its address', async () => {
+  it('is answered with 502 in the error format, without its address', async () => {
     const gone = await ScriptedUpstream.start();
     const { baseUrl } = gone;
     await gone.close();

@@ -31,7 +31,7 @@ describe('the query of a model call', () => {
     return upstream.last.path.replace('/v1/chat/completions', '');
   }
 
-  it("goes up as OpenAI's client sends it", async () => {
+  it("reaches the upstream as OpenAI's client sends it", async () => {
     const { client } = await start();
     await client().chat.completions.create(ask, { query: { tier: 'a b', include: ['x', 'y'] } });
     expect(upstream.last.path).to.equal('/v1/chat/completions?tier=a%20b&include%5B%5D=x&include%5B%5D=y');
@@ -44,7 +44,7 @@ describe('the query of a model call', () => {
     '?url=https://a.example/b?c=d&&=',
     '?a=..%2F..%2F/../x',
   ]) {
-    it(`goes up byte for byte: ${search}`, async () => {
+    it(`reaches the upstream byte for byte: ${search}`, async () => {
       await start();
       expect(await rawPath(search)).to.equal(`/v1/chat/completions${search}`);
     });
@@ -67,7 +67,7 @@ describe('the query of a model call', () => {
     return upstream.last.path;
   }
 
-  it('follows the one in the base URL of the upstream, which it cannot replace', async () => {
+  it('comes after the query of the base URL, and cannot replace its parameters', async () => {
     await start('/?api-version=2026-01-01&x');
     expect(await sent('')).to.equal('?api-version=2026-01-01&x');
     expect(await sent('?tier=a&b')).to.equal('?api-version=2026-01-01&x&tier=a&b');
@@ -76,7 +76,7 @@ describe('the query of a model call', () => {
     );
   });
 
-  it('has the one in the base URL alone where the list of models is asked for', async () => {
+  it('is that of the base URL alone where the gateway asks for the list of models', async () => {
     const { client } = await start('?api-version=2026-01-01');
     await client().models.list();
     expect(upstream.last.path).to.equal('/v1/models?api-version=2026-01-01');

@@ -7,7 +7,7 @@ import { chunks, hang, json, type Script, ScriptedUpstream, stall } from '../sup
 
 const jsonHeaders = { 'content-type': 'application/json' };
 
-describe('the time limits of an upstream', () => {
+describe('the time limit of an upstream', () => {
   let upstream: ScriptedUpstream;
   let server: ModelServer | undefined;
 
@@ -35,7 +35,7 @@ describe('the time limits of an upstream', () => {
     return { status: response.status, text, took: performance.now() - started };
   }
 
-  it('for the connection counts the TLS handshake, and lets it be tried again', async () => {
+  it('for the connection includes the TLS handshake, and the connection is tried again', async () => {
     const sockets = new Set<Socket>();
     const mute: Server = createServer((socket) => sockets.add(socket.on('error', () => {})));
     await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
@@ -59,7 +59,7 @@ describe('the time limits of an upstream', () => {
     expect(await upstream.last.closed).to.equal(false);
   });
 
-  it('for the first byte is over with the head, however long the body takes', async () => {
+  it('for the first byte ends with the head, however long the body takes', async () => {
     const parts = ['{"a"', ':', '1}'];
     expect((await ask({ firstByte: 500 }, chunks(parts, jsonHeaders, 300))).text).to.equal('{"a":1}');
   });
@@ -82,7 +82,7 @@ describe('the time limits of an upstream', () => {
     });
   }
 
-  it('between chunks counts what has come while the process was too busy to read it', async () => {
+  it('between chunks does not end a stream whose chunks came while the process was busy', async () => {
     const busy: Script = async (res) => {
       res.writeHead(200).write('data: {"a":1}\n\n');
       await sleep(50);
@@ -95,7 +95,7 @@ describe('the time limits of an upstream', () => {
     expect(text).to.equal('data: {"a":1}\n\ndata: {"a":2}\n\n');
   });
 
-  it('for the whole call ends a stream that goes on and on', async () => {
+  it('for the whole call ends a stream that does not stop', async () => {
     const endless = Array(1_000).fill('data: {"a":1}\n\n');
     const { text, took } = await ask({ total: 300 }, chunks(endless, {}, 20), true);
     expect(text)

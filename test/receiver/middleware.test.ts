@@ -76,7 +76,7 @@ for (const [name, express] of [
       ['express.json() for another content type', () => [express.json({ type: 'application/vnd.other+json' })]],
     ];
     for (const [what, before] of hosts) {
-      it(`hands on a signed event, with ${what}`, async () => {
+      it(`passes a signed event to the handler and refuses a forged one, with ${what}`, async () => {
         const { events, receiver } = remembering();
         const url = await listen(
           express()
@@ -91,7 +91,7 @@ for (const [name, express] of [
       });
     }
 
-    it('says how to keep the bytes where another parser has read them', async () => {
+    it('says how to keep the raw body when another parser has read it', async () => {
       const { events, errors, receiver } = remembering();
       const url = await listen(express().use(express.json()).post('/webhooks', receiver));
       const answer = await deliver(url);
@@ -101,7 +101,7 @@ for (const [name, express] of [
       expect(errors).to.have.length(1);
     });
 
-    it('answers 401 without a signature, and hands nothing on', async () => {
+    it('answers 401 without a signature, and does not call the handler', async () => {
       const { events, receiver } = remembering();
       const url = await listen(express().post('/webhooks', receiver));
       const answer = await fetch(url, { method: 'POST', body });
@@ -110,7 +110,7 @@ for (const [name, express] of [
       expect(events).to.deep.equal([]);
     });
 
-    it('answers 500 when the handler throws, now or later, without its message', async () => {
+    it('answers 500 when the handler throws or rejects, without its message', async () => {
       const handlers = [
         () => {
           throw new Error('password=1234');
@@ -131,7 +131,7 @@ for (const [name, express] of [
       }
     });
 
-    it('passes on what onError throws, and the process lives', async () => {
+    it('passes what onError throws on to the error handler of the host', async () => {
       const receiver = webhookReceiver({
         secret,
         onEvent: () => Promise.reject(new Error('first')),
@@ -165,7 +165,7 @@ describe('a webhook receiver', () => {
     expect(handled).to.equal(true);
   });
 
-  it('takes any of several secrets while one replaces another', async () => {
+  it('accepts any of several secrets while one replaces another', async () => {
     const { receiver } = remembering({ secret: ['new-secret', 'old-secret'] });
     const url = await listen(express5().post('/webhooks', receiver));
     for (const [key, status] of [
@@ -177,7 +177,7 @@ describe('a webhook receiver', () => {
     }
   });
 
-  it('answers 413 to a body longer than it takes, whether its length is announced or not', async () => {
+  it('answers 413 to a body longer than maxBytes, with or without a Content-Length', async () => {
     const { events, receiver } = remembering({ maxBytes: 64 });
     const url = await listen(express5().post('/webhooks', receiver));
     expect(await deliver(url)).to.deep.include({ status: 413, body: { error: 'the body is larger than 64 bytes' } });
@@ -201,7 +201,7 @@ describe('a webhook receiver', () => {
     expect([...events, ...errors]).to.deep.equal([]);
   });
 
-  it('hands nothing on when the sender leaves in the middle', async () => {
+  it('does not call the handler when the sender disconnects inside the body', async () => {
     const { events, receiver } = remembering();
     const left = new Promise<void>((resolve) => {
       void listen((req, res) => {

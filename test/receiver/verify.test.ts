@@ -42,7 +42,7 @@ describe('verifySignature', () => {
     });
   }
 
-  it('takes the headers of a request, as Node and as fetch have them', () => {
+  it('accepts the headers of a request, as Node and as fetch have them', () => {
     for (const headers of [{ 'x-service-signature': right }, new Headers({ 'X-Service-Signature': right })]) {
       expect(verifySignature(body, headers, secret)).to.equal(true);
       expect(verifySignature(`${body} `, headers, secret)).to.equal(false);
@@ -51,7 +51,7 @@ describe('verifySignature', () => {
     expect(verifySignature(body, new Headers(), secret)).to.equal(false);
   });
 
-  it('takes several secrets, while one replaces another', () => {
+  it('accepts several secrets, while one replaces another', () => {
     expect(verifySignature(body, right, ['new', secret])).to.equal(true);
     expect(verifySignature(body, right, ['new', 'newer'])).to.equal(false);
     expect(() => verifySignature(body, right, [])).to.throw(TypeError, /secret/);
@@ -59,13 +59,13 @@ describe('verifySignature', () => {
   });
 
   for (const raw of [{ id: 'evt_1' }, undefined, null, 1]) {
-    it(`says that ${JSON.stringify(raw)} is no raw body`, () => {
+    it(`throws a TypeError for ${JSON.stringify(raw)}, which is no raw body`, () => {
       expect(() => verifySignature(raw as unknown as string, right, secret)).to.throw(TypeError, /rawBody must be/);
     });
   }
 
   for (const unset of ['', undefined]) {
-    it(`takes no secret that is ${JSON.stringify(unset)}, with which anybody could sign`, () => {
+    it(`refuses the secret ${JSON.stringify(unset)}, with which anybody could sign`, () => {
       expect(() => verifySignature(body, sign(body, ''), unset as string)).to.throw(TypeError, /secret/);
     });
   }

@@ -29,7 +29,7 @@ const given: Assumptions = {
 };
 
 describe('The capacity model', () => {
-  it('says what a process and a replica set take at the planned use', () => {
+  it('gives the deliveries per second of a process and of a replica set at the planned use', () => {
     // half of a core, at 0.5 ms
     expect(ratePerProcess(cost, given)).to.equal(1_000);
     expect(ratesPerReplicaSet(cost, given)).to.deep.equal({
@@ -60,7 +60,7 @@ describe('The capacity model', () => {
     expect(found.price.sum).to.be.closeTo(20 + 240 + 518.4 + 259.2, 1e-6);
   });
 
-  it('plans as many shards as the first part to saturate needs, with config servers and mongos', () => {
+  it('plans as many shards as the part that saturates first needs, with config servers and mongos', () => {
     const found = capacityFor(20_000, cost, given);
     expect(found).to.include({ gatewayCores: 10, processes: 20, shards: 4, members: 15 });
     // 20 processes and 2 cores of mongos

@@ -20,12 +20,12 @@ describe('A simulated day with a tenth of the receivers down', () => {
     expect(of(long).failed).to.be.above(0);
   });
 
-  it('ends what waited within the longest wait after the return', () => {
+  it('ends every waiting delivery within the longest retry delay after the receivers return', () => {
     for (const { recovery } of results.values()) expect(recovery).to.be.within(0, 8 * 3_600 + 60);
     expect(of(long).peakPending).to.be.above(of(short).peakPending);
   });
 
-  it('is the same for the same seed, and another for another', () => {
+  it('has the same result for the same seed, and another result for another seed', () => {
     expect(outageOf(short)).to.deep.equal(of(short));
     expect(outageOf(short, 2).published).to.not.equal(of(short).published);
   });

@@ -105,7 +105,7 @@ describe('Shard keys', () => {
   const ofSharded = () => queries.filter(({ collection }) => keyOf.has(collection));
   const isBroadcast = (query: Query) => routeOf(query.filter, keyOf.get(query.collection) ?? {}) === 'all';
 
-  it('are chosen for every collection, or it is said why there is none', () => {
+  it('are chosen for every collection, or a reason is given for having none', () => {
     const names = Object.values(createModels(connection, prefix)).map(({ collection }) =>
       collection.collectionName.replace(prefix, ''),
     );
@@ -113,7 +113,7 @@ describe('Shard keys', () => {
     expect(decided).to.have.members([...names, 'jobs']);
   });
 
-  it('are in every query that is made often, but those that docs/scale.md lists', () => {
+  it('are in every frequent query, except for those that docs/scale.md lists', () => {
     const seen = new Set(ofSharded().map(({ collection }) => collection));
     expect([...seen]).to.include.members([
       'events',
@@ -131,7 +131,7 @@ describe('Shard keys', () => {
     expect([...shapes].filter((shape) => !(shape in broadcasts))).to.deep.equal([]);
   });
 
-  it('are in every query that changes one document, as MongoDB demands', () => {
+  it('are in every query that changes one document, as MongoDB requires', () => {
     const single = new Set(
       ofSharded()
         .filter((query) => query.isSingle && isBroadcast(query))

@@ -104,7 +104,7 @@ describe('The collections of a gateway, in a cluster of two shards', function ()
     await database.command({ ...command, ...majority });
   }
 
-  it('take their shard keys beside their unique indexes, and hashed ones spread at once', async () => {
+  it('accept their shard keys beside their unique indexes, and are on both shards at once if hashed', async () => {
     for (const { name, key } of shardedCollections) await shard(`gateway_${name}`, key);
     const catalogue = config.client.db('config');
     const sharded = await catalogue.collection('collections').find().toArray();
@@ -117,7 +117,7 @@ describe('The collections of a gateway, in a cluster of two shards', function ()
     }
   });
 
-  it('take no other key where an index is unique by account', async () => {
+  it('accept no other key where an index is unique by account', async () => {
     for (const name of ['webhooks', 'keys']) {
       const refused = await shard(`gateway_${name}`, { _id: 'hashed' }).catch((error: Error) => error.message);
       expect(refused, name).to.match(/Uniqueness can't be maintained unless shard key is a prefix/);

@@ -120,7 +120,7 @@ describe('any body', () => {
     await upstream.close();
   });
 
-  it('is answered in the error shape or relayed, within the bars of time and memory', async function () {
+  it('is relayed or answered with an error code, within the limits of CPU time and memory', async function () {
     // takes half a minute, and more on a busy machine
     this.timeout(240_000);
     const statuses = new Map<number, number>();
@@ -143,7 +143,7 @@ describe('any body', () => {
     for (const status of [200, 400, 413]) expect(statuses.get(status), `answers ${status}`).to.be.at.least(10);
   });
 
-  it('is answered so where it is a form, too', async function () {
+  it('that is a form is relayed or refused, within the limits of CPU time and memory', async function () {
     this.timeout(240_000);
     const statuses = new Map<number, number>();
     await fc.assert(

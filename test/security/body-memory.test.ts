@@ -74,7 +74,7 @@ describe('the bytes of all bodies in a process', () => {
     while (again !== 200) again = (await edge.send('/v1/chat/completions', { body: whole })).status;
   });
 
-  it('are bounded when ten whole bodies wait for an upstream that hangs, and given back when it answers', async () => {
+  it('are bounded when ten whole bodies wait for an upstream that hangs, and freed when their clients disconnect', async () => {
     upstream.script = hang;
     sendTen(whole, () => 'usr_1');
     await until(() => senders.filter(({ status }) => status === 429).length >= 6);
@@ -88,7 +88,7 @@ describe('the bytes of all bodies in a process', () => {
     while (again !== 200) again = (await edge.send('/v1/chat/completions', { body: whole })).status;
   });
 
-  it('leave room for further accounts, or are answered 503 with retry-after', async () => {
+  it('leave room for a small body of a new account when large ones are answered 503 with retry-after', async () => {
     upstream.script = json(200, {});
     sendTen(whole.subarray(0, size - 1), (i) => `usr_${i}`);
     await until(() => senders.some(({ status }) => status === 503));
@@ -103,7 +103,7 @@ describe('the bytes of all bodies in a process', () => {
     expect(small.status, small.text).to.equal(200);
   });
 
-  it('are not held by a stream that goes on after its request has been answered', async () => {
+  it('are freed once the upstream has begun to stream its answer', async () => {
     upstream.script = (res) => {
       res.writeHead(200, { 'content-type': 'text/event-stream' });
       res.write('data: {}\n\n');
@@ -117,7 +117,7 @@ describe('the bytes of all bodies in a process', () => {
     expect(senders.map(({ status }) => status)).to.deep.equal(Array(10).fill(200));
   });
 
-  it('are about the bytes that came, however small the pieces', async () => {
+  it('are refused with 413 when they come in too many small pieces', async () => {
     const piece = '1\r\nx\r\n'.repeat(10_000);
     const socket = connect(edge.port, '127.0.0.1');
     let answer = '';

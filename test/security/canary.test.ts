@@ -24,7 +24,7 @@ describe('secrets, while the whole product runs and fails', function () {
   });
   after(() => run.close());
 
-  it('really succeeded and failed in every way', () => {
+  it('are searched for while requests succeed and fail in every way', () => {
     expect([...run.statuses.keys()]).to.include.members([200, 201, 400, 401, 404, 405, 415, 500, 502]);
     expect([...run.errors]).to.include.members(['invalid_event_data', 'unknown_event_type', 'publish_unconfirmed']);
     expect([...run.errors]).to.include.members(['secret_unreadable', 'invalid_options']);
@@ -46,7 +46,7 @@ describe('secrets, while the whole product runs and fails', function () {
     ]);
   });
 
-  it('were looked for in the lines of requests and attempts', () => {
+  it('are searched for in the log lines of requests and attempts', () => {
     const lines = witness.records.filter(({ where }) => where === 'stand-alone log').map(({ text }) => text);
     for (const part of ['"operation":"createChatCompletion"', '"msg":"delivery attempt"', '"upstream":"up"']) {
       expect(lines.some((line) => line.includes(part))).to.equal(true, part);
@@ -68,12 +68,12 @@ describe('secrets, while the whole product runs and fails', function () {
     ["the query of a webhook's URL", () => inWebhookUrl, /^(response|database gateway_webhooks)$/],
   ];
   for (const [name, value, allowed] of canaries) {
-    it(`are in the clear nowhere: ${name}`, () => {
+    it(`do not appear in plain text where they do not belong: ${name}`, () => {
       expect(witness.places(value()).filter((place) => !allowed?.test(place))).to.deep.equal([]);
     });
   }
 
-  it('would have been found: the upstream was sent its key, and the key was shown once', () => {
+  it('are found where they belong: the upstream gets its key, and the creation of an API key shows it', () => {
     expect(witness.places(upstreamKey)).to.deep.equal(['upstream']);
     expect(witness.places(run.apiKey)).to.deep.equal(['creation of the key']);
   });
@@ -85,7 +85,7 @@ describe('secrets, while the whole product runs and fails', function () {
     ['deep in an error', (text: string) => new Error('x', { cause: { config: { headers: { authorization: text } } } })],
     ['in bytes', (text: string) => Buffer.from(`x${text}y`)],
   ] as const) {
-    it(`would have been found: ${how}`, () => {
+    it(`are found by the search ${how}`, () => {
       const other = createWitness();
       other.saw('here', hide(secret));
       expect(other.places(secret)).to.deep.equal(['here']);

@@ -164,7 +164,7 @@ describe('while the database is unavailable', function () {
     'there is no primary',
   ];
   for (const name of names)
-    it(`every call is answered, model calls go on, and all of it recovers: ${name}`, async () => {
+    it(`every call is answered, model calls continue, and everything recovers: ${name}`, async () => {
       const fault = database.faults.find((one) => one.name === name);
       expect((await ask()).status).to.equal(200);
       await until(isAllCounted, goOnWithin, 'what was used before is counted');
@@ -217,7 +217,7 @@ describe('while the database is unavailable', function () {
       await until(isAllCounted, goOnWithin, 'what was used meanwhile is counted');
     });
 
-  it('requests that are refused leave no rejection that nobody handles, which would end the process', async () => {
+  it('refused requests leave no unhandled rejection, which would end the process', async () => {
     const uri = new URL(database.uri);
     uri.searchParams.set('serverSelectionTimeoutMS', '500');
     const quick = await createModelGateway({ ...loopbackOptions, mongo: uri.href, secretKeys: [newSecretKey()] });

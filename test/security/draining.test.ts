@@ -55,7 +55,7 @@ describe('a gateway that closes', function () {
 
   const recorded = () => connection.collection('gateway_usage').find().toArray();
 
-  it('lets a stream end by itself, takes no other request meanwhile, and records what the stream has used', async () => {
+  it('lets a stream finish, refuses other requests meanwhile, and records the usage of the stream', async () => {
     await start();
     let finish = (): void => {};
     const script: Script = async (res, request) => {
@@ -99,7 +99,7 @@ describe('a gateway that closes', function () {
     expect(record).to.include({ ending: 'complete', inputTokens: 3, outputTokens: 4, estimated: false });
   });
 
-  it('lets an answer come that has not begun, on a connection that ends with it', async () => {
+  it('waits for an answer that has not begun, and closes the connection with it', async () => {
     await start();
     let finish = (): void => {};
     upstream.script = (res) => {
@@ -115,7 +115,7 @@ describe('a gateway that closes', function () {
     await closing;
   });
 
-  it('ends what takes longer than drainTimeout: a stream with an error event, what has not begun with 503', async () => {
+  it('ends calls that take longer than drainTimeout: a stream with an error event, one without an answer with 503', async () => {
     await start({ drainTimeout: 300 });
     upstream.script = stall(first);
     const streaming = await chat();
@@ -161,7 +161,7 @@ describe('a gateway that closes', function () {
     });
   }
 
-  it('does not wait for connections that are idle, nor for clients that have left', async () => {
+  it('does not wait for idle connections, nor for clients that have disconnected', async () => {
     await start();
     const agent = new Agent({ keepAlive: true });
     get(`${host.url}/v1/webhooks`, { agent }, (res) => res.resume());

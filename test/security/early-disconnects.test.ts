@@ -96,9 +96,9 @@ async function leave({
 const stream = { stream: true };
 const short = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}';
 
-describe('a client that leaves to pay less', function () {
+describe('a client that disconnects to pay less', function () {
   this.timeout(30_000);
-  it('is charged what was used where it leaves after the last text and before the usage', async () => {
+  it('is charged the reported usage when it disconnects after the last text and before the usage', async () => {
     const { record } = await leave({
       body: stream,
       script: timed(delta('a'), finish(), 300, usageChunk, done),
@@ -106,7 +106,7 @@ describe('a client that leaves to pay less', function () {
     });
     expect(record).to.include({ outputTokens: 5_000, inputTokens: 7, estimated: false, ending: 'client_left' });
   });
-  it('is waited for a second at most where the usage does not come, and pays for what it saw', async () => {
+  it('pays for what it saw when no usage comes within a second, and the upstream is aborted then', async () => {
     const text = 'word '.repeat(600);
     const { record, upstreamMs, finished } = await leave({
       body: stream,
@@ -118,7 +118,7 @@ describe('a client that leaves to pay less', function () {
     expect(finished).to.equal(false);
     expect(upstreamMs).to.be.within(900, 3_000);
   });
-  it('is charged what was used where all of several answers had come', async () => {
+  it('is charged the reported usage when all of several answers have come', async () => {
     const { record } = await leave({
       body: { ...stream, n: 2 },
       script: timed(delta('a'), finish(0), delta('b', 1), finish(1), 200, usageChunk, done),
@@ -126,7 +126,7 @@ describe('a client that leaves to pay less', function () {
     });
     expect(record).to.include({ outputTokens: 5_000, estimated: false });
   });
-  it('has its upstream aborted at once where one of several answers is still being written', async () => {
+  it('has its upstream aborted at once when one of several answers is not complete', async () => {
     const { record, upstreamMs } = await leave({
       body: { ...stream, n: 2 },
       script: timed(delta('a'), finish(0)),
@@ -135,7 +135,7 @@ describe('a client that leaves to pay less', function () {
     expect(record).to.include({ estimated: true, ending: 'client_left' });
     expect(upstreamMs).to.be.below(500);
   });
-  it('pays for reasoning that is shown, and for tool calls, not by the event alone', async () => {
+  it('pays for reasoning that is shown, and for tool calls, by their length', async () => {
     const thought = 'thinking '.repeat(200);
     const call = [{ index: 0, id: 'call_1', type: 'function', function: { name: 'f', arguments: 'x'.repeat(900) } }];
     const { record } = await leave({
@@ -155,7 +155,7 @@ describe('a client that leaves to pay less', function () {
     const limited = await leave({ body: { ...stream, max_completion_tokens: 50 }, script, after: 'content' });
     expect(limited.record.outputTokens).to.equal(50);
   });
-  it('pays for the time that its upstream worked on an answer that is sent as a whole', async () => {
+  it('pays for the time that its upstream has worked on an answer without a stream', async () => {
     const { record, upstreamMs } = await leave({ script: hang, after: 1_200 });
     expect(record).to.include({ estimated: true, ending: 'client_left' });
     expect(record.outputTokens).to.be.within(120, 400);
@@ -171,11 +171,11 @@ describe('a client that leaves to pay less', function () {
     });
     expect(record.outputTokens).to.equal(200);
   });
-  it('pays for the images it asked for where it leaves before they come', async () => {
+  it('pays for the images it asked for when it disconnects before they come', async () => {
     const { record } = await leave({ path: '/images/generations', body: { n: 3 }, script: hang, after: 20 });
     expect(record).to.include({ images: 3, estimated: true, ending: 'client_left' });
   });
-  it('pays for an image it asked for where it leaves after a preview, and its upstream is aborted at once', async () => {
+  it('pays for an image it asked for when it disconnects after a preview, and its upstream is aborted at once', async () => {
     const { record, upstreamMs } = await leave({
       path: '/images/generations',
       body: stream,
@@ -185,7 +185,7 @@ describe('a client that leaves to pay less', function () {
     expect(record).to.include({ images: 1, estimated: true });
     expect(upstreamMs).to.be.below(500);
   });
-  it('is charged the usage of an image where it leaves inside the event that has it', async () => {
+  it('is charged the reported usage of an image when it disconnects inside the event that has it', async () => {
     const whole = image('completed');
     const cut = whole.indexOf('AA');
     const { record } = await leave({
@@ -197,7 +197,7 @@ describe('a client that leaves to pay less', function () {
     });
     expect(record).to.include({ images: 1, inputTokens: 7, outputTokens: 5_000, estimated: false });
   });
-  it('changes nothing where calls run to their end: a stream', async () => {
+  it('is charged the whole usage where calls run to their end: a stream', async () => {
     const { record, finished } = await leave({
       body: stream,
       abortOnDisconnect: false,
@@ -207,7 +207,7 @@ describe('a client that leaves to pay less', function () {
     expect(finished).to.equal(true);
     expect(record).to.include({ outputTokens: 5_000, estimated: false, ending: 'client_left' });
   });
-  it('changes nothing where calls run to their end: an answer that is sent as a whole', async () => {
+  it('is charged the whole usage where calls run to their end: an answer without a stream', async () => {
     const answer = { choices: [{ index: 0, message: { content: 'a' }, finish_reason: 'stop' }], usage };
     const { record, finished } = await leave({
       abortOnDisconnect: false,
@@ -220,7 +220,7 @@ describe('a client that leaves to pay less', function () {
     expect(finished).to.equal(true);
     expect(record).to.include({ outputTokens: 5_000, estimated: false, ending: 'client_left' });
   });
-  it('changes nothing where calls run to their end: a large answer that nobody read', async () => {
+  it('is charged the whole usage where calls run to their end: a large answer that nobody reads', async () => {
     const part = delta('x'.repeat(60_000));
     const { record, finished } = await leave({
       body: stream,
@@ -232,7 +232,7 @@ describe('a client that leaves to pay less', function () {
     expect(record).to.include({ outputTokens: 5_000, estimated: false, ending: 'client_left' });
   });
 
-  it('is not tried again for where calls run to their end', async () => {
+  it('causes no retry where calls run to their end', async () => {
     const upstream = await ScriptedUpstream.start();
     upstream.script = inTurn(
       async (...exchange) => {
@@ -259,7 +259,7 @@ describe('a client that leaves to pay less', function () {
     await upstream.close();
   });
 
-  it('is no matter for images that are answered as addresses: each is charged', async () => {
+  it('pays for each image that is answered as a URL when it stays', async () => {
     const upstream = await ScriptedUpstream.start();
     upstream.script = json(200, { data: [{ url: 'https://images.example/1' }, { url: 'https://images.example/2' }] });
     const records: UsageRecord[] = [];

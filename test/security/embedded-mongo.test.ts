@@ -140,7 +140,7 @@ describe('Another user of the machine that the embedded MongoDB runs on', functi
     expect(await modeOf('mongo')).to.equal(0o700);
   });
 
-  it('finds the password in no process list, and nobody finds it in a log', async () => {
+  it('finds the password in no process list and in no log', async () => {
     const lines: string[] = [];
     const mongo = await start({ log: (line) => lines.push(line) });
     const password = new URL(mongo.uri).password;
@@ -191,7 +191,7 @@ describe('Another user of the machine that the embedded MongoDB runs on', functi
     });
   });
 
-  it('may do nothing when the key file was lost: another is made, and the data is there', async () => {
+  it('cannot use the old password after the key file was lost: a new one is made, and the data is there', async () => {
     const first = await start();
     await withClient(first.uri, (client) => client.db().collection<Document>('things').insertOne({ a: 1 }));
     await first.stop();

@@ -37,7 +37,7 @@ async function ours(form: SentForm): Promise<{ fields: Readonly<Record<string, r
   }
 }
 
-describe('a form that readers of forms take differently', () => {
+describe('a form that parsers of forms read differently', () => {
   let upstream: ScriptedUpstream;
   let server: ModelServer;
   before(async () => {
@@ -68,12 +68,12 @@ describe('a form that readers of forms take differently', () => {
     });
   }
 
-  it('is refused as a variation as well', async () => {
+  it('is refused by the endpoint for variations as well', async () => {
     const form = craftedForms['two models'] as SentForm;
     expect((await send('/images/variations', form)).error?.code).to.equal('duplicate_parameter');
   });
 
-  it('has to have what openapi.yaml requires, each field of its type, and may have others', async () => {
+  it('needs the fields that openapi.yaml requires, each of its type, and may have others', async () => {
     const form = async (fields: Readonly<Record<string, string | Blob>>, path = '/images/edits') => {
       const data = new FormData();
       for (const [name, value] of Object.entries(fields)) data.append(name, value);
@@ -104,7 +104,7 @@ describe('a form that readers of forms take differently', () => {
   });
 });
 
-describe('a form that is taken', () => {
+describe('a form that is accepted', () => {
   let judges: readonly Judge[];
   before(async function () {
     this.timeout(120_000);
@@ -120,7 +120,7 @@ describe('a form that is taken', () => {
   });
 
   for (const [client, form] of Object.entries(clientForms)) {
-    it(`may be written by ${client}`, async () => {
+    it(`may come from ${client}`, async () => {
       const found = await ours(form);
       if (found instanceof GatewayError) throw found;
       expect(found.fields.model).to.deep.equal(['gpt-image-1']);
@@ -128,7 +128,7 @@ describe('a form that is taken', () => {
     });
   }
 
-  it('means the same to busboy, undici, Go and werkzeug, whatever it was made of', async function () {
+  it('has the same fields for busboy, undici, Go and werkzeug, whatever mutation it comes from', async function () {
     this.timeout(120_000);
     let taken = 0;
     await fc.assert(

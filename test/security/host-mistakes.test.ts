@@ -112,7 +112,7 @@ describe('a mistake in a function of the host', function () {
     });
   }
 
-  it('is answered once, whatever it throws or gives, now or later, and nothing else is troubled by it', async () => {
+  it('leads to one JSON answer, whatever the function throws, rejects or returns, and the next call succeeds', async () => {
     const anyMistake = fc.record({
       where: fc.constantFrom(...functions),
       how: fc.constantFrom('throws' as const, 'rejects' as const, 'gives' as const),
@@ -134,7 +134,7 @@ describe('a mistake in a function of the host', function () {
     expect((await ask('onRequest')).status).to.equal(200);
   });
 
-  it('in a stream that has begun leaves the stream whole', async () => {
+  it('in a stream that has begun leaves the stream complete', async () => {
     const before = upstream.script;
     upstream.script = events([
       { choices: [{ delta: { content: 'a' } }] },
@@ -148,7 +148,7 @@ describe('a mistake in a function of the host', function () {
     upstream.script = before;
   });
 
-  it('in the code of an error is a 500, and the log says which code', async () => {
+  it('in the code of an error is answered with 500, and the log names the code', async () => {
     for (const where of ['onRequest', 'authenticate'] as const) {
       mistake = { where, how: 'throws', what: () => new GatewayError('quota_used_up' as never, 'Nothing is left') };
       const response = await ask(where);
@@ -160,7 +160,7 @@ describe('a mistake in a function of the host', function () {
     }
   });
 
-  it('in a header of an error leaves that header out, and the log says which', async () => {
+  it('in a header of an error leaves that header out, and the log names it', async () => {
     for (const value of [undefined, 'a\r\nset-cookie: x=1', '\u20ac']) {
       const headers = { 'x-odd': value, 'retry-after': '7' } as Record<string, string>;
       mistake = {
@@ -179,7 +179,7 @@ describe('a mistake in a function of the host', function () {
     }
   });
 
-  it('in the error class does not matter: one of another copy of the package is answered as itself', async () => {
+  it('in the class of an error does not matter: one of another copy of the package keeps its code', async () => {
     const foreign = Object.assign(new Error('Nothing is left'), { name: 'GatewayError', code: 'insufficient_credits' });
     mistake = { where: 'onRequest', how: 'rejects', what: () => foreign };
     const response = await ask('onRequest');
@@ -189,7 +189,7 @@ describe('a mistake in a function of the host', function () {
     ]);
   });
 
-  it('in a limit does not lift it', async () => {
+  it('in a limit does not lift it: the call is answered with 500', async () => {
     const nonsense = [
       { requestsPerMinute: Number.NaN },
       { tokensPerMinute: '1' },
@@ -209,7 +209,7 @@ describe('a mistake in a function of the host', function () {
     }
   });
 
-  it('about a webhook that is gone does not keep deliveries from going on, nor the webhook from being disabled later', async () => {
+  it('in onDisable is logged, and the webhook that is gone is disabled later', async () => {
     const receiver = await listen((_req, res) => res.writeHead(410).end());
     const input = { url: receiver.url, events: ['credits.low'], secret: 'a-long-enough-secret' };
     const { id } = await gateway.webhooks.create('usr_1', input);
@@ -222,7 +222,7 @@ describe('a mistake in a function of the host', function () {
     await receiver.close();
   });
 
-  it('that has answered already and goes on to the gateway all the same keeps its answer', async () => {
+  it('that answers a request and still passes it on to the gateway keeps its answer', async () => {
     const host = await listen(
       express()
         .use((_req, res, next) => {

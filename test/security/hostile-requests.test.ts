@@ -192,7 +192,7 @@ describe('a request of a hostile client', function () {
     });
   }
 
-  it('gets a well-formed answer, which is no failure of the gateway, or a closed connection, and troubles nobody else', async () => {
+  it('gets a well-formed answer below 500 or a closed connection, and does not disturb other requests', async () => {
     const first = 'data: {"choices":[]}\n\n';
     const last = 'data: [DONE]\n\n';
     let finish = (): void => {};

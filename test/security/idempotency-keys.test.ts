@@ -40,7 +40,7 @@ describe('an Idempotency-Key', () => {
     await upstream.close();
   });
 
-  it('never gets an account the answer of another account', async () => {
+  it('never gives an account the answer of another account', async () => {
     upstream.script = keepingProvider();
     const as = (key: string, idempotencyKey: string) =>
       send(server.baseUrl, { authorization: `Bearer ${key}`, 'idempotency-key': idempotencyKey });
@@ -54,7 +54,7 @@ describe('an Idempotency-Key', () => {
     expect(await as(callerKey, 'order-2')).to.deep.equal({ number: 4 });
   });
 
-  it('is told apart from every other account and key, whatever they are made of', () => {
+  it('is sent as a different value for every account and key, whatever their characters', () => {
     const secret = Buffer.alloc(32, 7);
     const pairs = [
       ['a', 'b'],
@@ -69,7 +69,7 @@ describe('an Idempotency-Key', () => {
     expect(withAccountsIdempotencyKey({ accept: 'a' }, 'a', secret)).to.deep.equal({ accept: 'a' });
   });
 
-  it('is the same in every process, after a restart, and until the oldest of secretKeys is taken away', async () => {
+  it('is sent as the same value by every process until the oldest of secretKeys is removed', async () => {
     const [k9, k10] = [newSecretKey('k9'), newSecretKey('k10')];
     const database = await freshDatabase();
     upstream.script = json(200, {});
@@ -95,7 +95,7 @@ describe('an Idempotency-Key', () => {
     await database.drop();
   });
 
-  it('is made with a key that seals nothing', () => {
+  it('is hashed with a key that is derived from the secret key and differs from it', () => {
     const key = newSecretKey();
     const derived = createSealer([key]).derive('a');
     expect(derived).to.have.lengthOf(32);

@@ -25,7 +25,7 @@ describe('a body whose keys another parser reads differently', () => {
   };
   const chat = (extra: string) => `{"model":"cheap","messages":[{"role":"user","content":"Hi"}]${extra}}`;
 
-  it('goes up where there is none', async () => {
+  it('reaches the upstream when its unknown keys equal no known key in any case', async () => {
     expect((await call(chat(',"models":1,"mod el":2,"metadata":{"Model":"kept"}'))).status).to.equal(200);
   });
 
@@ -40,7 +40,7 @@ describe('a body whose keys another parser reads differently', () => {
     ['an option of streams', ',"stream_options":{"Include_Usage":false}'],
     ['messages of another case', ',"Messages":[]'],
   ] as const) {
-    it(`is refused, and nothing goes up: ${title}`, async () => {
+    it(`is refused before the upstream is called: ${title}`, async () => {
       const before = upstream.requests.length;
       const { status, error } = await call(chat(extra));
       expect(status).to.equal(400);
@@ -49,7 +49,7 @@ describe('a body whose keys another parser reads differently', () => {
     });
   }
 
-  it('is refused where a key that is acted on stands there twice', async () => {
+  it('is refused when it has a key twice that the gateway reads', async () => {
     for (const extra of [
       ',"model":"dear"',
       ',"mode\\u006c":"dear"',

@@ -31,7 +31,7 @@ interface Cost {
   readonly sorted: boolean;
 }
 
-describe('Whatever is asked for, a list', function () {
+describe('A list', function () {
   this.timeout(60_000);
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let connection: Connection;
@@ -257,7 +257,7 @@ describe('Whatever is asked for, a list', function () {
       .replace('NOW', new Date(now).toISOString());
 
   for (const [path, commands, keys] of lists) {
-    it(`GET ${path} costs ${commands} commands and ${keys} keys of an index at most`, async () => {
+    it(`costs ${commands} commands and ${keys} keys of an index at most: GET ${path}`, async () => {
       const cost = await costOf(`${named(path)}&limit=20`);
       // an empty page would be cheap in any case
       if (/=(AMID|DELIVERY|KEY|MOMENT)/.test(path)) expect(cost.page.data).to.have.length(20);
@@ -269,7 +269,7 @@ describe('Whatever is asked for, a list', function () {
     });
   }
 
-  it('of statistics reads a week by its ids, and of usage the days that were asked for', async () => {
+  it('of statistics reads a week by its ids, and one of usage reads the requested days', async () => {
     const stats = await costOf(`/v1/webhooks/${webhook}/stats`);
     expect(stats.commands).to.be.at.most(5);
     expect(stats.keys).to.be.within(168, 190);
@@ -285,7 +285,7 @@ describe('Whatever is asked for, a list', function () {
     ['canceled', 30],
     ['failed', 2_939],
   ] as const) {
-    it(`of events that are ${state} is walked without a gap or a double, by cursors that may end a page early`, async () => {
+    it(`of events that are ${state} has no gap and no duplicate over pages that may end early`, async () => {
       const seen: string[] = [];
       let pages = 0;
       for (let after = '', hasMore = true; hasMore; pages += 1) {
@@ -352,7 +352,7 @@ describe('Whatever is asked for, a list', function () {
       [`events?state=pending&type=${seldom}`, 2_100],
     ];
     for (const [path, bound] of lists) {
-      it(`GET /v1/${path.replace(toFew, 'WEBHOOK')} costs 15 commands and ${bound} keys of an index at most`, async () => {
+      it(`costs 15 commands and ${bound} keys of an index at most: GET /v1/${path.replace(toFew, 'WEBHOOK')}`, async () => {
         userId = 'usr_2';
         const cost = await costOf(`/v1/${path}&limit=20`);
         expect(cost.commands, 'commands').to.be.within(1, 15);
@@ -368,7 +368,7 @@ describe('Whatever is asked for, a list', function () {
         `deliveries?webhook_id=${toFew}`,
         `events?state=pending&type=${seldom}`,
       ]) {
-        it(`${path.replace(toFew, 'WEBHOOK')} of ${account} is walked to the few that it asks for`, async () => {
+        it(`finds the few matches within a few pages: ${path.replace(toFew, 'WEBHOOK')} of ${account}`, async () => {
           userId = account;
           const seen: string[] = [];
           let pages = 0;

@@ -50,7 +50,7 @@ describe('a burst of reads of one account', () => {
     return statuses;
   }
 
-  it('has eight of them worked on at once, so that it takes the database from no other account, and is answered in full', async () => {
+  it('is served eight at a time, leaves the database free for other accounts, and is answered in full', async () => {
     const burst = Array.from({ length: count }, () => read('usr_1'));
     await until(() => underWay.length >= 8);
     // these have come when one that was sent after them is answered
@@ -62,7 +62,7 @@ describe('a burst of reads of one account', () => {
     expect(await letAllGoOn([...burst, other])).to.deep.equal(Array(count + 1).fill(200));
   });
 
-  it('costs nothing for those whose clients have left before their turn', async () => {
+  it('causes no work for reads whose clients have disconnected before their turn', async () => {
     const leaving = new AbortController();
     const held = Array.from({ length: 8 }, () => read('usr_1'));
     await until(() => underWay.length === 8);
@@ -79,7 +79,7 @@ describe('a burst of reads of one account', () => {
 });
 
 describe('the option readRateLimit', () => {
-  it('bounds what an account reads in a minute, and keeps it from nothing else', async () => {
+  it('limits the reads of an account in a minute, but neither its writes nor other accounts', async () => {
     const live = await startGateway({ readRateLimit: 3 });
     try {
       for (const path of ['/v1/events', '/v1/webhooks', '/v1/usage']) {

@@ -51,7 +51,7 @@ describe('an error of an upstream whose errors are masked', () => {
     [503, 'upstream_error', 'server_error'],
     [529, 'upstream_error', 'server_error'],
   ] as const) {
-    it(`keeps its status ${status} and its retry-after, and tells the log alone what it said`, async () => {
+    it(`keeps its status ${status} and its retry-after, and shows its message in the log only`, async () => {
       const { status: seen, headers, text } = await call(masking, json(status, talkative, hints));
       expect(seen).to.equal(status);
       expect(JSON.parse(text).error).to.include({ code, type, param: null });
@@ -102,7 +102,7 @@ describe('an error of an upstream whose errors are masked', () => {
     });
   }
 
-  it('raises in official clients what it did before', async () => {
+  it('throws the same class of error in official clients', async () => {
     upstream.script = json(429, talkative, { 'retry-after': '7' });
     const error = await masking
       .client()
@@ -112,15 +112,15 @@ describe('an error of an upstream whose errors are masked', () => {
     expect(error).to.include({ status: 429, code: 'upstream_rate_limited' });
   });
 
-  it('comes through when it is about the request, and every one does without the option', async () => {
+  it('is passed on when it is about the request, as every error is without the option', async () => {
     expect((await call(masking, json(400, talkative))).text).to.equal(JSON.stringify(talkative));
     expect((await call(open, json(429, talkative))).text).to.equal(JSON.stringify(talkative));
     expect(log).to.deep.equal([]);
   });
 });
 
-describe('what the log gets of an upstream error', () => {
-  it('has no key in it, neither ours nor any other', () => {
+describe('the logged text of an upstream error', () => {
+  it('has no key in it, neither of the operator nor any other', () => {
     const fixed = { authorization: `Bearer ${apiKey}`, 'x-operator': 'operators-other-secret' };
     for (const secret of [
       apiKey,
@@ -149,7 +149,7 @@ describe('what the log gets of an upstream error', () => {
 });
 
 describe('the option maskErrors', () => {
-  it('is true or false', () => {
+  it('must be true or false', () => {
     const upstream = { name: 'one', baseUrl: 'https://api.example/v1', maskErrors: 'yes' as unknown as boolean };
     expect(() => checkUpstreams([upstream])).to.throw('upstreams[0].maskErrors: must be true or false');
   });

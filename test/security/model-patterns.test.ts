@@ -7,7 +7,7 @@ describe('a pattern for models with many wildcards', () => {
     ['a hundred', `${'*a'.repeat(100)}*c`],
     ['pairs of letters', `${'*ab'.repeat(50)}*c*`],
   ] as const) {
-    it(`is matched in linear time, whatever the name repeats: ${title}`, () => {
+    it(`is matched within 100 ms of CPU time, whatever the name repeats: ${title}`, () => {
       const matches = modelMatcher([pattern]);
       const begun = process.cpuUsage();
       for (const model of ['gpt'.repeat(100_000), 'a'.repeat(300_000), 'ab'.repeat(150_000)]) {

@@ -140,7 +140,7 @@ describe('an account that spends its credits at two gateways', function () {
     };
   }
 
-  it('is let through by neither when it has nothing left and comes back after ten minutes with 100 calls at once', async () => {
+  it('is refused by both when it has no credits left and makes 100 calls at once after ten minutes', async () => {
     const account = await open();
     await account.topUp(0, 2);
     await account.callTogether({ kind: 'calls', process: 0, count: 2, reserved: 1, cost: 1 });
@@ -154,7 +154,7 @@ describe('an account that spends its credits at two gateways', function () {
     await account.close();
   });
 
-  it('overdraws by no more than one reservation at each, whatever it does in whatever order', async () => {
+  it('overdraws by no more than one reservation at each, in any order of calls, charges and restarts', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 3, maxLength: 25 }), async (steps) => {
         const account = await open();
@@ -172,7 +172,7 @@ describe('an account that spends its credits at two gateways', function () {
     );
   });
 
-  it('is let through again at once where it was topped up, and elsewhere within the interval', async () => {
+  it('is admitted again at once where it was topped up, and at the other within the interval', async () => {
     const account = await open();
     const one = { kind: 'calls', count: 1, reserved: 1, cost: 1 } as const;
     for (const at of [0, 1]) {
@@ -186,7 +186,7 @@ describe('an account that spends its credits at two gateways', function () {
 });
 
 describe('an account that pays', () => {
-  it('is let through at once when its payment is booked', async () => {
+  it('is admitted at once when its payment is booked', async () => {
     const upstream = await ScriptedUpstream.start();
     upstream.script = json(200, { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } });
     const live = await startGateway({

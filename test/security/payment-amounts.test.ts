@@ -34,7 +34,7 @@ describe('amounts of money and credits', () => {
   }
 
   for (const amount of [-1, Number.NaN, Number.POSITIVE_INFINITY, 1e13]) {
-    it(`are refused from code as well, a payment of ${amount}`, async () => {
+    it(`are refused from code as well: a payment of ${amount}`, async () => {
       const { payments } = live.gateway;
       const common = { paymentId: 'pay_code', userId: 'usr_1', amount, currency: 'usd' };
       for (const report of [
@@ -48,7 +48,7 @@ describe('amounts of money and credits', () => {
     });
   }
 
-  it('may be nothing: a payment of 0 is booked', async () => {
+  it('may be 0: such a payment is booked', async () => {
     const free = { ...payment, payment_id: 'pay_free', amount: 0, credits_added: 0 };
     expect((await live.call('POST', '/v1/payments', free)).status).to.equal(201);
   });

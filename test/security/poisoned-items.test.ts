@@ -41,7 +41,7 @@ const huge = 'x'.repeat(17 * 1_048_576);
 /** A text that the database takes for an operator. */
 const operator = { $ne: 'x' } as unknown as string;
 
-describe('What cannot be written keeps nothing else from being written:', function () {
+describe('An item that the database cannot take does not block the others:', function () {
   this.timeout(60_000);
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let connection: Connection;
@@ -96,7 +96,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
       expect(await events.countDocuments()).to.equal(2);
     });
 
-    it('a body that is asked for, and an event that is marked', async () => {
+    it('a body that is read, and an event that is marked as fanned out', async () => {
       const events = createEventModel(connection, 'bodies_');
       await events.createIndexes();
       const outbox = createOutbox(events);
@@ -109,7 +109,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
       );
     });
 
-    it('an account whose webhooks are looked up, and a webhook', async () => {
+    it('a look-up of the webhooks of an account, and one of a webhook', async () => {
       const lookup = createSubscriberLookup(createWebhookModel(connection, 'gateway_'));
       const accounts = ['usr_1', huge, 'usr_2'];
       const type = 'payment.completed';
@@ -141,7 +141,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
       createdAt: past,
     });
 
-    it('a claim, the outcome of an attempt, and what is asked about one', async () => {
+    it('a claim, a question when an attempt is due, and the outcome of an attempt', async () => {
       const deliveries = createDeliveryModel(connection, 'claims_');
       await deliveries.insertMany(['dlv_1', 'dlv_2', 'dlv_3'].map(delivery));
       const claims = createClaims({ deliveries, owner: 'wrk_1', lease: 9_000, retention: 1_000_000 });
@@ -159,7 +159,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
       expect(states.map(({ state }) => state)).to.deep.equal(['delivered', 'pending', 'delivered']);
     });
 
-    it('a delivery to be made', async () => {
+    it('a delivery that a fan-out stores', async () => {
       const deliveries = createDeliveryModel(connection, 'fans_');
       const clock = { now: async () => new Date() };
       const claims = createClaims({ deliveries, owner: 'wrk_1', lease: 9_000, retention: 1_000_000 });
@@ -220,7 +220,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
     });
   });
 
-  it('an Agenda job of one attempt among others: logged once, for the sweep starts that attempt', async () => {
+  it('an Agenda job of one attempt among others, which is logged once', async () => {
     const jobs = createJobs({ connection, owner: 'wrk_1', collectionPrefix: 'bell_', wake: async () => {}, logger });
     const ref = (deliveryId: string) => ({ deliveryId, webhookId: 'wh_1', userId: 'usr_1', attempt: 1 });
     await Promise.all(['dlv_1', huge, 'dlv_3'].map((id) => jobs.schedule(ref(id), 60_000)));
@@ -431,7 +431,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
     expectLoggedOnce();
   });
 
-  it('a refused call, and a window that cannot be published: those behind it are', async () => {
+  it('a refused call, and a window of refused calls that is published', async () => {
     const exceeded = createExceededModel(connection, 'gateway_');
     await exceeded.createIndexes();
     const refusals = createRefusedCallCounter({
@@ -457,7 +457,7 @@ describe('What cannot be written keeps nothing else from being written:', functi
     expectLoggedOnce();
   });
 
-  it('a rate that is shared', async () => {
+  it('a rate that processes share', async () => {
     const rates = createRateModel(connection, 'gateway_');
     const tallies = new MinuteCounters();
     const sharing = createSharing({ rates, counters: tallies, owner: 'wrk_1', interval: 60_000, logger });

@@ -37,9 +37,9 @@ const mistakes: readonly (readonly [given: unknown, said: RegExp])[] = [
   [[], /userId must be/],
 ];
 
-describe('whoever is authenticated by the host', () => {
+describe('what the host returns for an authenticated request', () => {
   for (const option of ['authenticate', 'dashboard.authenticate']) {
-    it(`has an account of a sensible form, or nobody gets through: ${option}`, async () => {
+    it(`needs valid fields, or the answer is 500 and the log names the mistake: ${option}`, async () => {
       const logger = recordingLogger();
       let given: unknown;
       let called = 0;
@@ -65,7 +65,7 @@ describe('whoever is authenticated by the host', () => {
     });
   }
 
-  it('has a userId that is a text, or no model call of it reaches the upstream', async () => {
+  it('needs a userId that is a string, or its model calls do not reach the upstream', async () => {
     const upstream = await ScriptedUpstream.start();
     upstream.script = json(200, { choices: [] });
     const logger = recordingLogger();
@@ -94,7 +94,7 @@ describe('whoever is authenticated by the host', () => {
     }
   });
 
-  it('is nobody for null, undefined and false', async () => {
+  it('means nobody when it is null, undefined or false: the answer is 401', async () => {
     let given: unknown = null;
     const server = await serve({ authenticate: checkedAuthenticate('authenticate', () => given as Principal) });
     for (given of [null, undefined, false]) {
@@ -103,7 +103,7 @@ describe('whoever is authenticated by the host', () => {
     await server.close();
   });
 
-  it('stays who it was while its call runs, with all that the host has given', async () => {
+  it('does not change during a call when the host changes its object, and keeps unknown fields', async () => {
     const given = { ...user, plan: 'pro', scopes: ['models'] as Scope[], models: ['m'] };
     const principal = (await checkedAuthenticate('authenticate', () => given)({} as never)) as object;
     given.userId = 'usr_2';

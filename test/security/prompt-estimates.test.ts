@@ -34,8 +34,8 @@ async function recordOf(path: string, body: string | FormData): Promise<UsageRec
   }
 }
 
-describe('what a prompt is taken for when its client leaves before the answer', () => {
-  it('is its length, though a text begins like a data URL', async () => {
+describe('the estimate of a request whose client disconnects before the answer', () => {
+  it('follows the length of a text, even of one that begins like a data URL', async () => {
     const texts = [
       chat(`data:${filler}`),
       chat([{ type: 'text', text: `data:image/png;base64,${filler}` }]),
@@ -65,12 +65,12 @@ describe('what a prompt is taken for when its client leaves before the answer', 
     const { inputTokens } = await recordOf('/images/edits', form);
     expect(inputTokens).to.be.within(3_000, 3_400);
   });
-  it('is the tokens that it lists, however much white space is before them', async () => {
+  it('is the number of tokens that it lists, however much white space is before them', async () => {
     const tokens = Array(20_000).fill(1).join();
     const { inputTokens } = await recordOf('/embeddings', `{"model":"m","input":[${' '.repeat(100)}${tokens}]}`);
     expect(inputTokens).to.equal(20_000);
   });
-  it('is an exact number of images, whatever number was asked for', async () => {
+  it('is a number of images that can be charged exactly, however many were asked for', async () => {
     const body = JSON.stringify({ model: 'm', prompt: 'A hat', n: Number.MAX_SAFE_INTEGER });
     const { images } = await recordOf('/images/generations', body);
     expect(images * 9_000_000).to.be.below(Number.MAX_SAFE_INTEGER);

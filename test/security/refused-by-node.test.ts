@@ -88,7 +88,7 @@ describe('what Node refuses before the gateway sees it', () => {
     expect(await client.ended()).to.match(/begun;\r\n$/);
   });
 
-  it('is not taken for the answer to a request before it', async () => {
+  it('gets no answer that a client could take for that of an earlier request', async () => {
     await start();
     const client = connectRaw(port);
     client.write(`${get('/silent')}no HTTP\r\n\r\n`);
@@ -104,7 +104,7 @@ describe('what Node refuses before the gateway sees it', () => {
     expect(await client.ended()).to.match(/well(\r\n0\r\n\r\n)?HTTP\/1\.1 400 [\s\S]*"code":"malformed_request"/);
   });
 
-  it('ends no process and holds no connection when clients reset, or send on and read nothing', async () => {
+  it('leaves the process running and no connection open when clients reset or read nothing', async () => {
     await start();
     const clients = Array.from({ length: 20 }, (_, i) => {
       const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }).on('error', () => {});
@@ -122,7 +122,7 @@ describe('what Node refuses before the gateway sees it', () => {
     client.socket.destroy();
   });
 
-  it('is left to the listeners of a host, whenever they come', async () => {
+  it('is left to the listeners of a host, even if they are added later', async () => {
     await start((hardened) => {
       hardened.on('clientError', (_error, socket) => void socket.end('HTTP/1.1 499 Mine\r\n\r\n'));
       hardened.on('checkExpectation', (_req, res) => void res.writeHead(200).end('cake'));

@@ -60,7 +60,7 @@ describe('A recorded delivery that is sent again', () => {
     ['without the headers, where they are not required', () => without(headersFrom(0), ...standardHeaders)],
   ];
   for (const [what, headers, options] of accepted) {
-    it(`is handled ${what}`, async () => {
+    it(`is accepted ${what}`, async () => {
       expect(await receive(headers(), options)).to.deep.equal({ status: 200, body: { received: true }, handled: 1 });
     });
   }
@@ -129,7 +129,7 @@ describe('A recorded delivery that is sent again', () => {
     });
   }
 
-  it('cannot be let through by a mistake in the options', () => {
+  it('cannot be let through by wrong options, which throw a TypeError', () => {
     close = async () => {};
     for (const tolerance of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, 'soon' as never]) {
       expect(() => webhookReceiver({ secret, onEvent() {}, tolerance })).to.throw(TypeError, 'tolerance');

@@ -9,7 +9,7 @@ import { dropLater, freshUri } from '../support/mongo.ts';
 import { sendTo } from './send.ts';
 
 /** https://owasp.org/API-Security/editions/2023/en/0xa4-unrestricted-resource-consumption/ */
-describe('one account takes all places', () => {
+describe('the delivery places of a process are shared:', () => {
   const secret = 'a secret of the receiver';
   let live: LiveGateway & { connection: mongoose.Connection };
   let hanging: TestReceiver;
@@ -47,7 +47,7 @@ describe('one account takes all places', () => {
     return found.sort((a, b) => a - b);
   }
 
-  it('an account whose 50 webhooks hang keeps no event of another account waiting', async () => {
+  it('an account whose 50 webhooks hang does not delay the events of another account', async () => {
     await Promise.all([subscribe('usr_hanging', hanging.url, 50), subscribe('usr_2', healthy.url, 1)]);
     for (let i = 0; i < 12; i += 1) await publish('usr_hanging');
     await hanging.count(30);
@@ -58,7 +58,7 @@ describe('one account takes all places', () => {
     expect(hanging.received.length, 'requests to the account that hangs').to.be.within(30, 50);
   });
 
-  it('an account has no more resends under way than its share, and they keep no resend of another account', async () => {
+  it('an account has no more resends in progress than its share, and they do not block those of another account', async () => {
     const [webhook] = await subscribe('usr_1', hanging.url, 1);
     const events = await storeEnded(live.connection, webhook?.id ?? '', Array(51).fill('failed'));
     const stored = await live.connection
@@ -94,7 +94,7 @@ describe('one account takes all places', () => {
     await receiver.count(before + 1);
   }
 
-  it('four recoveries of one account that hang keep the recovery of another account waiting no longer than its turn', async () => {
+  it('four hanging recoveries of one account delay the recovery of another account by less than four seconds', async () => {
     await recover('usr_hanging', hanging, 100, 4);
     const started = performance.now();
     await recover('usr_2', healthy, 1);
@@ -102,7 +102,7 @@ describe('one account takes all places', () => {
     expect(performance.now() - started).to.be.below(4_000);
   });
 
-  it('recoveries of four accounts that hang make room for a fifth after their turn', async () => {
+  it('hanging recoveries of four accounts make room for that of a fifth within 20 seconds', async () => {
     for (const userId of ['usr_a', 'usr_b', 'usr_c', 'usr_d']) await recover(userId, hanging, 100);
     const started = performance.now();
     await recover('usr_2', healthy, 1);
@@ -110,7 +110,7 @@ describe('one account takes all places', () => {
     expect(performance.now() - started).to.be.below(20_000);
   });
 
-  it('five accounts whose webhooks hang leave places to a sixth', async () => {
+  it('five accounts whose webhooks hang do not delay the events of a sixth', async () => {
     const accounts = Array.from({ length: 5 }, (_, i) => `usr_hanging_${i}`);
     for (const userId of accounts) await subscribe(userId, hanging.url, 50);
     await subscribe('usr_2', healthy.url, 1);

@@ -3,7 +3,7 @@ import { callerKey, type ModelServer, startModelServer, strangerKey } from '../s
 import { hang, json, type RecordedRequest, type Script, ScriptedUpstream, stall } from '../support/upstream.ts';
 
 /** https://owasp.org/API-Security/editions/2023/en/0xa4-unrestricted-resource-consumption/ */
-describe('one account takes an upstream', () => {
+describe('an account that uses an upstream heavily', () => {
   const answer = json(200, { id: 'answered' });
   /** What a request asks the upstream to do. */
   const asked = (request: RecordedRequest): string => JSON.parse(request.body.toString()).messages[0].content;
@@ -56,7 +56,7 @@ describe('one account takes an upstream', () => {
     await upstream.received(expected);
   }
 
-  it('with 400 calls that hang has its share, learns how many it has, and keeps no call of another waiting', async () => {
+  it('with 400 hanging calls has its share, is told how many it has, and does not delay the calls of others', async () => {
     await start(600);
     await begin(200, 'hang');
     await begin(200, 'stall');
@@ -94,7 +94,7 @@ describe('one account takes an upstream', () => {
     expect(spare.requests).to.have.lengthOf(1);
   });
 
-  it('that is full tells an account that has no call under way to come again', async () => {
+  it('and takes its last place causes a 503 with retry-after for another account', async () => {
     await start(1);
     await begin(1, 'hang');
 
@@ -103,7 +103,7 @@ describe('one account takes an upstream', () => {
     expect([refused.status, error.code, refused.headers.get('retry-after')]).to.deep.equal([503, 'overloaded', '1']);
   });
 
-  it('whose requests the upstream fails to answer is kept away from it alone', async () => {
+  it('whose requests make it fail is blocked from it, and no other account is', async () => {
     await start(10);
     for (let i = 0; i < 5; i += 1) expect((await call('fail')).status).to.equal(500);
     const requests = upstream.requests.length;

@@ -35,7 +35,7 @@ const absurd = [-1, -0.5, 1.5, 1e8 + 1, 2 ** 53, 1e308, Number.NaN, Number.POSIT
 
 describe('the numbers that an upstream reports', () => {
   for (const count of absurd) {
-    it(`are not believed where one of them is ${JSON.stringify(count)} (${String(count)})`, () => {
+    it(`are ignored where one of them is ${JSON.stringify(count)} (${String(count)})`, () => {
       expect(usageFrom(reported(count, 5))).to.equal(undefined);
       expect(usageFrom(reported(5, count))).to.equal(undefined);
       expect(usageFrom(reported(5, 5, { total_tokens: count }))).to.equal(undefined);
@@ -62,10 +62,10 @@ describe('the numbers that an upstream reports', () => {
     ['usage', undefined],
     [{ usage: { prompt_tokens: 3, completion_tokens: 5 } }, undefined],
   ] as const) {
-    it(`are read from ${JSON.stringify(usage)}`, () => expect(usageFrom(usage)).to.deep.equal(expected));
+    it(`are read from ${JSON.stringify(usage)} if complete`, () => expect(usageFrom(usage)).to.deep.equal(expected));
   }
 
-  it('never become a negative or an absurd count or cost, whatever they are', () => {
+  it('never give a negative or an absurd count or cost, whatever they are', () => {
     const number = fc.oneof(fc.integer(), fc.double(), fc.maxSafeInteger(), fc.nat(100), fc.constantFrom(...absurd));
     const anything = fc.oneof({ weight: 4, arbitrary: number }, fc.anything());
     const usage = fc.record(
@@ -96,13 +96,13 @@ describe('the numbers that an upstream reports', () => {
     );
   });
 
-  it('cost something where anything has a price', () => {
+  it('cost at least one micro-credit where they have a price', () => {
     const charged = { model: 'm', inputTokens: 0, cachedInputTokens: 0, outputTokens: 1, images: 0 };
     expect(costOf({ '*': { output: 0.1 } }, charged)).to.equal(1);
   });
 });
 
-describe('what a request asks for is reserved', () => {
+describe('the reservation for a request', () => {
   for (const [body, choices, maxTokens, tokens] of [
     [{}, 1, undefined, 0],
     [{ n: 5 }, 5, undefined, 0],
@@ -128,13 +128,13 @@ describe('what a request asks for is reserved', () => {
     [{ input: ['1, 2', '3'] }, 1, undefined, 0],
     [{ input: '1, 2', dimensions: 3 }, 1, undefined, 0],
   ] as const) {
-    it(JSON.stringify(body), () => {
+    it(`counts ${choices} choices and ${tokens} listed tokens in ${JSON.stringify(body)}`, () => {
       const { output, listedTokens } = readText(JSON.stringify({ model: 'm', ...body }));
       expect([output, listedTokens]).to.deep.equal([{ choices, maxTokens }, tokens]);
     });
   }
 
-  it('once: a field that stands there twice is refused', () => {
+  it('is refused when a field is given twice', () => {
     for (const body of ['{"n":1,"n":9}', '{"max_tokens":1,"max_\\u0074okens":9}', '{"best_of":1,"best_of":2}']) {
       expect(() => readText(body)).to.throw(/is given twice/);
     }

@@ -23,7 +23,7 @@ describe('The secret of a webhook', () => {
   const create = (body: object) => live.call('POST', '/v1/webhooks', { url: receiver.url, events, ...body });
 
   for (const secret of ['aaaaaaaa', 'abababab', '12345678', 'qwertyui', 'password', 'Secret123!', 'hunter2hunter2']) {
-    it(`cannot be '${secret}', which is tried first by whoever has one delivery; the answer says why and does not repeat it`, async () => {
+    it(`cannot be '${secret}', which is easy to guess; the error says why and does not repeat it`, async () => {
       const { body: webhook } = await create({});
       for (const { status, body } of [
         await create({ secret }),
@@ -38,7 +38,7 @@ describe('The secret of a webhook', () => {
     });
   }
 
-  it('is made where it is left out: 32 random bytes, another each time, shown once and kept by nobody on the way', async () => {
+  it('is generated where it is left out: 32 random bytes, shown once, in an answer that no cache may store', async () => {
     const made = [await create({}), await create({})];
     for (const { status, body, headers } of made) {
       expect(status).to.equal(201);
@@ -57,7 +57,7 @@ describe('The secret of a webhook', () => {
     for (const { id } of [first, second]) await live.call('DELETE', `/v1/webhooks/${id}`);
   });
 
-  it('is in no answer where it was sent', async () => {
+  it('is in no answer where the client has chosen it', async () => {
     const secret = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD';
     const { body } = await create({ secret });
     const rotated = await live.call('POST', `/v1/webhooks/${body.id}/rotate_secret`, { secret: `${secret}2` });
@@ -69,7 +69,7 @@ describe('The secret of a webhook', () => {
     await live.call('DELETE', `/v1/webhooks/${body.id}`);
   });
 
-  it('is made and shown once by a rotation, too, and signs as Standard Webhooks libraries verify', async () => {
+  it('is also generated and shown by a rotation, and signs as Standard Webhooks specifies', async () => {
     const { body: webhook } = await create({});
     const { status, body, headers } = await live.call('POST', `/v1/webhooks/${webhook.id}/rotate_secret`, {
       overlap_seconds: 0,

@@ -38,7 +38,7 @@ describe('the records of what upstreams keep', () => {
     model: 'm',
   });
 
-  it('expire after the days of the option, by the clock of the database; conversations never do', async () => {
+  it('expire after the days of the option; those of conversations never do', async () => {
     for (const kind of ['response', 'chat_completion', 'conversation'] as const) {
       await stored.add(object(`expiring_${kind}`, kind));
       const { createdAt, expiresAt } = (await collection().findOne({ _id: `expiring_${kind}` })) ?? {};
@@ -57,7 +57,7 @@ describe('the records of what upstreams keep', () => {
     expect(await stored.find({ id: 'resp_found', kind: 'conversation', userId: 'usr_1' })).to.equal(null);
   });
 
-  it('stay as they are when their id comes again, for whomever it comes, and many at once', async () => {
+  it('keep their first account when several accounts add the same id at once, with a warning for the others', async () => {
     const made = Array.from({ length: 20 }, (_, i) => object('resp_again', 'response', `usr_${i % 2}`));
     await Promise.all(made.map((one) => stored.add(one)));
     const owners = await Promise.all(
@@ -67,7 +67,7 @@ describe('the records of what upstreams keep', () => {
     expect(warnings).to.have.lengthOf(10);
   });
 
-  it('are forgotten for their own account alone', async () => {
+  it('are removed by their own account only', async () => {
     await stored.add(object('resp_removed', 'response'));
     await stored.remove({ id: 'resp_removed', userId: 'usr_2' });
     expect(await stored.find(object('resp_removed', 'response'))).to.not.equal(null);

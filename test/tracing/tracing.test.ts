@@ -97,7 +97,7 @@ describe('Traces', () => {
     });
   const chat = { model: 'gpt-x', messages: [{ role: 'user' as const, content: prompt }] };
 
-  it('are nothing without an SDK: nothing is sent or stored', async () => {
+  it('are neither sent nor stored without an SDK', async () => {
     upstream.script = json(200, { choices: [] });
     expect((await post(plain.url, '/v1/chat/completions', chat)).status).to.equal(200);
     expect(upstream.requests[0]?.headers).to.not.have.property('traceparent');
@@ -109,7 +109,7 @@ describe('Traces', () => {
   describe('with an SDK', () => {
     before(() => provider.register());
 
-    it('show a streamed chat, from the request to the end of what the upstream sends, and each try', async () => {
+    it('show a streamed chat from the request to its end, with each try at the upstream', async () => {
       const chunk = { choices: [{ index: 0, delta: { content: 'Hi' } }] };
       upstream.script = inTurn(json(503, {}), events([chunk, { choices: [], usage }]));
       const client = new OpenAI({ baseURL: `${plain.url}/v1`, apiKey: key, maxRetries: 0 });
@@ -152,7 +152,7 @@ describe('Traces', () => {
       );
     });
 
-    it('mark what failed, and leave out what the client did wrong', async () => {
+    it('mark a failed call as an error, but not a mistake of the client', async () => {
       upstream.script = reset();
       expect((await post(plain.url, '/v1/chat/completions', chat)).status).to.equal(502);
       expect((await post(plain.url, '/v1/chat/completions', {})).status).to.equal(400);
@@ -168,7 +168,7 @@ describe('Traces', () => {
       );
     });
 
-    it("go on from the span of the host's instrumentation, and do not reach upstreams unless that is set", async () => {
+    it("continue the span of the host's instrumentation, and are not sent to upstreams unless that is set", async () => {
       upstream.script = json(200, { choices: [], usage });
       expect((await post(instrumented.url, '/v1/chat/completions', chat)).status).to.equal(200);
       await until(() => named('host request').length === 1);
@@ -179,7 +179,7 @@ describe('Traces', () => {
       expect(upstream.requests[0]?.headers).to.not.have.property('traceparent');
     });
 
-    it('lead from each attempt, in another process, to the span that published the event', async () => {
+    it('link each attempt, in another process, to the span that published the event', async () => {
       const url = `${receiver.url}?token=${secret}`;
       const { id: webhookId } = await api.webhooks.create('usr_1', { url, events: ['credits.low'], secret });
       const { id } = await trace.getTracer('host').startActiveSpan('checkout', async (span) => {
@@ -221,7 +221,7 @@ describe('Traces', () => {
       }
     });
 
-    it('do not reach receivers unless that is set, and link an attempt that was asked for, too', async () => {
+    it('link a resend as well, and are not sent to receivers unless that is set', async () => {
       const [delivery] = (await api.deliveries.list('usr_1', { limit: 1 })).deliveries;
       const response = await post(plain.url, `/v1/deliveries/${delivery?.id}/resend`, {});
       expect(response.status).to.equal(200);
@@ -232,7 +232,7 @@ describe('Traces', () => {
       expect(receiver.received.at(-1)?.headers).to.not.have.property('traceparent');
     });
 
-    it('mark a publication that is refused', async () => {
+    it('mark a refused publication as an error', async () => {
       const failed = await api.publish({ ...low, data: { secret } } as never).catch((error) => error);
       expect(failed).to.have.property('code', 'invalid_event_data');
       const [publishing] = named('publish credits.low') as [ReadableSpan];
@@ -240,7 +240,7 @@ describe('Traces', () => {
       expect(publishing.attributes).to.include({ 'error.type': 'invalid_event_data' });
     });
 
-    it('have no key, secret, body, query or URL', () => {
+    it('contain no key, secret, body, query or URL', () => {
       expect(seen.length).to.be.above(10);
       const text = JSON.stringify(
         seen.map(({ name, attributes, events: noted, links, status }) => [name, attributes, noted, links, status]),

@@ -57,7 +57,7 @@ for (const file of readdirSync(folder)) {
     }
     const listed = async (path: string) => (await get(path)).data.map(({ id }: { id: string }) => id);
 
-    it('has its accounts, keys, webhooks, events and deliveries read and listed', async () => {
+    it('shows its keys, webhooks, events, deliveries and recoveries in the API', async () => {
       for (const [name, path] of [
         ['keys', '/api_keys'],
         ['webhooks', '/webhooks'],
@@ -73,7 +73,7 @@ for (const file of readdirSync(folder)) {
       for (const id of ids('webhooks')) await get(`/webhooks/${id}/stats`);
     });
 
-    it('has what was used and paid for', async () => {
+    it('shows its credit balance, usage and budgets', async () => {
       const booked = rows('credit_ledger').reduce((sum, { amount }) => sum + Number(amount), 0);
       expect((await gateway.credits?.balance('usr_1'))?.creditsRemaining).to.equal(booked / 1e6);
       const used = rows('usage_counters').reduce((sum, { requests }) => sum + Number(requests), 0);
@@ -83,7 +83,7 @@ for (const file of readdirSync(folder)) {
       expect((await get('/budgets')).data).to.have.length.above(0);
     });
 
-    it('has what is due delivered, signed by the secrets that are stored', async () => {
+    it('has its due deliveries made, signed with its stored secrets', async () => {
       const active = rows('webhooks').filter((webhook) => webhook.active);
       const isDue = ({ state, webhookId }: Row) => state === 'pending' && active.some(({ _id }) => _id === webhookId);
       const retries = rows('deliveries').filter(isDue);

@@ -11,7 +11,7 @@ function refusalOf(filters: unknown) {
   throw new Error('they were not refused');
 }
 
-describe('filters of a webhook', () => {
+describe('the filters of a webhook', () => {
   const data = { model: 'gpt-5', amount: 20, paid: true, none: null, list: ['gpt-5'], customer: { country: 'de' } };
   const event = JSON.parse(JSON.stringify({ id: 'evt_1', type: 'payment.completed', data }));
 
@@ -81,7 +81,7 @@ describe('filters of a webhook', () => {
     ],
   ];
   for (const [what, value, code, param, says] of wrong) {
-    it(`are refused with ${what}, with the fix: ${code}`, () => {
+    it(`are refused with ${what}, and the error names the fix: ${code}`, () => {
       const error = refusalOf(value);
       expect(error).to.include({ code, param, status: 400 });
       expect(error.message).to.include(says);

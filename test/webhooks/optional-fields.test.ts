@@ -25,7 +25,7 @@ describe('the optional fields of a webhook', () => {
   });
   after(() => database.drop());
 
-  it('are returned as they were given, wherever the webhook is', async () => {
+  it('are returned as they were given, by creation, reading, list and change', async () => {
     const created = await service.create('usr_given', { ...valid, ...fields });
     expect(created).to.deep.include(fields);
     expect(await service.get('usr_given', created.id)).to.deep.include(fields);
@@ -79,7 +79,7 @@ describe('the optional fields of a webhook', () => {
     });
   }
 
-  it('keep metadata called __proto__ as any other', async () => {
+  it('keep a metadata key called __proto__ as any other', async () => {
     const metadata = JSON.parse('{"__proto__":"a","constructor":"b"}');
     const { id } = await service.create('usr_1', { ...valid, metadata });
     const kept = (await service.get('usr_1', id)).metadata;
@@ -89,7 +89,7 @@ describe('the optional fields of a webhook', () => {
     ]);
   });
 
-  it('decide by filters who hears of an event, in the one query that there was before', async () => {
+  it('have filters that choose the webhooks of an event, within a single query', async () => {
     const large = await service.create('usr_2', { ...valid, filters: { 'data.amount': [20, 30] } });
     const all = await service.create('usr_2', valid);
     const paused = await service.create('usr_2', { ...valid, filters: { 'data.currency': ['usd'] } });

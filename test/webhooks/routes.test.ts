@@ -55,7 +55,7 @@ describe('the webhook operations', () => {
     expect(await call('listWebhooks')).to.deep.equal({ status: 200, body: { data: [], has_more: false } });
   });
 
-  it('page by numbers', async () => {
+  it('list page by page, with limit and after', async () => {
     const principal = { userId: 'usr_pages' };
     for (let i = 0; i < 3; i += 1) await call('createWebhook', { principal, body: valid });
     const { body } = await call('listWebhooks', { principal, query: { limit: 2 } });
@@ -68,7 +68,7 @@ describe('the webhook operations', () => {
     expect(wrong).to.include({ code: 'invalid_value', param: 'limit' });
   });
 
-  it('are the four that every version has, and two more', async () => {
+  it('are create, delete, list, retrieve, update and rotate the secret', async () => {
     const { service } = await webhookService(database.connection);
     expect(Object.keys(webhookOperations({ service, health })).sort()).to.deep.equal([
       'createWebhook',

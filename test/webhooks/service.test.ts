@@ -101,14 +101,14 @@ describe('webhooks', () => {
 
     const longest = Array.from({ length: 256 }, (_, i) => String.fromCodePoint(0x1d100 + ((i * 37) % 200))).join('');
     for (const secret of ['k3-Zq_9x', 'k3-Zq_9x'.repeat(32), longest, '__proto__', '{"$ne":null}', '  spaces  ']) {
-      it(`keep the secret '${secret.slice(0, 12)}' as it came`, async () => {
+      it(`keep the secret '${secret.slice(0, 12)}' unchanged`, async () => {
         const { id } = await service.create(userId, { ...valid, secret });
         expect((await service.forDelivery(id))?.secret).to.equal(secret);
       });
     }
 
     for (const user of ['', 'u\0', 'u\ud800', 'u'.repeat(257), { $ne: null }, null] as string[]) {
-      it(`belong to no user ${JSON.stringify(user).slice(0, 20)}, whatever is asked`, async () => {
+      it(`are refused for the user ${JSON.stringify(user).slice(0, 20)}, in every operation`, async () => {
         const id = newId('wh', Date.now());
         const errors = await Promise.all(
           [
@@ -130,7 +130,7 @@ describe('webhooks', () => {
       expect(await service.get('__proto__', id)).to.include({ userId: '__proto__' });
     });
 
-    it('never exceed how many an account may have, however many requests come at once', async () => {
+    it('never exceed the limit of an account, however many requests come at once', async () => {
       const { service: few } = await webhookService(database.connection, { maxWebhooks: 5 });
       const results = await Promise.all(Array.from({ length: 20 }, () => thrown(few.create(userId, valid))));
       const codes = results.map(({ code }) => code);
@@ -139,7 +139,7 @@ describe('webhooks', () => {
       expect((await few.list(userId)).webhooks).to.have.length(5);
     });
 
-    it('may be created again once one is deleted, and by other accounts all the while', async () => {
+    it('may be created again once one is deleted, and by other accounts at any time', async () => {
       const { service: one } = await webhookService(database.connection, { maxWebhooks: 1 });
       const { id } = await one.create(userId, valid);
       expect(await thrown(one.create(userId, valid))).to.include({ code: 'webhook_limit_reached', status: 403 });
@@ -157,7 +157,7 @@ describe('webhooks', () => {
   });
 
   describe('when they are listed', () => {
-    it('come oldest first, their owner’s alone, page by page', async () => {
+    it('come oldest first, only those of the account, page by page', async () => {
       const ids: string[] = [];
       for (let i = 0; i < 5; i += 1) {
         ids.push((await service.create(userId, valid)).id);
@@ -185,12 +185,12 @@ describe('webhooks', () => {
     });
 
     for (const limit of [0, -1, 101, 1.5, Number.NaN, '10', { $gt: 0 }] as number[]) {
-      it(`are refused a limit of ${JSON.stringify(limit)}`, async () => {
+      it(`refuse the limit ${JSON.stringify(limit)}`, async () => {
         expect(await thrown(service.list(userId, { limit }))).to.include({ code: 'invalid_value', param: 'limit' });
       });
     }
     for (const after of ['', 'wh_', 'wh_\0', '__proto__', 'wh_\ud800', { $gt: '' }, null] as string[]) {
-      it(`are refused a page after ${JSON.stringify(after)}`, async () => {
+      it(`refuse a page after ${JSON.stringify(after)}`, async () => {
         expect(await thrown(service.list(userId, { after }))).to.include({ code: 'invalid_value', param: 'after' });
       });
     }
@@ -225,7 +225,7 @@ describe('webhooks', () => {
       expect((await service.forDelivery(created.id))?.secret).to.equal(valid.secret);
     });
 
-    it('are the same, to the byte, after a change to what they were', async () => {
+    it('stay the same when they are changed to the values they have', async () => {
       const created = await service.create(userId, valid);
       const before = await stored(created.id);
       expect(await service.update(userId, created.id, { active: true, events: valid.events })).to.deep.equal(created);
@@ -244,13 +244,13 @@ describe('webhooks', () => {
       ['an operator for active', { active: { $ne: true } }, 'invalid_type', 'active'],
     ];
     for (const [what, patch, code, param] of wrong) {
-      it(`are refused ${what}: ${code}`, async () => {
+      it(`refuse a change with ${what}: ${code}`, async () => {
         const { id } = await service.create(userId, valid);
         expect(await thrown(service.update(userId, id, patch as object))).to.include({ code, param, status: 400 });
       });
     }
 
-    it('take nothing beside events and active', async () => {
+    it('take no field other than events and active', async () => {
       const { id } = await service.create(userId, valid);
       const before = await stored(id);
       const patch = JSON.parse(
@@ -261,8 +261,8 @@ describe('webhooks', () => {
     });
   });
 
-  describe('when they are somebody else’s, gone, or never were', () => {
-    it('are not found, in the same words', async () => {
+  describe('when they belong to another account, were deleted or never existed', () => {
+    it('are not found, with the same message', async () => {
       const { id: foreign } = await service.create(`${userId}_other`, valid);
       const { id: gone } = await service.create(userId, valid);
       await service.remove(userId, gone);
@@ -283,7 +283,7 @@ describe('webhooks', () => {
   });
 
   describe('when an event is published', () => {
-    it('hear of it if they are subscribed and active; if not active, it is kept for them', async () => {
+    it('receive it if they are subscribed and active, and are listed as skipped if they are inactive', async () => {
       const both = await service.create(userId, valid);
       await sleep(2);
       const paused = await service.create(userId, { ...valid, events: ['credits.low'] });
@@ -318,7 +318,7 @@ describe('webhooks', () => {
       expect(text).to.not.match(/FETCH|COLLSCAN|"SORT"/);
     });
 
-    it('are those that the caller’s transaction sees', async () => {
+    it('are looked up in the transaction of the caller', async () => {
       const { id } = await service.create(userId, valid);
       const session = await database.connection.startSession();
       session.startTransaction();
@@ -332,7 +332,7 @@ describe('webhooks', () => {
       await session.endSession();
     });
 
-    it('are delivered to with their secret open, while they exist', async () => {
+    it('are given to the delivery with their opened secret, while they exist', async () => {
       const { id } = await service.create(userId, valid);
       const { url, events, secret } = valid;
       const webhook = { id, userId, url, events, active: true };
@@ -343,7 +343,7 @@ describe('webhooks', () => {
       }
     });
 
-    it('cannot be delivered to when the key that sealed their secret is missing, and it is named', async () => {
+    it('cannot be delivered to when the key of their secret is missing, and the error names the key', async () => {
       const { id } = await service.create(userId, valid);
       const sealer = createSealer([`k2:${randomBytes(32).toString('base64')}`]);
       const { service: other } = await webhookService(database.connection, { sealer });

@@ -47,7 +47,7 @@ describe('A webhook that a replaced primary does not know, or knows as inactive'
     ['deleted', (service) => service.remove(userId, made)],
   ];
   for (const [what, ask] of asks) {
-    it(`cannot be ${what} for the moment, where 404 would be for good; the new primary does so`, async () => {
+    it(`is not ${what} but unavailable for the moment, and is ${what} through the new primary`, async () => {
       const started = performance.now();
       const error = await ask(outdated).then(
         () => expect.fail('it succeeded'),
@@ -59,7 +59,7 @@ describe('A webhook that a replaced primary does not know, or knows as inactive'
     });
   }
 
-  it('keeps its key in use: that no secret is sealed with it is not said', async () => {
+  it('keeps its key in use: the replaced primary does not report the key as unused', async () => {
     const next = createSealer([`k2:${randomBytes(32).toString('base64')}`]);
     await webhookServiceOf(cluster.connection, { sealer: next }).service.create(userId, valid);
     const isUsed = (connection: typeof stale.connection) =>
@@ -72,7 +72,7 @@ describe('A webhook that a replaced primary does not know, or knows as inactive'
     expect(await isUsed(cluster.connection)).to.deep.equal(['k2']);
   });
 
-  it('costs one confirmation when five hundred deliveries ask at once', async () => {
+  it('costs one linearizable read when 500 deliveries ask at once', async () => {
     const confirmed = async () => {
       const { readConcernCounters } = await cluster.admin.command({ serverStatus: 1 });
       return Number(readConcernCounters.nonTransactionOps.linearizable);
@@ -83,7 +83,7 @@ describe('A webhook that a replaced primary does not know, or knows as inactive'
     expect((await confirmed()) - before).to.equal(1);
   });
 
-  it('is not found where there is none', async () => {
+  it('is not found once it is deleted at the new primary', async () => {
     for (const [what, ask] of asks.filter(([name]) =>
       ['read', 'changed', 'given a secret', 'deleted'].includes(name),
     )) {

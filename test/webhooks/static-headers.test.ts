@@ -9,7 +9,7 @@ const headers = { 'X-Api-Key': 'a-secret-value', authorization: 'Bearer another-
 const keyOf = (id: string) => `${id}:${randomBytes(32).toString('base64')}`;
 const [k1, k2] = [keyOf('k1'), keyOf('k2')];
 
-describe('headers of a webhook', () => {
+describe('the headers of a webhook', () => {
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   beforeEach(async () => {
     database = await watchedDatabase();
@@ -31,7 +31,7 @@ describe('headers of a webhook', () => {
     expect(opened?.headers).to.deep.equal({ 'x-api-key': 'a-secret-value', authorization: 'Bearer another-secret' });
   });
 
-  it('are replaced as a whole, kept by other changes, and removed by null or nothing', async () => {
+  it('are replaced as a whole, kept by other changes, and removed by an empty object', async () => {
     const service = await serviceWith(k1);
     const { id } = await service.create('usr_1', { ...valid, headers });
     expect((await service.update('usr_1', id, { active: false })).headerNames).to.have.length(2);
@@ -42,7 +42,7 @@ describe('headers of a webhook', () => {
     expect(await stored()).to.not.have.any.keys('headers', 'headerNames');
   });
 
-  it('tell which keys are in use, and are sealed with the newest by resealing', async () => {
+  it('count among the uses of a key, and are sealed with the newest by resealing', async () => {
     const before = await serviceWith(k1);
     const { id } = await before.create('usr_1', { ...valid, headers });
     const service = await serviceWith(k2, k1);

@@ -125,7 +125,7 @@ describe('the URL of a webhook', () => {
     });
   }
 
-  it('may be http, and nothing else beside https, with allowHttp', () => {
+  it('may be http with allowHttp, but no other scheme and no private address', () => {
     const rules = { allowHttp: true, networks: [] };
     expect(() => checkWebhookUrl('http://example.com/', rules)).to.not.throw();
     expect(() => checkWebhookUrl('https://example.com/', rules)).to.not.throw();
@@ -133,11 +133,11 @@ describe('the URL of a webhook', () => {
     expect(refusal('http://127.0.0.1/', rules).code).to.equal('url_not_allowed');
   });
 
-  it('must be https, where plain http is what is wrong', () => {
+  it('is refused with an error that asks for https where it is http', () => {
     expect(refusal('http://example.com/').message).to.include('must be an https URL');
   });
 
-  it('may lead to the networks that are opened, and to localhost with either loopback', () => {
+  it('may lead to the private networks that are opened, and to localhost if either loopback address is', () => {
     for (const host of [
       '127.0.0.1:9000',
       'localhost:9000',

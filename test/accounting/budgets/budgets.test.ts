@@ -53,7 +53,7 @@ describe('budgets over HTTP', () => {
     return body.data.find((key: { id: string }) => key.id === id);
   }
 
-  it('refuse an OpenAI client as OpenAI does when the quota of its account is used up, and no other account', async () => {
+  it('refuse an OpenAI client once its account has used up its quota, and let other accounts call', async () => {
     const { key } = await account.live.gateway.keys.create({ userId: 'usr_quota' });
     const { message } = await refusal(clientOf(key));
     expect(message).to.match(
@@ -62,7 +62,7 @@ describe('budgets over HTTP', () => {
     await ask(account.client);
   });
 
-  it('refuse a key that has used up its own, and no other key; lists show what was used', async () => {
+  it('refuse a key that has used up its budget, and no other key; the list of keys shows what was used', async () => {
     const made = await newKey([{ period: 'month', tokens: 150 }]);
     const [fresh] = made.budgets;
     expect(fresh).to.deep.include({ period: 'month', tokens: 150, used: { tokens: 0, requests: 0, credits: 0 } });
@@ -78,7 +78,7 @@ describe('budgets over HTTP', () => {
     await ask(account.client);
   });
 
-  it('are changed with effect within a second, and removed', async () => {
+  it('apply at once when they are changed or removed', async () => {
     const { id, key } = await newKey([{ period: 'total', requests: 1 }]);
     const client = clientOf(key);
     await refusal(client);
@@ -98,7 +98,7 @@ describe('budgets over HTTP', () => {
     await ask(client);
   });
 
-  it("are no way around one's own: a key that has some makes no keys for model calls, and changes none", async () => {
+  it('cannot be bypassed: a key with a budget may not create keys for model calls or change budgets', async () => {
     const { id, key } = await newKey([{ period: 'total', requests: 1 }], ['models', 'keys', 'admin']);
     const as = (method: string, path: string, body: object) =>
       fetch(account.live.url + path, {
@@ -119,7 +119,7 @@ describe('budgets over HTTP', () => {
     expect((await as('POST', '/v1/api_keys', { name: '', scopes: ['keys'] })).status).to.equal(201);
   });
 
-  it('of a key that may do more are out of reach, and so are those of another account', async () => {
+  it('cannot be changed by a key with fewer scopes than the changed key, or by another account', async () => {
     const weak = await newKey([], ['keys']);
     const strong = await newKey([]);
     const change = async (id: string) => {
@@ -136,7 +136,7 @@ describe('budgets over HTTP', () => {
     expect(await change(other.id)).to.deep.equal([404, 'api_key_not_found']);
   });
 
-  it('of an account are set by the operator, shown to the account, and hold for all its keys together', async () => {
+  it('of an account are set by the operator, shown to the account, and shared by all its keys', async () => {
     const first = await account.live.gateway.keys.create({ userId: 'usr_5' });
     const second = await account.live.gateway.keys.create({ userId: 'usr_5' });
     const path = '/v1/users/usr_5/budgets';
@@ -165,7 +165,7 @@ describe('budgets over HTTP', () => {
     expect(await account.live.gateway.budgets?.get('usr_unknown')).to.deep.equal([]);
   });
 
-  it('of any key are for the operator', async () => {
+  it('of any key can be set by the operator', async () => {
     const { id } = await account.live.gateway.keys.create({ userId: 'usr_3' });
     const budgets = [{ period: 'day', requests: 5 }];
     const { status, body } = await account.live.call('PATCH', `/v1/users/usr_3/api_keys/${id}`, { budgets });
@@ -197,7 +197,7 @@ describe('budgets over HTTP', () => {
     ],
     ['day', 'invalid_type', 'budgets'],
   ] as const) {
-    it(`refuse ${JSON.stringify(budgets)}, over HTTP and from code`, async () => {
+    it(`are refused as ${JSON.stringify(budgets)}, over HTTP and from code`, async () => {
       const { status, body } = await post('/v1/api_keys', { name: '', scopes: ['models'], budgets });
       expect([status, body.error.code, body.error.param]).to.deep.equal([400, code, param]);
       const input = { userId: 'usr_1', budgets: budgets as never };

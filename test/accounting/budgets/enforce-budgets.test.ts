@@ -126,7 +126,7 @@ describe('a budget or quota that is enforced', () => {
     });
   }
 
-  it('of an account is judged with what its caller says, and otherwise as the account has been', async () => {
+  it('of an account is the one that the call carries, or else the one that is stored', async () => {
     now = noon;
     const budget = { period: 'month', requests: 7 } as const;
     expect(await refusal(() => enforce()({ userId: 'usr_1', accountBudgets: [budget] }))).to.contain(
@@ -143,11 +143,11 @@ describe('a budget or quota that is enforced', () => {
     await until(async () => (await refusal(() => check({ userId: 'usr_1' }))) === undefined);
   });
 
-  it('is judged at once, without a promise, where there is none', () => {
+  it('is checked synchronously where neither account nor key has one', () => {
     expect(enforce()({ userId: 'usr_1', keyId: 'key_1' })).to.equal(undefined);
   });
 
-  it('admits calls while the database does not say what was used', async () => {
+  it('admits calls while the database cannot be read', async () => {
     const failing = async () => {
       throw new Error('away');
     };

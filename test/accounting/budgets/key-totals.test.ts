@@ -64,7 +64,7 @@ describe('the total of a key', () => {
     return commands.reduce((sum, { docsExamined = 0 }) => sum + docsExamined, 0);
   }
 
-  it('is read without its older counters', async () => {
+  it('is read without the counters of earlier months', async () => {
     await useBefore('key_old', 1_000);
     const before = { tokens: 30_000, requests: 3_000, microCredits: 15_000 };
     expect(await totalOf('key_old')).to.deep.equal(before);
@@ -80,7 +80,7 @@ describe('the total of a key', () => {
     expect(count).to.be.within(1, 1 + 31 * models.length);
   });
 
-  it('holds a budget, before and after it is added up', async () => {
+  it('enforces a budget before and after the total is stored', async () => {
     await useBefore('key_spent', 2);
     const budgets: Budget[] = [{ period: 'total', tokens: 62 }];
     const refusal = async (budget = budgets) => {
@@ -97,7 +97,7 @@ describe('the total of a key', () => {
     expect(await refusal()).to.match(/^insufficient_quota: .*total budget of 62 tokens \(62 used\)/);
   });
 
-  it('begins once with what was counted before, whichever processes count its key at the same time', async () => {
+  it('starts once with the earlier counters, even if several processes count its key at the same time', async () => {
     await useBefore('key_shared', 2);
     await useBefore('key_shared', 2, 'usr_2');
     await ledger.add(Array.from({ length: 60 }, (_, i) => ({ keyId: 'key_shared', userId: `usr_${1 + (i % 2)}` })));

@@ -4,7 +4,7 @@ import { createRenewAllowanceLease } from '../../../src/accounting/credits/allow
 import { createAccountModel } from '../../../src/accounting/credits/model.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
-describe('What is set aside of a balance', () => {
+describe('The credits that a process leases from a balance', () => {
   let connection: Connection;
   let drop: () => Promise<void>;
   const setAsideBy = (holder: string) =>
@@ -17,14 +17,14 @@ describe('What is set aside of a balance', () => {
   });
   afterEach(() => drop());
 
-  it('is what the holder wants and no other holder has', async () => {
+  it('are as many as it asks for and no other process has leased', async () => {
     expect(await setAsideBy('one')('usr_1', 7, 1)).to.deep.equal({ amount: 7, balance: 10 });
     expect(await setAsideBy('two')('usr_1', 7, 1)).to.deep.equal({ amount: 3, balance: 10 });
     expect(await setAsideBy('one')('usr_1', 2, 2)).to.deep.equal({ amount: 2, balance: 10 });
     expect(await setAsideBy('two')('usr_1', 9, 2)).to.deep.equal({ amount: 8, balance: 10 });
   });
 
-  it('stays as it is for what the holder asked for before, and the database got late', async () => {
+  it('stay the same when an older request reaches the database late', async () => {
     const setAside = setAsideBy('one');
     await setAside('usr_1', 6, 2);
     expect(await setAside('usr_1', 4, 1)).to.deep.equal({ amount: 6, balance: 10 });

@@ -4,7 +4,7 @@ import { type Allowances, createAllowances } from '../../../src/accounting/credi
 import { silentLogger } from '../../support/logger.ts';
 import { until } from '../../support/until.ts';
 
-describe('what processes agree on of an account', () => {
+describe('the credit allowance of an account in one process', () => {
   let wanted: number[];
   let asked: (readonly string[])[];
   let free: number;
@@ -36,7 +36,7 @@ describe('what processes agree on of an account', () => {
   });
   afterEach(() => allowances.close());
 
-  it('is renewed at once, and then no more often than twenty times a second, however much is asked for', async () => {
+  it('is renewed at once, and then at most twenty times a second', async () => {
     const started = performance.now();
     while (performance.now() - started < 260) {
       allowances.renewSoon('usr_1');
@@ -46,7 +46,7 @@ describe('what processes agree on of an account', () => {
     expect(wanted.length).to.be.within(2, most);
   });
 
-  it('is renewed once more for what was asked for in between', async () => {
+  it('is renewed once more for credits that were reserved in between', async () => {
     await allowances.ensureCurrent('usr_1');
     allowances.of('usr_1').reserve(7);
     allowances.renewSoon('usr_1');
@@ -55,7 +55,7 @@ describe('what processes agree on of an account', () => {
     expect(wanted).to.deep.equal([10, 17]);
   });
 
-  it('leaves out what was charged in this process, without asking', async () => {
+  it('frees what this process has charged, without asking the database', async () => {
     const allowance = allowances.of('usr_1');
     allowance.spend(0, 'use_1', 3);
     allowance.spend(0, 'use_2', 4);
@@ -68,7 +68,7 @@ describe('what processes agree on of an account', () => {
     expect({ reserved: allowance.reserved, wanted, asked }).to.deep.equal({ reserved: 4, wanted: [14], asked: [] });
   });
 
-  it('is asked about every call where there is less than was wanted', async () => {
+  it('looks up every unbooked call when the lease is smaller than wanted', async () => {
     free = 5;
     allowances.of('usr_1').spend(0, 'use_1', 3);
     await allowances.refresh('usr_1');
@@ -76,7 +76,7 @@ describe('what processes agree on of an account', () => {
     expect(asked).to.deep.equal([['use_1'], ['use_1'], ['use_1']]);
   });
 
-  it('is renewed within 2 s when the database leaves it unanswered, whatever comes of it later', async () => {
+  it('is renewed again after 2 s without an answer, and ignores the late answer', async () => {
     await allowances.ensureCurrent('usr_1');
     const allowance = allowances.of('usr_1');
     allowance.reserve(10);
@@ -104,7 +104,7 @@ describe('what processes agree on of an account', () => {
     expect(allowance.isEmpty).to.equal(false);
   });
 
-  it('is no more than was asked for last, though the answer is lost', async () => {
+  it('is never more than it last asked for, even if the answer is lost', async () => {
     await allowances.ensureCurrent('usr_1');
     const allowance = allowances.of('usr_1');
     allowance.reserve(30);
@@ -121,7 +121,7 @@ describe('what processes agree on of an account', () => {
     expect(calls).to.equal(10);
   });
 
-  it('is given back when a process closes, but for what it has spent and nobody has charged yet', async () => {
+  it('is given back when the process closes, except what it has spent and not yet charged', async () => {
     await allowances.ensureCurrent('usr_1');
     const allowance = allowances.of('usr_1');
     allowance.reserve(4);

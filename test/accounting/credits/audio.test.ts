@@ -5,7 +5,7 @@ import { freshDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
 import { json } from '../../support/upstream.ts';
 
-describe('the credits of an account that speaks and listens', () => {
+describe('an account with credits that calls audio endpoints', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let account: LiveAccount;
 
@@ -33,7 +33,7 @@ describe('the credits of an account that speaks and listens', () => {
     return 1 - (await get('/v1/credits')).credits_remaining;
   };
 
-  it('pays for characters and seconds, and for no moderation, and sees them in its usage', async () => {
+  it('pays for characters and seconds but not for moderation, and sees them in its usage', async () => {
     const { client, upstream } = account;
     upstream.script = json(200, Buffer.from('audio'), { 'content-type': 'audio/mpeg' });
     await client.audio.speech.create({ model: 'tts-1', input: 'x'.repeat(100), voice: 'alloy' });
@@ -53,7 +53,7 @@ describe('the credits of an account that speaks and listens', () => {
     expect(data[0]).to.include({ requests: 3, input_tokens: 0, output_tokens: 0, seconds: 30, characters: 100 });
   });
 
-  it('is refused speech that costs more than it has left, and still moderated', async () => {
+  it('is refused speech when its credits are used up, but may still call moderation', async () => {
     const { client, upstream } = account;
     upstream.script = json(200, Buffer.from('audio'), { 'content-type': 'audio/mpeg' });
     await client.audio.speech.create({ model: 'tts-1', input: 'x'.repeat(600), voice: 'alloy' });

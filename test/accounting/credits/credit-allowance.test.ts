@@ -8,19 +8,19 @@ function leasedFrom(balance: number): CreditAllowance {
   return allowance;
 }
 
-describe('what a process may let an account spend', () => {
-  it('is nothing before it was leased', () => {
+describe('the credit allowance of a process', () => {
+  it('is zero before its first lease', () => {
     const allowance = new CreditAllowance();
     expect([allowance.reserve(1), allowance.isEmpty, allowance.reserved]).to.deep.equal([false, true, 0]);
   });
 
-  it('ends where as much is reserved as there is, overdrawn by the last reservation alone', () => {
+  it('refuses a reservation once all of it is reserved; only the last one may exceed it', () => {
     const allowance = leasedFrom(10);
     expect([allowance.reserve(6), allowance.reserve(6), allowance.reserve(6)]).to.deep.equal([true, true, false]);
     expect(allowance.reserved).to.equal(12);
   });
 
-  it('is free again when a call ends without cost', () => {
+  it('is freed when a call ends without cost', () => {
     const allowance = leasedFrom(5);
     expect(allowance.reserve(5)).to.equal(true);
     expect(allowance.reserve(5)).to.equal(false);
@@ -40,13 +40,13 @@ describe('what a process may let an account spend', () => {
     expect(allowance.reserve(1)).to.equal(true);
   });
 
-  it('is nothing when nothing is set aside', () => {
+  it('refuses every reservation when nothing is leased', () => {
     const allowance = leasedFrom(10);
     allowance.applyLease({ amount: 0, balance: 0 }, []);
     expect(allowance.reserve(0)).to.equal(false);
   });
 
-  it('is empty when the account has nothing left, and not when only less is set aside here than calls may cost', () => {
+  it('is empty when the account has no credits left, but not when only the lease is too small', () => {
     const allowance = leasedFrom(10);
     allowance.reserve(30);
     expect([allowance.reserve(1), allowance.isEmpty]).to.deep.equal([false, false]);
@@ -63,7 +63,7 @@ describe('what a process may let an account spend', () => {
     expect(allowance.isEmpty).to.equal(false);
   });
 
-  it('runs low when half of what was left is reserved, and at once where nobody knows what there is', () => {
+  it('runs low when half of it is reserved, and before its first lease', () => {
     const allowance = new CreditAllowance();
     expect(allowance.isRunningLow).to.equal(true);
     allowance.applyLease({ amount: 10, balance: 10 }, []);

@@ -116,7 +116,7 @@ describe('the ledger of credits, written by several processes at the same moment
     return { balance, booked: booked.sort(), low: count('credits.low'), depleted: count('credits.depleted') };
   }
 
-  it('is what one of the orders makes of it that things may have happened in, with an event for each fall', async () => {
+  it('equals the result of one possible order of the bookings, with one event for each fall', async () => {
     await fc.assert(
       fc.asyncProperty(story, async (told) => {
         const userId = `usr_${users++}`;

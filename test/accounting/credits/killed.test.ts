@@ -17,10 +17,10 @@ const deadlyCommands: readonly DeadlyCommand[] = [
 /** What a process had not yet written when it died; far more than it takes to write it. Milliseconds. */
 const lastMoments = 1_500;
 
-describe('an account that eight clients spend at three processes, two of which are killed: one in the midst of counting and charging', function () {
+describe('an account that spends through three processes, two of which are killed', function () {
   this.timeout(300_000);
 
-  it('is charged for each record once, told once of each fall and threshold, overdraws by no more than was held, and is refused then', async () => {
+  it('is charged once for each record, gets each event once, overdraws within the limit and is then refused', async () => {
     // the random numbers repeat with the seed, the timing of the processes does not
     const seed = Number(process.env.CROWD_SEED ?? randomInt(2 ** 31));
     console.log(`      seed ${seed}`);

@@ -61,7 +61,7 @@ describe('the ledger of credits', function () {
     };
   }
 
-  it('is what a simple model says, whatever comes in whatever order and however often', async () => {
+  it('matches a simple model for any sequence of top-ups and charges, repeated ones included', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 12 }), async (steps) => {
         const userId = `usr_${users++}`;
@@ -77,7 +77,7 @@ describe('the ledger of credits', function () {
     );
   });
 
-  it('adds up when many processes book at the same moment, and tells of each fall once', async () => {
+  it('adds up when many processes book at the same moment, and publishes each event once', async () => {
     const services = Array.from({ length: 4 }, newService);
     const userId = `usr_${users++}`;
     await take(newService(), userId, { kind: 'top_up', number: 0, credits: 20 });
@@ -89,7 +89,7 @@ describe('the ledger of credits', function () {
     expect((await newService().balance(userId)).creditsRemaining).to.equal(-4);
   });
 
-  it('tells of a fall again only after the balance rose above', async () => {
+  it('publishes credits.low again only after the balance rose above the threshold', async () => {
     const service = newService();
     const userId = `usr_${users++}`;
     const steps: [Step['kind'], number][] = [
@@ -114,7 +114,7 @@ describe('the ledger of credits', function () {
     ['reference', { reference: { $ne: null } }],
     ['credits', { credits: -1 }],
   ] as const) {
-    it(`takes no top-up with ${JSON.stringify(change)}`, async () => {
+    it(`refuses a top-up with ${JSON.stringify(change)}`, async () => {
       const topUp = { ...{ userId: 'usr_1', credits: 1, reference: 'r' }, ...change } as never;
       const error = await newService()
         .topUp(topUp)

@@ -15,7 +15,7 @@ const prices = {
 const none = { inputTokens: 0, cachedInputTokens: 0, outputTokens: 0, images: 0 };
 
 describe('the price of a call', () => {
-  it('is that of its model: tokens by the million, images one by one, in micro-credits', () => {
+  it('is the price of its model: tokens per million, images each, in micro-credits', () => {
     expect(costOf(prices, { ...none, model: 'any', inputTokens: 1_000_000, outputTokens: 500_000 })).to.equal(
       6_000_000,
     );
@@ -23,7 +23,7 @@ describe('the price of a call', () => {
     expect(costOf(prices, { ...none, model: 'free', inputTokens: 50 })).to.equal(0);
   });
 
-  it('is that of seconds of audio one by one, and of characters by the million', () => {
+  it('counts audio per second and characters per million', () => {
     expect(costOf(prices, { ...none, model: 'whisper-1', seconds: 61.5 })).to.equal(6_150);
     expect(costOf(prices, { ...none, model: 'tts-1', characters: 2_000 })).to.equal(30_000);
     expect(costOf(prices, { ...none, model: 'any', seconds: 60, characters: 2_000 })).to.equal(0);
@@ -43,13 +43,13 @@ describe('the price of a call', () => {
     for (const [model, amounts, cost] of rows) expect(costOf(prices, { ...none, ...amounts, model })).to.equal(cost);
   });
 
-  it('is less for input that the provider had in its cache, where that has a price of its own', () => {
+  it('is lower for input from the provider cache when the model has a price for it', () => {
     const cached = { ...none, inputTokens: 1_000, cachedInputTokens: 800 };
     expect(costOf(prices, { ...cached, model: 'caching' })).to.equal(200 * 2 + 800 * 0.5);
     expect(costOf(prices, { ...cached, model: 'any' })).to.equal(1_000 * 2);
   });
 
-  it('is that of every other model where none is named, whatever it is called', () => {
+  it('is the default price where the model has none of its own, whatever its name', () => {
     for (const model of [null, undefined, '__proto__', 'constructor', 'toString']) {
       expect(costOf(prices, { ...none, model, inputTokens: 3 })).to.equal(6);
     }
@@ -60,13 +60,13 @@ describe('the price of a call', () => {
     expect(costOf(prices, { ...none, model: 'tiny', inputTokens: 1_000_000 })).to.equal(150_000);
   });
 
-  it('is counted in credits of a million each', () => {
+  it('is counted in micro-credits, a million to the credit', () => {
     expect(toMicro('credits', 0.1)).to.equal(100_000);
     expect(toCredits(toMicro('credits', 12.345678))).to.equal(12.345678);
   });
 
   for (const credits of [-1, Number.NaN, Number.POSITIVE_INFINITY, 1e10, '5', null]) {
-    it(`is no amount: ${String(credits)}`, () => {
+    it(`cannot be ${String(credits)}`, () => {
       expect(() => toMicro('credits', credits as number)).to.throw(/^credits: must be an amount/);
     });
   }

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { type Cluster, startCluster } from '../../faults/cluster.ts';
 import { openScene, overdraft } from './scene.ts';
 
-describe('an account that eight clients spend at two processes while the primary of the database steps down', function () {
+describe('an account that spends through two processes while the primary of the database steps down', function () {
   this.timeout(300_000);
   let cluster: Cluster;
 
@@ -12,7 +12,7 @@ describe('an account that eight clients spend at two processes while the primary
   });
   after(() => cluster?.stop());
 
-  it('is charged for every call that was answered, once, told once of each fall and threshold, and refused at the end', async () => {
+  it('is charged once for every answered call, gets each event once, and is refused at the end', async () => {
     const seed = Number(process.env.CROWD_SEED ?? randomInt(2 ** 31));
     console.log(`      seed ${seed}`);
     // what a host asks for by itself is not enough to survive this

@@ -19,7 +19,7 @@ describe('credits given to an account', () => {
   const newService = (options: Partial<CreditOptions> = {}) =>
     kept.newService({ expectedOutputTokens: 0, renewInterval: 10, ...options });
 
-  it('are theirs alone: the same reference is another one for another account, and for a payment', async () => {
+  it('may share a reference with another account or a payment', async () => {
     const service = newService();
     for (const userId of ['usr_1', 'usr_2']) await service.topUp({ userId, credits: 5, reference: 'pay_1' });
     const paid = { userId: 'usr_1', credits: 7, paymentId: 'pay_1' };
@@ -28,7 +28,7 @@ describe('credits given to an account', () => {
     expect((await service.balance('usr_2')).creditsRemaining).to.equal(5);
   });
 
-  it('are added once, however many do it at the same moment, and a new account is made once', async () => {
+  it('are added once, however many requests repeat the top-up at the same moment', async () => {
     const services = [newService(), newService()];
     const given = Array.from({ length: 12 }, (_, i) => ({ userId: 'usr_1', credits: 1, reference: `r${i % 3}` }));
     await Promise.all(given.map((topUp, i) => services[i % 2]?.topUp(topUp)));
@@ -36,7 +36,7 @@ describe('credits given to an account', () => {
     expect(await kept.ledgerOf('usr_1')).to.have.length(3);
   });
 
-  it('are not undone by what is written of the account while a payment is booked', async () => {
+  it('are kept when the account is written while a payment is booked', async () => {
     const service = newService();
     await service.topUp({ userId: 'usr_1', credits: 5, reference: 'first' });
     const accounts = kept.connection.collection('gateway_credit_accounts');
@@ -63,7 +63,7 @@ describe('credits given to an account', () => {
     expect((await service.balance('usr_1')).creditsRemaining).to.equal(12);
   });
 
-  it('are not another amount under the same reference', async () => {
+  it('are refused for another amount under the same reference', async () => {
     const service = newService();
     await service.topUp({ userId: 'usr_1', credits: 5, reference: 'gift' });
     const error = await service.topUp({ userId: 'usr_1', credits: 6, reference: 'gift' }).catch((thrown) => thrown);
@@ -71,7 +71,7 @@ describe('credits given to an account', () => {
     expect((await service.balance('usr_1')).creditsRemaining).to.equal(5);
   });
 
-  it('are what it begins with where the option says so: at its first call, charge or top-up, once', async () => {
+  it('include the initial balance, added once at the first call, charge or top-up', async () => {
     const service = newService({ initialBalance: 3 });
     expect((await service.balance('usr_new')).creditsRemaining).to.equal(3);
     expect(await kept.ledgerOf('usr_new')).to.have.length(0);

@@ -77,7 +77,7 @@ describe('refused calls', () => {
   /** Waits for the beginning of a window, so that what follows at once falls into one. */
   const windowStarts = () => sleep(window - (Date.now() % window) + 1);
 
-  it('are summed up over processes in one event for each key and window, when the window is over', async () => {
+  it('are summed over all processes into one event per key and window, published when the window ends', async () => {
     const [one, two] = [start(), start()];
     await windowStarts();
     const at = Date.now();
@@ -118,7 +118,7 @@ describe('refused calls', () => {
     expect(rejected()).to.equal(7);
   });
 
-  it('are published with one idempotency key and the same data, whoever and however many do it', async () => {
+  it('are published with the same idempotency key and data by every process', async () => {
     const all = [start(), start(), start()];
     await windowStarts();
     flood(all[0] as LimitService, 'key_1', 9);
@@ -130,7 +130,7 @@ describe('refused calls', () => {
     expect(published[0]?.idempotencyKey).to.match(/^rate_limit\.exceeded:[0-9a-f]{64}$/);
   });
 
-  it('are published again when that was cut off', async () => {
+  it('are published again after a failed publication', async () => {
     let failures = 2;
     const service = start({
       publish: async (input, { idempotencyKey }) => {
@@ -146,7 +146,7 @@ describe('refused calls', () => {
     expect(rejected()).to.equal(4);
   });
 
-  it('count once when nobody knows whether their batch was written', async () => {
+  it('count once when the result of their write is unknown', async () => {
     const service = start();
     const { collection } = exceeded;
     const bulkWrite = collection.bulkWrite.bind(collection);
@@ -165,7 +165,7 @@ describe('refused calls', () => {
     expect(rejected()).to.equal(5);
   });
 
-  it('that are written after their window was closed count in the next', async () => {
+  it('count in the next window when they are reported after theirs has closed', async () => {
     const service = start();
     await windowStarts();
     await service.reportExceeded({ userId: 'usr_1', apiKeyId: 'key_1', limit: 60, rejectedRequests: 3 });
@@ -175,7 +175,7 @@ describe('refused calls', () => {
     expect(published.map(({ input }) => input.data.rejected_requests)).to.deep.equal([3, 4]);
   });
 
-  it("of a host's own limiter are published alike, without any limit here", async () => {
+  it("reported by the host's own limiter are published the same way, without a limit in the gateway", async () => {
     const service = start({ options: { eventWindow: window } });
     expect(service.admit).to.equal(undefined);
     await service.reportExceeded({ userId: 'usr_9', apiKeyId: null, limit: 10 });
@@ -188,7 +188,7 @@ describe('refused calls', () => {
     });
   });
 
-  it('of nobody, or none of them, cannot be reported', async () => {
+  it('cannot be reported without a user or with an invalid key, limit, count or time', async () => {
     const service = start();
     const report = { userId: 'usr_1', apiKeyId: 'key_1', limit: 1 };
     const wrong: [param: string, report: object][] = [

@@ -26,7 +26,7 @@ describe('an OpenAI client that exceeds its limits', () => {
 
   after(() => account?.close());
 
-  it('reads its limits on every answer, is refused with 429, and its account gets one signed event', async () => {
+  it('reads its limits in every response, is refused with 429, and its account gets one signed event', async () => {
     await client.get('/webhooks');
     // a new minute and a new window, so that neither ends in between
     const untilMinute = 60_000 - (Date.now() % 60_000);
@@ -65,7 +65,7 @@ describe('an OpenAI client that exceeds its limits', () => {
     expect(Date.parse(event?.data.window_end) - Date.parse(event?.data.window_start)).to.equal(eventWindow);
   });
 
-  it("of a host's own are told of alike", async () => {
+  it('gets the same event for limits that the host reports', async () => {
     const report = { userId: 'usr_1', apiKeyId: 'key_of_host', limit: 100, rejectedRequests: 3 };
     await live.gateway.limits.reportExceeded(report);
     const [, event] = await inbox.exactly(2);

@@ -33,7 +33,7 @@ describe('a rate limit', () => {
     refused = [];
   });
 
-  it('lets as many calls of a key through in a minute as it allows, and says how many are left', () => {
+  it('allows a key its calls per minute, and says how many are left', () => {
     const admit = limiter({ perKey: { requestsPerMinute: 2 } });
     expect(admit(alice, 10)?.headers).to.deep.equal({
       'x-ratelimit-limit-requests': '2',
@@ -51,7 +51,7 @@ describe('a rate limit', () => {
     expect(admit(alice, 10)?.headers['x-ratelimit-remaining-requests']).to.equal('1');
   });
 
-  it('counts what an account does with all its keys; a refused call counts nowhere', () => {
+  it('counts the calls of all keys of an account, and no refused call', () => {
     const admit = limiter({ perKey: { requestsPerMinute: 3 }, perUser: { requestsPerMinute: 2 } });
     admit(alice, 1);
     expect(admit(aliceToo, 1)?.headers).to.include({ 'x-ratelimit-limit-requests': '2' });
@@ -60,7 +60,7 @@ describe('a rate limit', () => {
     expect(refused).to.have.length(5);
   });
 
-  it('counts tokens by an estimate while a call runs, and by what it used when it has ended', () => {
+  it('counts tokens by estimate while a call runs, and by actual use once it has ended', () => {
     const admit = limiter({ perUser: { tokensPerMinute: 100 } });
     const first = admit(alice, 40);
     expect(first?.headers['x-ratelimit-remaining-tokens']).to.equal('60');
@@ -73,7 +73,7 @@ describe('a rate limit', () => {
     expect(refused).to.deep.equal([['usr_a', 100]]);
   });
 
-  it('counts what a long call used beyond its estimate in the minute in which it ends', () => {
+  it('counts the tokens beyond the estimate in the minute in which a long call ends', () => {
     const admit = limiter({ perUser: { tokensPerMinute: 100 } });
     const long = admit(alice, 10);
     const dropped = admit(alice, 10);
@@ -83,7 +83,7 @@ describe('a rate limit', () => {
     expect(admit(alice, 0)?.headers['x-ratelimit-remaining-tokens']).to.equal('30');
   });
 
-  it('may differ from one principal to the next, and be none', () => {
+  it('may differ from one principal to the next, or be absent', () => {
     const admit = limiter({
       perUser: ({ userId }) => (userId === 'usr_a' ? { requestsPerMinute: 1 } : undefined),
       perKey: { requestsPerMinute: 1 },
@@ -93,7 +93,7 @@ describe('a rate limit', () => {
     expect(admit({ userId: 'usr_b' }, 1)).to.equal(undefined);
   });
 
-  it('is not dropped in silence by a function that turned async', () => {
+  it('throws when the function that returns it is async', () => {
     const admit = limiter({ perUser: (async () => ({ requestsPerMinute: 1 })) as never });
     expect(() => admit(alice, 1)).to.throw(/must not be async/);
   });

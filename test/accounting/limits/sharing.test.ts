@@ -27,7 +27,7 @@ describe('rate limits that processes share', () => {
   });
   afterEach(() => database.drop());
 
-  it('count together what all have let through, requests and tokens', async () => {
+  it('count the requests and tokens of all processes together', async () => {
     const [one, two] = [start('wrk_1'), start('wrk_2')];
     for (let i = 0; i < 6; i += 1) one.admit(alice, 100);
     await one.exchange();
@@ -42,7 +42,7 @@ describe('rate limits that processes share', () => {
     expect(() => two.admit(alice, 0)).to.throw(/10 requests per minute/);
   });
 
-  it('tell their counts in all, so that telling twice counts once', async () => {
+  it('send their total counts, so that a repeated exchange counts once', async () => {
     const [one, two] = [start('wrk_1'), start('wrk_2')];
     one.admit(alice, 1);
     await one.exchange();
@@ -53,7 +53,7 @@ describe('rate limits that processes share', () => {
     expect(two.admit(alice, 1)?.headers).to.include({ 'x-ratelimit-remaining-requests': '6' });
   });
 
-  it('go on alone while the database is away, and ask it nothing while nobody calls', async () => {
+  it('still apply in each process while the database is away, and send no query without calls', async () => {
     const one = start('wrk_1');
     const find = rates.find;
     let asked = 0;

@@ -45,7 +45,7 @@ describe('payments', () => {
     expect(await recorded()).to.equal(1);
   });
 
-  it('are remembered when their event is kept no longer', async () => {
+  it('are remembered after their event was deleted', async () => {
     const service = newService();
     const first = await service.completed(payment);
     await events.events.deleteMany({});
@@ -54,7 +54,7 @@ describe('payments', () => {
   });
 
   for (const change of [{ amount: 26 }, { currency: 'eur' }, { creditsAdded: 1 }, { userId: 'usr_2' }]) {
-    it(`keep their id to themselves: ${JSON.stringify(change)} under it is a conflict`, async () => {
+    it(`conflict with ${JSON.stringify(change)} under the same id`, async () => {
       const service = newService();
       await service.completed(payment);
       const { code, param } = await rejection(service.completed({ ...payment, ...change }));
@@ -75,7 +75,7 @@ describe('payments', () => {
     expect([await recorded(), (await published()).length]).to.deep.equal([1, 1]);
   });
 
-  it('that failed are published once, or once for each attempt that is named', async () => {
+  it('that failed are published once, or once for each named attempt', async () => {
     const service = newService();
     const { creditsAdded: _, ...failed } = { ...payment, reason: 'card_declined' };
     const first = await service.failed(failed);
@@ -96,7 +96,7 @@ describe('payments', () => {
     });
   }
 
-  it('are refused with a currency that is none, and nothing is recorded', async () => {
+  it('are refused with an invalid currency, and nothing is recorded', async () => {
     const { code, param } = await rejection(newService().completed({ ...payment, currency: 'USD' }));
     expect([code, param]).to.deep.equal(['invalid_event_data', 'data.currency']);
     expect(await recorded()).to.equal(0);
@@ -114,7 +114,7 @@ describe('payments over HTTP', () => {
   const completed = { status: 'completed', ...common, credits_added: 2500 };
   const failed = { status: 'failed', ...common, payment_id: 'pay_3', reason: 'card_declined' };
 
-  it('are reported by a service in any language, and answered with their event', async () => {
+  it('are reported by POST /v1/payments and answered with their event', async () => {
     const first = await live.call('POST', '/v1/payments', completed);
     expect([first.status, first.body.type, first.body.user_id]).to.deep.equal([201, 'payment.completed', 'usr_1']);
     expect((await live.call('POST', '/v1/payments', completed)).body).to.deep.equal(first.body);
@@ -134,7 +134,7 @@ describe('payments over HTTP', () => {
     [{ ...completed, payment_id: '' }, 400, 'invalid_value', 'payment_id'],
   ];
   for (const [body, status, code, param] of refused) {
-    it(`are refused: ${JSON.stringify(body)}`, async () => {
+    it(`are refused as ${JSON.stringify(body)}`, async () => {
       const answer = await live.call('POST', '/v1/payments', body);
       expect([answer.status, answer.body.error.code, answer.body.error.param]).to.deep.equal([status, code, param]);
     });

@@ -92,7 +92,7 @@ describe('usage counters', function () {
     for (const [name, sums] of Object.entries(others)) expect(sums, name).to.deep.equal(records);
   }
 
-  it('are the sums of the records that have ended, each once, by day, model, key, and month', async () => {
+  it('are the sums of ended records, each counted once, by day, model, key and month', async () => {
     await ledger.add([
       { inputTokens: 1, outputTokens: 2 },
       { model: 'n', keyId: null, images: 2 },
@@ -110,13 +110,13 @@ describe('usage counters', function () {
     expect(mine[0]).to.include({ keyId: 'key_1', requests: 2, inputTokens: 8, outputTokens: 12 });
   });
 
-  it('leave calls alone that are under way', async () => {
+  it('leave out calls in progress', async () => {
     await ledger.add([{}]);
     await ledger.usage.updateMany({}, { $set: { ending: null }, $unset: { counted: 1 } });
     expect(await ledger.counter()()).to.equal(0);
   });
 
-  it('count nothing twice in processes that count at the same time, and publish each threshold once', async () => {
+  it('count nothing twice when several processes count at once, and publish each threshold once', async () => {
     await ledger.add(Array.from({ length: 300 }, (_, i) => ({ userId: `usr_${i % 3}` })));
     const quotas = { perUser: { unit: 'requests', daily: 100, monthly: 100 }, thresholds: [50, 80, 100] } as const;
     const processes = Array.from({ length: 4 }, () => ledger.counter(quotas, 20));
@@ -146,7 +146,7 @@ describe('usage counters', function () {
     return recentUsage;
   }
 
-  it('count what a process wrote itself without reading it back', async () => {
+  it("count a process's own records from memory", async () => {
     const recentUsage = await ownRecords(['usr_1', 'usr_1', 'usr_2']);
     await ledger.usage.updateMany({}, { $set: { inputTokens: 10_000 } });
     const count = ledger.counter({ perUser: { unit: 'requests', daily: 2 } }, 500, { recentUsage, maxWait: 60_000 });
@@ -157,14 +157,14 @@ describe('usage counters', function () {
     expect(await count()).to.equal(0);
   });
 
-  it('count of what a process wrote itself only what nobody else has counted', async () => {
+  it("count of a process's own records only those that no other process has counted", async () => {
     const recentUsage = await ownRecords(['usr_1', 'usr_1', 'usr_2']);
     await ledger.counter(undefined, 2)();
     expect(await ledger.counter(undefined, 500, { recentUsage, maxWait: 60_000 })()).to.equal(1);
     await expectEven();
   });
 
-  it('leave what others write to them for a while', async () => {
+  it('wait for a while before they count the records of other processes', async () => {
     await ledger.add([{ id: 'use_1' }]);
     const count = ledger.counter(undefined, 500, { maxWait: 30 });
     expect(await count()).to.equal(0);
@@ -178,7 +178,7 @@ describe('usage counters', function () {
     await expectEven();
   });
 
-  it('tell of a threshold with the percentage at the crossing, once in a period', async () => {
+  it('publish each threshold once per period, with the percentage reached', async () => {
     const count = ledger.counter(tokens(100));
     await ledger.add([{ id: 'use_1', inputTokens: 70, outputTokens: 5 }]);
     await count();
@@ -199,7 +199,7 @@ describe('usage counters', function () {
     expect(await ledger.published()).to.have.length(4);
   });
 
-  it('measure a quota of credits by what the records cost', async () => {
+  it('measure a quota in credits by the cost of the records', async () => {
     const count = ledger.counter({ perUser: { unit: 'credits', daily: 1 } });
     await ledger.add([{ inputTokens: 700, outputTokens: 0 }]);
     await count();
@@ -210,7 +210,7 @@ describe('usage counters', function () {
     expect(await ledger.published()).to.deep.equal([told]);
   });
 
-  it('undo everything when a transaction is cut off, and count it the next time', async () => {
+  it('roll back when a transaction fails, and count the records the next time', async () => {
     await ledger.add(Array.from({ length: 10 }, () => ({})));
     const count = ledger.counter({ perUser: { unit: 'requests', daily: 10 } });
     const { collection } = ledger.periods;
@@ -230,7 +230,7 @@ describe('usage counters', function () {
     expect(await ledger.published()).to.have.length(2);
   });
 
-  it('are not held up by an account that no event can be published about', async () => {
+  it('are not blocked by an account that no event can be published for', async () => {
     await ledger.add([{ userId: 'x'.repeat(300) }, { userId: 'usr_1' }]);
     expect(await ledger.counter({ perUser: { unit: 'requests', daily: 1 } })()).to.equal(2);
     await expectEven();

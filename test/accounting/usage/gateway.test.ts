@@ -29,7 +29,7 @@ describe('an OpenAI client that uses up its quota', () => {
     await until(async () => (await usage()).data[0]?.requests === requests);
   }
 
-  it('has its account told once of each threshold, signed, and is refused nothing', async () => {
+  it('has each threshold published once, signed, and is not refused', async () => {
     for (let i = 0; i < 4; i += 1) await client.chat.completions.create({ model: 'm', messages });
     await Promise.all(Array.from({ length: 8 }, () => client.chat.completions.create({ model: 'n', messages })));
     await counted(12);
@@ -41,7 +41,7 @@ describe('an OpenAI client that uses up its quota', () => {
     ]);
   });
 
-  it('reads what was used by day, model and key, and of no other account', async () => {
+  it('reads its usage by day, model and key, and that of no other account', async () => {
     await counted(12);
     const today = new Date().toISOString().slice(0, 10);
     const sums = (requests: number) => ({
@@ -68,7 +68,7 @@ describe('an OpenAI client that uses up its quota', () => {
     expect(((await response.json()) as { data: unknown[] }).data).to.deep.equal([]);
   });
 
-  it('is told which parameter of such a question is wrong', async () => {
+  it('is told which query parameter is wrong', async () => {
     const wrong: [query: string, param: string, code: string][] = [
       ['from=2026-02-30', 'from', 'invalid_value'],
       ['to=yesterday', 'to', 'invalid_value'],

@@ -22,7 +22,7 @@ const answer: Script = (res, request) => {
 };
 
 describe('a gateway that is killed in the middle of its calls', () => {
-  it('loses the records of those that began in its last moments, and of no other', async function () {
+  it('loses only the records of calls that began in its last moments', async function () {
     this.timeout(90_000);
     const database = await freshDatabase();
     const upstream = await ScriptedUpstream.start();

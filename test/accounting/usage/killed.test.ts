@@ -12,7 +12,7 @@ const script = fileURLToPath(new URL('./counting-process.ts', import.meta.url));
 describe('processes that count usage', function () {
   this.timeout(60_000);
 
-  it('count and charge nothing twice and lose nothing when they are killed anywhere, and tell of it once', async () => {
+  it('count and charge each record once and publish each event once, even if they are killed', async () => {
     const database = await freshDatabase();
     const { connection } = database;
     const ledger = await openLedger(connection);

@@ -88,7 +88,7 @@ describe('usage records', () => {
     expect(await usage.countDocuments({ ending: 'complete' })).to.equal(50);
   });
 
-  it('do not stay of a call that was not answered', async () => {
+  it('are removed for a call that was not answered', async () => {
     const early = open();
     service.opened(early);
     service.dropped(early.id);
@@ -100,7 +100,7 @@ describe('usage records', () => {
     expect(await usage.countDocuments()).to.equal(0);
   });
 
-  it('are closed as estimated when their process has died, and not before', async () => {
+  it('are closed as estimated once they are older than any call may run, and not before', async () => {
     const old = open(new Date(Date.now() - 120_000));
     const young = open(new Date(Date.now() - 30_000));
     service.opened(old);
@@ -111,7 +111,7 @@ describe('usage records', () => {
     expect(await usage.findById(young.id).lean()).to.include({ ending: null });
   });
 
-  it('do not change any more when they have ended, whatever comes late', async () => {
+  it('do not change once they have ended', async () => {
     const call = open(new Date(Date.now() - 120_000));
     service.opened(call);
     await written(1);
@@ -135,7 +135,7 @@ describe('usage records', () => {
     await admin.command({ configureFailPoint: 'failCommand', mode: { times }, data });
   }
 
-  it('wait while the database refuses them', async () => {
+  it('are written again until the database accepts them', async () => {
     const call = open();
     await failWrites(2, { errorCode: 8_000 });
     service.opened(call);
@@ -145,7 +145,7 @@ describe('usage records', () => {
     expect(errors).to.have.lengthOf(1);
   });
 
-  it('do not stay of a call that was not answered when the database had not said that it wrote them', async () => {
+  it('are removed for an unanswered call even if the database did not confirm their write', async () => {
     const call = open();
     await failWrites(1, { writeConcernError: { code: 64, errmsg: 'waiting for replication timed out' } });
     service.opened(call);
@@ -156,7 +156,7 @@ describe('usage records', () => {
     expect(await usage.countDocuments()).to.equal(0);
   });
 
-  it('are one plain insertion for calls that end at once, and an update for those that run on', async () => {
+  it('take one insert for calls that end at once, and an update for those that run on', async () => {
     const monitored = await mongoose.createConnection(database.uri, { monitorCommands: true }).asPromise();
     const commands: string[] = [];
     monitored.getClient().on('commandStarted', ({ commandName, command }) => {
@@ -176,7 +176,7 @@ describe('usage records', () => {
     expect(await usage.countDocuments({ ending: 'complete', counted: false })).to.equal(2);
   });
 
-  it('are acknowledged by a majority, whatever the host asks for', async () => {
+  it('are acknowledged by a majority, whatever write concern the host sets', async () => {
     const weak = await mongoose.createConnection(database.uri, { w: 1, monitorCommands: true }).asPromise();
     const concerns: unknown[] = [];
     weak.getClient().on('commandStarted', ({ commandName, command }) => {
@@ -189,7 +189,7 @@ describe('usage records', () => {
     expect(concerns).to.deep.equal([{ w: 'majority', j: true }]);
   });
 
-  it('that a kill loses are those of the last moments before it', async () => {
+  it('are written in batches, so that a kill loses only the latest', async () => {
     // what has been gathered and not yet written when a process dies is lost: here the last five of ten calls
     const dying = make({ flushInterval: 50 });
     const early = Array.from({ length: 5 }, () => open());

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { crossings } from '../../../src/accounting/usage/thresholds.ts';
 
 describe('the thresholds of a quota', () => {
-  it('are reached by the amount that brings the sum there, one amount may reach several', () => {
+  it('are reached by the amount that brings the sum there; one amount may reach several', () => {
     expect(crossings(0, [79, 1, 5], 100, [80, 100], [])).to.deep.equal([{ threshold: 80, usage: 80 }]);
     expect(crossings(70, [45, 10], 100, [100, 80], [])).to.deep.equal([
       { threshold: 80, usage: 115 },
@@ -11,17 +11,17 @@ describe('the thresholds of a quota', () => {
     ]);
   });
 
-  it('are told of to two decimals', () => {
+  it('are reported with two decimals', () => {
     expect(crossings(0, [2], 3, [50], [])).to.deep.equal([{ threshold: 50, usage: 66.67 }]);
   });
 
-  it('are not told of twice, but are when a smaller quota has put them in the past', () => {
+  it('are not reported twice, but are reported late when a smaller quota puts them in the past', () => {
     expect(crossings(90, [5], 100, [80, 100], [80])).to.deep.equal([]);
     expect(crossings(90, [5], 100, [80, 100], [])).to.deep.equal([{ threshold: 80, usage: 95 }]);
     expect(crossings(90, [], 100, [80, 100], [])).to.deep.equal([]);
   });
 
-  it('are those of a plain sum, however the amounts are cut into batches', () => {
+  it('are the same however the amounts are split into batches', () => {
     const amounts = fc.array(fc.nat(60), { maxLength: 30 });
     const thresholds = fc.uniqueArray(fc.integer({ min: 1, max: 150 }), { maxLength: 4 });
     fc.assert(

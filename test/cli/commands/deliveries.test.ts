@@ -75,7 +75,7 @@ describe('express-model-gateway deliveries and test', () => {
     expect(stdout).to.match(/^Answer +down for repair$/m);
   });
 
-  it('test sends the first type that the webhook hears of when none is named', async () => {
+  it('test sends the first subscribed type when none is named', async () => {
     const { json, stderr } = await live.run('test', await newWebhook(), '--json');
     expect(json).to.include({ type: 'credits.low', test: true, state: 'delivered' });
     expect(stderr).to.equal('');
@@ -85,7 +85,7 @@ describe('express-model-gateway deliveries and test', () => {
     expect(several.stderr).to.match(new RegExp(`^The event is of type ${first}; --type takes another: .*payment`));
   });
 
-  it('test --data wants to be told the type where the webhook hears of several', async () => {
+  it('test --data requires --type when the webhook has several types', async () => {
     const own = ['--data', JSON.stringify(data)];
     const { json } = await live.run('test', await newWebhook(), ...own, '--json');
     expect(json).to.include({ type: 'credits.low', state: 'delivered' });
@@ -98,20 +98,20 @@ describe('express-model-gateway deliveries and test', () => {
     expect(await live.run('test', webhook, '--type', 'credits.low', ...own)).to.include({ code: 0 });
   });
 
-  it('test --json prints the delivery alone, whatever came of it', async () => {
+  it('test --json prints only the delivery, even if it failed', async () => {
     answer = { status: 500, text: '' };
     const { code, json } = await live.run('test', await newWebhook(), '--type', 'credits.low', '--json');
     expect(code).to.equal(1);
     expect(json).to.include({ test: true, state: 'failed', last_code: 'http_500' });
   });
 
-  it('test of a type that the webhook does not hear of says so', async () => {
+  it('test says when the webhook is not subscribed to the type', async () => {
     const { code, stderr } = await live.run('test', await newWebhook(), '--type', 'payment.failed');
     expect(code).to.equal(1);
     expect(stderr).to.include('type:').and.include('credits.low');
   });
 
-  it('list shows deliveries in columns, those that are asked for', async () => {
+  it('list shows the deliveries that match the filters, in columns', async () => {
     answer = { status: 503, text: '' };
     const { id, webhook_id: webhook } = await attempted();
     const { stdout } = await live.run('deliveries', 'list', '--webhook', webhook);
@@ -124,7 +124,7 @@ describe('express-model-gateway deliveries and test', () => {
     expect(past.json).to.deep.equal({ data: [], has_more: false });
   });
 
-  it('list refuses a state and a time that are none', async () => {
+  it('list refuses an unknown state and an invalid time', async () => {
     const state = await live.run('deliveries', 'list', '--state', 'faild');
     expect(state.code).to.equal(2);
     expect(state.stderr).to.include('failed');
@@ -133,7 +133,7 @@ describe('express-model-gateway deliveries and test', () => {
     expect(time.stderr).to.include('2h');
   });
 
-  it('show tells every attempt, why it failed, what comes next, what was sent and answered', async () => {
+  it('show prints every attempt, why it failed, the next one, the body and the response', async () => {
     answer = { status: 500, text: 'down for repair' };
     const { id, event_id: event } = await attempted();
     const { stdout } = await live.run('deliveries', 'show', id);
@@ -149,7 +149,7 @@ describe('express-model-gateway deliveries and test', () => {
     expect((await live.run('deliveries', 'show', id, '--json')).json.attempts).to.have.length(1);
   });
 
-  it('sends nothing that anybody else wrote to the terminal, and lets it pass for nothing else', async () => {
+  it('escapes control characters in received text, and lets it imitate no other field', async () => {
     answer = { status: 500, text: '' };
     const { id } = await attempted();
     const { body } = await live.call('GET', `/v1/deliveries/${id}`);
@@ -172,7 +172,7 @@ describe('express-model-gateway deliveries and test', () => {
     await careless.close();
   });
 
-  it('resend makes one more attempt and shows what came of it', async () => {
+  it('resend makes one more attempt and shows its result', async () => {
     answer = { status: 500, text: '' };
     const { id } = await attempted();
     const again = await live.run('deliveries', 'resend', id);
@@ -187,7 +187,7 @@ describe('express-model-gateway deliveries and test', () => {
       .and.match(/^resent +.* 204$/m);
   });
 
-  it('resend of what is not there says where to look', async () => {
+  it('resend of an unknown delivery says where to look', async () => {
     const { code, stderr } = await live.run('deliveries', 'resend', 'dlv_nothing');
     expect(code).to.equal(1);
     expect(stderr)
@@ -195,7 +195,7 @@ describe('express-model-gateway deliveries and test', () => {
       .and.include('deliveries list');
   });
 
-  it('tail prints new deliveries and what becomes of them until Ctrl-C, and ends with 0', async () => {
+  it('tail prints new deliveries and their changes until Ctrl-C, and exits with 0', async () => {
     const terminal = live.terminal();
     const ended = terminal.run('deliveries', 'tail', '--interval', '200ms');
     answer = { status: 500, text: '' };
@@ -209,7 +209,7 @@ describe('express-model-gateway deliveries and test', () => {
     expect(terminal.stderr).to.equal('');
   });
 
-  it('tail waits for a gateway that is restarted, and says so once', async () => {
+  it('tail waits while the gateway restarts, and says so once', async () => {
     let up = true;
     let asked = 0;
     const away = await listen((_req, res) => {
@@ -246,7 +246,7 @@ describe('express-model-gateway deliveries and test', () => {
     expect(terminal.stdout).to.not.include(before.id);
   });
 
-  it('tail --json prints an object a line', async () => {
+  it('tail --json prints one object per line', async () => {
     const { id } = await attempted();
     const terminal = live.terminal();
     const ended = terminal.run('deliveries', 'tail', '--interval', '200ms', '--lines', '3', '--json');
@@ -258,7 +258,7 @@ describe('express-model-gateway deliveries and test', () => {
     expect(JSON.parse(lines.at(-1) ?? '')).to.include({ id, state: 'delivered' });
   });
 
-  it('recover sends again what a webhook missed, and shows how far it is', async () => {
+  it('recover resends what a webhook missed, and shows its progress', async () => {
     const webhook = await newWebhook();
     await live.call('PATCH', `/v1/webhooks/${webhook}`, { active: false });
     for (let i = 0; i < 3; i += 1) {
@@ -272,7 +272,7 @@ describe('express-model-gateway deliveries and test', () => {
     expect(terminal.redrawn.at(-1)).to.equal('');
   });
 
-  it('recover ends with 1 where something failed again, and --json prints the recovery alone', async () => {
+  it('recover exits with 1 when a delivery failed again, and --json prints only the recovery', async () => {
     const webhook = await newWebhook();
     await live.call('PATCH', `/v1/webhooks/${webhook}`, { active: false });
     await live.gateway.publish({ type: 'credits.low', userId: 'usr_1', data });
@@ -293,7 +293,7 @@ describe('express-model-gateway deliveries and test', () => {
     expect(stderr).to.include('deliveries list');
   });
 
-  it('webhooks stats and show tell how it went', async () => {
+  it('webhooks stats and show print attempts, failures and health', async () => {
     answer = { status: 500, text: '' };
     const { webhook_id: webhook } = await attempted();
     const stats = async () => (await live.run('webhooks', 'stats', webhook)).stdout;
@@ -311,7 +311,7 @@ describe('express-model-gateway deliveries and test', () => {
       .and.include('http_500');
   });
 
-  it('events list and show tell what became of them', async () => {
+  it('events list and show print the state of an event and its deliveries', async () => {
     answer = { status: 500, text: '' };
     const { event_id: event } = await attempted();
     const { stdout } = await live.run('events', 'show', event);

@@ -24,7 +24,7 @@ describe('express-model-gateway events', () => {
   const publish = (...args: string[]) =>
     live.run('events', 'publish', '--user', 'usr_1', '--type', 'credits.low', ...args);
 
-  it('publish prints the id of the event, which show then shows', async () => {
+  it('publish prints the id of the event, and show prints the event', async () => {
     const published = await publish('--data', JSON.stringify(data));
     expect(published).to.include({ code: 0, stderr: '' });
     expect(published.stdout).to.match(/^evt_\S+\n$/);
@@ -34,7 +34,7 @@ describe('express-model-gateway events', () => {
       .and.match(/"credits_remaining": 50/);
   });
 
-  it('publish --json prints what the API answers, and publishes once under a key', async () => {
+  it('publish --json prints what the API answers, and publishes once per idempotency key', async () => {
     const first = await publish('--data', JSON.stringify(data), '--idempotency-key', 'k1', '--json');
     expect(first.json).to.include({ type: 'credits.low', user_id: 'usr_1', idempotency_key: 'k1' });
     const again = await publish('--data', JSON.stringify(data), '--idempotency-key', 'k1', '--json');
@@ -57,7 +57,7 @@ describe('express-model-gateway events', () => {
     expect(await live.runWith({ input: JSON.stringify(data) }, ...piped)).to.include({ code: 0 });
   });
 
-  it('publish tells JSON that is none from data that does not fit', async () => {
+  it('publish tells invalid JSON from data that does not fit the type', async () => {
     for (const [text, says] of [
       ['{data}', 'is not JSON'],
       ['[1]', 'must be a JSON object'],
@@ -71,7 +71,7 @@ describe('express-model-gateway events', () => {
     expect(misfit.stderr).to.include('data.threshold');
   });
 
-  it('publish of a type that there is not lists those there are, your own included', async () => {
+  it('publish of an unknown type lists the known types, custom ones included', async () => {
     const unknown = await live.run('events', 'publish', '--user', 'usr_1', '--type', 'credit.low', '--data', '{}');
     expect(unknown.code).to.equal(1);
     expect(unknown.stderr)
@@ -97,7 +97,7 @@ describe('express-model-gateway events', () => {
     expect(none.stderr).to.include('order.shipped');
   });
 
-  it('list shows the newest first and says how to read on', async () => {
+  it('list shows the newest first and says how to read the next page', async () => {
     const { json } = await publish('--data', JSON.stringify(data), '--json');
     const first = await live.run('events', 'list', '--limit', '1');
     const rows = first.stdout.trimEnd().split('\n');
@@ -108,7 +108,7 @@ describe('express-model-gateway events', () => {
     expect(rest.json.data.map(({ id }: { id: string }) => id)).to.not.include(json.id);
   });
 
-  it('list --limit reads as many pages as it takes', async () => {
+  it('list --limit reads as many pages as needed', async () => {
     for (let i = 0; i < 105; i += 1) {
       await live.gateway.publish({ type: 'order.shipped', userId: 'usr_1', data: { order_id: `ord_${i}` } });
     }
@@ -122,7 +122,7 @@ describe('express-model-gateway events', () => {
     expect(all.stderr).to.equal('');
   });
 
-  it('listen --forward-to passes new events on, signed as deliveries are, and prints what came of them', async () => {
+  it('listen --forward-to forwards new events, signed like deliveries, and prints each result', async () => {
     const received: { headers: IncomingHttpHeaders; body: string }[] = [];
     const hook = await listen(async (req, res) => {
       received.push({ headers: req.headers, body: await text(req) });
@@ -156,7 +156,7 @@ describe('express-model-gateway events', () => {
     expect(terminal.stdout.trim().split('\n')).to.have.length(3);
   });
 
-  it('listen says what it needs', async () => {
+  it('listen names the options it needs', async () => {
     const nothing = await live.run('listen');
     expect(nothing.code).to.equal(2);
     expect(nothing.stderr).to.include('Give --port and --secret');

@@ -19,7 +19,7 @@ describe('the command line as a process, beside a gateway', function () {
     expect(JSON.parse(stdout)).to.deep.equal({ data: [], has_more: false });
   });
 
-  it('ends with 1 when it is refused and with 2 when it was typed wrongly, and says so on stderr', async () => {
+  it('exits with 1 when it is refused and with 2 for a typing mistake, which it names on stderr', async () => {
     const [refused, wrong] = await Promise.all([
       run(['webhooks', 'show', 'wh_nobody'], live.env),
       run(['webhooks', 'shw', 'wh_nobody'], live.env),
@@ -58,7 +58,7 @@ describe('the command line as a process, beside a gateway', function () {
     expect(tail.stderr).to.equal('');
   });
 
-  it('ends quietly when whoever read it has seen enough', async () => {
+  it('exits quietly when its reader closes the pipe', async () => {
     const child = spawn(process.execPath, [cli, 'deliveries', 'tail', '--interval', '200ms'], {
       env: { PATH: process.env.PATH, ...live.env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -21,7 +21,7 @@ describe('a command that is refused', () => {
     return { code, stdout, stderr, url: server.url };
   }
 
-  it('for want of a key says how to give one, before it calls anybody', async () => {
+  it('for lack of a key says how to give one', async () => {
     const { code, stdout, stderr } = await command(['webhooks', 'list', '--base-url', live.url]);
     expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
     expect(stderr)
@@ -30,7 +30,7 @@ describe('a command that is refused', () => {
       .and.include('keys create --database --user');
   });
 
-  it('with a wrong key says that it is not one of this gateway, and does not repeat it', async () => {
+  it('with a wrong key says that the key is invalid, and does not repeat it', async () => {
     const key = `emg_${'x'.repeat(60)}`;
     const { code, stderr } = await live.run('webhooks', 'list', '--api-key', key);
     expect(code).to.equal(1);
@@ -40,14 +40,14 @@ describe('a command that is refused', () => {
       .and.not.include(key);
   });
 
-  it('with a key that may not names the scope', async () => {
+  it('with a key that lacks a scope names the scope', async () => {
     const { key } = await live.gateway.keys.create({ userId: 'usr_1', scopes: ['models'] });
     const { code, stderr } = await live.run('webhooks', 'list', '--api-key', key);
     expect(code).to.equal(1);
     expect(stderr).to.include('insufficient_scope').and.include('scope webhooks').and.include('keys create');
   });
 
-  it('for coming too often says when to come back', async () => {
+  it('by a rate limit says when to try again', async () => {
     const change = () => live.run('webhooks', 'pause', 'wh_nobody');
     await change();
     await change();
@@ -58,7 +58,7 @@ describe('a command that is refused', () => {
       .and.match(/Try again in (\d+s|1m)\./);
   });
 
-  it('by nobody at all says which URL was tried and how to set it', async () => {
+  it('because nothing answers names the URL and how to set it', async () => {
     const gone = await listen(() => {});
     await gone.close();
     const { code, stderr } = await live.run('webhooks', 'list', '--base-url', `${gone.url}/v1`);
@@ -68,7 +68,7 @@ describe('a command that is refused', () => {
     expect(nowhere.stderr).to.include('There is no host nowhere.invalid');
   });
 
-  it('by something that is no gateway says so', async () => {
+  it('by a server that is no gateway says so', async () => {
     const page = await beside((_req, res) => res.setHeader('content-type', 'text/html').end('<p>Hello</p>'));
     expect(page.code).to.equal(1);
     expect(page.stderr).to.include(`${page.url} answers 200, but not as this gateway does`).and.include('--base-url');
@@ -76,7 +76,7 @@ describe('a command that is refused', () => {
     expect(missing.stderr).to.include('answers 404');
   });
 
-  it('by a redirect does not take its key there', async () => {
+  it('by a redirect does not send its key there', async () => {
     const keys: unknown[] = [];
     const other = await listen((req, res) => {
       keys.push(req.headers.authorization);
@@ -88,7 +88,7 @@ describe('a command that is refused', () => {
     expect(keys).to.deep.equal([]);
   });
 
-  it('by an answer that breaks off says that, and not how a parser saw it', async () => {
+  it('by a truncated response asks to try again', async () => {
     const broken = await beside((_req, res) => {
       res.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 }).write('{"data":[');
       setImmediate(() => res.destroy());
@@ -97,7 +97,7 @@ describe('a command that is refused', () => {
     expect(broken.stderr).to.include('Try again');
   });
 
-  it('by a failing gateway names the request for its operator', async () => {
+  it('by a failing gateway names the request id', async () => {
     const failed = await beside((_req, res) => {
       res.writeHead(500, { 'content-type': 'application/json', 'x-request-id': 'req_7' });
       res.end('{"error":{"message":"The gateway failed","type":"server_error","param":null,"code":"internal_error"}}');
@@ -105,7 +105,7 @@ describe('a command that is refused', () => {
     expect(failed.stderr).to.include('internal_error: The gateway failed').and.include('req_7');
   });
 
-  it('by an error that holds escape sequences shows them and sends none', async () => {
+  it('by an error with escape sequences prints them escaped', async () => {
     const evil = await beside((_req, res) => {
       res.writeHead(400, { 'content-type': 'application/json' });
       res.end(JSON.stringify({ error: { message: '\u001b]0;gotcha\u0007\u009b2J', code: 'invalid_value' } }));
@@ -116,14 +116,14 @@ describe('a command that is refused', () => {
   });
 
   for (const [said, args, advice] of [
-    ['a command that there is not', ['webhoks'], 'webhooks'],
-    ['a command of a group that there is not', ['webhooks', 'lst'], 'list'],
-    ['an option that there is not', ['webhooks', 'list', '--jsn'], '--json'],
-    ['no argument where one is needed', ['webhooks', 'show'], 'webhook'],
-    ['a base URL that is none', ['webhooks', 'list', '--base-url', 'localhost:3000', '--api-key', 'x'], 'http'],
-    ['a number that is none', ['events', 'list', '--limit', 'many'], 'whole number'],
+    ['an unknown command', ['webhoks'], 'webhooks'],
+    ['an unknown subcommand', ['webhooks', 'lst'], 'list'],
+    ['an unknown option', ['webhooks', 'list', '--jsn'], '--json'],
+    ['a missing argument', ['webhooks', 'show'], 'webhook'],
+    ['an invalid base URL', ['webhooks', 'list', '--base-url', 'localhost:3000', '--api-key', 'x'], 'http'],
+    ['an invalid number', ['events', 'list', '--limit', 'many'], 'whole number'],
   ] as const) {
-    it(`for ${said} ends with 2 and the right spelling`, async () => {
+    it(`for ${said} exits with 2 and names the right spelling`, async () => {
       const { code, stdout, stderr } = await command(args);
       expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
       expect(stderr).to.include(advice);

@@ -9,7 +9,7 @@ const keyOf = (id: string) => `${id}:${randomBytes(32).toString('base64')}`;
 describe('express-model-gateway reseal', function () {
   this.timeout(60_000);
 
-  it('seals every secret with the first key, so that the others can go', async () => {
+  it('seals every secret with the first key, so that the old keys can be removed', async () => {
     const [old, fresh] = [keyOf('old'), keyOf('fresh')];
     const mongo = freshUri();
     const webhook = { url: 'https://example.com/', events: ['credits.low'], secret: 'a secret of a customer' };
@@ -29,7 +29,7 @@ describe('express-model-gateway reseal', function () {
     expect(stderr).to.include("'fresh'").and.not.include(fresh).and.not.include(old);
   });
 
-  it('asks for the keys', async () => {
+  it('refuses to run without SECRET_KEYS', async () => {
     const { code, stderr } = await run(['reseal'], { MONGODB_URI: freshUri() });
     expect(code).to.equal(1);
     expect(stderr).to.include('SECRET_KEYS');

@@ -24,13 +24,13 @@ describe('express-model-gateway webhooks', () => {
     expect(made.stdout).to.not.include(secret);
   });
 
-  it('create makes a secret where none is given, that signs from then on', async () => {
+  it('create makes a secret where none is given, and shows it once', async () => {
     const made = await live.run('webhooks', 'create', url, '--event', 'credits.low');
     expect(made.stdout).to.match(/^Secret +whsec_[A-Za-z0-9+/]{43}=$/m);
     expect(made.stderr).to.include('shown this once');
   });
 
-  it('create takes a secret from stdin, so that no history keeps it', async () => {
+  it('create reads the secret from stdin, so that no shell history keeps it', async () => {
     const made = await live.runWith(
       { input: `${secret}\n` },
       'webhooks',
@@ -55,14 +55,14 @@ describe('express-model-gateway webhooks', () => {
     expect(short.stderr).to.match(/^invalid_value: secret: /);
   });
 
-  it('create tells a program the secret that was made, and none that it sent', async () => {
+  it('create --json prints a generated secret, but not a given one', async () => {
     const made = await live.run('webhooks', 'create', url, '--event', 'credits.low', '--json');
     expect(made.code).to.equal(0);
     expect(made.json.secret).to.match(/^whsec_[A-Za-z0-9+/]{43}=$/);
     expect(await create()).not.to.have.property('secret');
   });
 
-  it('create names the types there are where one is not', async () => {
+  it('create names the existing event types when one is unknown', async () => {
     const refused = await live.run('webhooks', 'create', url, '--event', 'credit.low', '--secret', secret);
     expect(refused).to.include({ code: 1, stdout: '' });
     expect(refused.stderr).to.include('events[0]').and.include('credits.low').and.include('rate_limit.exceeded');
@@ -84,7 +84,7 @@ describe('express-model-gateway webhooks', () => {
     expect(json).to.deep.equal(body);
   });
 
-  it('show, update, pause and resume tell what has become of it', async () => {
+  it('show, update, pause and resume print the new state', async () => {
     const { id } = await create();
     expect((await live.run('webhooks', 'update', id, '--event', 'payment.failed')).stdout).to.match(
       /^Events +payment.failed$/m,
@@ -128,7 +128,7 @@ describe('express-model-gateway webhooks', () => {
     expect(refused.stderr).to.match(/^invalid_value: headers.host: is reserved for the gateway/);
   });
 
-  it('create and update say how an option is written', async () => {
+  it('create and update explain how to write an option', async () => {
     const unfiltered = await live.run('webhooks', 'create', url, '--event', 'credits.low', '--filter', 'data.model');
     expect(unfiltered.stderr).to.include('data.currency=usd,eur');
     const unknown = await live.run('webhooks', 'update', 'wh_1', '--clear', 'url');
@@ -137,7 +137,7 @@ describe('express-model-gateway webhooks', () => {
     expect(outside.stderr).to.match(/^invalid_value: filters: 'model' must be a path into the data/);
   });
 
-  it('rotate-secret says until when both secrets are good', async () => {
+  it('rotate-secret says until when both secrets are valid', async () => {
     const { id } = await create();
     const rotated = await live.run(
       'webhooks',
@@ -156,7 +156,7 @@ describe('express-model-gateway webhooks', () => {
     expect(refused.stderr).to.include('overlap_seconds');
   });
 
-  it('delete asks first, and takes no answer but yes', async () => {
+  it('delete asks first, and deletes only when the answer is y', async () => {
     const { id } = await create();
     const no = await live.runWith({ answer: '' }, 'webhooks', 'delete', id);
     expect(no).to.include({ code: 1, stdout: '', stderr: 'Nothing was deleted.\n' });
@@ -164,7 +164,7 @@ describe('express-model-gateway webhooks', () => {
     expect(yes).to.include({ code: 0, stdout: `Deleted ${id}\n` });
   });
 
-  it('delete wants --yes where nobody can be asked', async () => {
+  it('delete requires --yes when nobody can be asked', async () => {
     const { id } = await create();
     const refused = await live.run('webhooks', 'delete', id);
     expect(refused.code).to.equal(2);
@@ -172,7 +172,7 @@ describe('express-model-gateway webhooks', () => {
     expect((await live.run('webhooks', 'delete', id, '--yes', '--json')).json).to.deep.equal({ id, deleted: true });
   });
 
-  it('says where to find the webhooks there are when one is not', async () => {
+  it('says where to find the existing webhooks when one is unknown', async () => {
     const missing = await live.run('webhooks', 'show', 'wh_nobody');
     expect(missing).to.include({ code: 1, stdout: '' });
     expect(missing.stderr)

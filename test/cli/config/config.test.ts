@@ -202,7 +202,7 @@ describe('the configuration from the environment', () => {
   ];
   for (const [name, values] of wrong) {
     for (const value of values) {
-      it(`refuses ${name}=${JSON.stringify(value).slice(0, 60)} by name and says what is allowed`, () => {
+      it(`refuses ${name}=${JSON.stringify(value).slice(0, 60)} by name`, () => {
         const error = refusal({ UPSTREAM_BASE_URL: upstream, SECRET_KEYS: key('k1'), [name]: value });
         expect(error).to.include({ code: 'invalid_options', param: name });
         expect(error.message).to.match(new RegExp(`^${name}(\\[.+)?: `));
@@ -214,7 +214,7 @@ describe('the configuration from the environment', () => {
     expect(refusal({ PORT: 'http' }).message).to.equal("PORT: must be a whole number from 0 to 65535, not 'http'");
   });
 
-  it('says where in a JSON value the mistake is, and what belongs there', () => {
+  it('says where in a JSON value the mistake is, and what is allowed there', () => {
     expect(refusal({ CREDIT_PRICES: '{"*":{"inputs":1}}' }).message).to.equal(
       "CREDIT_PRICES['*'].inputs: is not an option; there are input, cachedInput, output, image, second, character",
     );
@@ -225,7 +225,7 @@ describe('the configuration from the environment', () => {
     expect(refusal({ EVENT_TYPES: '{"shipped":{}}' }).message).to.match(/^EVENT_TYPES\['shipped'\]: must be called/);
   });
 
-  it('refuses what nothing would use, and says what is missing', () => {
+  it('refuses a variable that has no effect, and names the missing one', () => {
     expect(refusal({ INITIAL_CREDITS: '5' }).message).to.equal(
       'INITIAL_CREDITS: is set without CREDIT_PRICES, so nothing would use it',
     );
@@ -248,7 +248,7 @@ describe('the configuration from the environment', () => {
     expect(error.message).to.include('openssl rand -base64 32');
   });
 
-  it('refuses an upstream key that nothing would use', () => {
+  it('refuses UPSTREAM_API_KEY without UPSTREAM_BASE_URL', () => {
     expect(refusal({ UPSTREAM_API_KEY: 'sk-1' }).param).to.equal('UPSTREAM_API_KEY');
   });
 
@@ -262,12 +262,12 @@ describe('the configuration from the environment', () => {
     expect(documentText('docs/configuration.md')).to.include(variablesAsMarkdown());
   });
 
-  it('documents the default delays as they are', () => {
+  it('documents the actual default delays', () => {
     const documented = variables.RETRY_DELAYS.default.split(',').map(parseDuration);
     expect(documented).to.deep.equal(defaultRetryDelays);
   });
 
-  it('warns of names that resemble a variable, whatever their case, and of no other', () => {
+  it('warns of names that resemble a variable in any case, and of no other', () => {
     const env = { UPSTREAM_BASEURL: upstream, upstream_api_key: 'sk-1', HOME: '/root', PATHS: 'x', NODE_OPTIONS: '' };
     expect(readConfiguration(env).warnings).to.deep.equal([
       'UPSTREAM_BASEURL is not a variable of the gateway and is ignored; did you mean UPSTREAM_BASE_URL?',

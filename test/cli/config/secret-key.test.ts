@@ -14,7 +14,7 @@ describe('the secret key of a data folder', () => {
   });
   afterEach(() => rm(dataDir, { recursive: true }));
 
-  it('is made once, 32 bytes, readable by its owner alone', async () => {
+  it('is created once, with 32 bytes, readable by its owner alone', async () => {
     const [key, ...others] = await loadSecretKeys(dataDir);
     expect(others).to.deep.equal([]);
     expect(Buffer.from(key?.replace('k1:', '') ?? '', 'base64')).to.have.length(32);
@@ -22,7 +22,7 @@ describe('the secret key of a data folder', () => {
     expect(await loadSecretKeys(dataDir)).to.deep.equal([key]);
   });
 
-  it('is the same for processes that start at once', async () => {
+  it('is the same for processes that start at the same time', async () => {
     const all = await Promise.all(Array.from({ length: 10 }, () => loadSecretKeys(dataDir)));
     expect(new Set(all.flat()).size).to.equal(1);
     expect(await readdir(dataDir)).to.deep.equal(['secret.key']);
@@ -33,7 +33,7 @@ describe('the secret key of a data folder', () => {
     expect(await loadSecretKeys(dataDir)).to.deep.equal(['k2:b', 'k1:a']);
   });
 
-  it('is kept to its owner when somebody opened it to others', async () => {
+  it('becomes readable by its owner alone again when its mode was widened', async () => {
     await loadSecretKeys(dataDir);
     await chmod(join(dataDir, 'secret.key'), 0o644);
     await loadSecretKeys(dataDir);
@@ -42,7 +42,7 @@ describe('the secret key of a data folder', () => {
 });
 
 describe('a data folder of another user', () => {
-  it('is told apart from a fault of the disk, with what to do', async () => {
+  it('is reported with a remedy, and not as a disk error', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'gateway-folder-'));
     await chmod(folder, 0o755);
     // root may change everything: what it is refused is seen as somebody else

@@ -78,7 +78,7 @@ describe('UPSTREAMS_FILE', () => {
     });
   }
 
-  it('is refused where there is no such file, and beside UPSTREAM_BASE_URL', () => {
+  it('is refused when the file is missing, or together with UPSTREAM_BASE_URL', () => {
     expect(() => readConfiguration({ UPSTREAMS_FILE: '/none.json' })).to.throw('/none.json cannot be read (ENOENT)');
     expect(refusal([openai], { UPSTREAM_BASE_URL: openai.baseUrl })).to.equal(
       'UPSTREAMS_FILE: is set together with UPSTREAM_BASE_URL; put that upstream into the file',

@@ -34,7 +34,7 @@ describe('the demo upstream', () => {
     expect(pieces.filter(Boolean)).to.have.length(whole.usage?.completion_tokens ?? 0);
   });
 
-  it('answers at once whatever is said, and with 10,000 words at most', async () => {
+  it('limits its answer to 10,000 words', async () => {
     const said = `a${' '.repeat(400_000)}${'b '.repeat(20_000)}`;
     const { usage } = await client.chat.completions.create({ model, messages: [{ role: 'user', content: said }] });
     expect(usage).to.include({ prompt_tokens: 20_001, completion_tokens: 10_000 });
@@ -90,7 +90,7 @@ describe('the demo upstream', () => {
     expect(chunks.at(-1)?.usage).to.deep.equal(usage);
   });
 
-  it('speaks a tone, and hears nothing', async () => {
+  it('answers speech with a tone, and transcriptions with a fixed text', async () => {
     const spoken = await client.audio.speech.create({ model, voice: 'alloy', input: 'Hello' });
     const wav = Buffer.from(await spoken.arrayBuffer());
     expect([wav.toString('latin1', 0, 4), wav.readUInt32LE(4)]).to.deep.equal(['RIFF', wav.length - 8]);
@@ -101,7 +101,7 @@ describe('the demo upstream', () => {
     }
   });
 
-  it('flags nothing', async () => {
+  it('flags nothing in moderation', async () => {
     const { results } = await client.moderations.create({ model, input: ['one', 'two'] });
     expect(results.map(({ flagged }) => flagged)).to.deep.equal([false, false]);
   });
@@ -124,7 +124,7 @@ describe('the demo upstream', () => {
     }
   });
 
-  it('answers 400 for what it cannot read', async () => {
+  it('answers 400 to an invalid request', async () => {
     const url = `${upstream.baseUrl}/chat/completions`;
     for (const body of ['{', '[]', 'null', '{"model":"demo-echo"}', '{"model":"demo-echo","messages":[]}']) {
       const response = await fetch(url, { method: 'POST', body });

@@ -7,7 +7,7 @@ import { type LiveGateway, startGateway } from '../../support/gateway.ts';
 const model = 'demo-echo';
 const input = 'Hello, gateway';
 
-describe('what the demo upstream keeps, through a gateway', () => {
+describe('the demo upstream behind a gateway', () => {
   let upstream: DemoUpstream;
   let live: LiveGateway;
   let client: OpenAI;
@@ -30,7 +30,7 @@ describe('what the demo upstream keeps, through a gateway', () => {
     expect(await failure(call)).to.be.instanceOf(OpenAI.NotFoundError);
   };
 
-  it('is a response, until it is deleted', async () => {
+  it('stores a response until it is deleted', async () => {
     const response = await client.responses.create({ model, input, metadata: { team: 'a' } });
     expect(response.output_text).to.include(input).and.include('no language model');
     expect(response).to.include({ object: 'response', status: 'completed' });
@@ -43,7 +43,7 @@ describe('what the demo upstream keeps, through a gateway', () => {
     await isGone(() => client.responses.retrieve(response.id));
   });
 
-  it('is a response whose stream can be read again from any event', async () => {
+  it('replays the stream of a stored response from any event', async () => {
     const events: OpenAI.Responses.ResponseStreamEvent[] = [];
     for await (const event of client.responses.stream({ model, input })) events.push(event);
     const types = [...new Set(events.map(({ type }) => type))];
@@ -70,12 +70,12 @@ describe('what the demo upstream keeps, through a gateway', () => {
     expect(again.map(({ type }) => type)).to.deep.equal(['response.output_item.done', 'response.completed']);
   });
 
-  it('is not a response with `store: false`', async () => {
+  it('does not store a response with `store: false`', async () => {
     const { id } = await client.responses.create({ model, input, store: false });
     await isGone(() => client.responses.retrieve(id));
   });
 
-  it('goes on from an earlier response, and lists what both were made from', async () => {
+  it('continues from an earlier response, and lists the input items of both', async () => {
     const first = await client.responses.create({ model, input });
     const second = await client.responses.create({ model, input: 'And again', previous_response_id: first.id });
     expect(second.output_text).to.include('And again').and.not.include(input);
@@ -103,7 +103,7 @@ describe('what the demo upstream keeps, through a gateway', () => {
     expect(ended).to.include({ status: 'completed', background: true });
   });
 
-  it('is a conversation that responses add to', async () => {
+  it('stores a conversation that responses add to', async () => {
     const message = { type: 'message' as const, role: 'user' as const, content: 'Hi' };
     const { id } = await client.conversations.create({ items: [message], metadata: { team: 'a' } });
     const { data: added } = await client.conversations.items.create(id, { items: [message, message] });
@@ -123,7 +123,7 @@ describe('what the demo upstream keeps, through a gateway', () => {
     await isGone(() => client.conversations.retrieve(id));
   });
 
-  it('is a chat completion with `store: true`, streamed too', async () => {
+  it('stores a chat completion with `store: true`, streamed too', async () => {
     const messages = [{ role: 'user' as const, content: input }];
     const metadata = { team: 'a' };
     const made = await client.chat.completions.create({ model, messages, metadata, store: true });
@@ -150,7 +150,7 @@ describe('what the demo upstream keeps, through a gateway', () => {
     expect(Buffer.from(varied?.[0]?.b64_json ?? '', 'base64').toString('latin1', 1, 4)).to.equal('PNG');
   });
 
-  it('answers 404 for another model and 400 for an input that is none', async () => {
+  it('answers 404 for another model and 400 for an invalid input', async () => {
     const direct = new OpenAI({ baseURL: upstream.baseUrl, apiKey: 'any', maxRetries: 0 });
     await isGone(() => direct.responses.create({ model: 'gpt-5', input }));
     for (const wrong of [7, [null], ['Hi']]) {
@@ -161,7 +161,7 @@ describe('what the demo upstream keeps, through a gateway', () => {
 });
 
 describe('the memory of the demo upstream', () => {
-  it('forgets the oldest above a number and a size, and what alone is too large', () => {
+  it('drops the oldest items above a number and a size, and any single item that is too large', () => {
     const { chats } = createDemoStore();
     const chat = (id: string, text = '') => ({ completion: { id, text }, messages: [] });
     for (let i = 0; i <= 1_000; i += 1) chats.set(`c${i}`, chat(`c${i}`));

@@ -41,7 +41,7 @@ describe('the embedded MongoDB', function () {
   const scene = useEmbeddedMongo();
   const { start } = scene;
 
-  it('takes transactions', async () => {
+  it('supports transactions', async () => {
     const mongo = await start();
     await withClient(mongo.uri, async (client) => {
       await client.withSession((session) =>
@@ -74,7 +74,7 @@ describe('the embedded MongoDB', function () {
     expect(await withClient(second.uri, (client) => client.db().collection('things').countDocuments())).to.equal(1);
   });
 
-  it('tells where it is in mongo.json, for its owner alone, and there that it was stopped', async () => {
+  it('writes its address to mongo.json, readable by its owner alone, and notes there that it stopped', async () => {
     const mongo = await start();
     const path = join(scene.dataDir, 'mongo.json');
     expect(JSON.parse(await readFile(path, 'utf8'))).to.include({ uri: mongo.uri, pid: process.pid });
@@ -95,7 +95,7 @@ describe('the embedded MongoDB', function () {
     expect(isAlive(mongo.nodes[0]?.pid as number)).to.equal(false);
   });
 
-  it('is there again when its mongod was killed', async () => {
+  it('restarts when its mongod was killed', async () => {
     const lines: string[] = [];
     const mongo = await start({ log: (line) => lines.push(line) });
     const [node] = mongo.nodes;
@@ -133,7 +133,7 @@ describe('the embedded MongoDB', function () {
     expect(await withClient(mongo.uri, (client) => client.db().collection('things').countDocuments())).to.equal(1);
   });
 
-  it('ends a mongod that was left behind on its data without a guardian', async () => {
+  it('ends a mongod that was left running on its data', async () => {
     const binary = await findMongod(mongodSources(defaultCacheFolder()), () => {});
     const place = { dbPath: join(scene.dataDir, 'mongo', '0'), logPath: join(scene.dataDir, 'mongo-0.log') };
     const guardian = { watch() {}, forget() {}, release() {} };
@@ -148,7 +148,7 @@ describe('the embedded MongoDB', function () {
     }
   });
 
-  it('refuses data that another living process runs on, and names the process', async () => {
+  it('refuses a data folder in use by another living process, and names the process', async () => {
     const { child } = await startOwner(scene.dataDir);
     const error = await start().catch((thrown: Error) => thrown);
     child.kill('SIGKILL');

@@ -11,7 +11,7 @@ const second = 'data: {"choices":[{"delta":{"content":"b"}}]}\n\n';
 const last =
   'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}\n\ndata: [DONE]\n\n';
 
-describe('a stand-alone gateway with a stream under way that is told to end', function () {
+describe('a stand-alone gateway that is told to end during a stream', function () {
   this.timeout(60_000);
   let upstream: ScriptedUpstream;
   let gateway: CommandProcess;
@@ -56,7 +56,7 @@ describe('a stand-alone gateway with a stream under way that is told to end', fu
     await until(async () => (await fetch(`${baseUrl}/models`)).status === 503);
   }
 
-  it('lets the stream end, though that takes seconds, and then ends itself', async () => {
+  it('lets the stream end, even if that takes seconds, and then exits', async () => {
     await terminate(await startWithStream({}));
     // the seconds that the stream takes
     await sleep(3_000);

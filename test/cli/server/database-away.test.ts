@@ -54,7 +54,7 @@ describe('a stand-alone gateway whose database is away', function () {
   const ask = () => call('POST', '/chat/completions', { model: 'm', messages: [{ role: 'user', content: 'Hi' }] });
   const list = () => call('GET', '/webhooks');
 
-  it('says so within a second once it knows, goes on with model calls, and uses it again when it is back', async () => {
+  it('answers 503 within a second, still serves model calls, and recovers when the database is back', async () => {
     expect((await ask()).status).to.equal(200);
     await database.node.kill();
     try {

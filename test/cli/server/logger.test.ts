@@ -24,7 +24,7 @@ describe('The log of the stand-alone server', () => {
     expect(lines[0].time).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   });
 
-  it('is for people in a terminal, and shows what could move its cursor', () => {
+  it('is readable text in a terminal, with control characters escaped', () => {
     const lines = written({ level: 'info', readable: { colours: false } });
     expect(lines[0]).to.match(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d info /);
     expect(lines.map((line) => line.slice('2026-01-31 18:05:09 '.length))).to.deep.equal(
@@ -42,12 +42,12 @@ describe('The log of the stand-alone server', () => {
     ['error', 1],
     ['silent', 0],
   ] as const) {
-    it(`has what is at least ${level}`, () => {
+    it(`with LOG_LEVEL ${level} contains no lower level`, () => {
       expect(written({ level })).to.have.length(count);
     });
   }
 
-  it('costs lines and not the process where the disk is full', async function () {
+  it('loses lines but does not end the process when the disk is full', async function () {
     if (!existsSync('/dev/full')) this.skip();
     this.timeout(60_000);
     const module = fileURLToPath(new URL('../../../src/cli/server/logger.ts', import.meta.url));

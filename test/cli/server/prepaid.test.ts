@@ -62,7 +62,7 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
   const delivered = (type: string) =>
     [...listener.stdout.matchAll(new RegExp(`  ${type.replace('.', '\\.')}  evt_\\w+  signature valid`, 'g'))].length;
 
-  it('says what is on, and how to give an account credits', async () => {
+  it('says which features are on, and how to give an account credits', async () => {
     const [on] = await gateway.until(/^With: rate limits, quotas, prepaid credits, event types \(order\.shipped\)$/m);
     const [topUp] = await gateway.until(/ credits top-up --user usr_1 --credits 500$/m);
     expect([on, topUp]).to.have.length(2);
@@ -76,7 +76,7 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
     expect((await fetch(`${origin}/metrics`)).status).to.equal(404);
   });
 
-  it('lets a customer call until the credits are used up, and tells of it on the way, each once', async () => {
+  it('lets a customer call until the credits are used up, and publishes each event once', async () => {
     const [, port] = await listener.until(/Listening on \S+:(\d+)/);
     const events = ['credits.low', 'credits.depleted', 'usage.threshold', 'api_key.created', 'order.shipped'];
     const webhook = { url: `http://127.0.0.1:${port}/`, events, secret };
@@ -111,7 +111,7 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
     expect((await client.chat.completions.create(question)).choices).to.have.length(1);
   });
 
-  it('has the quota of keys and the event types that were set', async () => {
+  it('applies the configured limit of keys and the configured event types', async () => {
     const third = await call('POST', '/api_keys', { name: '', scopes: ['models'] });
     expect([third.status, third.body.error.code]).to.deep.equal([403, 'api_key_limit_reached']);
     const event = { type: 'order.shipped', user_id: 'usr_1', data: { order_id: 'ord_7' } };
@@ -119,7 +119,7 @@ describe('a prepaid service, stand-alone, with nothing but environment variables
     await listener.until(/order\.shipped {2}evt_\w+ {2}signature valid/);
   });
 
-  it('is refused with the place of a mistake in an event type, before it serves', async () => {
+  it('refuses to start with a mistake in an event type, and names its place', async () => {
     const broken = { 'order.shipped': { ...shipped['order.shipped'], example: {} } };
     const { code, stderr } = await run(['start'], { ...env, EVENT_TYPES: JSON.stringify(broken) });
     expect(code).to.equal(1);

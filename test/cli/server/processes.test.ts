@@ -51,7 +51,7 @@ describe('WORKERS=2', function () {
       () => 0,
     );
 
-  it('starts two processes on one port, with one first key, and metrics and readiness of each on a port of its own', async () => {
+  it('starts two processes on one port, with one first key and a metrics port each', async () => {
     const pids = [await pidOf(1), await pidOf(2)];
     expect(new Set([...pids, gateway.child.pid]).size).to.equal(3);
     expect(gateway.stdout.match(/^API key: /gm)).to.have.length(1);
@@ -63,7 +63,7 @@ describe('WORKERS=2', function () {
     }
   });
 
-  it('starts a process again that was killed, while the other one serves', async () => {
+  it('restarts a killed process while the other one serves', async () => {
     const killed = await pidOf(2);
     process.kill(killed, 'SIGKILL');
     await gateway.until(/^Process 2 ended \(SIGKILL\); it starts again in 1 s$/m);
@@ -73,14 +73,14 @@ describe('WORKERS=2', function () {
     await until(async () => (await ready(metrics + 1)) === 200);
   });
 
-  it('stops both in order at SIGTERM', async () => {
+  it('stops both processes at SIGTERM', async () => {
     const pids = [...gateway.stdout.matchAll(/serves \(pid (\d+)\)/g)].map(([, pid]) => Number(pid));
     expect(await gateway.end('SIGTERM')).to.equal(0);
     expect(pids.filter(isAlive)).to.deep.equal([]);
     expect(gateway.stderr).to.not.match(/error/i);
   });
 
-  it('ends where its first process cannot start, with what is wrong', async () => {
+  it('exits with an explanation when its first process cannot start', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await once(taken, 'listening');
     const { port } = taken.address() as { port: number };
@@ -90,7 +90,7 @@ describe('WORKERS=2', function () {
     expect(stderr).to.include(`PORT: ${port} on 127.0.0.1 is in use`).and.include('the first one ended');
   });
 
-  it('needs a database that several processes can use', async () => {
+  it('requires a database that several processes can share', async () => {
     const { code, stderr } = await run(['start'], { WORKERS: '2' });
     expect({ code, says: stderr.includes('WORKERS: needs MONGODB_URI') }).to.deep.equal({ code: 1, says: true });
   });

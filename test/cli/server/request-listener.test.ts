@@ -20,8 +20,8 @@ async function get(router: Router, path = '/', hstsMaxAge?: number): Promise<Res
   return response;
 }
 
-describe('what a stand-alone gateway listens with', () => {
-  it('gives the router requests as Node has made them, before Express sees them', async () => {
+describe('the request listener of a stand-alone gateway', () => {
+  it('passes requests to the router before Express changes them', async () => {
     const seen: unknown[] = [];
     const response = await get((req, res) => {
       seen.push(Object.getPrototypeOf(req), Object.getPrototypeOf(res));
@@ -31,7 +31,7 @@ describe('what a stand-alone gateway listens with', () => {
     expect(await response.text()).to.equal('answered');
   });
 
-  it('answers what the router does not know with 404 in the error shape', async () => {
+  it('answers 404 in the error shape for an unknown path', async () => {
     const response = await get(knowsNothing, '/nothing?a=b');
     expect(response.status).to.equal(404);
     expect(response.headers.get('x-request-id')).to.match(/^req_/);
@@ -45,7 +45,7 @@ describe('what a stand-alone gateway listens with', () => {
     });
   });
 
-  it('names the model endpoints where a path below /v1 is none of them', async () => {
+  it('names the model endpoints for an unknown path below /v1', async () => {
     const response = await get(knowsNothing, '/v1/realtime');
     expect(response.status).to.equal(404);
     expect(await response.json()).to.deep.equal({
@@ -59,7 +59,7 @@ describe('what a stand-alone gateway listens with', () => {
   });
 
   for (const path of ['/%zz', '//x', '*', 'http://other.example/x']) {
-    it(`does so for ${path}`, async () => {
+    it(`answers 404 in the error shape for ${path}`, async () => {
       const server = await listen(createRequestListener(knowsNothing));
       const client = connectRaw(Number(new URL(server.url).port));
       client.write(head('GET', path, { connection: 'close' }));
@@ -70,9 +70,9 @@ describe('what a stand-alone gateway listens with', () => {
 
   for (const [what, router] of [
     ['the router answers', (_req, res) => void res.end('answered')],
-    ['nobody knows', knowsNothing],
+    ['the path is unknown', knowsNothing],
   ] as [string, Router][]) {
-    it(`sends the safe headers with what ${what}`, async () => {
+    it(`sends the security headers when ${what}`, async () => {
       const { headers } = await get(router);
       expect(headers.get('x-content-type-options')).to.equal('nosniff');
       expect(headers.get('x-frame-options')).to.equal('SAMEORIGIN');

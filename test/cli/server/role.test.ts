@@ -30,7 +30,7 @@ describe('an API and a worker that run apart', function () {
     await receiver.end();
   });
 
-  it('leave deliveries to the worker, which serves no API', async () => {
+  it('share the work: the worker makes the deliveries and serves no API', async () => {
     const [, baseUrl = ''] = await api.until(/^Base URL: (\S+)$/m);
     const [, key = ''] = await api.until(/^API key: (\S+)$/m);
     const [, port] = await receiver.until(/Listening on \S+:(\d+)/);

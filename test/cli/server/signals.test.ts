@@ -42,7 +42,7 @@ describe('a stand-alone gateway that is told to end', function () {
     await receiver.stop();
   });
 
-  it('waits for an attempt in flight, ends at once at the second signal, and loses nothing by it', async () => {
+  it('waits for an attempt in flight, exits at once at the second signal, and repeats the attempt later', async () => {
     await post('/webhooks', { url: receiver.url, events: ['credits.low'], secret: 'a-long-enough-secret' });
     const data = { user_id: 'usr_1', credits_remaining: 5, threshold: 10 };
     await post('/events', { type: 'credits.low', user_id: 'usr_1', data });

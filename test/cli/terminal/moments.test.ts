@@ -20,13 +20,13 @@ describe('a time span', () => {
 });
 
 describe('a moment', () => {
-  it('is told from now', () => {
+  it('is shown relative to now', () => {
     expect(relative('2026-01-31T11:57:00Z', now)).to.equal('3m ago');
     expect(relative('2026-01-31T12:00:30Z', now)).to.equal('in 30s');
     expect(relative('2026-01-31T12:00:00.400Z', now)).to.equal('now');
   });
 
-  it("is shown on the reader's clock", () => {
+  it("is shown in the reader's time zone", () => {
     const zone = process.env.TZ;
     try {
       process.env.TZ = 'Asia/Kathmandu';

@@ -16,23 +16,23 @@ const attacks: readonly (readonly [name: string, text: string, shown: string])[]
 
 describe('text that a receiver answered', () => {
   for (const [name, text, shown] of attacks) {
-    it(`that ${name} is shown and does nothing`, () => {
+    it(`is shown escaped when it ${name}`, () => {
       expect(printable(text)).to.equal(shown);
     });
   }
 
-  it('stays as it is in any language, emoji of several parts included', () => {
+  it('stays unchanged in any language, emoji of several parts included', () => {
     const text = 'Größe 価格 السعر 👩‍🔧 नमस्ते';
     expect(printable(text)).to.equal(text);
   });
 
-  it('keeps its lines where there is room for them', () => {
+  it('keeps its line breaks where several lines fit', () => {
     expect(printableLines('one\r\ntwo\n\tthree\u001b')).to.deep.equal(['one', 'two', '    three\\x1b']);
   });
 });
 
 describe('JSON for a terminal', () => {
-  it('is the same value, without a character that could drive one', () => {
+  it('is the same value, with control characters escaped', () => {
     for (const [, text] of attacks) {
       const json = toJson({ text });
       expect(JSON.parse(json)).to.deep.equal({ text });

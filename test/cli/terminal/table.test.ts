@@ -36,19 +36,19 @@ describe('a table', () => {
     expect(tableLines(columns, rows, plain).slice(1)).to.deep.equal(['価格      1', '👩‍🔧        2', 'abcd      3']);
   });
 
-  it('keeps a row on its line whatever is in it', () => {
+  it('keeps a row on one line whatever it contains', () => {
     const [, row] = tableLines(columns, [{ name: 'a\nb', count: 1, note: '\u001b[2J' }], plain);
     expect(row).to.equal('a\\x0ab      1  \\x1b[2J');
   });
 
-  it('is as wide in colours as without', () => {
+  it('has the same width in colour', () => {
     const [, row = ''] = tableLines(columns, [{ name: 'a', count: 1, note: 'x' }], coloured);
     expect(row).to.equal('a         1  \u001b[31mx\u001b[39m');
   });
 });
 
 describe('fields', () => {
-  it('hang further lines below the first, and leave out what there is not', () => {
+  it('indent further lines below the first, and omit absent values', () => {
     const fields = [
       ['Name', 'a'],
       ['Events', 'one\ntwo'],
@@ -57,7 +57,7 @@ describe('fields', () => {
     expect(fieldLines(fields, plain)).to.deep.equal(['Name    a', 'Events  one', '        two']);
   });
 
-  it('let no value pass for another field', () => {
+  it('keep a value from imitating another field', () => {
     const lines = fieldLines(
       [
         ['Answer', 'x\nState   delivered'],

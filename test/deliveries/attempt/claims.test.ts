@@ -45,7 +45,7 @@ describe('Claims', () => {
   });
   after(() => database.drop());
 
-  it('are won by one of many workers that ask at the same moment', async () => {
+  it('are given to one of many workers that ask at the same moment', async () => {
     await deliveries.create(delivery('dlv_1'));
     const workers = Array.from({ length: 20 }, (_, i) => claimsOf(`worker ${i}`));
     const claims = await Promise.all(workers.map((worker) => worker.claim('dlv_1', 1)));
@@ -81,7 +81,7 @@ describe('Claims', () => {
     expect(taken && (await other.finish(taken, result, { state: 'delivered' }))).to.equal(true);
   });
 
-  it('make the next attempt due exactly its delay after the finish, by the database’s clock', async () => {
+  it('make the next attempt due exactly its delay after the finish, by the clock of the database', async () => {
     await deliveries.create(delivery('dlv_1'));
     const claims = claimsOf('worker');
     const claim = await claims.claim('dlv_1', 1);
@@ -94,7 +94,7 @@ describe('Claims', () => {
     expect(Number(found?.dueAt) - Number(found?.attempts[0]?.startedAt)).to.be.within(60_050, 70_000);
   });
 
-  it('made in one write share a token, and record each its own outcome', async () => {
+  it('made in one write share a token, and each record their own outcome', async () => {
     await deliveries.create([delivery('dlv_1'), delivery('dlv_2', { attempt: 2 }), delivery('dlv_3')]);
     const claims = claimsOf('worker');
     const taken = await Promise.all([claims.claim('dlv_1', 1), claims.claim('dlv_2', 2), claims.claim('dlv_3', 1)]);
@@ -114,7 +114,7 @@ describe('Claims', () => {
     ]);
   });
 
-  it('that were lost change nothing, though the delivery is held under the token of another one in the same write', async () => {
+  it('that were lost change nothing, even under a token shared with a valid claim', async () => {
     await deliveries.create([delivery('dlv_1'), delivery('dlv_2')]);
     const claims = claimsOf('worker', 1_000);
     const lost = await claims.claim('dlv_1', 1);
@@ -157,7 +157,7 @@ describe('Claims', () => {
     { minLength: 5, maxLength: 40 },
   );
 
-  it('behave as a simple model does, whatever workers do, in whatever order, and wherever they crash', async function () {
+  it('match a simple model for any order of worker steps and crashes', async function () {
     this.timeout(60_000);
     await fc.assert(fc.asyncProperty(steps, behavesLikeTheModel), { numRuns: 40 });
   });

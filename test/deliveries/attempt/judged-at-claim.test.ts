@@ -38,7 +38,7 @@ describe('A webhook that changes while attempts are pending', () => {
     ['deleted', 'webhook_deleted', () => webhooks.webhooks.delete(webhookId)],
   ];
   for (const [what, reason, change] of changes) {
-    it(`ends its deliveries as canceled when it was ${what}, and hears no more`, async () => {
+    it(`gets no more attempts when it was ${what}, and its deliveries are canceled`, async () => {
       const delivery = await afterFirstAttempt(change);
 
       expect([delivery.state, delivery.reason]).to.deep.equal(['canceled', reason]);
@@ -47,7 +47,7 @@ describe('A webhook that changes while attempts are pending', () => {
     });
   }
 
-  it('goes on with its deliveries when it was resumed before they were due', async () => {
+  it('gets its deliveries when it was resumed before they were due', async () => {
     const delivery = await afterFirstAttempt(() => {
       Object.assign(current(), { active: false });
       setTimeout(() => Object.assign(current(), { active: true }), 100);
@@ -64,7 +64,7 @@ describe('A webhook that changes while attempts are pending', () => {
     expect(receiver.received[0]?.headers['x-service-test']).to.equal('true');
   });
 
-  it('gets nothing of events published while it was inactive, which are kept as skipped', async () => {
+  it('gets no events published while it was inactive, which are recorded as skipped', async () => {
     Object.assign(current(), { active: false });
     const { id } = await gateway.publish(payment);
 

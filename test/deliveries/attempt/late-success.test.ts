@@ -11,7 +11,7 @@ const retention = 1_000_000;
 const ok = { status: 200, durationMs: 1, response: 'ok' };
 const failure = { status: 500, code: 'http_500' as const, durationMs: 1, response: 'no' };
 
-describe('An outcome that comes when others may have the attempt', () => {
+describe('An outcome that arrives after the lease has lapsed', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let deliveries: DeliveryModel;
   /** Deliveries that a late success has ended. */
@@ -62,7 +62,7 @@ describe('An outcome that comes when others may have the attempt', () => {
     ['has failed since, as the last one', { state: 'failed' }],
   ];
   for (const [what, next] of courses) {
-    it(`ends the delivery when it is a success, also of an attempt that ${what}`, async () => {
+    it(`ends the delivery when it is a success, even if the attempt ${what}`, async () => {
       const { late, other } = await twoClaims();
       if (next) await worker('other').scheduled.finish(other, failure, next);
       expect(await stopped().scheduled.finish(late, ok, { state: 'delivered' })).to.equal(true);
@@ -75,7 +75,7 @@ describe('An outcome that comes when others may have the attempt', () => {
     });
   }
 
-  it('ends a delivery that was canceled since as delivered', async () => {
+  it('marks a delivery that was canceled since as delivered', async () => {
     const { late, other } = await twoClaims();
     await worker('other').scheduled.cancel(other, 'webhook_inactive');
     await stopped().scheduled.finish(late, ok, { state: 'delivered' });
@@ -90,7 +90,7 @@ describe('An outcome that comes when others may have the attempt', () => {
     expect(await found()).to.deep.equal({ ...delivered, attempts: [[1, 204]] });
   });
 
-  it('is recorded beside the attempt of a worker that took a manual one for dead, and the other way round', async () => {
+  it('of a manual attempt is recorded beside a scheduled one that began since', async () => {
     const manual = await untilClaimed(() => stopped().manual.claim('usr_1', 'dlv_1'));
     const scheduled = await untilClaimed(() => worker('other').scheduled.claim('dlv_1', 1));
     expect(await stopped().manual.finish(manual, ok)).to.equal(true);
@@ -107,7 +107,7 @@ describe('An outcome that comes when others may have the attempt', () => {
     expect(await found()).to.deep.equal(both);
   });
 
-  it('of a manual attempt is recorded, though another manual one has begun since', async () => {
+  it('of a manual attempt is recorded, even if another manual one has begun since', async () => {
     const late = await untilClaimed(() => stopped().manual.claim('usr_1', 'dlv_1'));
     const other = await untilClaimed(() => worker('other').manual.claim('usr_1', 'dlv_1'));
     expect(await stopped().manual.finish(late, ok)).to.equal(true);

@@ -35,7 +35,7 @@ describe('A lease', () => {
     },
   };
   for (const [kind, open] of Object.entries(kinds)) {
-    it(`on a ${kind} attempt is sure for as long as it is renewed, and no longer when somebody else has it`, async () => {
+    it(`on a ${kind} attempt is certain while it is renewed, and not once another process has taken it`, async () => {
       const { claims, claim, lose } = open();
       const renewals: string[][] = [];
       const leases = createLeaseRenewal({

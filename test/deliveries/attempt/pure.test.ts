@@ -6,7 +6,7 @@ import { eventState } from '../../../src/deliveries/event-statuses.ts';
 import { defaultRetryDelays } from '../../../src/options/options.ts';
 
 describe('The schedule', () => {
-  it('is by default at once, then 1 minute, 5 minutes, 30 minutes, 2 hours and 8 hours after the attempt before', () => {
+  it('makes the first attempt at once, then waits 1, 5 and 30 minutes, 2 and 8 hours after the attempt before', () => {
     const minutes = [1, 2, 3, 4, 5].map((attempt) => delayAfter(attempt, defaultRetryDelays) / 60_000);
 
     expect(minutes).to.deep.equal([1, 5, 30, 120, 480]);
@@ -17,7 +17,7 @@ describe('The schedule', () => {
     expect(attemptsAllowed(defaultRetryDelays, true)).to.equal(1);
   });
 
-  it('stays with the last delay when a delivery was made for more attempts than there are delays now', () => {
+  it('repeats the last delay when a delivery has more attempts than there are delays now', () => {
     expect(delayAfter(5, [10, 20])).to.equal(20);
     expect(delayAfter(1, [])).to.equal(0);
   });
@@ -30,8 +30,8 @@ describe('The outcome of an attempt', () => {
     ['a 204 succeeds', { ...came, status: 204 }, null],
     ['a 299 succeeds', { ...came, status: 299 }, null],
     ['a 300 fails', { ...came, status: 300 }, 'http_300'],
-    ['a 301 is a redirect, not followed', { ...came, status: 301 }, 'redirect'],
-    ['a 307 is a redirect', { ...came, status: 307 }, 'redirect'],
+    ['a 301 fails as a redirect', { ...came, status: 301 }, 'redirect'],
+    ['a 307 fails as a redirect', { ...came, status: 307 }, 'redirect'],
     ['a 304 fails', { ...came, status: 304 }, 'http_304'],
     ['a 404 fails', { ...came, status: 404 }, 'http_404'],
     ['a 500 fails', { ...came, status: 500 }, 'http_500'],
@@ -60,7 +60,7 @@ describe('The state of an event', () => {
 });
 
 describe('Every failure code', () => {
-  it('tells the receiver’s owner what it means and what to do', () => {
+  it('has an explanation and a remedy for the owner of the receiver', () => {
     for (const code of [...Object.keys(failures), 'http_418'] as FailureCode[]) {
       const { meaning, remedy } = adviceFor(code);
       expect(meaning, code).to.match(/^[A-Z].+\.$/);

@@ -156,7 +156,7 @@ describe('The record of a delivery', function () {
     }
   }
 
-  it('says what its receiver saw, though workers stop and writes of outcomes are lost', async () => {
+  it('matches what its receiver saw, even if workers stop and writes of outcomes are lost', async () => {
     const webhook = { url: receiver.url, events: ['credits.low'], secret: 'a-long-enough-secret' };
     await publisher.webhooks.create('usr_1', webhook);
     const workers = await Promise.all([hire(), hire()]);

@@ -58,7 +58,7 @@ describe('An attempt whose claim was answered late', () => {
     return done;
   }
 
-  it('is given back unsent: by then another worker may have made it', async () => {
+  it('is released unsent, as another worker may have made it by then', async () => {
     expect(await makeAttempt(lease)).to.deep.equal(['released']);
   });
 

@@ -9,7 +9,7 @@ import { pendingDelivery } from './pending-delivery.ts';
 
 const delivery = pendingDelivery('dlv_1');
 
-describe('A claim that the database has made, and not confirmed in time', () => {
+describe('A claim that the database has written, and not confirmed in time', () => {
   const appName = `unanswered-claims-${process.pid}`;
   /** Milliseconds. */
   const lease = 60;
@@ -57,7 +57,7 @@ describe('A claim that the database has made, and not confirmed in time', () => 
     ['it is confirmed when its lease has ended', { blockConnection: true, blockTimeMS: 2 * lease }, 'unconfirmed'],
   ];
   for (const [what, fault, outcome] of faults) {
-    it(`counts as no start of the attempt, however often: ${what}`, async () => {
+    it(`counts as no start of the attempt, however often it happens: ${what}`, async () => {
       await failing('alwaysOn', fault);
       for (let i = 0; i < 6; i += 1) {
         expect(await tryToClaim('worker')).to.equal(outcome);
@@ -67,7 +67,7 @@ describe('A claim that the database has made, and not confirmed in time', () => 
     });
   }
 
-  it('counts as none either when another worker has claimed it meanwhile, whom it leaves its start', async () => {
+  it('counts as no start when another worker has claimed the attempt since, and keeps that start', async () => {
     const uri = new URL(freshUri());
     const proxy = await startTcpProxy({ port: Number(uri.port) });
     uri.port = String(proxy.port);

@@ -11,7 +11,7 @@ import { freshUri } from '../../support/mongo.ts';
 import { noRateLimits } from '../gateway.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
-describe('A read that fails while nobody waits for it', () => {
+describe('A read that fails while no code waits for it', () => {
   const appName = `unawaited-reads-${process.pid}`;
   const unhandled: unknown[] = [];
   const note = (reason: unknown) => void unhandled.push(reason);
@@ -39,7 +39,7 @@ describe('A read that fails while nobody waits for it', () => {
     await connection.close();
   });
 
-  it('ends no process that counts what a recovery will find', async () => {
+  it('does not end a process that counts what a recovery will find', async () => {
     const deliveries = createDeliveryModel(connection, 'gateway_');
     const events = createEventModel(connection, 'gateway_');
     await Promise.all([deliveries.createIndexes(), events.createIndexes()]);
@@ -52,7 +52,7 @@ describe('A read that fails while nobody waits for it', () => {
     await new Promise((resolve) => setImmediate(resolve));
   });
 
-  it('ends no process that records an attempt whose workers died', async () => {
+  it('does not end a process that records an attempt whose workers died', async () => {
     const deliveries = createDeliveryModel(connection, 'gateway_');
     const claims = createClaims({ deliveries, owner: 'wrk_1', lease: 5_000, retention: 60_000 });
     const { _id } = await deliveries.create({ ...pendingDelivery('dlv_1'), starts: startLimit });

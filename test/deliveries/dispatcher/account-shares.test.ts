@@ -27,7 +27,7 @@ describe('The shares of accounts', () => {
     [4, [50, 37, 28, 21]],
     [10, [50, 37, 28, 21, 16, 12, 9, 6, 5, 4]],
   ] as const) {
-    it(`${hanging} that hang take ${sizes.join(', ')} of 200 places, and the next one gets one at once`, () => {
+    it(`are ${sizes.join(', ')} of 200 places when ${hanging} hang, and one is left for the next account`, () => {
       const { fill, shares } = start();
       const taken = Array.from({ length: hanging }, (_, i) => fill(`usr_${i}`));
 
@@ -36,7 +36,7 @@ describe('The shares of accounts', () => {
     });
   }
 
-  it('one alone whose receivers are quick may use all but a tenth, after a few answers', () => {
+  it('give a single account with fast receivers all but a tenth of the places, after a few answers', () => {
     const { fill, end, shares } = start();
     fill('usr_1');
     for (let answered = 0; answered < 150; answered += 1) {
@@ -47,7 +47,7 @@ describe('The shares of accounts', () => {
     expect(shares.sending).to.equal(180);
   });
 
-  it('two that are busy and quick get the same in the end', () => {
+  it('become equal for two accounts that are busy and fast', () => {
     const { fill, end, shares } = start();
     for (const userId of ['usr_1', 'usr_2']) {
       for (let answered = 0; answered < 400; answered += 1) {
@@ -69,7 +69,7 @@ describe('The shares of accounts', () => {
     expect(shares.sending).to.be.within(180, 199);
   });
 
-  it('one that was quick and is slow now falls back to its first share', () => {
+  it('fall back to the first share when a fast account becomes slow', () => {
     const { fill, end, shares } = start();
     for (let answered = 0; answered < 300; answered += 1) {
       fill('usr_1');
@@ -82,13 +82,13 @@ describe('The shares of accounts', () => {
     expect(shares.of('usr_1').places()).to.equal(50);
   });
 
-  it('as much for one account as there is in all leaves nothing out', () => {
+  it('give one account every place when its limit is as high as the total', () => {
     expect(start({ perAccount: 200 }).fill('usr_1')).to.equal(200);
     expect(start({ concurrency: 1, perAccount: 1 }).fill('usr_1')).to.equal(1);
     expect(start({ concurrency: 5, perAccount: 10_000 }).fill('usr_1')).to.equal(5);
   });
 
-  it('keep their sums, whatever happens in whatever order, and starve nobody as long as a place is free', () => {
+  it('keep correct sums for any order of steps, and starve no account while a place is free', () => {
     const step = fc.record({
       user: fc.integer({ min: 0, max: 12 }),
       what: fc.constantFrom('hold', 'begin', 'end', 'release'),

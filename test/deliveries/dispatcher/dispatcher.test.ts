@@ -69,14 +69,14 @@ describe('The dispatcher', () => {
     };
   }
 
-  it('sends no more at once to a webhook than its share, and gives the others the rest', async () => {
+  it('sends no more at once to a webhook than its share, and gives other webhooks the rest', async () => {
     const { offer, sent } = start();
     await offer('a1', 'a2', 'a3', 'b1', 'c1', 'd1');
 
     expect(sent).to.deep.equal(['a1', 'a2', 'b1', 'c1']);
   });
 
-  it('holds what is claimed ahead until a place comes free, one webhook after the other', async () => {
+  it('holds prefetched attempts until a place is free, one webhook after the other', async () => {
     const { offer, sent, end } = start({ concurrency: 2, perWebhook: 1 });
     await offer('a1', 'b1', 'a2', 'b2', 'c1');
     for (const id of ['a1', 'b1', 'a2']) await end(id);
@@ -84,7 +84,7 @@ describe('The dispatcher', () => {
     expect(sent).to.deep.equal(['a1', 'b1', 'a2', 'b2', 'c1']);
   });
 
-  it('takes no more of a webhook than it has places and is claimed ahead for, and says when there is room', async () => {
+  it('takes no more of a webhook than its places and its prefetch, and says when there is room', async () => {
     const { offer, rooms, roomsInAll, end, dispatcher } = start({ concurrency: 8 });
     expect(await offer('a1', 'a2', 'a3', 'a4', 'a5')).to.deep.equal(['a1', 'a2', 'a3', 'a4']);
     expect(dispatcher.room(webhook('a'))).to.equal(0);
@@ -96,7 +96,7 @@ describe('The dispatcher', () => {
     expect(dispatcher.room(webhook('a'))).to.be.at.least(1);
   });
 
-  it('keeps nothing of a webhook that has nothing left, whenever it was asked for room', async () => {
+  it('keeps no room for a webhook that has nothing left', async () => {
     const { offer, end, sent, dispatcher } = start({ concurrency: 8 });
     for (let i = 10; i < 40; i += 1) {
       await offer(`a${i}`);
@@ -109,7 +109,7 @@ describe('The dispatcher', () => {
     expect(await offer('b1', 'b2', 'b3', 'b4', 'b5')).to.deep.equal(['b1', 'b2', 'b3', 'b4']);
   });
 
-  it('wants more of a webhook once half of what is claimed ahead is used up, and then all there is room for', async () => {
+  it('asks for more of a webhook once half of its prefetch is used, and then for all it has room for', async () => {
     const { offer, end, dispatcher } = start({ concurrency: 100 });
     await offer('a1', 'a2', 'a3', 'a4');
     expect(dispatcher.wanted(webhook('a'))).to.equal(0);
@@ -122,7 +122,7 @@ describe('The dispatcher', () => {
       .and.be.above(1);
   });
 
-  it('wants more of whatever webhook once half of what is claimed ahead in all is used up', async () => {
+  it('asks for more of any webhook once half of the total prefetch is used', async () => {
     const { offer, end, dispatcher } = start({ concurrency: 2 });
     await offer('a1', 'b1', 'c1', 'd1', 'e1', 'f1', 'g1', 'h1');
     expect([dispatcher.wantedInAll(), dispatcher.room(webhook('i'))]).to.deep.equal([0, 2]);
@@ -131,7 +131,7 @@ describe('The dispatcher', () => {
     expect(dispatcher.wantedInAll()).to.equal(5);
   });
 
-  it('never has the same delivery twice', async () => {
+  it('never holds the same delivery twice', async () => {
     const { offer, prepared, sent } = start();
     await offer('a1', 'a1', 'a2', 'a3', 'a3');
 
@@ -139,7 +139,7 @@ describe('The dispatcher', () => {
     expect(sent).to.deep.equal(['a1', 'a2']);
   });
 
-  it('records an attempt when its place is free already', async () => {
+  it('frees the place of an attempt before its outcome is recorded', async () => {
     const { offer, end, sent, recorded } = start({ concurrency: 1, perWebhook: 1 });
     await offer('a1', 'b1');
     await end('a1');
@@ -147,7 +147,7 @@ describe('The dispatcher', () => {
     expect([sent, recorded]).to.deep.equal([['a1', 'b1'], ['a1']]);
   });
 
-  it('gives back what finds no place in time, and claims nothing ahead for that webhook any more', async () => {
+  it('releases an attempt that finds no place in time, and stops the prefetch of its webhook', async () => {
     const { offer, givenBack, sent, dispatcher, end } = start({ maxWait: 20 });
     await offer('a1', 'a2', 'a3');
     // longer than maxWait
@@ -160,7 +160,7 @@ describe('The dispatcher', () => {
     expect(sent).to.deep.equal(['a1', 'a2']);
   });
 
-  it('frees the room of an attempt that turned out to be nobody’s to make', async () => {
+  it('frees the room of an attempt that could not be claimed', async () => {
     const { dispatcher, ref, rooms } = start();
     expect(await dispatcher.offer(ref('a1'), async () => null)).to.equal(false);
     await new Promise((resolve) => setImmediate(resolve));
@@ -169,7 +169,7 @@ describe('The dispatcher', () => {
     expect(dispatcher.room(webhook('a'))).to.equal(4);
   });
 
-  it('starts nothing more once it closes, gives back what waits, and waits for what is under way', async () => {
+  it('starts nothing after it closes, releases waiting attempts, and waits for running ones', async () => {
     const { dispatcher, offer, sent, givenBack, recorded, end } = start({ concurrency: 1 });
     await offer('a1', 'b1');
     let closed = false;
@@ -184,7 +184,7 @@ describe('The dispatcher', () => {
     expect([sent, givenBack, recorded]).to.deep.equal([['a1'], ['b1'], ['a1']]);
   });
 
-  it('sends no more at once to an account than its share, and a newcomer at once', async () => {
+  it('sends no more at once to an account than its share, and to a new account at once', async () => {
     const { offer, sent } = start({ concurrency: 8, perAccount: 2 });
     await offer('Xa1', 'Xa2', 'Xb1', 'Xc1', 'Xd1');
     expect(sent).to.deep.equal(['Xa1', 'Xb1']);
@@ -193,7 +193,7 @@ describe('The dispatcher', () => {
     expect(sent).to.deep.equal(['Xa1', 'Xb1', 'Ya1']);
   });
 
-  it('holds no more of an account than its share and what is claimed ahead for it', async () => {
+  it('holds no more of an account than its share and its prefetch', async () => {
     const { dispatcher, offer } = start({ concurrency: 8, perAccount: 2 });
     const ids = Array.from({ length: 12 }, (_, i) => `X${String.fromCharCode(97 + i)}1`);
     const taken = await offer(...ids);
@@ -203,7 +203,7 @@ describe('The dispatcher', () => {
     expect(dispatcher.wantedOf('Y')).to.be.above(0);
   });
 
-  it('serves accounts in turn, however much one of them has waiting', async () => {
+  it('serves accounts in turn, however many attempts one of them has waiting', async () => {
     const { offer, sent, end } = start({ concurrency: 2, perWebhook: 1 });
     await offer('Xa1', 'Xb1', 'Xc1', 'Xd1', 'Ya1', 'Yb1');
     for (const id of ['Xa1', 'Xb1', 'Xc1', 'Ya1']) await end(id);
@@ -211,7 +211,7 @@ describe('The dispatcher', () => {
     expect(sent).to.deep.equal(['Xa1', 'Xb1', 'Xc1', 'Ya1', 'Xd1', 'Yb1']);
   });
 
-  it('lets webhooks of an account that hang leave places to one that does not', async () => {
+  it('leaves places to a healthy webhook when others of its account hang', async () => {
     const { offer, sent, givenBack, end } = start({ concurrency: 100, perAccount: 8, perWebhook: 8, maxWait: 20 });
     await offer(...['Xa', 'Xb'].flatMap((id) => Array.from({ length: 8 }, (_, i) => `${id}${i}`)));
     expect(sent).to.have.length.below(8);

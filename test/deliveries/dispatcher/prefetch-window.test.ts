@@ -13,11 +13,11 @@ describe('The prefetch window', () => {
     };
   }
 
-  it('has room for its places and as many ahead', () => {
+  it('has room for its places and as many attempts ahead', () => {
     expect(start().window.room()).to.equal(20);
   });
 
-  it('is claimed further ahead the quicker it answers, up to forty times its places', () => {
+  it('grows the faster the receiver answers, up to forty times its places', () => {
     const { window } = start();
     for (let i = 0; i < 100; i += 1) window.ended(150);
     expect(window.room()).to.be.within(29, 30);
@@ -26,7 +26,7 @@ describe('The prefetch window', () => {
     expect(window.room()).to.equal(410);
   });
 
-  it('is low once half of what is claimed ahead is used up', () => {
+  it('is low once half of the prefetched attempts are used', () => {
     const { window } = start();
     window.held = 15;
     expect(window.isLow()).to.equal(false);
@@ -35,7 +35,7 @@ describe('The prefetch window', () => {
     expect(window.isLow()).to.equal(true);
   });
 
-  it('is low with a single place free when it is claimed nothing ahead', () => {
+  it('is low with a single free place when nothing is prefetched', () => {
     const { window } = start();
     window.stuck();
     Object.assign(window, { sending: 10, held: 10 });
@@ -45,14 +45,14 @@ describe('The prefetch window', () => {
     expect(window.isLow()).to.equal(true);
   });
 
-  it('is claimed hardly ahead when it is slow', () => {
+  it('hardly prefetches when the receiver is slow', () => {
     const { window } = start();
     for (let i = 0; i < 100; i += 1) window.ended(2_000);
 
     expect(window.room()).to.equal(11);
   });
 
-  it('is claimed nothing ahead while all its places hang', () => {
+  it('prefetches nothing while all its places hang', () => {
     const { window, pass } = start();
     Object.assign(window, { sending: 10, held: 10 });
     expect(window.room()).to.equal(10);
@@ -63,7 +63,7 @@ describe('The prefetch window', () => {
     expect(window.room()).to.be.above(0);
   });
 
-  it('is claimed nothing ahead after an attempt found no place in time, until it answers quickly again', () => {
+  it('prefetches nothing after an attempt found no place in time, until answers are fast again', () => {
     const { window } = start();
     window.stuck();
     expect(window.room()).to.equal(10);

@@ -74,7 +74,7 @@ describe('An event whose first attempts are made before its deliveries are store
     return child;
   }
 
-  it('ends with the attempt that is its first write, by the same reading of the clock', async () => {
+  it('ends with the attempt that is its first write, by the same clock', async () => {
     await other.start();
     for (let i = 0; i < 3; i += 1) await other.publish(low);
     for (const { starts, attempts, endedAt } of await ended(3)) {
@@ -85,7 +85,7 @@ describe('An event whose first attempts are made before its deliveries are store
     }
   });
 
-  it('is delivered though its publisher was killed between the insert of the event and the first outcome', async () => {
+  it('is delivered even if its publisher was killed between inserting the event and the first outcome', async () => {
     const child = await publisher(1, 'after publish');
     await once(child, 'exit');
     expect(await events().countDocuments()).to.equal(1);
@@ -98,7 +98,7 @@ describe('An event whose first attempts are made before its deliveries are store
     await allMarked();
   });
 
-  it('is sent once though its publisher was killed before it marked the event', async () => {
+  it('is sent once even if its publisher was killed before it marked the event as done', async () => {
     const child = await publisher(1, 'after outcome');
     await once(child, 'exit');
     expect(await deliveries().countDocuments({ state: 'delivered' })).to.equal(1);
@@ -111,10 +111,10 @@ describe('An event whose first attempts are made before its deliveries are store
   });
 
   for (const [what, answers, attempts] of [
-    ['records the 2xx that it finds then, though others have failed meanwhile', [null, 500], 1],
-    ['changes nothing when others have delivered it meanwhile', [null, 200], 1],
+    ['is delivered by the 2xx that it finds, even if others have failed meanwhile', [null, 500], 1],
+    ['stays as it is when others have delivered it meanwhile', [null, 200], 1],
   ] as const) {
-    it(`of a process that was stopped in the midst of it, and woken after the lease: ${what}`, async () => {
+    it(`of a process that was stopped during an attempt and woken after the lease ${what}`, async () => {
       let answer = () => {};
       receiver.answers((res) => {
         answer = () => void res.end('taken');
@@ -144,7 +144,7 @@ describe('An event whose first attempts are made before its deliveries are store
     });
   }
 
-  it('of a process that was stopped before its first byte, and woken after the lease, is not sent by it any more', async () => {
+  it('is not sent by a process that was stopped before its first byte, and woken after the lease', async () => {
     const authority = createAuthority();
     const folder = mkdtempSync(join(tmpdir(), 'event-first-'));
     writeFileSync(join(folder, 'ca.pem'), authority.cert);
@@ -180,7 +180,7 @@ describe('An event whose first attempts are made before its deliveries are store
     }
   });
 
-  it('is taken by one of two sweeps that come at the same moment', async () => {
+  it('is taken by only one of two sweeps at the same moment', async () => {
     await Promise.all(Array.from({ length: 50 }, () => other.publish(low)));
     const keys = (await events().find().toArray()).map(({ _id, userId }) => ({ _id, userId }));
     const model = createEventModel(database.connection, 'gateway_');

@@ -73,7 +73,7 @@ describe('The sweep of unfinished fan-outs', () => {
     await gateway.events.collection.insertMany(copies as never[]);
   }
 
-  it('goes past events that cannot be fanned out, and logs them once', async () => {
+  it('skips events that cannot be fanned out, and logs them once', async () => {
     const id = await unfinished();
     await corrupt(id);
     const start = performance.now();
@@ -90,7 +90,7 @@ describe('The sweep of unfinished fan-outs', () => {
     expect(await gateway.deliveries.countDocuments({ eventId: /^evt_\d{4}$/ }), 'none of a corrupt event').to.equal(0);
   });
 
-  it('fans out an event whose body is gone only to end its deliveries', async () => {
+  it('fans out an event without a body only to end its deliveries', async () => {
     const id = await unfinished();
     await gateway.events.collection.updateOne({ _id: id as never }, { $unset: { body: 1 } });
     const next = await unfinished();
@@ -100,7 +100,7 @@ describe('The sweep of unfinished fan-outs', () => {
     expect((await gateway.delivery(id, ended)).state).not.to.equal('delivered');
   });
 
-  it('fans out an event that tells nothing of its leases, or nonsense, and those beside it', async () => {
+  it('fans out an event without lease fields or with invalid ones, and those beside it', async () => {
     const id = await unfinished();
     const event = await gateway.events.findById(id).lean();
     const { fanOutLeases: _, fanOutAt: __, ...before } = { ...event, _id: `${id}1`, idempotencyKey: 'before' };
@@ -114,7 +114,7 @@ describe('The sweep of unfinished fan-outs', () => {
     expect(logged).to.deep.equal([]);
   });
 
-  it('counts a start of what somebody may have begun, and none of what was stored because there was no room', async () => {
+  it('counts a start for attempts that may have begun, and none for deliveries stored for lack of room', async () => {
     const begun = webhooks.add(receiver.url);
     receiver.answers(hang);
     const id = await unfinished();
@@ -133,7 +133,7 @@ describe('The sweep of unfinished fan-outs', () => {
     expect(starts).to.deep.equal({ [other]: 1, [begun]: 2 });
   });
 
-  it('takes no more events than may be in memory together, and goes on as soon as some of them have ended', async () => {
+  it('takes no more events than fit in memory, and continues when some have ended', async () => {
     const { events } = gateway;
     const size = 200 * 1024;
     const large = Array.from({ length: 180 }, (_, i) => ({
@@ -181,7 +181,7 @@ describe('The sweep of unfinished fan-outs', () => {
     for (const id of held) heldEvents.release(id);
   });
 
-  it('goes on with what waits though publications leave one place at a time', async () => {
+  it('continues with waiting events even if publications leave one place at a time', async () => {
     const { events } = gateway;
     const waiting = Array.from({ length: 300 }, (_, i) => ({
       _id: `evt_${String(i).padStart(4, '0')}`,
@@ -216,7 +216,7 @@ describe('The sweep of unfinished fan-outs', () => {
     expect(looks).to.be.below(100);
   });
 
-  it('reads a page as a range of an index, however many events are pending and wherever the page begins', async () => {
+  it('reads a page as a range of an index, however many events are pending', async () => {
     const { events } = gateway;
     const outbox = createOutbox(events);
     const take = createClaimEvents(events);

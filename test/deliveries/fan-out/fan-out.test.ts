@@ -45,7 +45,7 @@ describe('A fan-out', () => {
     );
   }
 
-  it('to 10,000 webhooks is made in batches, from an event far below the 16 MB of a document', async function () {
+  it('to 10,000 webhooks is written in batches, from an event below 1 MB', async function () {
     this.timeout(60_000);
     for (let i = 0; i < 10_000; i += 1) webhooks.add(receiver.url);
     await gateway.start();
@@ -58,7 +58,7 @@ describe('A fan-out', () => {
     expect(event.size).to.be.below(1_000_000);
   });
 
-  it('of many events at the same moment is one write of events, and few of deliveries', async function () {
+  it('of many events at the same moment takes one write of events, and few of deliveries', async function () {
     // a process that the machine keeps waiting shares each write among fewer: the least of three bursts counts
     this.retries(2);
     webhooks.add(receiver.url);
@@ -83,7 +83,7 @@ describe('A fan-out', () => {
     expect(written.length / events.length, 'writes for a delivery').to.be.below(0.6);
   });
 
-  it('makes first attempts at once: their outcome is the first write of the delivery, and they need no job', async () => {
+  it('makes first attempts at once: their outcome is the first write, and they need no job', async () => {
     webhooks.add(receiver.url);
     await gateway.start();
     const { id } = await gateway.publish(payment);
@@ -98,7 +98,7 @@ describe('A fan-out', () => {
     expect(writtenTo('gateway_jobs')).to.deep.equal([]);
   });
 
-  it('shows that an attempt started when it was made, however long the event took to be stored', async () => {
+  it('records the time at which an attempt was made, however long the event took to be stored', async () => {
     webhooks.add(receiver.url);
     await gateway.start();
     const blockTimeMS = 700;
@@ -143,7 +143,7 @@ describe('A fan-out', () => {
     });
   }
 
-  it('shows an attempt that takes long as in flight, under a lease', async () => {
+  it('shows a slow attempt as in flight, under a lease', async () => {
     webhooks.add(receiver.url);
     receiver.answers(hang);
     await gateway.start();
@@ -157,7 +157,7 @@ describe('A fan-out', () => {
     expect(shown).to.include({ state: 'pending', inFlight: true });
   });
 
-  it('stores what it has no room for: at once, or when it has waited for a second', async () => {
+  it('stores deliveries that it has no room for', async () => {
     webhooks.add(receiver.url);
     receiver.answers(hang);
     await gateway.close();
@@ -174,7 +174,7 @@ describe('A fan-out', () => {
     expect(receiver.received).to.have.length(1);
   });
 
-  it('is left to workers by a process without any, which does one insert and nothing more', async () => {
+  it('is left to workers by a process without any, which makes a single insert', async () => {
     webhooks.add(receiver.url);
     const { id } = await gateway.publish(payment);
     // shows that nothing more happens
@@ -187,7 +187,7 @@ describe('A fan-out', () => {
     expect(await gateway.events.findById(id).lean()).to.include({ fanOut: 'pending', fanOutLeases: 0 });
   });
 
-  it('sends nothing to a webhook that was paused after the event had been accepted', async () => {
+  it('sends nothing to a webhook that was paused after the event was accepted', async () => {
     const id = webhooks.add(receiver.url);
     await gateway.start();
     const { subscribers } = webhooks;
@@ -208,7 +208,7 @@ describe('A fan-out', () => {
     expect(receiver.received).to.have.length(0);
   });
 
-  it('is not marked as done where the event has got another target meanwhile, which gets it too', async () => {
+  it('is not marked as done when the event gets another target meanwhile, which gets it too', async () => {
     webhooks.add(receiver.url);
     receiver.answers(hang);
     await gateway.start();
@@ -226,7 +226,7 @@ describe('A fan-out', () => {
     expect(late).to.include({ state: 'delivered', webhookId: added });
   });
 
-  it('is left to the process that is at it for as long as that takes: a slow database makes it send nothing twice', async () => {
+  it('is left to the process that makes it, so that a slow database makes it send nothing twice', async () => {
     webhooks.add(receiver.url);
     const appName = 'slow-fan-out';
     const slow = await mongoose.createConnection(uriOf(connection.name), { appName }).asPromise();
@@ -252,7 +252,7 @@ describe('A fan-out', () => {
     }
   });
 
-  it('cancels nothing by what was read of a webhook before the event was there', async () => {
+  it('cancels nothing by a read of a webhook from before the event was stored', async () => {
     const id = webhooks.add(receiver.url);
     const { forDelivery } = webhooks;
     let reads = 0;

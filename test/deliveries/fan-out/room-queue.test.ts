@@ -41,7 +41,7 @@ describe('First attempts that wait for room', () => {
     queue.close();
   });
 
-  it('are no more than a limit, and only of webhooks that will have room', () => {
+  it('are limited in number, and belong only to webhooks that will have room', () => {
     const { queue, wait, draw } = start({ limit: 2 });
     expect([wait('a'), wait('b'), wait('c')]).to.deep.equal([true, true, false]);
     draw(1);
@@ -50,7 +50,7 @@ describe('First attempts that wait for room', () => {
     expect(start({ mayWait: () => false }).wait('a')).to.equal(false);
   });
 
-  it('wait no longer than they may, and then do not begin', async () => {
+  it('do not begin after their maximum wait', async () => {
     const { queue, wait, draw, begun, ended } = start({ maxWait: 20 });
     wait('a');
     while (queue.size > 0) await new Promise((resolve) => setImmediate(resolve));
@@ -58,7 +58,7 @@ describe('First attempts that wait for room', () => {
     expect([begun, ended]).to.deep.equal([[], ['a']]);
   });
 
-  it('all end when the queue closes, and none waits from then on', async () => {
+  it('all end when the queue closes, and none can wait after that', async () => {
     const { queue, wait, draw, begun, ended } = start();
     for (const name of ['a', 'b']) wait(name);
     queue.close();

@@ -30,7 +30,7 @@ const script = fc.array(part, { minLength: 10, maxLength: 50 }).map((parts) => [
 /** What each webhook answers in the end. */
 const answers = fc.tuple(fc.boolean(), fc.boolean());
 
-describe('Deliveries, whatever happens to the processes that make them, and in whatever order', function () {
+describe('Deliveries, in any order of the steps and failures of their processes', function () {
   this.timeout(180_000);
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let receiver: TestReceiver;
@@ -44,7 +44,7 @@ describe('Deliveries, whatever happens to the processes that make them, and in w
     await database.drop();
   });
 
-  it('are as a simple model says: each ends once, none is lost, and whoever comes second changes nothing', async () => {
+  it('match a simple model: each ends once, none is lost, and a second outcome changes nothing', async () => {
     let runs = 0;
     await fc.assert(
       fc.asyncProperty(script, answers, async (steps, last) => {

@@ -52,7 +52,7 @@ describe("Agenda's own tools", () => {
   }
   const storedOne = async () => (await scene.stored.findOne()) as DeliveryDocument;
 
-  it('show the retry that a delivery waits for, whichever it is', async () => {
+  it('show the retry that a delivery waits for, whatever its number', async () => {
     await open({ retryDelays: [20, 20, hour] }, 500);
     await scene.webhook(receiver.url);
     await scene.published(hasAttempts(3));
@@ -63,7 +63,7 @@ describe("Agenda's own tools", () => {
     expect(overview).to.include({ name: 'delivery attempt', total: 1, scheduled: 1, running: 0, failed: 0 });
   });
 
-  it('show nothing of what was delivered, or has failed for good', async () => {
+  it('show nothing of a delivery that was delivered or has failed', async () => {
     await open({ retryDelays: [20, 20] }, 500, 200, 500);
     await scene.webhook(receiver.url);
     const { attempts } = await scene.published(({ state }) => state === 'delivered');
@@ -103,7 +103,7 @@ describe("Agenda's own tools", () => {
     expect(canceled.attempts).to.have.length(1);
   });
 
-  it('show what is due and waits for a place by another name, until it begins', async () => {
+  it('show due attempts that wait for a place under another name, until they begin', async () => {
     const open_: (() => void)[] = [];
     const holdBack: Answer = (res) => void open_.push(() => res.writeHead(200).end());
     await open({ retryDelays: [hour], concurrency: 1 }, holdBack);
@@ -136,7 +136,7 @@ describe("Agenda's own tools", () => {
     clearInterval(answering);
   });
 
-  it('may remove every job: the sweep starts the retry', async () => {
+  it('may remove every job: the sweep still starts the retry', async () => {
     await open({ retryDelays: [700] }, 500, 200);
     await scene.webhook(receiver.url);
     const { id } = await scene.published(hasAttempts(1));

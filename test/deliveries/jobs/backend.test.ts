@@ -15,7 +15,7 @@ describe('the storage of jobs', () => {
     await connection.close();
   });
 
-  it('never rejects an unlock, which Agenda would let end the process', async () => {
+  it('never rejects an unlock, for which Agenda would end the process', async () => {
     const db = connection.getClient().db(connection.name);
     const { repository } = createJobsBackend(db, 'jobs');
     await repository.connect();
@@ -60,7 +60,7 @@ describe('the storage of jobs', () => {
     await disconnect();
   }
 
-  it('leaves a job to others that it could not remove', async () => {
+  it('leaves a job that it could not remove to the process that locked it since', async () => {
     const others = connection.getClient().db(connection.name).collection('others');
     const byOthers = { lockedAt: new Date(), lastModifiedBy: 'wrk_2' };
     await disconnectAfterFailure('others', async () => void (await others.updateOne({}, { $set: byOthers })));
@@ -76,7 +76,7 @@ describe('the storage of jobs', () => {
     expect(job).not.to.have.property('lockedAt');
   });
 
-  it('has removed what nobody needs once it is left, and leaves nothing locked that Agenda has asked for', async () => {
+  it('finishes its removals and unlocks the jobs that Agenda has fetched when it disconnects', async () => {
     const db = connection.getClient().db(connection.name);
     const { repository, connect, disconnect } = createJobsBackend(db, 'left');
     await connect();

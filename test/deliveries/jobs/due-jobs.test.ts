@@ -28,7 +28,7 @@ describe('Jobs that are due', () => {
       return job?.name;
     };
 
-  it('are handed out, and then run before it is looked for more', async () => {
+  it('are handed out one by one before the next query', async () => {
     const due = { name: 'one', priority: 0, nextRunAt: new Date(0), lockedAt: null, data: {} };
     await jobs.insertMany([{ ...due }, { ...due }, { ...due }]);
     const ask = asking(createDueJobs(jobs, 'one', channel));
@@ -41,7 +41,7 @@ describe('Jobs that are due', () => {
     expect(await ask(), 'asked again').to.equal('one');
   });
 
-  it('are left alone for as long after their time as they are to be', async () => {
+  it('are left alone for the configured delay after their time', async () => {
     const delay = 60_000;
     const dueFor = (ms: number) => jobs.insertOne({ name: 'one', priority: 0, nextRunAt: new Date(Date.now() - ms) });
     await dueFor(delay - 30_000);

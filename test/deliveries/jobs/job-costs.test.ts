@@ -44,14 +44,14 @@ describe('The jobs of deliveries', () => {
       (count) => count === 0,
     );
 
-  it('cost nothing where the first attempt begins at once and succeeds', async () => {
+  it('cost nothing when the first attempt begins at once and succeeds', async () => {
     const events = await publish(10);
     for (const { id } of events) await gateway.delivery(id, ended);
 
     expect([...commands]).to.deep.equal([]);
   });
 
-  it('are three writes of a retry, and where many fail at the same moment a few of all of them', async () => {
+  it('cost three writes for each retry, shared when many attempts fail at the same moment', async () => {
     receiver.answers(...Array.from({ length: 30 }, () => 500), 200);
     const events = await publish(30);
     for (const { id } of events) await gateway.delivery(id, ended);

@@ -56,7 +56,7 @@ describe('Jobs', () => {
     expect(writes.length, writes.join(' ')).to.be.below(20);
   });
 
-  it('are moved, not stored twice, where an attempt has one already', async () => {
+  it('are moved, not stored twice, when an attempt already has one', async () => {
     await Promise.all([ref(1), ref(2)].map((attempt) => jobs.schedule(attempt, 60_000)));
     await Promise.all([ref(1), ref(1, 2)].map((attempt) => jobs.schedule(attempt, 120_000)));
     const found = (await stored()).map(({ data, nextRunAt }) => {
@@ -70,21 +70,21 @@ describe('Jobs', () => {
     ]);
   });
 
-  it('go when their attempt has begun without them, and the job of the next attempt stays', async () => {
+  it('are removed when their attempt has begun without them; the job of the next attempt stays', async () => {
     await Promise.all([ref(1), ref(1, 2), ref(2)].map((attempt) => jobs.schedule(attempt, 60_000)));
     await Promise.all([jobs.remove(ref(1)), jobs.remove(ref(2))]);
 
     expect((await stored()).map(({ data }) => data.attempt)).to.deep.equal([2]);
   });
 
-  it('go with their delivery, whichever attempt they are of', async () => {
+  it('are removed with their delivery, whatever their attempt', async () => {
     await Promise.all([ref(1, 2), ref(1, 3), ref(2)].map((attempt) => jobs.schedule(attempt, 60_000)));
     await jobs.remove({ deliveryId: 'dlv_1' });
 
     expect((await stored()).map(({ data }) => data.deliveryId)).to.deep.equal(['dlv_2']);
   });
 
-  it('of attempts that wait for a place are stored together, without those that begin meanwhile, and woken in no hurry', async () => {
+  it('of attempts that wait for a place are stored together, and not for attempts that begin meanwhile', async () => {
     await jobs.start();
     const names = commands();
     for (const n of [1, 2, 3]) jobs.scheduleWaiting([ref(n)]);
@@ -96,21 +96,21 @@ describe('Jobs', () => {
     expect(woken).to.deep.equal([]);
   });
 
-  it('of attempts that wait for a place are gone where the attempt begins while they are being stored', async () => {
+  it('of attempts that wait for a place are removed when the attempt begins while they are stored', async () => {
     jobs.scheduleWaiting(Array.from({ length: 1_000 }, (_, n) => ref(n)));
     await Promise.all(Array.from({ length: 1_000 }, (_, n) => jobs.remove(ref(n))));
 
     expect(await stored()).to.deep.equal([]);
   });
 
-  it('of attempts that wait for a place are there when the worker stops', async () => {
+  it('of attempts that wait for a place are stored when the worker stops', async () => {
     jobs.scheduleWaiting([ref(1)]);
     await jobs.stop();
 
     expect(await stored()).to.have.length(1);
   });
 
-  it('that a process locked and then died are woken by another within seconds', async () => {
+  it('that a dead process had locked are run by another within seconds', async () => {
     await jobs.schedule(ref(1), 0);
     const lockedAt = new Date(Date.now() - 6_000);
     await connection.collection('gateway_jobs').updateMany({}, { $set: { lockedAt, lastModifiedBy: 'wrk_dead' } });
@@ -120,7 +120,7 @@ describe('Jobs', () => {
     expect(woken).to.deep.equal(['dlv_1']);
   });
 
-  it('are woken on time by another process than the one that has stored them', async () => {
+  it('are run on time by another process than the one that stored them', async () => {
     await jobs.schedule(ref(1), 1_000);
     const due = Number((await stored())[0]?.nextRunAt);
     const rungAt: number[] = [];

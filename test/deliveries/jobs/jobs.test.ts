@@ -42,12 +42,12 @@ describe('Jobs', () => {
   };
   const areBack = () => eventually(names, (found) => found.includes('next') && found.includes('ofAttempt'));
 
-  it('build their indexes again while they run, when somebody drops the collection', async () => {
+  it('rebuild their indexes while they run, when the collection is dropped', async () => {
     await database.connection.collection(collection).drop();
     expect(await areBack()).to.include.members(['next', 'ofAttempt']);
   });
 
-  it('do so where attempts have got two jobs in between', async () => {
+  it('rebuild their indexes even if an attempt got two jobs meanwhile', async () => {
     const kept = database.connection.collection(collection);
     const data = { deliveryId: 'dlv_1', webhookId: 'wh_1', attempt: 1 };
     const nextRunAt = new Date(Date.now() + 3_600_000);
@@ -66,7 +66,7 @@ describe('Jobs', () => {
     expect(await areBack()).to.include.members(['next', 'ofAttempt']);
   });
 
-  it('leave the indexes alone that are there', async () => {
+  it('leave existing indexes alone', async () => {
     const before = await names();
     // shows that nothing changes
     await new Promise((resolve) => setTimeout(resolve, 100));

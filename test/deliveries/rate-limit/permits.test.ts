@@ -21,13 +21,13 @@ describe('Permits to send', () => {
     expect(waits(await take(4, 'wh_2', 7))).to.deep.equal([0, 143, 286, 429]);
   });
 
-  it('of one moment share one write, and only those that are asked for cost one', async () => {
+  it('requested at the same moment share one write', async () => {
     database.forget();
     await take(20, 'wh_3', 1_000);
     expect(database.commandsTo('gateway_sendrates').map(({ name }) => name)).to.deep.equal(['findAndModify']);
   });
 
-  it('are granted no further ahead than the horizon; the rest may ask again later', async () => {
+  it('are granted no further ahead than the horizon; the rest may be requested again later', async () => {
     const permits = await take(20, 'wh_4', 10);
     const granted = permits.filter(({ isGranted }) => isGranted);
     expect(granted).to.have.length(horizon / 100 + 1);
@@ -42,14 +42,14 @@ describe('Permits to send', () => {
     expect(granted.length).to.be.within(6, 7);
   });
 
-  it('are granted however late to those who wait', async () => {
+  it('are granted to callers that wait, however late', async () => {
     const [first, ...others] = await take(20, 'wh_6', 10, process(), true);
     expect(first).to.deep.equal({ isGranted: true, wait: 0 });
     expect(others.map(({ isGranted }) => isGranted)).to.not.include(false);
     expect(others.at(-1)?.wait).to.equal(1_900);
   });
 
-  it('are granted to those who wait beside those who do not', async () => {
+  it('are granted to callers that wait and to callers that do not, together', async () => {
     const taker = process();
     const [near, late] = await Promise.all([take(10, 'wh_7', 10, taker), take(2, 'wh_7', 10, taker, true)]);
     expect(near.filter(({ isGranted }) => isGranted)).to.have.length(6);

@@ -38,7 +38,7 @@ describe('A webhook with a rate limit', function () {
     await database.drop();
   });
 
-  it('gets everything at its rate from two workers together, while another webhook waits for nothing', async () => {
+  it('gets everything at its rate from two workers together, and does not delay another webhook', async () => {
     const id = webhooks.add(limited.url, { rateLimit: 20 });
     webhooks.add(other.url);
     const workers = [await gateway(), await gateway()] as const;
@@ -88,7 +88,7 @@ describe('A webhook with a rate limit', function () {
     expect(started).to.be.at.most(10);
   });
 
-  it('waits with retries too, and each has its own number', async () => {
+  it('limits retries too, and keeps the number of each attempt', async () => {
     limited.answers(500);
     webhooks.add(limited.url, { rateLimit: 10 });
     const worker = await gateway({ retryDelays: [1, 1] });
@@ -103,7 +103,7 @@ describe('A webhook with a rate limit', function () {
     expect(shortest(limited.received, 15)).to.be.at.least(14 * 100 - 250);
   });
 
-  it('gets what waits when its limit is lifted, and what waited for a worker that closed', async () => {
+  it('gets waiting deliveries when its limit is removed, even those of a worker that closed', async () => {
     const id = webhooks.add(limited.url, { rateLimit: 1 });
     const first = await gateway();
     await first.start();

@@ -66,7 +66,7 @@ describe('An answer that waits for the outcome of an attempt', () => {
     ['resendDelivery', { id: delivery._id }, undefined],
     ['testWebhook', { id: delivery.webhookId }, { type: 'credits.low' }],
   ] as const) {
-    it(`is a 202 of ${id} when it does not come in time, and shows the attempt in flight`, async () => {
+    it(`is a 202 of ${id} when the outcome does not come in time, and shows the attempt in flight`, async () => {
       const { handle } = operations[id] as DataOperation;
       const reply = await handle({ principal: { userId: 'usr_1' }, params, body } as never);
       expect(reply.status).to.equal(202);

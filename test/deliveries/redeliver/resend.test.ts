@@ -27,7 +27,7 @@ describe('A delivery that is resent', () => {
     await receiver.stop();
   });
 
-  it('is delivered from failed by a 2xx, with the same body and a signature that holds', async () => {
+  it('changes from failed to delivered by a 2xx, with the same body and a valid signature', async () => {
     await start([]);
     const { id } = await scene.published(isFailed);
     receiver.answers(200);
@@ -57,7 +57,7 @@ describe('A delivery that is resent', () => {
     }
   });
 
-  it('stays as it was after a failure: the state, the numbering, and when the next attempt is due', async () => {
+  it('keeps its state, numbering and next attempt after a failure', async () => {
     await start([400, 0]);
     const before = await scene.published(firstFailed);
     const { status, body } = await resend(before.id);
@@ -72,7 +72,7 @@ describe('A delivery that is resent', () => {
     expect(Date.parse(second.started_at)).to.be.at.least(Date.parse(next_attempt_at));
   });
 
-  it('stays failed after a failure, and canceled', async () => {
+  it('stays failed or canceled after a failure', async () => {
     await start([]);
     const { id } = await scene.published(isFailed);
     expect((await resend(id)).body.state).to.equal('failed');
@@ -82,7 +82,7 @@ describe('A delivery that is resent', () => {
     expect((await resend(id)).body).to.include({ state: 'delivered', reason: null });
   });
 
-  it('is not attempted any more once a resend has delivered it', async () => {
+  it('is not attempted again once a resend has delivered it', async () => {
     await start([1_000, 0]);
     const { id } = await scene.published(firstFailed);
     receiver.answers(200);
@@ -94,7 +94,7 @@ describe('A delivery that is resent', () => {
     expect(await scene.stored.findOne({ _id: id })).to.not.have.any.keys('claimableAt', 'manual');
   });
 
-  it('is refused while a scheduled attempt is in flight, and while another resend is', async () => {
+  it('is refused while a scheduled attempt or another resend is in flight', async () => {
     await start([]);
     receiver.answers(hang);
     const { id } = await scene.published(inFlight);
@@ -130,7 +130,7 @@ describe('A delivery that is resent', () => {
     expect(receiver.received).to.have.length(2);
   });
 
-  it('never overlaps with its schedule, which has its six attempts and no seventh', async () => {
+  it('never overlaps with its scheduled attempts, of which there are six and no seventh', async () => {
     await start([30, 30, 30, 30, 30]);
     let underWay = 0;
     let most = 0;
@@ -161,7 +161,7 @@ describe('A delivery that is resent', () => {
     expect(most).to.equal(1);
   });
 
-  it('is free again when the process that resent it has died, and its next attempt is not made early', async () => {
+  it('can be resent after the process that resent it has died, and its next attempt is not early', async () => {
     await start([1_500]);
     const { id, next_attempt_at } = await scene.published(firstFailed);
     const due = new Date(next_attempt_at);
@@ -193,7 +193,7 @@ describe('A delivery that is resent', () => {
     expect(attempts.at(-1).status).to.equal(500);
   });
 
-  it('is refused while its webhook is paused, and when webhook or event are gone', async () => {
+  it('is refused while its webhook is paused, and when its webhook or event is deleted', async () => {
     await start([]);
     const { id } = await scene.published(isFailed);
     const code = async () => {

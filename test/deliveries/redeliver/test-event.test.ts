@@ -22,7 +22,7 @@ describe('A test event', () => {
   });
   const sendTest = (type = 'credits.low') => scene.call('POST', `/v1/webhooks/${webhookId}/test`, { type });
 
-  it('goes to the receiver as real events do, marked, and the answer has what came of it', async () => {
+  it('reaches the receiver like a real event, with a test header, and the response has its outcome', async () => {
     const { status, body } = await sendTest();
 
     expect(status).to.equal(200);
@@ -37,7 +37,7 @@ describe('A test event', () => {
     expect(event.body).to.include({ test: true, state: 'delivered' });
   });
 
-  it('has data of its own, if that fits the type', async () => {
+  it('takes custom data that fits its type', async () => {
     const send = (data: object) => scene.call('POST', `/v1/webhooks/${webhookId}/test`, { type: 'credits.low', data });
     const data = { user_id: 'usr_of_mine', credits_remaining: 3, threshold: 7 };
     const { body } = await send(data);
@@ -50,7 +50,7 @@ describe('A test event', () => {
     expect(receiver.received).to.have.length(1);
   });
 
-  it('has one attempt, and says why it failed', async () => {
+  it('has one attempt, and its response says how it failed', async () => {
     receiver.answers((res) => res.writeHead(503).end('<script>alert(1)</script>'));
     const { status, body } = await sendTest();
 
@@ -60,7 +60,7 @@ describe('A test event', () => {
     expect(receiver.received).to.have.length(1);
   });
 
-  it('of many at the same moment is sent once each', async () => {
+  it('is sent once each when many are sent at the same moment', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => sendTest()));
 
     expect(new Set(answers.map(({ body }) => body.id)).size).to.equal(20);
@@ -68,7 +68,7 @@ describe('A test event', () => {
     expect(receiver.received).to.have.length(20);
   });
 
-  it('is refused with a type that the webhook is not subscribed to, while it is paused, and for others', async () => {
+  it('is refused for a type without subscription, for a paused webhook, and for another account', async () => {
     const wrong = await sendTest('payment.failed');
     expect([wrong.status, wrong.body.error.param]).to.deep.equal([400, 'type']);
     await scene.call('PATCH', `/v1/webhooks/${webhookId}`, { active: false });
@@ -86,7 +86,7 @@ describe('A test event', () => {
 });
 
 describe('A test event in a process that makes no deliveries', () => {
-  it('is sent all the same, once, though a worker elsewhere is after it too', async () => {
+  it('is sent once, even if a worker elsewhere tries it too', async () => {
     const receiver = await startReceiver(200);
     const database = await freshDatabase();
     const options = { mongo: database.connection, secretKeys: [newSecretKey()], ...loopbackOptions };

@@ -34,7 +34,7 @@ describe('The guard of deliveries', () => {
   for (const scheme of ['http', 'https']) {
     describe(`over ${scheme}`, () => {
       for (const host of forbiddenHosts) {
-        it(`connects to nothing at ${host}`, async () => {
+        it(`does not connect to ${host}`, async () => {
           await open(scheme);
           expect((await path.post(`${scheme}://${host}:${receiver.port}/`)).code).to.equal('address_not_allowed');
           expect(receiver.connections).to.equal(0);
@@ -59,7 +59,7 @@ describe('The guard of deliveries', () => {
         ['to loopback in an answer that is truncated', { addresses: ['127.0.0.1'], truncated: true }],
       ];
       for (const [what, answer] of leading) {
-        it(`connects to nothing where a name leads ${what}`, async () => {
+        it(`does not connect when a name resolves ${what}`, async () => {
           names.answers(() => answer);
           await open(scheme);
           expect((await path.post(`${scheme}://${name}:${receiver.port}/`)).code).to.equal('address_not_allowed');
@@ -67,7 +67,7 @@ describe('The guard of deliveries', () => {
         });
       }
 
-      it('judges a name each time it connects, so that one that flips gains nothing', async () => {
+      it('checks a name at each connection, so that a changed address is refused', async () => {
         await open(scheme, { networks: ['127.0.0.1/32'] });
         for (const [address, code] of [
           ['127.0.0.1', 'delivered'],
@@ -80,7 +80,7 @@ describe('The guard of deliveries', () => {
         expect(receiver.connections).to.equal(2);
       });
 
-      it('connects to the address that was judged, whatever the name leads to by then', async () => {
+      it('connects to the checked address, even if the name resolves to another by then', async () => {
         let asked = 0;
         await open(scheme, { networks: ['127.0.0.1/32'] });
         names.answers((_name, family) => {
@@ -94,7 +94,7 @@ describe('The guard of deliveries', () => {
     });
   }
 
-  it('opens with allowPrivateNetworks what it names, in every spelling, and nothing beside it', async () => {
+  it('allows exactly the addresses in allowPrivateNetworks, in every spelling', async () => {
     await open('http', { networks: ['127.0.0.1/32'] });
     const code = async (host: string) => (await path.post(`http://${host}:${receiver.port}/`)).code;
     for (const host of ['127.0.0.1', '2130706433', '0x7f.1', 'localhost', 'a.localhost']) {
@@ -118,7 +118,7 @@ describe('The guard of deliveries', () => {
     ['one whose server is not there', 'absence'],
   ];
   for (const [what, answer] of failing) {
-    it(`says dns_failed of a name that is ${what}, before the deadline`, async () => {
+    it(`reports dns_failed for a name that is ${what}, before the deadline`, async () => {
       if (typeof answer === 'object') names.answers(() => answer);
       else names.answers(silence);
       await open('http', answer === 'absence' ? { nameServer: '127.0.0.1:1' } : {});

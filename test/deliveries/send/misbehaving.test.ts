@@ -49,7 +49,7 @@ describe('A receiver that misbehaves', () => {
 
   for (const misbehaviour of misbehaviours) {
     const { kind, code, untilDeadline = false } = misbehaviour;
-    it(`by ${kind}, is ${code}`, async () => {
+    it(`with ${kind} is recorded as ${code}`, async () => {
       const outcome = await meet(misbehaviour);
       expect(outcome.code).to.equal(code);
       expect(outcome.connections).to.equal(1);
@@ -58,7 +58,7 @@ describe('A receiver that misbehaves', () => {
     });
   }
 
-  it('by a name that flips from a public to a private address, is address_not_allowed', async () => {
+  it('with a name that changes from a public to a private address is recorded as address_not_allowed', async () => {
     const receiver = await startRawReceiver((socket) => void socket.end('HTTP/1.1 200 OK\r\n\r\n'));
     let flipped = false;
     names.answers(() => ({ addresses: [flipped ? '169.254.169.254' : '127.0.0.1'] }));
@@ -74,7 +74,7 @@ describe('A receiver that misbehaves', () => {
     }
   });
 
-  it('keeps less than 50 MB of memory, all of them together', async () => {
+  it('costs less than 50 MB of memory, with all the others at once', async () => {
     const before = await heldMemory();
     let most = 0;
     const watching = new AbortController();

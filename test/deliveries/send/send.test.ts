@@ -81,7 +81,7 @@ describe('Sending a delivery', () => {
   }
 
   describe('on a kept connection', () => {
-    it('takes it again', async () => {
+    it('reuses the connection', async () => {
       const url = await receive([[answer, answer]]);
       expect(await twice(url)).to.deep.equal(['delivered', 'delivered']);
       expect(receiver.connections).to.equal(1);
@@ -93,7 +93,7 @@ describe('Sending a delivery', () => {
         ['is reset', reset],
         ['ends', close],
       ] as const) {
-        it(`that ${how} while it is idle, sends on a fresh one what the receiver sees once (${scheme})`, async () => {
+        it(`that ${how} while it is idle, sends on a new one, and the receiver sees it once (${scheme})`, async () => {
           const url = await receive([[answer], [answer]], secure);
           expect((await path.post(url, body)).code).to.equal('delivered');
           await sleep(settling);
@@ -104,13 +104,13 @@ describe('Sending a delivery', () => {
           expect(requests[1]?.endsWith(body.toString())).to.equal(true);
         });
 
-        it(`that ${how} when the request has been read, sends nothing again: it is a failed attempt (${scheme})`, async () => {
+        it(`that ${how} after the request was read, does not send again: the attempt fails (${scheme})`, async () => {
           const url = await receive([[answer, drop], [answer]], secure);
           expect(await twice(url)).to.deep.equal(['delivered', 'reset']);
           expect([receiver.connections, requests.length]).to.deep.equal([1, 2]);
         });
 
-        it(`that ${how} when no more than the head has been read, sends nothing again (${scheme})`, async () => {
+        it(`that ${how} after only the head was read, does not send again (${scheme})`, async () => {
           const url = await receive([[answer], [answer]], secure);
           expect((await path.post(url, body)).code).to.equal('delivered');
           await sleep(settling);
@@ -121,7 +121,7 @@ describe('Sending a delivery', () => {
       }
     }
 
-    it('that is reset right before the request is written, sends on a fresh one what the receiver sees once', async () => {
+    it('that is reset right before the request is written, sends on a new one, and the receiver sees it once', async () => {
       await receive([]);
       const thread = await startReceiverThread();
       try {
@@ -136,7 +136,7 @@ describe('Sending a delivery', () => {
       }
     });
 
-    it('sends no third time', async () => {
+    it('does not send a third time', async () => {
       const url = await receive([[answer], [reset], [answer]]);
       expect((await path.post(url, body)).code).to.equal('delivered');
       await sleep(settling);
@@ -145,7 +145,7 @@ describe('Sending a delivery', () => {
       expect([receiver.connections, requests.length]).to.deep.equal([2, 2]);
     });
 
-    it('keeps to the one deadline when it sends again', async () => {
+    it('keeps one deadline when it sends again', async () => {
       const url = await receive([[answer], [() => {}]]);
       await shorten();
       await path.post(url, body);
@@ -156,7 +156,7 @@ describe('Sending a delivery', () => {
       expect(durationMs).to.be.within(590, 600 + 450);
     });
 
-    it('closes it before receivers do, which close after 2 s and more', async () => {
+    it('closes it after less than 2 s, before receivers do', async () => {
       const offering = answering('HTTP/1.1 200 OK\r\nkeep-alive: timeout=600\r\ncontent-length: 0\r\n\r\n');
       const url = await receive([[offering]]);
       await path.post(url, body);
@@ -174,7 +174,7 @@ describe('Sending a delivery', () => {
       ['half a body', answering('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nha')],
     ];
     for (const [what, begin] of begun) {
-      it(`sends nothing again after ${what}`, async () => {
+      it(`does not send again after ${what}`, async () => {
         const breaking: Play = async (socket) => {
           await begin(socket);
           setTimeout(() => socket.resetAndDestroy(), 20);
@@ -185,7 +185,7 @@ describe('Sending a delivery', () => {
       });
     }
 
-    it('sends nothing again after silence', async () => {
+    it('does not send again after silence', async () => {
       const url = await receive([[answer, () => {}], [answer]]);
       await shorten();
       expect(await twice(url)).to.deep.equal(['delivered', 'timeout']);
@@ -193,9 +193,9 @@ describe('Sending a delivery', () => {
     });
   });
 
-  describe('that may not be sent any more', () => {
+  describe('that may no longer be sent', () => {
     for (const secure of [false, true]) {
-      it(`writes no byte of it, though there is a connection by then (${secure ? 'https' : 'http'})`, async () => {
+      it(`writes no byte, even on an open connection (${secure ? 'https' : 'http'})`, async () => {
         const url = await receive([[answer, answer]], secure);
         let asked = 0;
         const refusing = () => {
@@ -211,7 +211,7 @@ describe('Sending a delivery', () => {
       });
     }
 
-    it('is no attempt that failed when no connection could be made', async () => {
+    it('counts no failed attempt when no connection could be made', async () => {
       const url = await receive([]);
       await receiver.stop();
       const refused = await path.post(url, body, () => false).catch((error: unknown) => error);
@@ -224,7 +224,7 @@ describe('Sending a delivery', () => {
     ['an answer', { code: 'delivered', status: 200, response: 'ok' }],
     ['a reset', { code: 'reset', response: '' }],
   ] as const) {
-    it(`ends with ${what} that came in time, though the process could look at it only after the deadline`, async () => {
+    it(`ends with ${what} that came in time, even if the process reads it only after the deadline`, async () => {
       await receive([]);
       await shorten();
       const thread = await startReceiverThread(200);
@@ -241,26 +241,26 @@ describe('Sending a delivery', () => {
   }
 
   describe('on a fresh connection', () => {
-    it('sends nothing again when it is reset as soon as it is accepted', async () => {
+    it('does not send again when the connection is reset as soon as it is accepted', async () => {
       const url = await receive([[], [answer]]);
       receiver.plays((socket) => void socket.resetAndDestroy());
       expect((await path.post(url, body)).code).to.equal('reset');
       expect([receiver.connections, requests.length]).to.deep.equal([1, 0]);
     });
 
-    it('sends nothing again when it is reset', async () => {
+    it('does not send again when the connection is reset', async () => {
       const url = await receive([[reset], [answer]]);
       expect((await path.post(url, body)).code).to.equal('reset');
       expect([receiver.connections, requests.length]).to.deep.equal([1, 1]);
     });
 
-    it('sends nothing again when it ends, nor over TLS, whose handshake is no answer', async () => {
+    it('does not send again when the connection ends, even over TLS', async () => {
       const url = await receive([[(socket) => void socket.end()], [answer]], true);
       expect((await path.post(url, body)).code).to.equal('reset');
       expect([receiver.connections, requests.length]).to.deep.equal([1, 1]);
     });
 
-    it('sends nothing again after half a head', async () => {
+    it('does not send again after half a head', async () => {
       const url = await receive([[(socket) => void socket.end('HTTP/1.1 200 O')], [answer]]);
       expect((await path.post(url, body)).code).to.equal('reset');
       expect([receiver.connections, requests.length]).to.deep.equal([1, 1]);
@@ -291,7 +291,7 @@ describe('Sending a delivery', () => {
     });
 
     for (const secure of [false, true]) {
-      it(`goes through no proxy (${secure ? 'https' : 'http'})`, async () => {
+      it(`uses no proxy (${secure ? 'https' : 'http'})`, async () => {
         const variables = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].flatMap((name) => [name, name.toLowerCase()]);
         const before = variables.map((name) => [name, process.env[name]] as const);
         for (const name of variables) process.env[name] = address;
@@ -312,7 +312,7 @@ describe('Sending a delivery', () => {
     }
 
     for (const status of [301, 302, 303, 307, 308]) {
-      it(`follows no ${status}`, async () => {
+      it(`does not follow a ${status}`, async () => {
         const url = await receive([
           [answering(`HTTP/1.1 ${status} Moved\r\nlocation: ${address}\r\ncontent-length: 0\r\n\r\n`)],
         ]);
@@ -331,7 +331,7 @@ describe('Sending a delivery', () => {
       expect(response).to.not.include('text');
     });
 
-    it('waits for no byte after the first 4,096 of an answer, and keeps 1,024', async () => {
+    it('reads at most 4,096 bytes of a response, and keeps 1,024', async () => {
       const of = (bytes: number) => answering('HTTP/1.1 200 OK\r\ncontent-length: 9999\r\n\r\n', 'a'.repeat(bytes));
       const enough = await path.post(await receive([[of(4_096)]]), body);
       expect(enough).to.include({ code: 'delivered', response: 'a'.repeat(1_024) });
@@ -341,7 +341,7 @@ describe('Sending a delivery', () => {
       expect(tooFew).to.include({ code: 'timeout', response: 'a'.repeat(1_024) });
     });
 
-    it('drops the connection of a receiver that says more than is read', async () => {
+    it('drops the connection of a receiver that sends more than that', async () => {
       const url = await receive([[answering('HTTP/1.1 200 OK\r\n\r\n', 'a'.repeat(100_000))]]);
       await path.post(url, body);
       await until(() => receiver.open === 0);

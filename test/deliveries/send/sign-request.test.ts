@@ -6,7 +6,7 @@ import { signBody } from '../../../src/deliveries/send/signature.ts';
 import { startReceiver } from '../receiver.ts';
 
 describe('The signature of a delivery', () => {
-  it('is made over what is sent, whatever an interceptor has done to it', async () => {
+  it('covers the body that is sent, even if an interceptor has changed it', async () => {
     const receiver = await startReceiver(200);
     const clients = createDeliveryClients({ allowAddress: () => true });
     clients.pooled.interceptors.request.use(async (config) => ({ ...config, data: Buffer.from('{"changed":true}') }));

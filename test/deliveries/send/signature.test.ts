@@ -26,7 +26,7 @@ describe('x-service-signature', () => {
     ],
   ];
   for (const [what, content, secret, signature] of known) {
-    it(`is the known answer for ${what}`, () => {
+    it(`matches the known signature for ${what}`, () => {
       expect(signBody(content, secret)).to.equal(signature);
     });
   }
@@ -42,7 +42,7 @@ describe('x-service-signature', () => {
 });
 
 describe('webhook-signature', () => {
-  it("is the answer of Standard Webhooks' own example", () => {
+  it('matches the example of Standard Webhooks', () => {
     const signature = standardWebhookSignature(
       'msg_p5jXN8AQM9LWM0D4loKWxJek',
       1614265330,

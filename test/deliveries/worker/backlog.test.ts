@@ -63,7 +63,7 @@ describe('The backlog', () => {
     };
   }
 
-  it('claims for each webhook what it has room for, however much one of them has due', async () => {
+  it('claims for each webhook what it has room for, however much another one has due', async () => {
     const { backlog, claimed, looks, settle } = start({ hanging: 10_000, healthy: 3 }, 2);
     backlog.add('hanging', 'usr_1');
     backlog.add('healthy', 'usr_1');
@@ -73,7 +73,7 @@ describe('The backlog', () => {
     expect(looks.length).to.be.below(3);
   });
 
-  it('goes on as places come free, and asks no more of a webhook that has nothing left', async () => {
+  it('continues when places are freed, and does not query a webhook that has nothing left', async () => {
     const { backlog, claimed, looks, free, settle } = start({ a: 3 }, 2);
     backlog.add('a', 'usr_1');
     await settle();
@@ -87,7 +87,7 @@ describe('The backlog', () => {
     expect(looks).to.have.length(before);
   });
 
-  it('serves in turn where there is room for few', async () => {
+  it('serves webhooks in turn when there is room for few', async () => {
     const { backlog, looks, free, settle } = start({ a: 5, b: 5, c: 5 }, 2, 2);
     for (const webhookId of ['a', 'b', 'c']) backlog.add(webhookId, 'usr_1');
     await settle();
@@ -101,7 +101,7 @@ describe('The backlog', () => {
     expect(looks).to.deep.equal([{ a: 2 }, { b: 1, c: 1 }, { a: 1 }, { b: 1 }]);
   });
 
-  it('goes on with the others when a webhook that has nothing left makes room for them', async () => {
+  it('continues with other webhooks when one that has nothing left frees room', async () => {
     const { backlog, looks, free, settle } = start({ a: 2, b: 5 }, 3, 3);
     backlog.add('a', 'usr_1');
     await settle();
@@ -113,7 +113,7 @@ describe('The backlog', () => {
     expect(looks).to.deep.equal([{ a: 3 }, { b: 1 }, { b: 2 }]);
   });
 
-  it('divides evenly what there is room for', async () => {
+  it('divides the room evenly', async () => {
     const { backlog, looks, free, settle } = start({ a: 50, b: 50, c: 50 }, 10, 11);
     backlog.add('a', 'usr_1');
     await settle();
@@ -125,7 +125,7 @@ describe('The backlog', () => {
     expect(looks.slice(1, 3)).to.deep.equal([{ b: 1 }, { a: 4, c: 3, b: 3 }]);
   });
 
-  it('claims no more for an account than is wanted of it, whatever its webhooks have room for, and serves others in turn with it', async () => {
+  it('claims no more for an account than its share, and serves its webhooks in turn', async () => {
     const { backlog, claimed, looks, free, settle } = start({ a: 5, b: 5, c: 5, b1: 5 }, 4, 1_000, 3);
     for (const webhookId of ['a', 'b', 'c']) backlog.add(webhookId, 'usr_1');
     backlog.add('b1', 'usr_2');
@@ -138,7 +138,7 @@ describe('The backlog', () => {
     expect(looks.slice(before), 'one place, and the next webhook of its account').to.deep.equal([{ b: 1 }]);
   });
 
-  it('has the webhooks of many accounts in one look, however many one of them has', async () => {
+  it('queries the webhooks of many accounts together, however many one account has', async () => {
     const many = Array.from({ length: 300 }, (_, i) => [`w${String.fromCharCode(97 + (i % 26))}${'x'.repeat(i)}`, 9]);
     const { backlog, looks, settle } = start({ ...Object.fromEntries(many), b1: 9 }, 1);
     for (const [webhookId] of many) backlog.add(String(webhookId), 'usr_1');
@@ -149,7 +149,7 @@ describe('The backlog', () => {
     expect(Object.keys(looks[0] ?? {}).length).to.be.at.most(100);
   });
 
-  it('learns the account of a webhook with the first look, and keeps to its share from then on', async () => {
+  it('learns the account of a webhook from the first query, and respects its share after that', async () => {
     const { backlog, claimed, looks, settle } = start({ a: 9, b: 9, c: 9 }, 9, 1_000, 4);
     for (const webhookId of ['a', 'b', 'c']) backlog.add(webhookId);
     await settle();
@@ -162,7 +162,7 @@ describe('The backlog', () => {
     expect(looks, 'nothing is wanted of the account').to.have.length(before);
   });
 
-  it('asks again for a webhook of which more became due while it was looked for', async () => {
+  it('queries a webhook again when more became due meanwhile', async () => {
     const { backlog, looks, settle } = start({ a: 1 }, 5);
     backlog.add('a', 'usr_1');
     backlog.add('a', 'usr_1');
@@ -173,7 +173,7 @@ describe('The backlog', () => {
     expect(looks.length).to.be.within(2, 6);
   });
 
-  it('tells what went wrong, and begins again with the next sweep', async () => {
+  it('reports an error, and starts again with the next sweep', async () => {
     const { backlog, claimed, errors, breaks, settle } = start({ a: 1 }, 5);
     breaks(true);
     backlog.add('a', 'usr_1');
@@ -186,7 +186,7 @@ describe('The backlog', () => {
     expect(claimed()).to.deep.equal(['a']);
   });
 
-  it('claims nothing more once it is closed', async () => {
+  it('claims nothing after it is closed', async () => {
     const { backlog, claimed, settle } = start({ a: 1 }, 5);
     await backlog.close();
     backlog.add('a', 'usr_1');

@@ -70,7 +70,7 @@ describe('More events than there is room for', function () {
     expect(ahead, 'deliveries stored before their attempt').to.be.below(10);
   });
 
-  it('of a webhook that hangs hold up those of others for a moment at most', async () => {
+  it('of a webhook that hangs delay those of other accounts by at most a moment', async () => {
     webhooks.add(receiver.url, { userId: 'usr_2' });
     receiver.answers(hang);
     await Promise.all(Array.from({ length: 1_000 }, () => gateway.publish({ ...payment, userId: 'usr_2' })));

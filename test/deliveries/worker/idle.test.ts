@@ -4,7 +4,7 @@ import { freshUri } from '../../support/mongo.ts';
 import { fakeWebhooks, startGateway } from '../gateway.ts';
 
 describe('A worker with nothing to do', () => {
-  it('asks the database fewer than five times a second', async () => {
+  it('queries the database fewer than seven times a second', async () => {
     const connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
     const gateway = await startGateway(connection, fakeWebhooks());
     await gateway.start();

@@ -11,7 +11,7 @@ const webhook = { webhookId: 'wh_1', userId: 'usr_1' };
 const ref = (deliveryId: string): AttemptRef => ({ ...webhook, deliveryId, attempt: 1 });
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-describe('What is due longest', () => {
+describe('The attempt that has been due longest', () => {
   /** A worker over deliveries in memory; each look at what is due ends when the test says so. */
   async function start(due: number) {
     const waiting = Array.from({ length: due }, (_, i) => `old ${i}`);
@@ -73,7 +73,7 @@ describe('What is due longest', () => {
     return { worker, waiting, held, publish, endLook: () => looks.shift()?.() };
   }
 
-  it('begins although new deliveries come all the time', async () => {
+  it('begins even if new deliveries arrive all the time', async () => {
     const { worker, waiting, held, publish, endLook } = await start(300);
     for (let round = 0; round < 2_000 && waiting.length > 0; round += 1) {
       publish(1_000);
@@ -97,7 +97,7 @@ describe('What is due longest', () => {
     await worker.close();
   });
 
-  it('is looked for although new deliveries hold most of what may be held when it becomes due', async () => {
+  it('is found even if new deliveries take most of the room when it becomes due', async () => {
     const { worker, waiting, publish, endLook } = await start(0);
     publish(1_000);
     waiting.push('old');

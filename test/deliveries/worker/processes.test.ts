@@ -42,7 +42,7 @@ describe('Worker processes', function () {
   }
 
   for (const count of [1, 2, 4]) {
-    it(`share what waits, ${count} of them, and make no attempt twice`, async () => {
+    it(`share the waiting deliveries among ${count}, and make no attempt twice`, async () => {
       const urls = Array.from({ length: 5 }, (_, i) => `${receiver.url}/${i}`);
       const secret = 'a-long-enough-secret';
       await Promise.all(

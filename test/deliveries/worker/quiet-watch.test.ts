@@ -18,7 +18,7 @@ describe('A change stream of deliveries', function () {
   });
   after(() => database?.stop());
 
-  it('stays open while there is nothing to tell, and hears on when its connection swallows what it carries', async () => {
+  it('stays open without changes, and recovers when its connection silently drops data', async () => {
     const [connection, beside] = await Promise.all([
       mongoose.createConnection(database.uri, connectionTimes).asPromise(),
       mongoose.createConnection(database.directUri).asPromise(),

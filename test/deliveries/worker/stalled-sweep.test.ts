@@ -8,7 +8,7 @@ import { fakeWebhooks, startGateway } from '../gateway.ts';
 const appName = 'stalled-sweep';
 
 describe('A sweep that the database does not answer', () => {
-  it('delays the next one by 10 s at most, on a host’s connection that waits for ever', async () => {
+  it('delays the next one by at most 10 s, even on a connection without a time-out', async () => {
     const connection = await mongoose.createConnection(freshUri(), { appName, monitorCommands: true }).asPromise();
     const client = connection.getClient();
     const looks: { requestId: number; at: number }[] = [];

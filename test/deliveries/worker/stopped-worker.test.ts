@@ -52,7 +52,7 @@ describe('A worker that was stopped for longer than its lease', function () {
     return child;
   }
 
-  it('sends nothing of what others have ended, whatever waited for a place or for TLS', async () => {
+  it('sends no attempt that others have ended, even if it waited for a place or for TLS', async () => {
     const count = 40;
     await publisher.webhooks.create('usr_1', { url: receiver.url, events: ['credits.low'], secret });
     await publish(count);
@@ -78,7 +78,7 @@ describe('A worker that was stopped for longer than its lease', function () {
     expect(deliveries.map(({ attempts }) => attempts.length)).to.deep.equal(Array(count).fill(1));
   });
 
-  it('records the 2xx that it finds when it is woken, though others have made the attempt again and failed', async () => {
+  it('records the 2xx that it finds when it is woken, even if others have failed the attempt since', async () => {
     let answer = () => {};
     const plain = await startReceiver((res) => {
       answer = () => void res.end('taken');

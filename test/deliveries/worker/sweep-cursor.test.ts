@@ -4,8 +4,8 @@ import { createSweepCursor } from '../../../src/deliveries/worker/sweep-cursor.t
 const place = (seconds: number) => ({ claimableAt: new Date(seconds * 1_000), webhookId: 'wh_1' });
 const from = (seconds: number) => ({ claimableAt: new Date(seconds * 1_000), webhookId: '' });
 
-describe('Looking through what is due', () => {
-  it('begins at the beginning every time where one page holds it all', () => {
+describe('The sweep of due attempts', () => {
+  it('starts at the beginning each time when one page holds all', () => {
     const cursor = createSweepCursor(() => 0);
     for (let i = 0; i < 3; i += 1) {
       expect(cursor.begin()).to.equal(null);
@@ -13,7 +13,7 @@ describe('Looking through what is due', () => {
     }
   });
 
-  it('goes on page after page to the end', () => {
+  it('continues page after page', () => {
     const cursor = createSweepCursor(() => 0);
     cursor.begin();
     cursor.reached(place(100));
@@ -22,7 +22,7 @@ describe('Looking through what is due', () => {
     expect(cursor.begin()).to.deep.equal(place(200));
   });
 
-  it('begins shortly before the last page afterwards, and for ten seconds leaves what lies long before it', () => {
+  it('then starts shortly before the last page, and for ten seconds skips what lies long before it', () => {
     let time = 0;
     const cursor = createSweepCursor(() => time);
     cursor.begin();

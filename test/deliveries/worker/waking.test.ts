@@ -46,13 +46,13 @@ describe('What a process without workers publishes', () => {
     await database.drop();
   });
 
-  it('is found by another process', async () => {
+  it('is delivered by another process', async () => {
     await open({});
 
     expect(await waits()).to.have.length(3);
   });
 
-  it('is heard of by change streams, long before a sweep would find it', async () => {
+  it('is delivered with change streams long before a sweep would find it', async () => {
     await open({ changeStreams: true, sweepInterval: 2_000 });
     const [, ...others] = await waits();
 
@@ -61,8 +61,8 @@ describe('What a process without workers publishes', () => {
   });
 });
 
-describe('Change streams, where there are none', () => {
-  it('are given up with one clear warning, and opened again after any other error', async () => {
+describe('Change streams on a database that offers none', () => {
+  it('are given up with one clear warning, but opened again after any other error', async () => {
     const warnings: string[] = [];
     const streams: (EventEmitter & { close(): Promise<void> })[] = [];
     const collection = {

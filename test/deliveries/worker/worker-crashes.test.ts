@@ -38,7 +38,7 @@ describe('An attempt whose workers die', () => {
     expect([state, attempts.map(({ number }) => number)]).to.deep.equal(['delivered', [1]]);
   });
 
-  it(`counts as failed after ${startLimit} starts, so that a poison event cannot crash workers for ever`, async () => {
+  it(`counts as failed after ${startLimit} starts, so that one event cannot crash workers for ever`, async () => {
     const { state, attempts } = await startedBefore(startLimit);
 
     expect(attempts.map(({ number, code }) => [number, code ?? null])).to.deep.equal([
@@ -51,7 +51,7 @@ describe('An attempt whose workers die', () => {
 });
 
 describe('An attempt the gateway cannot make', () => {
-  it('is neither counted nor lost: it is made when the gateway can', async () => {
+  it('is neither counted nor lost: it is made once the gateway can make it', async () => {
     const database = await freshDatabase();
     const webhooks = fakeWebhooks();
     const receiver = await startReceiver();

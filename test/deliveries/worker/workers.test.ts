@@ -46,7 +46,7 @@ describe('Workers', () => {
     }
   });
 
-  it('find by the sweep what a lost job collection left behind', async () => {
+  it('deliver by the sweep when the job collection was lost', async () => {
     const publisher = await gateway();
     const { id } = await publisher.publish(payment);
     await database.connection.collection('gateway_jobs').drop();
@@ -56,7 +56,7 @@ describe('Workers', () => {
     expect((await worker.delivery(id, ended)).state).to.equal('delivered');
   });
 
-  it('go on with their retries when the job collection is dropped in between', async () => {
+  it('continue their retries when the job collection is dropped', async () => {
     receiver.answers(500, 200);
     const worker = await gateway({ sweepInterval: 50, retryDelays: [300] });
     await worker.start();
@@ -67,7 +67,7 @@ describe('Workers', () => {
     expect((await worker.delivery(id, ended)).attempts).to.have.length(2);
   });
 
-  it('start where a job collection that was dropped has come back without its indexes, with an attempt in it twice', async () => {
+  it('start when the job collection has no indexes and has an attempt twice', async () => {
     const data = { deliveryId: 'dlv_1', webhookId: 'wh_1', attempt: 1 };
     const job = { name: 'delivery attempt', data, nextRunAt: new Date() };
     await database.connection.collection('gateway_jobs').insertMany([{ ...job }, { ...job }]);
@@ -87,7 +87,7 @@ describe('Workers', () => {
     expect((await worker.delivery(id, ended)).state).to.equal('delivered');
   });
 
-  it('deliver it also while what they publish themselves takes all room', async () => {
+  it('deliver it even while their own events take all the room', async () => {
     const worker = await gateway({ concurrency: 10 });
     const publisher = await gateway();
     await worker.start();
@@ -110,7 +110,7 @@ describe('Workers', () => {
     expect(hasCome()).to.equal(true);
   });
 
-  it('finish a fan-out that the publisher did not live to make', async () => {
+  it('finish a fan-out that a dead publisher left', async () => {
     const worker = await gateway({ sweepInterval: 50 });
     const { id } = await worker.publish(payment);
     // as its publisher left it: under a lease that has lapsed
@@ -124,7 +124,7 @@ describe('Workers', () => {
     );
   });
 
-  it('reach the receiver within half a second of the commit of a foreign session', async () => {
+  it('deliver within half a second after the host commits its own session', async () => {
     const worker = await gateway();
     await worker.start();
     const waits: number[] = [];
@@ -140,7 +140,7 @@ describe('Workers', () => {
     expect(waits[2]).to.be.below(500);
   });
 
-  it('reach the receiver at once after the commit of a gateway transaction, and never after an abort', async () => {
+  it('deliver at once after the commit of a gateway transaction, and never after an abort', async () => {
     const worker = await gateway({ sweepInterval: 8_000 });
     await worker.start();
     const aborted = worker.transaction(async (session) => {
@@ -171,7 +171,7 @@ describe('Workers', () => {
     expect(seen).to.deep.equal(events.flatMap(({ id }) => [id, id]).sort());
   });
 
-  it('keep the others going while one receiver hangs', async () => {
+  it('keep delivering to other receivers while one hangs', async () => {
     const hanging = await startReceiver(() => {});
     webhooks.add(hanging.url, { events: ['credits.low'] });
     const worker = await gateway({ concurrency: 15, attemptTimeout: 20_000 });
@@ -192,7 +192,7 @@ describe('Workers', () => {
     await hanging.stop();
   });
 
-  it('let the attempt in flight end, and leave no lease and no lock when they close', async () => {
+  it('finish the attempt in flight when they close, and leave no lease and no lock', async () => {
     receiver.answers((res) => setTimeout(() => res.writeHead(200).end('late'), 300));
     const worker = await gateway();
     await worker.start();
@@ -208,7 +208,7 @@ describe('Workers', () => {
     );
   });
 
-  it('share a database without knowing each other’s prefix', async () => {
+  it('do not touch deliveries under another collection prefix in the same database', async () => {
     const connection = await mongoose.createConnection(database.uri).asPromise();
     const elsewhere = fakeWebhooks();
     const mine = await gateway();

@@ -24,7 +24,7 @@ describe("a host's own event types", () => {
   });
   after(() => live.close());
 
-  it('are subscribed to, published and delivered like the eight', async () => {
+  it('can be subscribed to, published and delivered', async () => {
     const bodies: string[] = [];
     const receiver = await listen(async (req, res) => {
       for await (const chunk of req) bodies.push(String(chunk));
@@ -39,13 +39,13 @@ describe("a host's own event types", () => {
     await receiver.close();
   });
 
-  it('are validated', async () => {
+  it('are validated with their schema when they are published', async () => {
     const body = { type: 'order.shipped', user_id: 'usr_1', data: { order_id: 'ord_2', weight: 0 } };
     const { status, body: answer } = await live.call('POST', '/v1/events', body);
     expect([status, answer.error.code, answer.error.param]).to.deep.equal([400, 'invalid_event_data', 'data.weight']);
   });
 
-  it('are listed after the eight', async () => {
+  it("are listed after the gateway's own event types", async () => {
     const { data } = (await live.call('GET', '/v1/event_types')).body;
     expect(data).to.have.length(9);
     const { description, schema, example } = shipped;
@@ -69,7 +69,7 @@ describe("a host's own event types", () => {
     ["eventTypes['a.b'].examples", { 'a.b': { ...shipped, examples: [] } }, /is not an option/],
   ];
   for (const [param, eventTypes, says] of refused) {
-    it(`are refused as options: ${JSON.stringify(eventTypes)}`, () => {
+    it(`are refused with invalid options: ${JSON.stringify(eventTypes)}`, () => {
       const options = { mongo: 'mongodb://x', secretKeys: [newSecretKey()], eventTypes: eventTypes as never };
       expect(() => resolveOptions(options))
         .to.throw(says)
@@ -84,14 +84,14 @@ describe("a host's own event types", () => {
     ["eventTypes['a.b'].example", { 'a.b': { ...shipped, example: { order_id: 1, weight: 1 } } }, /data\.order_id/],
   ];
   for (const [param, types, says] of unsound) {
-    it(`are refused when the gateway is made: ${param}, ${says.source}`, () => {
+    it(`are refused when the gateway is created: ${param}, ${says.source}`, () => {
       expect(() => addCustomEventTypes(loadSpec(), types))
         .to.throw(says)
         .with.property('param', param);
     });
   }
 
-  it('leave the document that they are added to as it was', () => {
+  it('do not change the OpenAPI document that they are added to', () => {
     const spec = loadSpec();
     const before = JSON.stringify(spec);
     addCustomEventTypes(spec, { 'order.shipped': shipped });

@@ -48,7 +48,7 @@ const refused: readonly [what: string, value: unknown, path: string, problem: st
   ['a NUL in a name', { 'a\0b': 1 }, 'data["a\\u0000b"]', 'has a NUL character in its name'],
 ];
 
-describe('what JSON cannot carry unchanged', () => {
+describe('the check for values that JSON cannot carry unchanged', () => {
   for (const [what, value, path, problem] of refused) {
     it(`finds ${what}`, () => {
       const found = jsonProblem(value, 'data');
@@ -57,44 +57,44 @@ describe('what JSON cannot carry unchanged', () => {
     });
   }
 
-  it('writes a name that is no identifier in brackets', () => {
+  it('writes a field name that is not an identifier in brackets', () => {
     expect(jsonProblem({ 'a b': { '0': undefined } }, 'data')?.path).to.equal('data["a b"]["0"]');
   });
 
-  it('tells the first of several', () => {
+  it('reports the first of several problems', () => {
     expect(jsonProblem({ fine: 1, first: 1n, second: Number.NaN }, 'data')?.path).to.equal('data.first');
   });
 
-  it('takes 100 levels and not 101', () => {
+  it('accepts 100 levels of nesting and refuses 101', () => {
     expect(jsonProblem(nested(100), 'data')).to.equal(undefined);
     expect(jsonProblem(nested(101), 'data')?.problem).to.equal('is nested more than 100 levels deep');
   });
 
-  it('is not overwhelmed by 100,000 levels', () => {
+  it('refuses 100,000 levels of nesting without a stack overflow', () => {
     expect(jsonProblem(nested(100_000), 'data')?.problem).to.contain('nested');
   });
 
-  it('takes the same object twice side by side, which is no cycle', () => {
+  it('accepts the same object in two places, which is not a cycle', () => {
     const shared = { a: 1 };
     expect(jsonProblem({ one: shared, two: [shared, shared] }, 'data')).to.equal(undefined);
   });
 
-  it('takes an object without a prototype and one from another realm', () => {
+  it('accepts an object without a prototype and one from another realm', () => {
     const bare = Object.assign(Object.create(null), { a: 1 });
     expect(jsonProblem({ bare, foreign: vm.runInNewContext('({ list: [1, { a: null }] })') }, 'data')).to.equal(
       undefined,
     );
   });
 
-  it('takes every string that is well formed, NUL and emoji included', () => {
+  it('accepts a string with NUL, emoji and escaped characters', () => {
     expect(jsonProblem({ text: 'a\0😀\u2028"\\' }, 'data')).to.equal(undefined);
   });
 
-  it('takes whatever comes out of JSON', () => {
+  it('accepts every value that JSON can hold', () => {
     fc.assert(fc.property(fc.jsonValue({ stringUnit: 'grapheme' }), (value) => !jsonProblem(value, 'data')));
   });
 
-  it('lets nothing through that comes out of JSON another way than it went in', () => {
+  it('accepts no value that JSON would change', () => {
     const anything = fc.anything({
       withBigInt: true,
       withDate: true,

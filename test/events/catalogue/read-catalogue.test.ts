@@ -27,7 +27,7 @@ const fields: Readonly<Record<string, readonly string[]>> = {
 };
 
 describe('the catalogue of events', () => {
-  it('has the eight types of the interface', () => {
+  it("has the gateway's eight event types", () => {
     expect([...catalogue.types]).to.deep.equal(Object.keys(fields));
   });
 
@@ -37,7 +37,7 @@ describe('the catalogue of events', () => {
     for (const description of descriptions) expect(description).to.not.include('**');
   });
 
-  it('says which types there are when one is unknown', () => {
+  it('names the types that exist when one is unknown', () => {
     const error = refusal('payment.complete', {});
     expect(error).to.include({ code: 'unknown_event_type', status: 400, param: 'type' });
     for (const type of catalogue.types) expect(error.message).to.contain(type);
@@ -49,7 +49,7 @@ describe('the catalogue of events', () => {
     });
   }
 
-  it('does not know a type that is no string', () => {
+  it('does not know a type that is not a string', () => {
     const error = refusal(7 as unknown as string, {});
     expect(error).to.include({ code: 'unknown_event_type' });
     expect(error.message).to.match(/^type: '7' is not one of/);
@@ -69,11 +69,11 @@ describe('the catalogue of events', () => {
 
   for (const [type, names] of Object.entries(fields)) {
     describe(type, () => {
-      it('takes its own example', () => {
+      it('accepts its own example', () => {
         expect(() => catalogue.validate(type, catalogue.example(type))).to.not.throw();
       });
 
-      it('has exactly the fields of the interface', () => {
+      it(`has exactly the fields ${names.join(', ')}`, () => {
         expect(Object.keys(catalogue.example(type))).to.have.members([...names]);
       });
 
@@ -130,7 +130,7 @@ describe('the catalogue of events', () => {
     ],
   ];
   for (const [type, change, message] of wrong) {
-    it(`tells what ${type} expects instead of ${JSON.stringify(change)}`, () => {
+    it(`says what ${type} expects instead of ${JSON.stringify(change)}`, () => {
       const error = refusal(type, { ...catalogue.example(type), ...change });
       expect(error.message).to.equal(message);
       expect(error).to.include({ code: 'invalid_event_data', param: message.slice(0, message.indexOf(':')) });
@@ -158,7 +158,7 @@ describe('the catalogue of events', () => {
     ['rate_limit.exceeded', { window_start: '2026-01-01T00:00:00Z' }],
   ];
   for (const [type, change] of allowed) {
-    it(`takes ${JSON.stringify(change)} in ${type}`, () => {
+    it(`accepts ${JSON.stringify(change)} in ${type}`, () => {
       expect(() => catalogue.validate(type, { ...catalogue.example(type), ...change })).to.not.throw();
     });
   }
@@ -177,7 +177,7 @@ describe('the catalogue of events', () => {
     });
   }
 
-  it('cuts a long value in the message short', () => {
+  it('shortens a long value in the error message', () => {
     const error = refusal('payment.completed', {
       ...catalogue.example('payment.completed'),
       currency: 'x'.repeat(9999),
@@ -185,19 +185,19 @@ describe('the catalogue of events', () => {
     expect(error.message.length).to.be.below(120);
   });
 
-  it('looks for what JSON cannot carry before it looks at the schema', () => {
+  it('checks for values that JSON cannot carry before it checks the schema', () => {
     const error = refusal('payment.completed', { ...catalogue.example('payment.completed'), amount: 25n });
     expect(error).to.include({ code: 'invalid_event_data', param: 'data.amount' });
     expect(error.message).to.contain('BigInt');
   });
 
-  it('changes nothing in the data it checks', () => {
+  it('does not change the data that it checks', () => {
     const data = Object.freeze(catalogue.example('payment.completed'));
     catalogue.validate('payment.completed', data);
     expect(data).to.deep.equal(catalogue.example('payment.completed'));
   });
 
-  it('cannot be made from a document whose event has no schema of data', () => {
+  it('cannot be created from an OpenAPI document with an event whose data has no schema', () => {
     const spec = loadSpec();
     const webhooks = { 'made.up': { post: { operationId: 'onMadeUp', responses: {} } } };
     expect(() => createCatalogue({ ...spec, webhooks })).to.throw('the event made.up needs a schema of data');

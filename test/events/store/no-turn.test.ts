@@ -9,7 +9,7 @@ import { payment, rejection } from '../harness.ts';
 /** Writes of events on their way at once. */
 const atOnce = 2;
 
-describe('A publication whose turn to be written comes too late', function () {
+describe('A publication that waits too long for its turn to be written', function () {
   this.timeout(30_000);
   const appName = `no-turn-${process.pid}`;
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
@@ -44,7 +44,7 @@ describe('A publication whose turn to be written comes too late', function () {
     }
   }
 
-  it('is not written: nobody would wait for the answer, and others would wait longer for theirs', async () => {
+  it('is refused and not written, and stored once when it is published again with its key', async () => {
     await slowInserts(2_500);
     const begun = [await beginToPublish('usr_1'), await beginToPublish('usr_2')];
     const refused = await rejection(gateway.publish({ ...payment, userId: 'usr_3' }));

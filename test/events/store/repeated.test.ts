@@ -7,7 +7,7 @@ import { payment } from '../harness.ts';
 const accounts = 3;
 const eventCount = 60;
 
-describe('Publications that are repeated, many at the same moment', () => {
+describe('Many publications that are repeated at the same moment', () => {
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let gateway: ModelGateway;
 
@@ -37,7 +37,7 @@ describe('Publications that are repeated, many at the same moment', () => {
       }),
     );
 
-  it('are answered with the events that there are, by a few commands for all of them', async () => {
+  it('return the stored events, with a few database commands for all of them', async () => {
     const first = await publishAll();
     database.forget();
     const again = await publishAll();

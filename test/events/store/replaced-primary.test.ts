@@ -76,7 +76,7 @@ describe('A webhook that was registered before an event was published', () => {
       .findOne({ _id });
   const targetsOf = async (id: string) => (await storedEvent(id))?.targets;
 
-  it('gets it where a replaced primary knew of no webhook', async () => {
+  it('gets the event although a replaced primary knew of no webhook', async () => {
     await publisher.publish({ ...payment, userId: 'usr_nobody' });
     const { id, webhookId } = await publishAcrossElection('usr_nobody');
 
@@ -84,7 +84,7 @@ describe('A webhook that was registered before an event was published', () => {
     await receiver.count(1);
   });
 
-  it('gets it where a replaced primary knew of another webhook', async () => {
+  it('gets the event although a replaced primary knew only of another webhook', async () => {
     const { id: first } = await register('usr_some');
     await publisher.publish({ ...payment, userId: 'usr_some' });
     await receiver.count(1);
@@ -94,7 +94,7 @@ describe('A webhook that was registered before an event was published', () => {
     await receiver.count(3);
   });
 
-  it('gets it only if its filters let it through where a replaced primary knew of no webhook', async () => {
+  it('gets the event only if it matches its filters although a replaced primary knew of no webhook', async () => {
     await publisher.publish({ ...payment, userId: 'usr_filtered' });
     const filters = { 'data.currency': ['none'] };
     const { id, webhookId } = await publishAcrossElection('usr_filtered', async () => {
@@ -111,7 +111,7 @@ describe('A webhook that was registered before an event was published', () => {
     await receiver.count(1);
   });
 
-  it('gets it where a replaced primary had it as inactive', async () => {
+  it('gets the event although a replaced primary had the webhook as inactive', async () => {
     const { id: first } = await register('usr_back');
     await others.webhooks.update('usr_back', first, { active: false });
     await publisher.publish({ ...payment, userId: 'usr_back' });
@@ -139,9 +139,9 @@ describe('A webhook that was registered before an event was published', () => {
   }
 
   for (const isKnown of [false, true]) {
-    const what = isKnown ? 'which only the new primary has' : 'which only the replaced primary has';
+    const what = isKnown ? 'only the new primary has it' : 'only the replaced primary has it';
 
-    it(`is told once of what is published again under the key of an event ${what}`, async () => {
+    it(`gets an event only once when it is published again under its key and ${what}`, async () => {
       const userId = `usr_${isKnown}`;
       const key = `key_${isKnown}`;
       const { id: webhookId } = await register(userId);

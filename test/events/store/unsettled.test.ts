@@ -8,7 +8,7 @@ import { payment } from '../harness.ts';
 
 const earlier = '7fffffff0000000000000000';
 
-describe('Who is subscribed to an event', () => {
+describe('The subscriber lookup of an event', () => {
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let gateway: ModelGateway;
   let receiver: TestReceiver;
@@ -40,7 +40,7 @@ describe('Who is subscribed to an event', () => {
     await events().updateOne({ _id }, { $set: { fanOut: 'pending', lookupElection: earlier } });
   }
 
-  it('is proved by the answer to the write, with no command more', async () => {
+  it('is confirmed by the answer to the write, with no further command', async () => {
     await gateway.start();
     await gateway.publish(payment);
     await register();
@@ -52,7 +52,7 @@ describe('Who is subscribed to an event', () => {
     expect(confirmedLookUps()).to.have.length(0);
   });
 
-  it('is proved by the answer to the write that takes the event, where the publisher leaves it to others', async () => {
+  it('is confirmed by the answer to the write that claims the event, when its publisher does not fan it out', async () => {
     await register();
     await gateway.publish(payment);
     expect(await events().countDocuments({ fanOut: 'pending', lookupElection: { $exists: true } })).to.equal(1);
@@ -63,7 +63,7 @@ describe('Who is subscribed to an event', () => {
     expect(confirmedLookUps()).to.have.length(0);
   });
 
-  it('is put right also where it was put right in part before', async () => {
+  it('is corrected even if an earlier correction was made only in part', async () => {
     const webhook = await register();
     const { id, idempotencyKey } = await gateway.publish(payment);
     await leaveUnsettled(id);
@@ -73,7 +73,7 @@ describe('Who is subscribed to an event', () => {
     expect(await events().findOne({ _id: id })).to.deep.include({ targets: [webhook.id], skipped: [] });
   });
 
-  it('is asked for again when the event is published again before that was proved', async () => {
+  it('is repeated when the event is published again before it was confirmed', async () => {
     const { id, idempotencyKey } = await gateway.publish(payment);
     await leaveUnsettled(id);
     const webhook = await register();
@@ -86,7 +86,7 @@ describe('Who is subscribed to an event', () => {
     expect(await events().findOne({ _id: id })).to.deep.include({ targets: [webhook.id] });
   });
 
-  it('is asked for again when the event is published again in a transaction', async () => {
+  it('is repeated when the event is published again in a transaction', async () => {
     const { id, idempotencyKey } = await gateway.publish(payment);
     await leaveUnsettled(id);
     const webhook = await register();
@@ -97,7 +97,7 @@ describe('Who is subscribed to an event', () => {
     expect(await events().findOne({ _id: id })).to.deep.include({ targets: [webhook.id] });
   });
 
-  it('is asked for again by the sweep when the publisher died before that was proved', async () => {
+  it('is repeated by the sweep when the publisher died before it was confirmed', async () => {
     const { id } = await gateway.publish(payment);
     await leaveUnsettled(id);
     await register();

@@ -16,7 +16,7 @@ describe('publishing with the host’s own writes', () => {
   });
   afterEach(() => database.drop());
 
-  it('stores the event exactly when the transaction commits', async () => {
+  it('stores the event when the transaction commits, and not before', async () => {
     await database.connection.transaction(async (session) => {
       await database.connection.collection('orders').insertOne({ paid: true }, { session });
       await events.publish(payment, { session });
@@ -52,7 +52,7 @@ describe('publishing with the host’s own writes', () => {
     expect(await events.stored()).to.have.length(1);
   });
 
-  it('starts only what the last run published when the database asks for another', async () => {
+  it('publishes only the event of the last run when the database makes a transaction run again', async () => {
     let runs = 0;
     await events.transaction(async (session) => {
       runs += 1;
@@ -71,7 +71,7 @@ describe('publishing with the host’s own writes', () => {
     expect(events.fannedOut).to.deep.equal(['woken']);
   });
 
-  it('publishes the same key twice in two transactions only once, and aborts neither', async () => {
+  it('publishes one event when two transactions use the same key, and aborts neither', async () => {
     const publishOnce = () =>
       database.connection.transaction(
         (session) => events.publish(payment, { session, idempotencyKey: 'order-1' }),
@@ -83,7 +83,7 @@ describe('publishing with the host’s own writes', () => {
     expect(await events.stored()).to.have.length(1);
   });
 
-  it('takes a transaction that leaves the write concern to a server whose default is majority', async () => {
+  it('accepts a transaction without a write concern when the default of the server is majority', async () => {
     await database.connection.transaction((session) => events.publish(payment, { session }));
 
     expect(await events.stored()).to.have.length(1);
@@ -116,7 +116,7 @@ describe('publishing with the host’s own writes', () => {
     }
   });
 
-  it('publishes at once under a session that is in no transaction', async () => {
+  it('publishes at once in a session without a transaction', async () => {
     const session = await database.connection.startSession();
     const { id } = await events.publish(payment, { session });
     await session.endSession();

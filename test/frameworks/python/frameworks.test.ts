@@ -17,7 +17,7 @@ const expected: Readonly<Record<string, object>> = {
   LiteLLM: { ...said, embedding },
 };
 
-describe('frameworks of Python', function () {
+describe('Python frameworks', function () {
   this.timeout(600_000);
   let upstream: ScriptedUpstream;
   let server: ModelServer;
@@ -36,12 +36,12 @@ describe('frameworks of Python', function () {
   });
 
   for (const [name, answers] of Object.entries(expected)) {
-    it(`answer, stream, call tools and embed: ${name}`, () => {
+    it(`chat, stream and call tools through the gateway, and embed if they can: ${name}`, () => {
       expect(outcome[name]).to.deep.equal(answers);
     });
   }
 
-  it('use responses where they are told to, and chat completions otherwise', () => {
+  it('call chat completions, responses and embeddings, and no other endpoint', () => {
     const paths = new Set(upstream.requests.map(({ path }) => path));
     expect([...paths]).to.have.members(['/v1/chat/completions', '/v1/responses', '/v1/embeddings']);
   });

@@ -35,7 +35,7 @@ describe('authentication at the edge', () => {
     });
   }
 
-  it('comes before the body is looked at', async () => {
+  it('comes before the body is read', async () => {
     let readable = false;
     const server = await serve({
       authenticate(req) {
@@ -48,7 +48,7 @@ describe('authentication at the edge', () => {
     await server.close();
   });
 
-  it('by a slow function of the host leaves most of a request’s time for the database', async () => {
+  it("by a slow function of the host leaves most of a request's time for the database", async () => {
     const waits: (number | undefined)[] = [];
     const server = await serve({
       async authenticate() {
@@ -66,7 +66,7 @@ describe('authentication at the edge', () => {
     expect(waits[0]).to.be.below(1_600);
   });
 
-  it('passes on what an error of ours says', async () => {
+  it('answers with the GatewayError that the function of the host throws', async () => {
     const server = await serve({
       async authenticate() {
         throw new GatewayError('shutting_down', 'Try again in a moment', { headers: { 'retry-after': '1' } });
@@ -77,7 +77,7 @@ describe('authentication at the edge', () => {
     await server.close();
   });
 
-  it('that fails is a 500, and no credential of the caller reaches the log or the answer', async () => {
+  it('answers 500 when it fails, and no credential of the caller reaches the log or the answer', async () => {
     const logger = recordingLogger();
     const server = await serve({
       logger,

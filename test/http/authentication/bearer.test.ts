@@ -30,7 +30,7 @@ describe('the bearer token', () => {
     });
   }
 
-  it('is missing without the header, and when nothing follows the scheme', () => {
+  it('is missing when there is no header, or nothing follows the scheme', () => {
     expect(codeOf()).to.equal('missing_api_key');
     expect(codeOf('')).to.equal('missing_api_key');
     expect(codeOf('Bearer')).to.equal('missing_api_key');
@@ -51,12 +51,12 @@ describe('the bearer token', () => {
     });
   }
 
-  it('is refused when it is sent twice, even the same', () => {
+  it('is refused when two are sent, even if they are the same', () => {
     expect(codeOf('Bearer abc', 'Bearer abc')).to.equal('invalid_authorization');
     expect(codeOf('Bearer abc', 'Basic dTpw')).to.equal('invalid_authorization');
   });
 
-  it('is never in the error', () => {
+  it('is never in the error message', () => {
     expect(() => bearerToken(requestWith('Token canary-secret')))
       .to.throw(GatewayError)
       .with.property('message')

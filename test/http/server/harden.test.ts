@@ -46,13 +46,13 @@ describe('a hardened server', () => {
     server.close();
   });
 
-  it('closes a connection that says nothing', async () => {
+  it('closes a connection that sends nothing', async () => {
     await start();
     const client = connectRaw(port);
     expect(await timed(client.ended())).to.be.within(150, 5_000);
   });
 
-  it('closes a connection whose head never ends, however busily it drips', async () => {
+  it('closes a connection that sends headers all the time and never ends them', async () => {
     await start();
     const client = connectRaw(port);
     client.write('GET /v1/models HTTP/1.1\r\nhost: localhost\r\n');
@@ -63,7 +63,7 @@ describe('a hardened server', () => {
     expect(await client.ended()).to.match(/^HTTP\/1\.1 408 /);
   });
 
-  it('closes a connection whose body drips', async () => {
+  it('closes a connection that sends its body too slowly', async () => {
     await start();
     const client = connectRaw(port);
     client.write(head('POST', '/v1/webhooks', { ...json, 'content-length': '100000' }), '{"url":"');
@@ -73,7 +73,7 @@ describe('a hardened server', () => {
     expect(took).to.be.within(350, 5_000);
   });
 
-  it('closes a connection whose next request drips, after a first that was fast', async () => {
+  it('closes a connection whose second request does not end, after a fast first one', async () => {
     await start();
     const client = connectRaw(port);
     client.write(head('GET', '/v1/webhooks', { authorization }));
@@ -92,7 +92,7 @@ describe('a hardened server', () => {
     client.socket.destroy();
   });
 
-  it('takes so many headers and no more', async () => {
+  it('ignores headers above maxHeadersCount', async () => {
     await start({ ...short, maxHeadersCount: 5 });
     const many = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`x-${i}`, '1']));
     const client = connectRaw(port);
@@ -102,14 +102,14 @@ describe('a hardened server', () => {
     expect(names.split(',')).to.have.length(5);
   });
 
-  it('takes so many connections and no more', async () => {
+  it('closes connections above maxConnections', async () => {
     await start({ ...short, headersTimeout: 400, maxConnections: 3 });
     const clients = Array.from({ length: 6 }, () => connectRaw(port));
     const lifetimes = await Promise.all(clients.map((client) => timed(client.ended())));
     expect(lifetimes.filter((ms) => ms < 200)).to.have.length(3);
   });
 
-  it('has the values that are documented', () => {
+  it('has the default values that are documented', () => {
     server = hardenServer(createServer());
     expect(server).to.deep.include({
       headersTimeout: 10_000,
@@ -122,13 +122,13 @@ describe('a hardened server', () => {
   });
 
   for (const [what, options, param] of [
-    ['no time at all', { headersTimeout: 0 }, 'headersTimeout'],
-    ['half a header', { maxHeadersCount: 0.5 }, 'maxHeadersCount'],
-    ['a text', { requestTimeout: '10s' }, 'requestTimeout'],
+    ['a timeout of 0', { headersTimeout: 0 }, 'headersTimeout'],
+    ['a limit of half a header', { maxHeadersCount: 0.5 }, 'maxHeadersCount'],
+    ['a timeout that is a string', { requestTimeout: '10s' }, 'requestTimeout'],
     ['a head that may take longer than the request', { requestTimeout: 1_000 }, 'headersTimeout'],
-    ['an option there is not', { timeout: 1 }, 'timeout'],
+    ['an unknown option', { timeout: 1 }, 'timeout'],
   ] as const) {
-    it(`is not made with ${what}`, () => {
+    it(`is refused with ${what}`, () => {
       server = createServer();
       expect(() => hardenServer(server, options as HardenOptions))
         .to.throw()
@@ -136,7 +136,7 @@ describe('a hardened server', () => {
     });
   }
 
-  it('is not made of one that listens already', async () => {
+  it('cannot be made from a server that already listens', async () => {
     await start();
     expect(() => hardenServer(server))
       .to.throw()

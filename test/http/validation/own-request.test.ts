@@ -29,7 +29,7 @@ describe('the validation of a request', () => {
   });
   after(() => server?.close());
 
-  it('changes nothing of it that the host sees', async () => {
+  it('changes nothing in the request that the host sees', async () => {
     const { status } = await fetch(`${server.url}/v1/webhooks?limit=3`, { headers });
     expect(status).to.equal(200);
     expect(seen).to.deep.equal({
@@ -43,7 +43,7 @@ describe('the validation of a request', () => {
     expect(seen).to.include({ isUnchanged: true, url: '/v1/webhooks?limit=abc' });
   });
 
-  it('takes an encoded id for an id, and not for the path that it spells', async () => {
+  it('reads an encoded id as an id, and not as the path that it spells', async () => {
     const { status } = await fetch(`${server.url}/v1/responses/%63ompact`, { headers });
     expect(status).to.equal(200);
   });

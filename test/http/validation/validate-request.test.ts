@@ -83,7 +83,7 @@ describe('an operation that openapi.yaml describes', () => {
   });
   after(() => server.close());
 
-  it('has its shared query and header parameters checked', async () => {
+  it('checks its shared query and header parameters', async () => {
     const list = (query: string, mode?: string) => {
       const call = request(server.url).get(`/v1/webhooks${query}`).set(headers);
       return mode === undefined ? call : call.set('x-mode', mode);
@@ -98,7 +98,7 @@ describe('an operation that openapi.yaml describes', () => {
     expect((await list('', 'idle')).body.error).to.include({ param: 'x-mode', code: 'invalid_value' });
   });
 
-  it('refuses a number that is larger than any, in a relayed body too', async () => {
+  it('refuses 1e400, which no number can hold, in a relayed body too', async () => {
     const { body, status } = await request(server.url)
       .post('/v1/chat/completions')
       .set(headers)
@@ -107,7 +107,7 @@ describe('an operation that openapi.yaml describes', () => {
     expect(body.error).to.include({ code: 'invalid_type', param: 'max_tokens' });
   });
 
-  it('takes an upload where it says so, holds it against its schema, and leaves it as it is', async () => {
+  it('accepts an upload if it is described, checks it against its schema, and passes it on unchanged', async () => {
     const form = (name: string) => `--x\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n1\r\n--x--\r\n`;
     const send = (body: string) =>
       request(server.url)
@@ -118,7 +118,7 @@ describe('an operation that openapi.yaml describes', () => {
     expect((await send(form('n'))).body.error).to.include({ code: 'missing_required_parameter', param: 'image' });
   });
 
-  it('goes without a body where it may', async () => {
+  it('accepts a request without a body when the body is optional', async () => {
     const { status, body } = await request(server.url)
       .post('/v1/webhooks')
       .set({ authorization: headers.authorization });
@@ -134,7 +134,7 @@ describe('an operation that openapi.yaml describes', () => {
   });
 });
 
-describe('a value of one type or another', () => {
+describe('a value that may have several types', () => {
   let server: Listening;
   before(async () => {
     const edge = await createFakeEdge();
@@ -184,7 +184,7 @@ describe('a value of one type or another', () => {
     ['embeddings', { model: 'm', input: [['a']] }, 'invalid_type', 'input[0][0]', 'a whole number'],
   ];
   for (const [path, body, code, param, wanted] of refused) {
-    it(`is refused by what is wrong in it: ${JSON.stringify(body)}`, async () => {
+    it(`is refused with the path and the type that is wrong: ${JSON.stringify(body)}`, async () => {
       const answer = await request(server.url).post(`/v1/${path}`).set(headers).send(body);
       expect(answer.status).to.equal(400);
       expect(answer.body.error).to.include({ code, param, message: `${param}: must be ${wanted}` });
@@ -200,7 +200,7 @@ describe('a value of one type or another', () => {
     ['embeddings', { model: 'm', input: ['a', 1, [2]] }],
   ];
   for (const [path, body] of taken) {
-    it(`is taken: ${JSON.stringify(body)}`, async () => {
+    it(`is accepted: ${JSON.stringify(body)}`, async () => {
       const { status } = await request(server.url).post(`/v1/${path}`).set(headers).send(body);
       expect(status).to.equal(200);
     });
@@ -208,7 +208,7 @@ describe('a value of one type or another', () => {
 });
 
 describe('an id', () => {
-  it('of a form that no id has is for the operation to answer', async () => {
+  it('in a form that no id has is left to the operation to answer', async () => {
     const edge = await createFakeEdge();
     const server = await listen((req, res) => edge(req, res, () => res.end()));
     const paths = ['webhooks/nobody', 'deliveries/nobody', 'webhooks?after=nobody', 'deliveries?webhook_id=nobody'];

@@ -3,8 +3,8 @@ import { createDatabaseAccess, createDatabaseBudget } from '../../../src/mongo/c
 import { databaseUnavailable } from '../../../src/mongo/unavailable.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
-describe('what needs the database', () => {
-  it('is not begun when the time for it has passed while it waited', async () => {
+describe('work that needs the database', () => {
+  it('is not started when its time has passed while it waited', async () => {
     const { connection, drop } = await freshDatabase();
     const access = createDatabaseAccess(connection, { info() {}, warn() {} });
     try {
@@ -24,7 +24,7 @@ describe('what needs the database', () => {
   });
 });
 
-describe('the steps of a request that share what they may wait for the database', () => {
+describe('the steps of a request that share one time budget for the database', () => {
   /** A database that is gone when so many steps were done. */
   function goneAfter(steps: number) {
     let done = 0;
@@ -38,14 +38,14 @@ describe('the steps of a request that share what they may wait for the database'
   }
   const step = async () => {};
 
-  it('say that nothing was done when the first one was not begun', async () => {
+  it('report that nothing was done when the first one could not start', async () => {
     const error = await createDatabaseBudget(goneAfter(0))
       .run(step)
       .catch((thrown) => thrown);
     expect(error.message).to.include('nothing was done');
   });
 
-  it('do not say so of a later one', async () => {
+  it('report that a change may have been made when a later one could not start', async () => {
     const budget = createDatabaseBudget(goneAfter(1));
     await budget.run(step);
     const error = await budget.run(step).catch((thrown) => thrown);
@@ -53,7 +53,7 @@ describe('the steps of a request that share what they may wait for the database'
     expect(error.message).to.include('may or may not have been made');
   });
 
-  it('may wait in all as long as one, and again when the database answers', async () => {
+  it('may wait together as long as one alone, and again after the budget is renewed', async () => {
     const left: number[] = [];
     const slow = {
       async run<T>(work: () => Promise<T>, most = 0, waited = 0): Promise<T> {

@@ -20,7 +20,7 @@ describe('the option mongo', () => {
     }
   });
 
-  it('says what to do about a connection that nobody opens', async () => {
+  it('is refused when nobody opens the connection, and the error says what to do', async () => {
     for (const unopened of [mongoose.createConnection(), new Mongoose()]) {
       const error = await openDatabase(unopened, silentLogger).catch((thrown) => thrown);
       expect(error).to.include({ code: 'invalid_options', param: 'mongo' });
@@ -28,7 +28,7 @@ describe('the option mongo', () => {
     }
   });
 
-  it('says which mongoose versions do not go together', async () => {
+  it('is refused when it is of another mongoose version, and the error names both versions', async () => {
     const theirs = new Mongoose8();
     await theirs.connect(freshUri());
     try {
@@ -42,7 +42,7 @@ describe('the option mongo', () => {
     }
   });
 
-  it('says what it takes instead of anything else', async () => {
+  it('is refused when it is anything else, and the error says what it must be', async () => {
     for (const wrong of [{}, { db: 'x' }, 7]) {
       const error = await openDatabase(wrong as unknown as Connection, silentLogger).catch((thrown) => thrown);
       expect(error).to.include({ code: 'invalid_options', param: 'mongo' });

@@ -58,21 +58,21 @@ describe('A standalone mongod', function () {
     expect(refused.message).to.match(/standalone.*can be lost.*--replSet.*allowStandalone/);
   });
 
-  it('is taken when the host says so, and what is given up is said once', async () => {
+  it('is accepted with allowStandalone, and one warning says what can be lost', async () => {
     await requireReplicaSet(standalone.connection, { allowStandalone: true, logger });
 
     expect(said).to.have.length(1);
     expect(said[0]).to.include('can be lost');
   });
 
-  it('is a finding of doctor', async () => {
+  it('fails a check of doctor, with a remedy', async () => {
     const admin = standalone.connection.getClient().db('admin');
     const [found] = await checkReplicaSet({ admin });
     expect(found).to.include({ status: 'failed' });
     expect(found?.remedy).to.include('--replSet');
   });
 
-  it('is not what a replica set is taken for', async () => {
+  it('is not confused with a replica set, which is accepted without a warning', async () => {
     const { connection, drop } = await freshDatabase();
     const saidBefore = said.length;
     expect(await requireReplicaSet(connection, { allowStandalone: false, logger })).to.equal(true);

@@ -3,8 +3,8 @@ import { createEventModel } from '../../../src/events/model.ts';
 import { bareWrites } from '../../../src/mongo/writes/bare-writes.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
-describe('A write of a transaction that was given up while it went on', () => {
-  it('is not made by itself', async () => {
+describe('A write in a transaction that has been aborted', () => {
+  it('is rejected, and not made outside of the transaction', async () => {
     const { connection, drop } = await freshDatabase();
     const model = createEventModel(connection, 'gateway_');
     await model.createCollection();

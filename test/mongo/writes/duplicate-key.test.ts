@@ -17,7 +17,7 @@ describe('a duplicate key', () => {
   });
   after(() => drop());
 
-  it('is told from other errors, and by the key of the index', async () => {
+  it('is distinguished from other errors, and by the key of its index', async () => {
     const things = connection.collection<{ _id: string; slot: number }>('things');
     await things.createIndex({ slot: 1 }, { unique: true });
     await things.insertOne({ _id: 'a', slot: 1 });
@@ -29,7 +29,7 @@ describe('a duplicate key', () => {
     expect(isDuplicateKey(new Error('no primary'))).to.equal(false);
   });
 
-  it('leaves the others of a bulk write as they are', async () => {
+  it('is found by its position in a bulk write', async () => {
     const things = connection.collection<{ _id: string }>('others');
     await things.insertMany([{ _id: 'b' }, { _id: 'd' }]);
     const documents = ['a', 'b', 'c', 'd'].map((_id) => ({ _id }));

@@ -13,7 +13,7 @@ describe('the slots of an account', () => {
     expect(freeSlot(taken, 20)).to.equal(null);
   });
 
-  it('are none while more are taken than there may be', () => {
+  it('are none when as many are taken as there may be, whatever their numbers', () => {
     expect(freeSlot(new Set([0, 7, 8]), 3)).to.equal(null);
     expect(freeSlot(new Set([0, 7]), 3)).to.be.oneOf([1, 2]);
   });

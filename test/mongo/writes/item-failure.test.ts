@@ -4,7 +4,7 @@ import { createSetAsideLog, failureName, isItemFailure } from '../../../src/mong
 import { freshDatabase } from '../../support/mongo.ts';
 
 describe('A write of several items that fails', () => {
-  describe('belongs to an item', () => {
+  describe('is caused by an item', () => {
     let database: Awaited<ReturnType<typeof freshDatabase>>;
     before(async () => {
       database = await freshDatabase();
@@ -42,7 +42,7 @@ describe('A write of several items that fails', () => {
           await collection().updateOne({ _id: 'text' }, { $inc: { a: 1 } } as object);
         },
       ],
-      ['that has no id that there may be', () => collection().insertOne({ _id: [1] })],
+      ['whose id is not allowed', () => collection().insertOne({ _id: [1] })],
     ];
 
     function circular(): { _id: string; self?: object } {
@@ -85,7 +85,7 @@ describe('A write of several items that fails', () => {
     });
   });
 
-  it('is logged once a minute, with how many it was, and never with a message', () => {
+  it('is logged once for many at the same time, with a count and the name of the error, not its message', () => {
     const lines: object[] = [];
     const log = createSetAsideLog({ error: (message, context) => void lines.push({ message, ...context }) }, 'aside');
     for (let i = 0; i < 100; i += 1) log(new RangeError('secret content'), { id: i });

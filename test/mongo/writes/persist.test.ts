@@ -16,18 +16,18 @@ describe('The outcome of an attempt', () => {
   }
   const unavailable = new TimeoutError('no answer');
 
-  it('is recorded after an outage of any length: forgotten, the attempt would be made again', async () => {
+  it('is recorded after an outage that outlasts every wait, so that the attempt is not made again', async () => {
     expect(await persist(failing(unavailable, 20), { logger: silentLogger, waits })).to.equal(21);
   });
 
-  it('is given up where it is not the database that keeps it from being recorded', async () => {
+  it('is given up when it cannot be recorded for a reason other than an outage', async () => {
     const error = await persist(failing(new Error('a bug'), 20), { logger: silentLogger, waits }).catch(
       (reason) => reason,
     );
     expect(error).to.have.property('message', 'a bug');
   });
 
-  it('is tried again as often for another reason after an outage as without one', async () => {
+  it('gets as many retries for another error after an outage as without one', async () => {
     const outage = failing(unavailable, 20);
     const other = failing(new Error('interrupted'), 2);
     const logger = silentLogger;

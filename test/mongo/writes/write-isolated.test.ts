@@ -32,7 +32,7 @@ describe('A write of several items that fails', () => {
     expect(tries.length).to.be.below(2 * items.length);
   });
 
-  it('because of the database is not tried for each, and fails for what is not written yet', async () => {
+  it('because of the database is not retried for each item, and fails for those not yet stored', async () => {
     const gone = new TimeoutError('gone');
     const whole = watched([], () => gone);
     expect(await writeIsolated(items, { write: whole.write })).to.deep.equal(items.map(() => ({ error: gone })));
@@ -49,7 +49,7 @@ describe('A write of several items that fails', () => {
     expect(midway.tries).to.have.length(3);
   });
 
-  it('is told from the second try on that it may have been done', async () => {
+  it('is told from the second try on that it may already have been made', async () => {
     const tries: boolean[] = [];
     await writeIsolated([1, 2], {
       write: async (part, isFirstTry) => {

@@ -12,28 +12,28 @@ function used(inputTokens: number, outputTokens: number, cachedInputTokens = 0) 
   return { inputTokens, cachedInputTokens, outputTokens };
 }
 
-describe('the reading of usage', () => {
+describe('the usage reader', () => {
   const completion =
     '{"choices":[{"message":{"content":"\\"usage\\":{\\"prompt_tokens\\":999}"}}],"usage" : {"prompt_tokens":3,"completion_tokens":5,"details":{"s":"}"}},"x":1}';
 
-  it('reads a completion, whatever the model wrote into it', () => {
+  it('reads the usage of a completion, whatever the model wrote into it', () => {
     expect(read(completion)).to.deep.equal(used(3, 5));
   });
 
-  it('reads it however the bytes are cut', () => {
+  it('reads the usage however the bytes are cut', () => {
     for (let size = 1; size < completion.length; size += 1) {
       expect(read(completion, size), `in pieces of ${size}`).to.deep.equal(used(3, 5));
     }
   });
 
-  it('reads the last of a stream, past every null', () => {
+  it('reads the last usage of a stream, past every null', () => {
     const stream =
       'data: {"choices":[{}],"usage":null}\n\ndata: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":9}}\n\ndata: [DONE]\n\n';
     for (const size of [1, 7, 50, 1000]) expect(read(stream, size)).to.deep.equal(used(7, 9));
   });
 
   for (const end of ['\n', '\r\n', '\r']) {
-    it(`reads it from an event of several data lines that end in ${JSON.stringify(end)}, however the bytes are cut`, () => {
+    it(`reads the usage from an event of several data lines that end in ${JSON.stringify(end)}, however the bytes are cut`, () => {
       const lines = ['{"choices":[],', '"usage"', ':', ' {', '"prompt_tokens":3,', '"completion_tokens"', ': 5', '}}'];
       for (const field of ['data: ', 'data:']) {
         const stream = `${lines.map((line) => field + line + end).join('')}${end}data: [DONE]${end}${end}`;
@@ -44,12 +44,12 @@ describe('the reading of usage', () => {
     });
   }
 
-  it('knows the names that images use, and embeddings', () => {
+  it('reads the token counts of images and embeddings under their own names', () => {
     expect(read('{"usage":{"input_tokens":4,"output_tokens":6}}')).to.deep.equal(used(4, 6));
     expect(read('{"usage":{"prompt_tokens":4,"total_tokens":4}}')).to.deep.equal(used(4, 0));
   });
 
-  it('knows audio that is counted by its length, and no length that cannot be', () => {
+  it('reads the seconds of audio, and ignores impossible ones', () => {
     const timed = (seconds: number) => ({ ...used(0, 0), seconds });
     expect(read('{"text":"a","usage":{"type":"duration","seconds":9}}')).to.deep.equal(timed(9));
     expect(read('{"usage":{"type":"duration","seconds":0.1234}}')).to.deep.equal(timed(0.123));
@@ -61,7 +61,7 @@ describe('the reading of usage', () => {
     }
   });
 
-  it('knows how much of the input was cached, by both its names, and never more than there was', () => {
+  it('reads the cached input tokens under both of their names, never more than the input has', () => {
     const chat = '{"usage":{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":8}}}';
     const image = '{"usage":{"input_tokens":9,"output_tokens":1,"input_tokens_details":{"cached_tokens":8}}}';
     for (const size of [1, 7, 1000]) {
@@ -82,7 +82,7 @@ describe('the reading of usage', () => {
     }
   });
 
-  it('finds none where there is none', () => {
+  it('finds no usage where there is none', () => {
     for (const text of [
       '',
       '{"usage":null}',
@@ -96,7 +96,7 @@ describe('the reading of usage', () => {
     }
   });
 
-  it('keeps little of an object that does not end', () => {
+  it('gives up an object that grows too long', () => {
     const reader = new UsageReader();
     reader.read(Buffer.from(`{"usage":{"a":"${'x'.repeat(100_000)}`));
     reader.read(Buffer.from('"}}'));

@@ -37,9 +37,9 @@ const cases: Readonly<Record<string, readonly [text: string, values: unknown[]]>
   ],
 };
 
-describe('the reading of values as they pass by', () => {
+describe('the value reader', () => {
   for (const [what, [text, values]] of Object.entries(cases)) {
-    it(`is the same however they are cut: ${what}`, () => {
+    it(`finds the same values however the bytes are cut: ${what}`, () => {
       const { length } = Buffer.from(text);
       expect(read(text)).to.deep.equal(values);
       for (let first = 0; first <= length; first += 1) {
@@ -52,7 +52,7 @@ describe('the reading of values as they pass by', () => {
     });
   }
 
-  it('costs no more for each byte of a long value than of a short one, however it is cut', () => {
+  it('reads a megabyte of long values byte by byte in less than 4 seconds of CPU time', () => {
     const long = 'x\\"é'.repeat(9_000);
     const text = Buffer.from(`data: {"content":${JSON.stringify({ a: long })}}\n\n`.repeat(16));
     expect(text.length).to.be.above(1_000_000);
@@ -64,7 +64,7 @@ describe('the reading of values as they pass by', () => {
     expect((user + system) / 1e6, 'CPU seconds').to.be.below(4);
   });
 
-  it('keeps no more of a value than its limit, and finds the next one', () => {
+  it('drops a value beyond its limit, and finds the next one', () => {
     for (const size of [1, 1_000, keepLimit - 1]) {
       const values: unknown[] = [];
       const reader = new ValueReader(content, keepLimit, (value) => values.push(value));

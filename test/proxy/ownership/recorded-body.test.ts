@@ -33,7 +33,7 @@ describe('a body whose owner is recorded', () => {
     ['first, before much else', `{ "id" : "resp_1","text":"${'A'.repeat(400_000)}"}`],
   ];
   for (const [where, answer] of plain) {
-    it(`passes when its id, which stands ${where}, is recorded`, async () => {
+    it(`is held until its id, which stands ${where}, is recorded`, async () => {
       let recorded = () => {};
       const ids: string[] = [];
       const { source, outcome, text } = open('response', (id) => {
@@ -52,7 +52,7 @@ describe('a body whose owner is recorded', () => {
     });
   }
 
-  it('lets events pass that have no id, and holds the one that has it, however it is split', async () => {
+  it('sends the events before its id at once, and holds the one with the id, however it is split', async () => {
     const before = ': hello\r\n\r\nevent: x\r\ndata: {"type":"x","item_id":"msg_1"}\r\n\r\n';
     const after =
       'event: response.created\r\ndata: {"response":{"tools":[{"id":"t"}],"id":"resp_1"}}\r\n\r\ndata: {}\r\n\r\n';
@@ -67,7 +67,7 @@ describe('a body whose owner is recorded', () => {
     expect(text()).to.equal(before + after);
   });
 
-  it('does not pass when it cannot be recorded, and says why', async () => {
+  it('is not sent when its owner cannot be recorded, and ends with the cause', async () => {
     const cause = new Error('no database');
     const { source, outcome, text } = open('conversation', () => Promise.reject(cause));
     source.push(Buffer.from('{"id":"conv_1"}'));
@@ -76,7 +76,7 @@ describe('a body whose owner is recorded', () => {
     expect(text()).to.equal('');
   });
 
-  it('does not pass with an id that could be read as a path', async () => {
+  it('is not sent when its id is no text or could be read as a path', async () => {
     for (const id of ['../models', '.', '..', 'a/b', '', 7]) {
       const { source, outcome, text } = open('conversation', async () => {});
       source.push(Buffer.from(JSON.stringify({ id })));
@@ -86,7 +86,7 @@ describe('a body whose owner is recorded', () => {
     }
   });
 
-  it('passes without an id as it is, and breaks off without what may hold the id', async () => {
+  it('is sent unchanged when it has no id, and only up to the event with the id when it breaks off', async () => {
     const unnamed = open('response', async () => {});
     unnamed.source.push(Buffer.from('{"object":"response"}'));
     unnamed.source.settle('end');

@@ -12,7 +12,7 @@ const streams = 1_000;
 const atOnce = 100;
 const script = fileURLToPath(new URL('./measured-server.ts', import.meta.url));
 
-describe('a thousand streams whose clients leave', () => {
+describe('a thousand streams', () => {
   let upstream: ScriptedUpstream;
   let server: ChildProcess;
   let port: number;
@@ -75,7 +75,7 @@ describe('a thousand streams whose clients leave', () => {
   }
 
   for (const [which, request] of Object.entries(requests)) {
-    it(`${which} leave no socket to the upstream and no memory behind`, async function () {
+    it(`${which} leave no socket to the upstream and no memory behind when their clients disconnect`, async function () {
       this.timeout(90_000);
       // once, so that what the allocators and the young generation keep for such a crowd is there already
       await openAndLeaveAll(request);

@@ -46,7 +46,7 @@ describe('a client that reads slowly', () => {
     ['events without end', pour('text/event-stream', 'data: ', 'x', '\n\n'), true],
     ['a body', pour('application/json', '{"a":"', 'x', '"}'), false],
   ] as const) {
-    it(`holds the upstream of ${what} back, is waited for longer than an upstream is, and gets every byte`, async () => {
+    it(`slows down the upstream of ${what}, does not run into its time limit, and gets every byte`, async () => {
       upstream.script = script;
       const call = httpRequest(`${server.baseUrl}/chat/completions`, {
         method: 'POST',

@@ -68,7 +68,7 @@ describe('an upstream that compresses although it was asked not to', () => {
 
   const wholes = { gzip: gzipSync, 'x-gzip': gzipSync, deflate: deflateSync, br: brotliCompressSync, GZIP: gzipSync };
   for (const [coding, compress] of Object.entries(wholes)) {
-    it(`${coding}: its answer comes decompressed, and its usage counts`, async () => {
+    it(`has its ${coding} answer decompressed, and its usage counted`, async () => {
       upstream.script = json(200, compress(Buffer.from(JSON.stringify(completion))), { 'content-encoding': coding });
       const response = await post(ask);
       expect([response.status, response.headers.get('content-encoding')]).to.deep.equal([200, null]);
@@ -78,7 +78,7 @@ describe('an upstream that compresses although it was asked not to', () => {
   }
 
   for (const [coding, { stream: create }] of Object.entries(codings)) {
-    it(`${coding}: its stream comes event by event, without the usage chunk that the gateway has asked for`, async () => {
+    it(`has its ${coding} stream sent event by event, without the usage chunk that the gateway has asked for`, async () => {
       let release = (): void => {};
       const released = new Promise<void>((resolve) => {
         release = resolve;
@@ -106,7 +106,7 @@ describe('an upstream that compresses although it was asked not to', () => {
     });
   }
 
-  it("has its error decompressed, and the client's own retries work as without", async () => {
+  it('has its error decompressed', async () => {
     const error = { message: 'Too long', type: 'invalid_request_error', param: null, code: 'context_length_exceeded' };
     upstream.script = json(400, gzipSync(JSON.stringify({ error })), { 'content-encoding': 'gzip' });
     expect(await failure(client.chat.completions.create(ask))).to.equal('context_length_exceeded');
@@ -118,19 +118,19 @@ describe('an upstream that compresses although it was asked not to', () => {
     expect((await client.models.list()).data).to.deep.equal(list.data);
   });
 
-  it('is 502 where what it sends is not compressed', async () => {
+  it('is answered with 502 where its answer is not compressed', async () => {
     upstream.script = json(200, Buffer.from(JSON.stringify(completion)), { 'content-encoding': 'gzip' });
     expect(await failure(client.chat.completions.create(ask))).to.equal('upstream_invalid_response');
     expect(records).to.deep.equal([]);
   });
 
-  it('is 502 where its answer ends in the middle of the compressed data', async () => {
+  it('is answered with 502 where its answer ends in the middle of the compressed data', async () => {
     const bytes = gzipSync(JSON.stringify({ ...completion, filler: 'abcdefghijklmnopqrstuvwxyz0123456789' }));
     upstream.script = json(200, bytes.subarray(0, -20), { 'content-encoding': 'gzip' });
     expect(await failure(client.chat.completions.create(ask))).to.equal('upstream_invalid_response');
   });
 
-  it('ends a stream with an error event where its data is corrupt', async () => {
+  it('has its stream ended with an error event where the data is corrupt', async () => {
     let release = (): void => {};
     const seen = new Promise<void>((resolve) => {
       release = resolve;
@@ -157,7 +157,7 @@ describe('an upstream that compresses although it was asked not to', () => {
     expect([text, code]).to.deep.equal(['Hal', 'upstream_invalid_response']);
   });
 
-  it('is cut off where its answer grows out of proportion', async () => {
+  it('is cut off where its answer is very much larger than its compressed bytes', async () => {
     const bomb = gzipSync(
       Buffer.concat([Buffer.from('{"a":"'), Buffer.alloc(4 * 1024 * 1024, 'x'), Buffer.from('"}')]),
     );
@@ -168,7 +168,7 @@ describe('an upstream that compresses although it was asked not to', () => {
     expect(await recorded()).to.include({ ending: 'upstream_failed' });
   });
 
-  it('is passed on as it came in an encoding that Node does not know, to a client that accepts it', async () => {
+  it('has an answer in an encoding that Node does not know sent unchanged only to a client that accepts it', async () => {
     upstream.script = json(200, Buffer.from('whatever'), { 'content-encoding': 'compress' });
     expect((await post(ask)).status).to.equal(502);
     const response = await fetch(`${server.baseUrl}/chat/completions`, {

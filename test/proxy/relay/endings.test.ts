@@ -53,7 +53,7 @@ describe('the end of a stream', () => {
     });
   }
 
-  it('is there with [DONE]: a client that leaves then has had it all', async () => {
+  it('comes with [DONE]: the call is complete when the client disconnects then', async () => {
     const leave = new AbortController();
     const response = await ask(stall(event + done), '/chat/completions', leave.signal);
     const reader = response.body?.getReader();
@@ -66,10 +66,10 @@ describe('the end of a stream', () => {
   for (const [what, script] of [
     ['breaks off', reset(event + done)],
     ['breaks off after CRLF', reset(`${event}data: [DONE]\r\n\r\n`)],
-    ['says nothing more', stall(event + done)],
-    ['says nothing more, byte by byte', byteByByte(event + done)],
+    ['sends nothing more', stall(event + done)],
+    ['has sent byte by byte and sends nothing more', byteByByte(event + done)],
   ] as const) {
-    it(`is there with [DONE]: an upstream that ${what} then has said it all`, async () => {
+    it(`comes with [DONE]: the call is complete when the upstream ${what} then`, async () => {
       const response = await ask(script);
       const text = await response.text();
       expect(text).to.match(/data: \[DONE\]\s+$/);
@@ -78,7 +78,7 @@ describe('the end of a stream', () => {
     });
   }
 
-  it('is not there with a text that says [DONE]', async () => {
+  it('does not come with a text that contains [DONE]', async () => {
     const text = await (await ask(reset('data: {"choices":[{"delta":{"content":"\\ndata: [DONE]"}}]}\n\n'))).text();
     expect(text).to.include('upstream_disconnected');
     expect(await record).to.include({ ending: 'upstream_failed' });
@@ -87,7 +87,7 @@ describe('the end of a stream', () => {
   const untilClosed = (body: string): Script =>
     raw(`HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n${body}`);
 
-  it('is told from a crash where only the end of the connection ends it', async () => {
+  it('counts as a failure without [DONE] where only the closed connection ends the body', async () => {
     const text = await (await ask(untilClosed(event))).text();
     expect(text)
       .to.match(/^data: \{"choices"/)
@@ -96,13 +96,13 @@ describe('the end of a stream', () => {
   });
 
   for (const end of [done, 'data:[DONE]\r\n\r\n', 'data: [DONE]']) {
-    it(`is there with ${JSON.stringify(end)} where only the end of the connection ends it`, async () => {
+    it(`comes with ${JSON.stringify(end)} where only the closed connection ends the body`, async () => {
       expect(await (await ask(untilClosed(event + end))).text()).to.equal(event + end);
       expect(await record).to.include({ ending: 'complete' });
     });
   }
 
-  it('needs no [DONE] where the upstream says how long it is, nor of images', async () => {
+  it('needs no [DONE] where HTTP marks the end of the body, nor for images', async () => {
     expect(await (await ask(chunks([event]))).text()).to.equal(event);
     expect(await record).to.include({ ending: 'complete' });
     expect(await (await ask(untilClosed(event), '/images/generations')).text()).to.equal(event);

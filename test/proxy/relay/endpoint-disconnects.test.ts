@@ -5,7 +5,7 @@ import { until } from '../../support/until.ts';
 import { json, ScriptedUpstream } from '../../support/upstream.ts';
 import { endpointCalls, ownedByAll, send } from './endpoint-calls.ts';
 
-describe('a client that disconnects from a call of any endpoint', () => {
+describe('a client that disconnects', () => {
   let upstream: ScriptedUpstream;
   let server: ModelServer;
   let records: UsageRecord[];
@@ -52,7 +52,7 @@ describe('a client that disconnects from a call of any endpoint', () => {
       ['before the first byte', undefined],
       ['inside the answer', call.answer[0]?.subarray(0, 30)],
     ] as const) {
-      const outcome = call.runsOn ? 'lets the upstream come to its end' : 'aborts the upstream';
+      const outcome = call.runsOn ? 'lets the upstream finish' : 'aborts the upstream';
       it(`${when} of ${call.name} ${outcome}, and is ${call.isMetered ? 'metered' : 'charged nothing'}`, async () => {
         let finish: () => void = () => {};
         upstream.script = (res) => {

@@ -105,7 +105,7 @@ const table: Row[] = [
     calls: 1,
   },
   {
-    name: 'sends less than it says',
+    name: 'sends fewer bytes than its Content-Length',
     script: raw('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{}'),
     status: 502,
     code: 'upstream_disconnected',
@@ -154,15 +154,15 @@ const table: Row[] = [
     calls: 1,
   },
   {
-    name: 'says that it compresses and does not',
+    name: 'claims gzip but sends plain bytes',
     script: json(200, Buffer.from(whole), { 'content-encoding': 'gzip' }),
     status: 502,
     code: 'upstream_invalid_response',
     calls: 1,
   },
-  { name: 'talks no HTTP', script: raw('SSH-2.0\r\n'), status: 502, code: 'upstream_invalid_response', calls: 1 },
+  { name: 'sends no HTTP', script: raw('SSH-2.0\r\n'), status: 502, code: 'upstream_invalid_response', calls: 1 },
   {
-    name: 'sends headers without end',
+    name: 'sends headers that are too large',
     script: raw(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(100_000)}\r\n\r\n`),
     status: 502,
     code: 'upstream_invalid_response',
@@ -267,7 +267,7 @@ describe('an upstream that', () => {
   }
 
   for (const { name, script, status, code, calls, stream } of table) {
-    it(`${name}: ${status} ${code ?? ''} after ${calls} ${calls === 1 ? 'call' : 'calls'}`, async () => {
+    it(`${name}: the client sees ${status} ${code ?? ''} after ${calls} ${calls === 1 ? 'call' : 'calls'}`, async () => {
       upstream.script = script;
       const answer = await ask(stream);
       expect(answer.status).to.equal(status);
@@ -285,7 +285,7 @@ describe('an upstream that', () => {
     });
   }
 
-  it('never ends its body is cut off at the total limit, with the memory of one chunk', async () => {
+  it('never ends its body is cut off at the total time limit', async () => {
     upstream.script = async (res) => {
       res.writeHead(200, jsonHeaders);
       res.write('{"a":"');
@@ -310,12 +310,12 @@ describe('an upstream that', () => {
     expect(performance.now() - started).to.be.within(1_900, 10_000);
   });
 
-  it('is a trickle is not cut off between its chunks', async () => {
+  it('sends its chunks slowly, but within the limit, is not cut off', async () => {
     upstream.script = chunks(['data: {"a":1}\n\n', 'data: {"a":2}\n\n', 'data: [DONE]\n\n'], {}, 150);
     expect((await ask(true)).text).to.include('[DONE]');
   });
 
-  it('fails again and again is left alone, and tried again after a rest', async () => {
+  it('fails again and again gets no calls for a while, and is then tried again', async () => {
     upstream.script = json(500, { error: { code: 'theirs' } });
     await ask();
     await ask();

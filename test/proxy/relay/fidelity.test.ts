@@ -34,19 +34,19 @@ describe('bytes through the relay', () => {
     return { status: response.status, headers: response.headers, bytes: Buffer.from(await response.arrayBuffer()) };
   }
 
-  describe('go up as they came', () => {
+  describe('reach the upstream unchanged', () => {
     const messages = '"messages":[{"role":"user","content":"Hi"}]';
     const image = 'A'.repeat(10 * 1024 * 1024);
     const bodies: [string, string][] = [
       ['64-bit integers', `{"model":"m",${messages},"seed":9223372036854775807,"n":1e2,"t":0.10}`],
       ['key order and white space', `\n{ "z":1,\t"model" :"m" ,\r\n${messages}, "a":[ ] }\n\n`],
-      ['unknown keys that stand there twice', `{"model":"m",${messages},"x":1,"x":2}`],
+      ['unknown keys that are there twice', `{"model":"m",${messages},"x":1,"x":2}`],
       ['escapes', `{"model":"\\u006d",${messages},"u":"\\ud83d\\ude00\\/\\u0000","é":"😀"}`],
       [
         'a 10 MB image',
         `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,${image}"}}]}]}`,
       ],
-      ['a prototype', `{"model":"m",${messages},"__proto__":{"a":1},"constructor":2}`],
+      ['a key named __proto__', `{"model":"m",${messages},"__proto__":{"a":1},"constructor":2}`],
     ];
     for (const [name, body] of bodies) {
       it(`with ${name}`, async () => {
@@ -65,7 +65,7 @@ describe('bytes through the relay', () => {
       );
     });
 
-    it('but for the asking for usage where a stream is metered', async () => {
+    it('but for the request for usage where a stream is metered', async () => {
       upstream.script = chunks(['data: [DONE]\n\n']);
       await post(metered, `{"model":"m",${messages},"stream":true,"seed":9223372036854775807}`);
       expect(upstream.last.body.toString()).to.equal(
@@ -73,7 +73,7 @@ describe('bytes through the relay', () => {
       );
     });
 
-    it('is refused when a key that the relay reads stands there twice', async () => {
+    it('or are refused with a key that the relay reads and that is there twice', async () => {
       const calls = upstream.requests.length;
       const { status, bytes } = await post(plain, `{"model":"m",${messages},"mod\\u0065l":"other"}`);
       expect(status).to.equal(400);
@@ -82,7 +82,7 @@ describe('bytes through the relay', () => {
     });
   });
 
-  describe('come down as they came', () => {
+  describe('reach the client unchanged', () => {
     const big = `data: {"b64_json":"${'A'.repeat(1024 * 1024)}"}\n\n`;
     const streams: [string, string][] = [
       [
@@ -115,7 +115,7 @@ describe('bytes through the relay', () => {
         expect(down.bytes.equals(bytes)).to.equal(true);
       });
 
-      it(`with ${name}, split at every byte`, async () => {
+      it(`with ${name}, cut into small pieces`, async () => {
         const step = Math.max(1, Math.floor(bytes.length / 400));
         upstream.script = chunks(
           Array.from({ length: Math.ceil(bytes.length / step) }, (_, i) => bytes.subarray(i * step, (i + 1) * step)),
@@ -182,7 +182,7 @@ describe('bytes through the relay', () => {
       }
     });
 
-    it('with the repair of an answer too large to be held', async () => {
+    it('but for such vectors also in an answer that is too large to be held', async () => {
       const vector = Array.from({ length: 1536 }, (_, i) => i / 7);
       const bytes = Buffer.alloc(1536 * 4);
       for (const [i, number] of vector.entries()) bytes.writeFloatLE(number, i * 4);

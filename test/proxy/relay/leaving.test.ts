@@ -61,7 +61,7 @@ const refused: Phase[] = [
 const median = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
 
-describe('a client that leaves a model call', () => {
+describe('a client that disconnects from a model call', () => {
   let upstream: ScriptedUpstream;
   let server: ModelServer;
   let hook: () => Promise<undefined>;
@@ -149,7 +149,7 @@ describe('a client that leaves a model call', () => {
   }
 
   for (const phase of refused) {
-    it(`${phase.name} ends the call within 50 ms, and owes nothing`, async () => {
+    it(`${phase.name} ends the call within 50 ms, and is charged nothing`, async () => {
       const { here, there } = await leaveInPhase(phase, 'dropped');
       expect(here).to.be.below(50);
       // an error that had been answered in full leaves nothing to abort
@@ -158,7 +158,7 @@ describe('a client that leaves a model call', () => {
     });
   }
 
-  it('while it is checked never reaches an upstream, and owes nothing', async () => {
+  it('while onRequest runs causes no call to an upstream, and is charged nothing', async () => {
     let checked: () => void = () => {};
     hook = () =>
       new Promise((resolve) => {

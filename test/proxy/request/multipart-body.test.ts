@@ -19,7 +19,7 @@ async function refusal(bytes: Buffer, contentType = type): Promise<string> {
 }
 
 describe('the form of an image edit', () => {
-  it('is read for its model and goes up byte for byte', async () => {
+  it('gives its model, and reaches the upstream byte for byte', async () => {
     const bytes = form(file, part('name="model"', 'gpt-image-1'), part('name="stream"', 'true'));
     const body = await read(bytes);
     expect(body).to.include({ model: 'gpt-image-1', stream: true });
@@ -31,14 +31,14 @@ describe('the form of an image edit', () => {
     expect(bodyFor(body, 'big-1', true)).to.deep.equal(form(part('name=model', 'big-1'), file));
   });
 
-  it('has the length of the part replaced with the model, where it is given', async () => {
+  it('has the Content-Length of the model part replaced too, where the part has one', async () => {
     const model = (name: string) => part('name="model"', name, `Content-Length: ${name.length}\r\n`);
     const body = await read(form(model('fast'), file));
     expect(body.model).to.equal('fast');
     expect(bodyFor(body, 'a-longer-name', true).toString()).to.equal(form(model('a-longer-name'), file).toString());
   });
 
-  it('is not kept in memory by what was read of it', async () => {
+  it('is freed from memory while its model is still in use', async () => {
     const readOnce = async () => {
       const bytes = form(part('name="model"', 'fast'), file);
       const body = await read(bytes);
@@ -64,7 +64,7 @@ describe('the form of an image edit', () => {
     expect((await read(form(part('name="model"', 'm')), quoted)).model).to.equal('m');
   });
 
-  it('is refused without a boundary, when it breaks off, and with more parts than readers take', async () => {
+  it('is refused without a boundary, when it breaks off, and with more than 1,000 parts', async () => {
     expect(await refusal(form(file), 'multipart/form-data')).to.match(/boundary/);
     expect(await refusal(Buffer.alloc(0))).to.match(/begin with its boundary/);
     expect(await refusal(Buffer.from('--xYz\r\nbroken off'))).to.match(/head has no end/);

@@ -19,7 +19,7 @@ describe('The breaker of an upstream', () => {
     ['not answered in time', fail('timeout')],
     ['broken off', fail('reset')],
   ] as const) {
-    it(`keeps an account away whose requests are ${what} again and again, and no other`, async () => {
+    it(`blocks an account whose requests are ${what} five times, and no other account`, async () => {
       const breaker = createBreaker();
       for (let i = 0; i < 5; i += 1) await breaker.run('usr_bad', call).catch(() => {});
 
@@ -28,14 +28,14 @@ describe('The breaker of an upstream', () => {
     });
   }
 
-  it('keeps every account away when no connection can be made, whoever asked', async () => {
+  it('blocks every account when no connection can be made, whoever asked', async () => {
     const breaker = createBreaker();
     for (let i = 0; i < 5; i += 1) await breaker.run(`usr_${i}`, fail('connect_refused')).catch(() => {});
 
     expect(await isKeptAway(breaker.run('usr_new', answer(200)))).to.equal(true);
   });
 
-  it('gives every call that was let through its own answer, however many fail at the same time', async () => {
+  it('gives every admitted call its own answer, however many fail at the same time', async () => {
     const breaker = createBreaker();
     const calls = Array.from({ length: 12 }, (_, i) =>
       breaker.run('usr_1', async () => {
@@ -48,7 +48,7 @@ describe('The breaker of an upstream', () => {
     expect(await isKeptAway(breaker.run('usr_1', answer(200)))).to.equal(true);
   });
 
-  it('counts failures in a row only', async () => {
+  it('counts only failures in a row', async () => {
     const breaker = createBreaker();
     for (let i = 0; i < 12; i += 1) await breaker.run('usr_1', answer(i % 4 === 3 ? 200 : 500));
 

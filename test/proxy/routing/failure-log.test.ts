@@ -20,7 +20,7 @@ describe('an upstream that fails', () => {
       .filter(({ message }) => /^an upstream (fails|answers)/.test(message))
       .map(({ message, fields }) => ({ message, ...fields }));
 
-  it('is told to the operator once, with its address, and once more when it answers again', async () => {
+  it('is logged once, with its address, and once more when it answers again', async () => {
     const answer = account.upstream.script;
     const url = `${account.upstream.baseUrl}/chat/completions`;
     account.upstream.script = json(404, { error: { message: 'Unknown path' } });

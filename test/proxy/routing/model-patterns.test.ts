@@ -43,18 +43,18 @@ describe('a pattern for models', () => {
     ['Gpt*', 'gpt', false],
     ['', '', true],
   ] as const) {
-    it(`${JSON.stringify(pattern)} ${matches ? 'fits' : 'does not fit'} ${JSON.stringify(model)}`, () => {
+    it(`${JSON.stringify(pattern)} ${matches ? 'matches' : 'does not match'} ${JSON.stringify(model)}`, () => {
       expect(modelMatcher([pattern])(model)).to.equal(matches);
     });
   }
 
-  it('fits where one of several does, and nothing without any', () => {
+  it('matches where one of several does, and an empty list matches nothing', () => {
     expect(modelMatcher(['a', 'b*'])('bc')).to.equal(true);
     expect(modelMatcher(['a', 'b*'])('c')).to.equal(false);
     expect(modelMatcher([])('')).to.equal(false);
   });
 
-  it('fits what its definition says', () => {
+  it('matches what its definition says, for any pattern and text', () => {
     const letters = fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 12 });
     const pattern = fc.string({ unit: fc.constantFrom('a', 'b', '*', '.'), maxLength: 8 });
     fc.assert(

@@ -11,14 +11,14 @@ describe('The calls under way to an upstream', () => {
     }
   }
 
-  it('are two thirds for an account alone, and of what is left for each of the next', () => {
+  it('are limited to two thirds of the places for one account, and of the rest for each next one', () => {
     const calls = new UpstreamCalls(300);
     const counts = ['a', 'b', 'c', 'd', 'e'].map((userId) => fill(calls, userId).count);
     expect(counts).to.deep.equal([200, 66, 22, 8, 2]);
     expect(calls.enter('new')).to.equal(undefined);
   });
 
-  it('beyond its share tell an account how many it has, and when all places are taken an account that has few', () => {
+  it('are refused as rate_limit_exceeded beyond the share of an account, and as overloaded when all places are taken', () => {
     const calls = new UpstreamCalls(4);
     const { count, refusal } = fill(calls, 'a');
     expect([count, refusal.code, refusal.headers['retry-after']]).to.deep.equal([2, 'rate_limit_exceeded', '1']);
@@ -29,7 +29,7 @@ describe('The calls under way to an upstream', () => {
     expect([full?.code, full?.headers['retry-after']]).to.deep.equal(['overloaded', '1']);
   });
 
-  it('shrink to even shares as the calls of the account that came first end', () => {
+  it('spread evenly over two accounts as calls end', () => {
     const calls = new UpstreamCalls(300);
     const held = { a: fill(calls, 'a').count, b: fill(calls, 'b').count };
     for (let turn = 0; turn < 1_000; turn += 1) {
@@ -42,7 +42,7 @@ describe('The calls under way to an upstream', () => {
     expect(Math.abs(held.a - held.b)).to.be.below(5);
   });
 
-  it('are counted right, whatever calls do in whatever order', () => {
+  it('never exceed the limit, and leave every place free at the end, in any order', () => {
     const step = fc.record({ call: fc.nat(19), upstream: fc.nat(3), ends: fc.boolean() });
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 12 }), fc.array(step, { maxLength: 300 }), (limit, steps) => {

@@ -13,7 +13,7 @@ describe('responses that are made in the background and polled', () => {
 
   after(() => setup.close());
 
-  it('are counted as their upstream says, once, although nobody asks for them again', async () => {
+  it('are counted once by the usage of their upstream, although the client does not ask for them again', async () => {
     const { client, counted, recorded } = await setup.newAccount();
     setup.calls.created = json(200, responseOf('resp_quiet', { ...running, status: 'queued' }));
     setup.states.set('resp_quiet', json(200, responseOf('resp_quiet', running)));
@@ -38,7 +38,7 @@ describe('responses that are made in the background and polled', () => {
     });
   });
 
-  it('are counted when their client leaves their stream before its end', async () => {
+  it('are counted when their client disconnects before the end of their stream', async () => {
     const left = await setup.newAccount();
     setup.calls.created = stall(event('response.created', 0, { response: responseOf('resp_left', running) }));
     setup.states.set('resp_left', json(200, responseOf('resp_left', running)));
@@ -65,7 +65,7 @@ describe('responses that are made in the background and polled', () => {
     expect((await setup.gateway.credits?.balance(userId))?.creditsRemaining).to.be.greaterThan(9);
   });
 
-  it('are counted by another process where the one that took the call does nothing any more', async () => {
+  it('are counted by another process when the one that took the call does nothing', async () => {
     const { client, counted } = await setup.newAccount({ isIdle: true });
     setup.calls.created = json(200, responseOf('resp_other', running));
     setup.states.set('resp_other', json(200, responseOf('resp_other', { status: 'incomplete' })));
@@ -73,7 +73,7 @@ describe('responses that are made in the background and polled', () => {
     expect(await counted()).to.include({ outputTokens: 20, estimated: false });
   });
 
-  it('are counted with what a dead process has left open', async () => {
+  it('are counted in the usage record that a dead process has left open', async () => {
     const { client, userId, counted } = await setup.newAccount();
     setup.calls.created = json(200, responseOf('resp_open', running));
     setup.states.set('resp_open', json(200, responseOf('resp_open', running)));
@@ -95,7 +95,7 @@ describe('responses that are made in the background and polled', () => {
     expect(await setup.usages.countDocuments({ userId })).to.equal(1);
   });
 
-  it('are charged by estimate, with a warning, when they do not end in time or are kept no longer', async () => {
+  it('are charged by estimate, with a warning, when they do not end in time or their upstream no longer keeps them', async () => {
     for (const [id, state, reason] of [
       ['resp_endless', json(200, responseOf('resp_endless', running)), /not ended in time/],
       ['resp_gone', json(404, {}), /does not keep it/],
@@ -116,7 +116,7 @@ describe('responses that are made in the background and polled', () => {
     }
   });
 
-  it('are counted as their upstream says where they are larger than any buffer, and by the length of their output where it says nothing', async () => {
+  it('larger than any buffer are counted by the usage of their upstream, or without it by the length of their output', async () => {
     for (const [id, fields, expected] of [
       ['resp_long', {}, { inputTokens: 30, outputTokens: 20, estimated: false }],
       ['resp_untold', { usage: null }, { estimated: true, ending: 'complete' }],
@@ -131,7 +131,7 @@ describe('responses that are made in the background and polled', () => {
     }
   });
 
-  it('are charged by their text where they were cancelled and their upstream says no usage', async () => {
+  it('are charged by their text when they were cancelled and have no usage', async () => {
     const { client, counted } = await setup.newAccount();
     setup.calls.created = json(200, responseOf('resp_ended', running));
     setup.states.set('resp_ended', json(200, responseOf('resp_ended', { status: 'cancelled', usage: null })));
@@ -142,7 +142,7 @@ describe('responses that are made in the background and polled', () => {
     expect(record?.inputTokens).to.be.greaterThan(0);
   });
 
-  it('keep what is reserved for them until they have ended', async () => {
+  it('keep their reserved credits until they end', async () => {
     const { client, userId, counted } = await setup.newAccount();
     setup.calls.created = json(200, responseOf('resp_dear', running));
     setup.states.set('resp_dear', json(200, responseOf('resp_dear', running)));

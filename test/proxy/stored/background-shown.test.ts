@@ -13,7 +13,7 @@ describe('responses that are made in the background, before anybody polls them',
 
   after(() => setup.close());
 
-  it('are counted by what a retrieve or a cancel shows, and not again by what the gateway asks', async () => {
+  it('are counted once by what retrieves or cancels at the same time return', async () => {
     const cancelled = responseOf('resp_shown', { status: 'cancelled' });
     for (const show of [
       (client: OpenAI) => client.responses.retrieve('resp_shown'),
@@ -30,7 +30,7 @@ describe('responses that are made in the background, before anybody polls them',
     }
   });
 
-  it('are counted by their stream when it shows the end', async () => {
+  it('are counted by their stream when it comes to its end', async () => {
     const whole = await setup.newAccount();
     setup.calls.created = chunks([
       event('response.created', 0, { response: responseOf('resp_whole', running) }),
@@ -41,7 +41,7 @@ describe('responses that are made in the background, before anybody polls them',
     expect(await whole.counted()).to.include({ outputTokens: 20, estimated: false, ending: 'complete' });
   });
 
-  it('are counted by their stream when the client leaves it and the upstream keeps nothing', async () => {
+  it('are counted by their stream when the client disconnects and the upstream keeps nothing', async () => {
     const { client, counted } = await setup.newAccount();
     const rest = streamOf('resp_unkept').slice(1);
     const started = event('response.created', 0, { response: responseOf('resp_unkept', running) });
@@ -68,7 +68,7 @@ describe('responses that are made in the background, before anybody polls them',
     expect(record?.outputTokens).to.be.within(3_000, 3_500);
   });
 
-  it('are charged by their time where they were streamed, end cancelled, and show no usage and no text', async () => {
+  it('are charged by their duration when they were streamed and are cancelled without usage and text', async () => {
     const empty = [{ type: 'message', id: 'msg_1', role: 'assistant', status: 'incomplete', content: [] }];
     for (const [limit, output, least, most] of [
       [500, [], 500, 500],
@@ -96,7 +96,7 @@ describe('responses that are made in the background, before anybody polls them',
     }
   });
 
-  it('are counted by what a retrieve shows of them where they are larger than any buffer', async () => {
+  it('larger than any buffer are counted by what a retrieve returns', async () => {
     const { client, counted } = await setup.newAccount();
     setup.calls.created = json(200, responseOf('resp_large', running));
     await client.responses.create(request);
@@ -106,7 +106,7 @@ describe('responses that are made in the background, before anybody polls them',
     expect(await counted()).to.include({ inputTokens: 30, outputTokens: 20, estimated: false });
   });
 
-  it('are counted after a stream of them that is resumed', async () => {
+  it('are counted after their stream was resumed', async () => {
     const { client, counted } = await setup.newAccount({ isIdle: true });
     setup.calls.created = json(200, responseOf('resp_again', running));
     await client.responses.create(request);
@@ -118,7 +118,7 @@ describe('responses that are made in the background, before anybody polls them',
     expect(await counted()).to.include({ outputTokens: 20 });
   });
 
-  it('can be deleted when they have ended, and are counted then', async () => {
+  it('can be deleted only when they have ended, and are counted then', async () => {
     const { client, userId, counted } = await setup.newAccount({ isIdle: true });
     setup.calls.created = json(200, responseOf('resp_deleted', running));
     setup.states.set('resp_deleted', json(200, responseOf('resp_deleted', running)));
@@ -133,14 +133,14 @@ describe('responses that are made in the background, before anybody polls them',
     expect(await counted()).to.include({ outputTokens: 20 });
   });
 
-  it('are metered as any other where the upstream makes them at once', async () => {
+  it('are metered as any other response when the upstream completes them at once', async () => {
     const { client, counted } = await setup.newAccount();
     setup.calls.created = json(200, responseOf('resp_now'));
     expect((await client.responses.create(request)).status).to.equal('completed');
     expect(await counted()).to.include({ outputTokens: 20, ending: 'complete' });
   });
 
-  it('are refused where nothing could be asked for afterwards', async () => {
+  it('are refused with `store: false`', async () => {
     const { client } = await setup.newAccount();
     const calls = setup.upstream.requests.length;
     const refused = await failure(client.responses.create({ ...request, store: false }));

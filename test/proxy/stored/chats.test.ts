@@ -51,7 +51,7 @@ describe('stored chat completions', () => {
     expect((await failure(client.chat.completions.retrieve('chatcmpl-1'))).code).to.equal('chat_completion_not_found');
   });
 
-  it('are stored before the first event of a stream', async () => {
+  it('are stored when they are streamed', async () => {
     const { client, one } = setup;
     one.script = chunks([
       'data: {"id":"chatcmpl-s","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n',
@@ -63,7 +63,7 @@ describe('stored chat completions', () => {
     expect((await client.chat.completions.retrieve('chatcmpl-s')).id).to.equal('chatcmpl-s');
   });
 
-  it('are only those with `store: true`', async () => {
+  it('are kept only with `store: true`', async () => {
     setup.one.script = json(200, chatOf('chatcmpl-plain'));
     await setup.client.chat.completions.create({ model: 'm', messages });
     expect((await failure(setup.client.chat.completions.retrieve('chatcmpl-plain'))).status).to.equal(404);
@@ -121,7 +121,7 @@ describe('stored chat completions', () => {
       expect(all).to.deep.equal(['chatcmpl-a', 'chatcmpl-b', 'chatcmpl-c']);
     });
 
-    it('are chosen by model and metadata', async () => {
+    it('are filtered by model and metadata', async () => {
       expect((await idsOf({ model: 'm' })).ids).to.deep.equal(['chatcmpl-a', 'chatcmpl-c']);
       expect((await idsOf({ metadata: { topic: 'rivers' } })).ids).to.deep.equal(['chatcmpl-a', 'chatcmpl-b']);
       expect((await idsOf({ metadata: { topic: 'rivers', 'x.$y': '1' } })).ids).to.deep.equal(['chatcmpl-b']);
@@ -136,7 +136,7 @@ describe('stored chat completions', () => {
       }
     });
 
-    it('leave out what their upstream keeps no longer, and forget it unless it is new', async () => {
+    it('leave out one that the upstream no longer keeps, and forget it unless it is new', async () => {
       own.one.script = keeper(['chatcmpl-a']);
       const withoutIt = { ids: ['chatcmpl-b', 'chatcmpl-c'], more: false };
       expect(await idsOf({ limit: 2 })).to.deep.equal(withoutIt);
@@ -168,7 +168,7 @@ describe('stored chat completions', () => {
     });
   });
 
-  it('are not waited for longer than each of their upstreams may take', async () => {
+  it('are listed with a 504 when their upstream exceeds its time limits', async () => {
     const slow = await startStored({}, { firstByte: 2_000, betweenChunks: 2_000 });
     try {
       const { client, one } = slow;

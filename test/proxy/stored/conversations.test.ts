@@ -18,7 +18,7 @@ describe('conversations', () => {
     return setup.client.conversations.create({});
   }
 
-  it('are made, read, changed and deleted, with their items', async () => {
+  it('are created, read, changed and deleted, with their items', async () => {
     const { client, one } = setup;
     one.script = json(200, conversationOf('conv_1', { topic: 'rivers' }));
     expect((await client.conversations.create({ metadata: { topic: 'rivers' } })).id).to.equal('conv_1');
@@ -69,7 +69,7 @@ describe('conversations', () => {
     expect(one.requests).to.have.lengthOf(calls);
   });
 
-  it('are gone on with at the upstream that keeps them', async () => {
+  it('are continued at the upstream that keeps them', async () => {
     const { client, one, two } = setup;
     await create('conv_kept');
     const calls = two.requests.length;
@@ -83,7 +83,7 @@ describe('conversations', () => {
     expect(two.requests).to.have.lengthOf(calls);
   });
 
-  it('cannot be left by an id that an upstream could read as a path', async () => {
+  it('refuse an item id that an upstream could read as a path', async () => {
     await create('conv_path');
     const calls = setup.one.requests.length;
     for (const id of ['..%2f..%2fresponses%2fresp_1', 'a%2fb', 'a.b']) {

@@ -21,7 +21,7 @@ const table: [name: string, text: string, expected: Partial<ReturnType<typeof re
   ],
   ['white space', ' {\r\n "status" :\t"a" , "x" : 1 }\n', { values: { status: 'a' } }],
   ['an escaped key', '{"st\\u0061tus":"a"}', { values: { status: 'a' } }],
-  ['a key that stands there twice', '{"status":"a","status":"b"}', { values: { status: 'b' } }],
+  ['a key that is there twice', '{"status":"a","status":"b"}', { values: { status: 'b' } }],
   [
     'keys of objects inside',
     '{"tools":[{"status":"x","usage":{}}],"metadata":{"usage":"1"},"status":"a"}',
@@ -42,7 +42,7 @@ const table: [name: string, text: string, expected: Partial<ReturnType<typeof re
   ['an empty object', '{}', { values: {} }],
   ['an object that breaks off', '{"status":"a","output":[', { values: { status: 'a' }, isWhole: false }],
   ['a list', '["status","a"]', { values: {} }],
-  ['something behind it', '{"status":"a"} {"status":"b"}', { values: { status: 'a' } }],
+  ['more text after the object', '{"status":"a"} {"status":"b"}', { values: { status: 'a' } }],
 ];
 
 describe('members of an object', () => {

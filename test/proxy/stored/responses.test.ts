@@ -29,7 +29,7 @@ describe('responses', () => {
     return { status: response.status, text: await response.text() };
   }
 
-  it('are made, with the bytes as they are both ways', async () => {
+  it('are created with every byte unchanged both ways', async () => {
     const sent = '{ "model":"m" , "input":"Hi", "seed":9223372036854775807,"x":1,"x":2, "u":"\\ud83d\\ude00" }';
     const answer = Buffer.from('{"id" : "resp_bytes",  "object":"response","n":18446744073709551615,"é":"😀"}\n');
     setup.one.script = json(200, answer);
@@ -39,7 +39,7 @@ describe('responses', () => {
     expect(setup.one.last.path).to.equal('/v1/responses?include=a&include=b');
   });
 
-  it('are metered as their upstream says, with reasoning and what was cached', async () => {
+  it('are metered by the usage of their upstream, with the cached tokens', async () => {
     records.length = 0;
     const answer = await create('resp_metered');
     expect(answer.output_text).to.equal('Hi');
@@ -67,7 +67,7 @@ describe('responses', () => {
     expect((await setup.client.responses.retrieve('resp_streamed')).id).to.equal('resp_streamed');
   });
 
-  it('are stored before the client sees their id, in a stream too', async () => {
+  it('are stored before the client gets their id in a stream', async () => {
     const [first = ''] = streamOf('resp_early');
     setup.one.script = stall(`: hello\n\n${first}`);
     const stream = await setup.client.responses.create({ model: 'm', input: 'Hi', stream: true });
@@ -79,7 +79,7 @@ describe('responses', () => {
     expect((await setup.client.responses.retrieve('resp_early')).id).to.equal('resp_early');
   });
 
-  it('raise in the official client when their stream breaks off, or ends without its last event', async () => {
+  it('throw in the official client when their stream breaks off, or ends without its last event', async () => {
     const [created = '', delta = ''] = streamOf('resp_broken');
     for (const script of [reset(created + delta), chunks([created, delta])]) {
       setup.one.script = script;
@@ -106,7 +106,7 @@ describe('responses', () => {
   });
 
   for (const type of ['response.completed', 'response.failed', 'response.incomplete']) {
-    it(`are whole after ${type}, however their connection ends`, async () => {
+    it(`are complete after ${type}, even when their connection breaks off then`, async () => {
       const last = event(type, 1, { response: responseOf('resp_whole') });
       setup.one.script = reset(last);
       const { text } = await send('POST', '/responses', '{"model":"m","input":"Hi","stream":true}');
@@ -114,7 +114,7 @@ describe('responses', () => {
     });
   }
 
-  it('are charged what the upstream says to a client that leaves early, whatever the client has named usage', async () => {
+  it('are charged by the usage of the upstream when the client disconnects, whatever the client has named usage', async () => {
     records.length = 0;
     const planted = streamOf('resp_left').map((text, i) =>
       i === 0
@@ -182,7 +182,7 @@ describe('responses', () => {
     expect(one.requests).to.have.lengthOf(calls);
   });
 
-  it("answer 404 to another account, with the body that an unknown id gets, and its upstream isn't asked", async () => {
+  it('answer 404 to another account, as for an unknown id, without a call to the upstream', async () => {
     const { one, strangersKey } = setup;
     await create('resp_mine');
     const calls = one.requests.length;
@@ -203,7 +203,7 @@ describe('responses', () => {
     expect(one.requests).to.have.lengthOf(calls);
   });
 
-  it('go on from a response of the same account, at the upstream that keeps it', async () => {
+  it('continue a response of the same account at the upstream that keeps it', async () => {
     const { client, stranger, one, two } = setup;
     await create('resp_kept', two, 'other');
     two.script = json(200, responseOf('resp_next'));
@@ -236,7 +236,7 @@ describe('responses', () => {
     expect((await failure(setup.client.responses.retrieve('resp_forgotten'))).status).to.equal(404);
   });
 
-  it('stay whose they are when another upstream gives the same id', async () => {
+  it('stay with their account when another upstream gives the same id', async () => {
     const { stranger, client, one, two } = setup;
     await create('resp_twice');
     two.script = json(200, responseOf('resp_twice'));
@@ -246,7 +246,7 @@ describe('responses', () => {
     expect((await client.responses.retrieve('resp_twice')).id).to.equal('resp_twice');
   });
 
-  it('are passed on with an upstream’s own error', async () => {
+  it('end with the error of their upstream, unchanged', async () => {
     const error = {
       message: 'Too long',
       type: 'invalid_request_error',
@@ -257,7 +257,7 @@ describe('responses', () => {
     expect((await failure(setup.client.responses.create({ model: 'm', input: 'Hi' }))).error).to.deep.equal(error);
   });
 
-  it('have their input counted for nothing, and are compacted', async () => {
+  it('have their input tokens counted free of charge, and are compacted', async () => {
     records.length = 0;
     setup.one.script = json(200, { object: 'response.input_tokens', input_tokens: 11 });
     const { input_tokens: tokens } = await setup.client.responses.inputTokens.count({ model: 'm', input: 'Hi' });

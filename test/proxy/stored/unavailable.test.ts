@@ -29,7 +29,7 @@ describe('what upstreams keep, while the database is unavailable', () => {
 
   const ask = { model: 'm', input: 'Hi' };
 
-  it('is not made: a call that stores is refused before the upstream is asked, and any other is served', async () => {
+  it('is not created: a call that stores is refused before the upstream is called, and any other is served', async () => {
     const require = () => {
       throw databaseUnavailable();
     };

@@ -45,7 +45,7 @@ describe('the responses that a process polls', () => {
     expect(of(started, 'usr_last')).to.equal(1);
   });
 
-  it('are next where their account has the fewest polls under way', async () => {
+  it('are polled next for the account with the fewest polls in progress', async () => {
     const { queue, started, end } = controlled();
     for (let i = 0; i < 40; i += 1) add(queue, `usr_${i}`, 3);
     expect(started).to.have.lengthOf(32);
@@ -60,7 +60,7 @@ describe('the responses that a process polls', () => {
     await queue.done();
   });
 
-  it('are each polled once at a time, and again if that was asked for meanwhile', async () => {
+  it('are each polled once at a time, and again if they are added meanwhile', async () => {
     const { queue, started, end } = controlled();
     add(queue, 'usr_1', 1);
     add(queue, 'usr_1', 1);
@@ -72,7 +72,7 @@ describe('the responses that a process polls', () => {
     expect(started).to.have.lengthOf(2);
   });
 
-  it('are left to other processes when the queue closes', async () => {
+  it('are no longer started when the queue closes', async () => {
     const { queue, started, end } = controlled();
     add(queue, 'usr_1', 20);
     queue.close();

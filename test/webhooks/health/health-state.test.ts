@@ -55,7 +55,7 @@ describe('Attempts gathered in memory', () => {
     ...(code !== undefined && { code }),
   });
 
-  it('count the failures since the last success, and from when', () => {
+  it('count the failures since the last success, and keep the time of the first', () => {
     const batch = newBatch();
     for (const one of [attempt(9, 'reset'), attempt(8), attempt(7, 'reset'), attempt(6, 'timeout')]) {
       addAttempt(batch, one);
@@ -66,7 +66,7 @@ describe('Attempts gathered in memory', () => {
     expect(batch).to.deep.include({ failures: 0, lastSuccessAt: ago(5), failingSince: null });
   });
 
-  it('do not take a failure that ended before the last success for a new one', () => {
+  it('do not count a failure that ended before the last success', () => {
     const batch = newBatch();
     for (const one of [attempt(5), attempt(6, 'reset')]) addAttempt(batch, one);
     expect(batch).to.deep.include({ failures: 0, failingSince: null });
@@ -81,12 +81,12 @@ describe('A histogram of durations', () => {
   };
 
   for (const ms of [0, 1, 3, 10, 42, 310, 1_000, 9_999, 30_000]) {
-    it(`knows ${ms} ms within 10 percent`, () => {
+    it(`gives ${ms} ms within 10 percent`, () => {
       expect(percentile(of([ms]), 0.5)).to.be.closeTo(ms, Math.max(0.5, ms * 0.1));
     });
   }
 
-  it('tells percentiles, of several taken together too', () => {
+  it('gives percentiles, also of several histograms together', () => {
     const fast = of(Array(90).fill(20));
     const slow = of(Array(10).fill(5_000));
     const all = merged([fast, slow]);

@@ -36,7 +36,7 @@ describe('The health of a webhook', () => {
     await receiver.stop();
   });
 
-  it('is told by its attempts, and its statistics count them by the hour', async () => {
+  it('follows from its attempts, and its statistics count them by the hour', async () => {
     await start();
     expect((await webhook()).health).to.deep.equal({
       state: 'idle',
@@ -64,7 +64,7 @@ describe('The health of a webhook', () => {
     expect(Date.parse(health.failing_since)).to.be.above(Date.parse(health.last_success_at));
   });
 
-  it('is failing after failures over minutes, and healthy again after a success', async () => {
+  it('is failing after three failures over minutes, and healthy again after a success', async () => {
     await start();
     receiver.answers(500);
     await send();
@@ -110,7 +110,7 @@ describe('The health of a webhook', () => {
     expect(await webhook()).to.include({ active: true, disabled: null });
   });
 
-  it('disables a webhook after days of nothing but failures, tells the host first, and starts afresh when its owner says so', async () => {
+  it('disables a webhook after days of failures alone, tells the host once, and starts anew when the owner activates it', async () => {
     const asked: DisabledWebhook[] = [];
     await start({
       disableAfterDays: 3,
@@ -152,7 +152,7 @@ describe('The health of a webhook', () => {
     expect(asked).to.have.length(1);
   });
 
-  it('disables a webhook that says it is gone, though the database fails at that moment', async () => {
+  it('disables a webhook that answers 410, also when the database refuses the first write', async () => {
     const warnings: string[] = [];
     const logger = { ...silentLogger, warn: (message: string) => warnings.push(message) };
     await start({ disableOnGone: true, logger });
@@ -176,7 +176,7 @@ describe('The health of a webhook', () => {
     expect(disabled.disabled.reason).to.equal('gone');
   });
 
-  it('leaves a webhook active when the host prevents it, and asks again no sooner than after a day', async () => {
+  it('leaves a webhook active when the host prevents it, and does not ask again at the next failures', async () => {
     let asked = 0;
     await start({
       disableAfterDays: 1,
@@ -197,7 +197,7 @@ describe('The health of a webhook', () => {
     expect(asked).to.equal(1);
   });
 
-  it('is written when the gateway closes, whatever was gathered until then', async () => {
+  it('is written to the database when the gateway closes', async () => {
     await start();
     await send();
     await scene.gateway.close();

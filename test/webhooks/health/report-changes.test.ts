@@ -84,7 +84,7 @@ describe('Changes of the health of webhooks', () => {
     return told.map(({ name }) => name);
   }
 
-  it('are reported once, by one of all processes, with since when it fails', async () => {
+  it('are reported once, by one of several processes, with the time of the first failure', async () => {
     webhooks.set('wh_once', true);
     const attempt = attemptOf('wh_once');
     expect(await recorded(attempt(30, 'http_503'), attempt(26, 'http_503'), attempt(26.5, 'http_503'))).to.deep.equal(
@@ -117,7 +117,7 @@ describe('Changes of the health of webhooks', () => {
     ]);
   });
 
-  it('are not reported of what succeeds again before three failures over five minutes', async () => {
+  it('are not reported when a webhook succeeds again before three failures over five minutes', async () => {
     webhooks.set('wh_short', true);
     const attempt = attemptOf('wh_short');
     await recorded(attempt(30, 'timeout'), attempt(29, 'timeout'), attempt(28, 'timeout'));
@@ -126,7 +126,7 @@ describe('Changes of the health of webhooks', () => {
     expect(await recorded(attempt(9))).to.deep.equal([]);
   });
 
-  it('are reported of an inactive webhook only when it recovers, and of a deleted one never', async () => {
+  it('are reported for an inactive webhook only when it recovers, and for a deleted one never', async () => {
     webhooks.set('wh_paused', false);
     const attempt = attemptOf('wh_paused');
     const failures = [attempt(30, 'timeout'), attempt(25, 'timeout'), attempt(20, 'timeout')];
@@ -158,7 +158,7 @@ describe('Changes of the health of webhooks', () => {
     expect(await recorded(attemptOf('wh_other')(0.5))).to.deep.equal([]);
   });
 
-  it('are reported of many webhooks by one pass at a time, and the statistics do not wait for it', async () => {
+  it('are reported for many webhooks by one query at a time, and the statistics do not wait for it', async () => {
     const [service] = services as [HealthService];
     const ids = Array.from({ length: 100 }, (_, i) => `wh_many_${i}`);
     const record = (id: string, ...minutes: number[]) => {
@@ -185,7 +185,7 @@ describe('Changes of the health of webhooks', () => {
     expect(looks).to.equal(2);
   });
 
-  it('cost one read beside the statistics where there are none', async () => {
+  it('cost one read besides the statistics where nothing has changed', async () => {
     for (const id of ['wh_1', 'wh_2', 'wh_3']) webhooks.set(id, true);
     const [service] = services as [HealthService];
     database.forget();

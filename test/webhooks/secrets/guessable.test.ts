@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import { whyGuessable } from '../../../src/webhooks/secrets/guessable.ts';
 
-describe('A secret that could be guessed', () => {
+describe('The check for secrets that are easy to guess', () => {
   const refused: [secret: string, why: RegExp][] = [
     ...['aaaaaaaa', 'a'.repeat(256), '00000000', '        ', '𝄞'.repeat(256)].map((s): [string, RegExp] => [
       s,
@@ -34,7 +34,7 @@ describe('A secret that could be guessed', () => {
     ['whsec_abc', /different/],
   ];
   for (const [secret, why] of refused) {
-    it(`is '${secret.slice(0, 24)}' (${secret.length}), for what it is`, () => {
+    it(`refuses '${secret.slice(0, 24)}' (${secret.length} characters), and says why without showing it`, () => {
       expect(whyGuessable(secret)).to.match(why);
       expect(whyGuessable(secret)).not.to.include(secret);
     });
@@ -59,12 +59,12 @@ describe('A secret that could be guessed', () => {
     '9b2c7f1e-5d64-4c8a-b1f3-2f6e7d8c9a01',
   ];
   for (const secret of taken) {
-    it(`is not '${secret}'`, () => {
+    it(`accepts '${secret}'`, () => {
       expect(whyGuessable(secret)).to.equal(undefined);
     });
   }
 
-  it('is never a random one, in any usual form', () => {
+  it('accepts random secrets in hex, base64 and base64url', () => {
     for (let i = 0; i < 2_000; i += 1) {
       for (const form of ['hex', 'base64', 'base64url'] as const) {
         const secret = randomBytes(16).toString(form);

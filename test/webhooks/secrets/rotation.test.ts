@@ -38,7 +38,7 @@ describe("rotating a webhook's secret", () => {
     return [secret, rotation?.previousSecret];
   };
 
-  it('keeps the previous secret for a day, unless something else is said', async () => {
+  it('keeps the previous secret for a day by default', async () => {
     const { rotation, ...webhook } = await service.rotateSecret(userId, id, { secret: next });
     expect(webhook).to.include({ id, userId, active: true });
     expect(rotation?.serviceSignature).to.equal('new');
@@ -46,7 +46,7 @@ describe("rotating a webhook's secret", () => {
     expect(await secrets()).to.deep.equal([next, valid.secret]);
   });
 
-  it('lets the previous secret go at once where it is told to', async () => {
+  it('drops the previous secret at once with an overlap of 0', async () => {
     await service.rotateSecret(userId, id, { secret: next });
     const { rotation } = await service.rotateSecret(userId, id, { secret: third, overlapSeconds: 0 });
     expect(rotation).to.equal(null);
@@ -54,20 +54,20 @@ describe("rotating a webhook's secret", () => {
     expect(await webhooks.collection.findOne({ _id: id as never })).to.not.have.property('rotation');
   });
 
-  it('shows a rotation until it has ended, by the clock of the database', async () => {
+  it('is shown until its overlap has ended', async () => {
     const { rotation } = await service.rotateSecret(userId, id, { secret: next, serviceSignature: 'previous' });
     expect((await service.get(userId, id)).rotation).to.deep.equal(rotation);
     await endOverlap();
     expect((await service.get(userId, id)).rotation).to.equal(null);
   });
 
-  it('keeps the last two secrets, no more', async () => {
+  it('keeps the last two secrets, and no more', async () => {
     await service.rotateSecret(userId, id, { secret: next });
     await service.rotateSecret(userId, id, { secret: third });
     expect(await secrets()).to.deep.equal([third, next]);
   });
 
-  it('may be asked for again: the previous secret stays, and the overlap is what was said last', async () => {
+  it('can be repeated: the previous secret stays, and the overlap of the last request applies', async () => {
     await service.rotateSecret(userId, id, { secret: next });
     const again = { secret: next, overlapSeconds: 60, serviceSignature: 'previous' } as const;
     const { rotation } = await service.rotateSecret(userId, id, again);
@@ -76,7 +76,7 @@ describe("rotating a webhook's secret", () => {
     expect(rotation?.endsAt.getTime()).to.be.closeTo(Date.now() + 60_000, 10_000);
   });
 
-  it('does not bring a secret back whose overlap has ended', async () => {
+  it('does not bring back a secret whose overlap has ended', async () => {
     await service.rotateSecret(userId, id, { secret: next });
     await endOverlap();
     const { rotation } = await service.rotateSecret(userId, id, { secret: next });
@@ -84,19 +84,19 @@ describe("rotating a webhook's secret", () => {
     expect(await secrets()).to.deep.equal([next, undefined]);
   });
 
-  it('changes nothing for the secret that is there already', async () => {
+  it('changes nothing when the new secret is the current one', async () => {
     const { rotation } = await service.rotateSecret(userId, id, { secret: valid.secret });
     expect(rotation).to.equal(null);
     expect(await secrets()).to.deep.equal([valid.secret, undefined]);
   });
 
-  it('can go back', async () => {
+  it('can return to the previous secret', async () => {
     await service.rotateSecret(userId, id, { secret: next });
     await service.rotateSecret(userId, id, { secret: valid.secret });
     expect(await secrets()).to.deep.equal([valid.secret, next]);
   });
 
-  it('loses no secret when many are sent at once: the two that are left were sent', async () => {
+  it('keeps two of the secrets that many requests send at once', async () => {
     const sent = Array.from({ length: 12 }, (_, i) => `one of many secrets ${i}`);
     await Promise.all(sent.map((secret) => service.rotateSecret(userId, id, { secret })));
     const [current, previous] = await secrets();
@@ -113,7 +113,7 @@ describe("rotating a webhook's secret", () => {
     expect(await thrown(service.forDelivery(id))).to.include({ code: 'secret_unreadable' });
   });
 
-  it("is not for another account's webhook, nor for one that is gone", async () => {
+  it("is refused for another account's webhook, and for one that does not exist", async () => {
     for (const [who, which] of [
       ['usr_2', id],
       [userId, 'wh_01kaj3m5x2f7q9w4n8r1t6b0zc'],
@@ -130,8 +130,8 @@ describe("rotating a webhook's secret", () => {
     ['too short a secret', { secret: '1234567' }, 'invalid_value', 'secret'],
     ['a secret that is an operator', { secret: { $ne: null } }, 'invalid_type', 'secret'],
     ['a negative overlap', { secret: next, overlapSeconds: -1 }, 'invalid_value', 'overlap_seconds'],
-    ['more than seven days', { secret: next, overlapSeconds: 604_801 }, 'invalid_value', 'overlap_seconds'],
-    ['half a second', { secret: next, overlapSeconds: 0.5 }, 'invalid_value', 'overlap_seconds'],
+    ['an overlap over seven days', { secret: next, overlapSeconds: 604_801 }, 'invalid_value', 'overlap_seconds'],
+    ['an overlap of half a second', { secret: next, overlapSeconds: 0.5 }, 'invalid_value', 'overlap_seconds'],
     [
       'an overlap that is an operator',
       { secret: next, overlapSeconds: { $gt: 0 } },
@@ -139,7 +139,7 @@ describe("rotating a webhook's secret", () => {
       'overlap_seconds',
     ],
     [
-      'another choice than new and previous',
+      'a choice other than new and previous',
       { secret: next, serviceSignature: '$secret' },
       'invalid_value',
       'service_signature',
@@ -157,7 +157,7 @@ describe("rotating a webhook's secret", () => {
     });
   }
 
-  it('takes seven days', async () => {
+  it('accepts an overlap of seven days', async () => {
     const { rotation } = await service.rotateSecret(userId, id, { secret: next, overlapSeconds: 604_800 });
     expect(rotation?.endsAt.getTime()).to.be.closeTo(Date.now() + 604_800_000, 10_000);
   });

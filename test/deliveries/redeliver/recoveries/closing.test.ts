@@ -23,7 +23,7 @@ describe('A gateway that closes while it recovers', () => {
     await Promise.all([silent.stop(), quick.stop()]);
   });
 
-  it('begins no delivery of what is published after that, and records the attempt of its recovery', async () => {
+  it('starts no delivery published after that, and records the attempt of its recovery', async () => {
     const webhookId = await scene.webhook(silent.url);
     await scene.gateway.webhooks.create('usr_2', { url: quick.url, events: [low.type] });
     await storeEnded(scene.connection, webhookId, ['failed']);

@@ -57,7 +57,7 @@ describe('When a process is killed', function () {
   after(() => Promise.all(opened.map((close) => close())));
 
   atOnce({
-    async 'in a recovery, another goes on with it: nothing is lost, and twice only what was just being sent'() {
+    async 'in a recovery, another continues it, loses nothing and resends only what was in flight'() {
       const { scene, receiver, process } = await sceneWithProcesses({ retryDelays: [], recoverRate: 100 });
       const webhookId = await scene.webhook(receiver.url);
       const failed = await storeEnded(scene.connection, webhookId, Array(150).fill('failed'));
@@ -94,7 +94,7 @@ describe('When a process is killed', function () {
       }
     },
 
-    async 'in a resend, the delivery is free again within the lease, and has its six scheduled attempts and no more'() {
+    async 'in a resend, the delivery can be resent after the lease, and has its six scheduled attempts'() {
       const { scene, receiver, process } = await sceneWithProcesses({ retryDelays: [3_000, 0, 0, 0, 0] });
       await scene.webhook(receiver.url);
       receiver.answers(500, hang, 500);
@@ -115,7 +115,7 @@ describe('When a process is killed', function () {
       expect((await scene.call('POST', `/v1/deliveries/${id}/resend`)).body.state).to.equal('delivered');
     },
 
-    async 'in a test event, another makes its one attempt'() {
+    async 'in a test event, another process makes its one attempt'() {
       const { scene, receiver, process } = await sceneWithProcesses({ retryDelays: [0] });
       const webhookId = await scene.webhook(receiver.url);
       await scene.gateway.close();

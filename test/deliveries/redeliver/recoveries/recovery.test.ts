@@ -33,7 +33,7 @@ describe('A recovery', () => {
     await receiver.stop();
   });
 
-  it('sends every failed and canceled delivery once more, and tells how far it has come', async () => {
+  it('resends every failed and canceled delivery once, and reports its progress', async () => {
     await start();
     const events = await storeEnded(scene.connection, webhookId, [
       ...Array(60).fill('failed'),
@@ -68,7 +68,7 @@ describe('A recovery', () => {
     expect(states.filter((state) => state === 'delivered')).to.have.length(1);
   });
 
-  it('delivers what was missed while the webhook was paused, as if it were published now', async () => {
+  it('delivers events missed while the webhook was paused', async () => {
     await start();
     await pause(false);
     const missed = await Promise.all(Array.from({ length: 30 }, () => scene.gateway.publish(low)));
@@ -86,7 +86,7 @@ describe('A recovery', () => {
     expect(receiver.received).to.have.length(30);
   });
 
-  it('gives what was missed its whole schedule', async () => {
+  it('gives a missed event its whole retry schedule', async () => {
     await start({ retryDelays: [10, 10, 10, 10, 10] });
     await pause(false);
     const { id } = await scene.gateway.publish(low);
@@ -101,7 +101,7 @@ describe('A recovery', () => {
     expect(receiver.received).to.have.length(6);
   });
 
-  it('takes only what was asked for: by state and by time, never test events', async () => {
+  it('takes only the states and times asked for, and never test events', async () => {
     await start();
     await storeEnded(scene.connection, webhookId, ['failed', 'canceled', 'canceled']);
     receiver.answers(500, 200);
@@ -113,7 +113,7 @@ describe('A recovery', () => {
     expect(receiver.received).to.have.length(3);
   });
 
-  it('keeps to its rate', async () => {
+  it('stays within its rate', async () => {
     await start({ recoverRate: 20 });
     await storeEnded(scene.connection, webhookId, Array(20).fill('failed'));
     const began = performance.now();
@@ -121,7 +121,7 @@ describe('A recovery', () => {
     expect(performance.now() - began).to.be.above(900);
   });
 
-  it('is one at a time for a webhook, and ends early when the webhook is paused', async () => {
+  it('runs once at a time per webhook, and ends early when the webhook is paused', async () => {
     await start({ recoverRate: 20 });
     await storeEnded(scene.connection, webhookId, Array(200).fill('failed'));
     const { body } = await begin();
@@ -135,7 +135,7 @@ describe('A recovery', () => {
     expect([paused.status, paused.body.error.code]).to.deep.equal([409, 'webhook_inactive']);
   });
 
-  it('does not hold up new events', async () => {
+  it('does not delay new events', async () => {
     await start({ recoverRate: 20 });
     await storeEnded(scene.connection, webhookId, Array(200).fill('failed'));
     const { body } = await begin();
@@ -148,7 +148,7 @@ describe('A recovery', () => {
     await ended(body.id);
   });
 
-  it('beside resends of the same deliveries sends each once for each that was asked for', async () => {
+  it('sends each delivery once, and once more for each resend at the same time', async () => {
     await start({ recoverRate: 200 });
     await storeEnded(scene.connection, webhookId, Array(40).fill('failed'));
     receiver.answers(500);
@@ -175,7 +175,7 @@ describe('A recovery', () => {
     ['a state that there is not', () => ({ since: since(), states: ['pending'] }), 'states[0]'],
     ['no state at all', () => ({ since: since(), states: [] }), 'states'],
   ];
-  it('is refused when it makes no sense, naming the field', async () => {
+  it('is refused with invalid times or states, naming the field', async () => {
     await start();
     for (const [what, request, param] of refused) {
       const { status, body } = await begin(request(Date.now()));

@@ -50,7 +50,7 @@ describe('A recovery of an event whose fan-out is not done', () => {
     expect(receiver.received.map(({ path }) => path).sort()).to.deep.equal(['/hook/active', '/hook/missed']);
   }
 
-  it('sends it once though a worker has just taken the event, and reads it after the recovery', async () => {
+  it('sends it once even if a worker has just taken the event, and reads it after the recovery', async () => {
     const admin = database.connection.getClient().db('admin');
     const namespace = `${database.connection.name}.gateway_events`;
     const data = { appName, namespace, failCommands: ['find'], blockConnection: true, blockTimeMS: 1_000 };
@@ -66,7 +66,7 @@ describe('A recovery of an event whose fan-out is not done', () => {
     await expectEachSentOnce();
   });
 
-  it('sends it once though the worker that has the event finds the webhook by itself, for a primary was replaced', async () => {
+  it('sends it once even if the worker finds the webhook itself after a primary was replaced', async () => {
     let goOn = () => {};
     const recovered = new Promise<void>((resolve) => {
       goOn = resolve;
@@ -88,7 +88,7 @@ describe('A recovery of an event whose fan-out is not done', () => {
     await expectEachSentOnce();
   });
 
-  it('is no start of the attempts of other webhooks', async () => {
+  it('does not count as a start of attempts to other webhooks', async () => {
     receiver.answers(200, hang);
     expect(await recover()).to.equal('delivered');
     worker = await startGateway(ofWorker, webhooks);

@@ -30,7 +30,7 @@ function findDuplicateKey(text: string): string | null | undefined {
 const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth);
 
 describe('parsing a body', () => {
-  it('gives back whatever JSON can say', () => {
+  it('returns the same value as JSON.parse', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const text = JSON.stringify(value);
@@ -39,13 +39,13 @@ describe('parsing a body', () => {
     );
   });
 
-  it('takes 100 levels and no more', () => {
+  it('accepts 100 levels of nesting and no more', () => {
     expect(parse(nested(100))).to.be.an('array');
     expect(errorOf(() => parse(nested(101))).code).to.equal('invalid_json');
     expect(errorOf(() => parse(`${'{"a":'.repeat(101)}1${'}'.repeat(101)}`)).code).to.equal('invalid_json');
   });
 
-  it('refuses a body nested so deep that a recursive look would break', () => {
+  it('refuses 200,000 levels of nesting without a stack overflow', () => {
     expect(errorOf(() => parse(nested(200_000))).code).to.equal('invalid_json');
   });
 
@@ -67,7 +67,7 @@ describe('parsing a body', () => {
     });
   }
 
-  it('says where the text goes wrong without quoting it', () => {
+  it('says where the text is wrong without quoting it', () => {
     const { message } = errorOf(() => parse('{"secret":"canary",}'));
     expect(message).to.equal('The body is not valid JSON: look at character 20').and.not.contain('canary');
   });
@@ -84,7 +84,7 @@ describe('parsing a body', () => {
   }
 });
 
-describe('finding a key that is there twice', () => {
+describe('finding a duplicate key', () => {
   for (const [text, path] of [
     ['{"a":1,"a":1}', 'a'],
     ['{"a":1,"\\u0061":2}', 'a'],
@@ -112,7 +112,7 @@ describe('finding a key that is there twice', () => {
     });
   }
 
-  it('finds none in what JSON.stringify makes, which has every key once', () => {
+  it('finds none in the output of JSON.stringify', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         expect(findDuplicateKey(JSON.stringify(value, null, 1))).to.equal(undefined);
@@ -120,7 +120,7 @@ describe('finding a key that is there twice', () => {
     );
   });
 
-  it('finds the one that is put into any object', () => {
+  it('finds a key of any object that is repeated at its end', () => {
     const object = fc.dictionary(fc.string(), fc.jsonValue(), { minKeys: 1 });
     fc.assert(
       fc.property(object, (value) => {
@@ -132,10 +132,10 @@ describe('finding a key that is there twice', () => {
   });
 });
 
-describe('what can be stored', () => {
+describe('JSON that can be stored', () => {
   const check = (text: string): void => checkStorable(parse(text));
 
-  it('is any JSON that Unicode text and plain keys make', () => {
+  it('may have any valid Unicode text and plain keys', () => {
     expect(() => check('{"a":["x","😀",{"b":null}],"c":1.5,"é":"\\n\\u007f"}')).not.to.throw();
   });
 
@@ -150,7 +150,7 @@ describe('what can be stored', () => {
     ['{"constructor":{"prototype":1}}', 'unknown_parameter', 'constructor'],
     ['{"a":1,"a":2}', 'duplicate_parameter', 'a'],
   ] as const) {
-    it(`is not ${text}`, () => {
+    it(`does not include ${text}`, () => {
       expect(errorOf(() => check(text))).to.include({ code, param });
     });
   }

@@ -41,8 +41,8 @@ async function refusal(body: unknown): Promise<unknown[]> {
   return ['accepted'];
 }
 
-describe('looking at a body that is relayed', () => {
-  it('takes and refuses what parsing it takes and refuses, in the same words', async () => {
+describe('scanning a relayed body', () => {
+  it('accepts and refuses the same bodies as parsing, with the same error messages', async () => {
     const wrong = fc.constantFrom(
       '"',
       '\\',
@@ -73,7 +73,7 @@ describe('looking at a body that is relayed', () => {
     );
   });
 
-  it('takes what JSON.parse takes, and nothing else', async () => {
+  it('accepts what JSON.parse accepts, and nothing else', async () => {
     const piece = fc.constantFrom(
       ...[
         '{',
@@ -137,7 +137,7 @@ describe('looking at a body that is relayed', () => {
     );
   });
 
-  it('sees the values that are described, wherever they stand', async () => {
+  it('finds the values that the schema describes, wherever they stand', async () => {
     await fc.assert(
       fc.asyncProperty(prompt, fc.constantFrom(undefined, 1, '\t'), async ({ text, after, more }, indent) => {
         const messages = [
@@ -174,7 +174,7 @@ describe('looking at a body that is relayed', () => {
     );
   });
 
-  it('takes escapes and characters of several bytes wherever they stand', async () => {
+  it('reads escapes and multi-byte characters wherever they stand', async () => {
     for (let length = 32_740; length < 32_780; length += 1) {
       for (const tail of ['\\u00e9', '\\\\', '\\"', 'é', '😀']) {
         const bytes = Buffer.from(`{"x":"${'x'.repeat(length)}${tail}${'y'.repeat(40_000)}","n":1}`);
@@ -183,13 +183,13 @@ describe('looking at a body that is relayed', () => {
     }
   });
 
-  it('goes on over any number of turns', async () => {
+  it('reads every one of 9,000 messages', async () => {
     const messages = Array.from({ length: 9_000 }, (_, i) => ({ role: `r${i}`, content: `${i} `.repeat(40) }));
     const { value } = await outline(Buffer.from(JSON.stringify({ messages })), chat);
     expect(value).to.deep.equal({ messages: messages.map(({ role }) => ({ role, content: '…' })) });
   });
 
-  it('counts whole numbers of a list that it does not keep', async () => {
+  it('only counts the whole numbers of a long list, and keeps any other item', async () => {
     const embedding = bodyShape(spec, spec.components.schemas.EmbeddingRequest as SpecSchema);
     const input = [...Array(1_000).fill(12), 1.5, 7];
     const { value } = await outline(Buffer.from(JSON.stringify({ input })), embedding);
@@ -198,7 +198,7 @@ describe('looking at a body that is relayed', () => {
   });
 });
 
-describe('a key that differs only in case from one that is acted on', () => {
+describe('a key that differs only in case from one that the gateway reads', () => {
   for (const key of [
     'Model',
     'MODEL',
@@ -223,20 +223,20 @@ describe('a key that differs only in case from one that is acted on', () => {
     expect(scanned).to.contain('unknown_parameter');
   });
 
-  it('is refused one level down, before and after the other', async () => {
+  it('is refused one level down, and before or after the other key', async () => {
     const options = '"stream_options":{"include_usage":false,"Include_Usage":true}';
     expect(await refusal(`{${options}}`)).to.deep.equal(['unknown_parameter', 'Include_Usage']);
     expect(await refusal('{"\u017ftream_options":{}}')).to.deep.equal(['unknown_parameter', '\u017ftream_options']);
     expect(await refusal({ Model: 'dear', model: 'cheap' })).to.deep.equal(['unknown_parameter', 'Model']);
   });
 
-  it('may stand inside a message, and other keys may be written as they like', async () => {
+  it('is accepted inside a message, and so are unknown keys in any case', async () => {
     expect(await refusal({ messages: [{ Role: 'x', role: 'user', Model: 1 }], X: 1, x: 2, Modell: 3 })).to.deep.equal([
       'accepted',
     ]);
   });
 
-  it('is every key that Unicode folds to the same', () => {
+  it('is recognised by the case folding of Unicode', () => {
     for (let code = 0; code < 0x1_0000; code += 1) {
       const char = String.fromCharCode(code);
       // simple case folding is what a regular expression with the flags iu goes by

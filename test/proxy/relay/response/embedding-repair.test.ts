@@ -15,16 +15,16 @@ describe('the repair of embeddings', () => {
   const repaired =
     '{"object":"list","data":[{"object":"embedding","index":0,"embedding": "AACAPgAAAL/NzMw9"},{"object" : "embedding","embedding":""}],"model":"é"}';
 
-  it('turns numbers into base64 and leaves every other byte', () => {
+  it('turns lists of numbers into base64 and leaves every other byte', () => {
     expect(repair(floats)).to.equal(repaired);
   });
 
-  it('does so however the bytes are cut', () => {
+  it('gives the same bytes however its input is cut', () => {
     for (let size = 1; size < floats.length; size += 1)
       expect(repair(floats, size), `pieces of ${size}`).to.equal(repaired);
   });
 
-  it('costs no more for each byte of a long vector than of a short one, however it is cut', () => {
+  it('reads 60,000 numbers byte by byte in less than 2 seconds of CPU time', () => {
     const long = `{"embedding":[${'0.25,'.repeat(60_000)}0.25]}`;
     const began = process.cpuUsage();
     const inPieces = repair(long, 1);
@@ -37,7 +37,7 @@ describe('the repair of embeddings', () => {
     for (const size of [1, 5, 1000]) expect(repair(repaired, size)).to.equal(repaired);
   });
 
-  it('fails on a vector that is none', () => {
+  it('fails on a vector that is no list of numbers or too large', () => {
     for (const vector of ['[1,}]', '[1,null]', '["1"]', '[[1],[2]]']) {
       expect(() => repair(`{"embedding":${vector}}`), vector).to.throw(/no list of numbers/);
     }

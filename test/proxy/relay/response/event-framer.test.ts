@@ -35,7 +35,7 @@ describe('the framing of an event stream', () => {
       expect(pass(everyByte(bytes)).out).to.equal(bytes.toString('latin1'));
     });
 
-    it(`takes out the usage chunk alone, with ${name} line ends, however the stream is cut`, () => {
+    it(`removes only the usage chunk, with ${name} line ends, however the stream is cut`, () => {
       const keep: EventFilter = { mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) };
       expect(pass([bytes], keep).out).to.equal(without);
       expect(pass(everyByte(bytes), keep).out).to.equal(without);
@@ -63,7 +63,7 @@ describe('the framing of an event stream', () => {
     expect(framer.events).to.equal(2);
   });
 
-  it('passes comments and blank lines on together, so that a million of them are few writes', () => {
+  it('passes comments and blank lines on together, in few writes', () => {
     for (const line of ['\n', '\r', '\r\n', ':\n']) {
       const framer = new EventFramer({ mayDrop: holdsUsage, keeps: (event) => !isUsageChunk(event) });
       const bytes = Buffer.from(`${line.repeat(10_000)}data: a\n\n${line.repeat(10_000)}`);
@@ -78,7 +78,7 @@ describe('the framing of an event stream', () => {
     expect(Buffer.concat(framer.push(Buffer.from(': keep-alive\n'))).toString()).to.equal(': keep-alive\n');
   });
 
-  it('lets an event of 1 MB through without keeping it', () => {
+  it('passes the pieces of an event of 1 MB on as they come', () => {
     const framer = new EventFramer(keepAll);
     const chunk = Buffer.alloc(64 * 1024, 'x');
     expect(framer.push(Buffer.from('data: '))).to.deep.equal([]);
@@ -91,7 +91,7 @@ describe('the framing of an event stream', () => {
     expect(framer.insideEvent).to.equal(false);
   });
 
-  it('takes out no chunk that has choices, no usage, or is not JSON', () => {
+  it('removes no chunk that has choices, has no usage or is not JSON', () => {
     for (const data of [
       '{"choices":[{"index":0}],"usage":{"total_tokens":1}}',
       '{"choices":[],"usage":null}',

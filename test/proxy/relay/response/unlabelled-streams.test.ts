@@ -111,7 +111,7 @@ describe('a stream that its upstream labels as something else', () => {
     expect((thrown as InstanceType<typeof OpenAI.APIError>).code).to.equal('upstream_disconnected');
   });
 
-  it('is JSON where it begins like JSON', async () => {
+  it('is sent as JSON when it begins like JSON', async () => {
     upstream.script = json(200, { id: 'c', choices: [] });
     const response = await post(ask);
     expect([response.status, response.headers.get('content-type')]).to.deep.equal([200, 'application/json']);
@@ -122,9 +122,9 @@ describe('a stream that its upstream labels as something else', () => {
     ['is an error page', labelled('text/html', ['<html>id: 1</html>'])],
     ['is empty', labelled('text/plain', [])],
     ['breaks off in its first line', labelled('text/plain', ['dat'])],
-    ['has a line that is none of a stream', labelled('text/plain', ['date: today\n\n'])],
+    ['has a line that does not belong to a stream', labelled('text/plain', ['date: today\n\n'])],
   ] as [string, Script][]) {
-    it(`is 502 where it ${what}`, async () => {
+    it(`is answered with 502 when it ${what}`, async () => {
       upstream.script = script;
       const response = await post(ask);
       expect(response.status).to.equal(502);
@@ -132,7 +132,7 @@ describe('a stream that its upstream labels as something else', () => {
     });
   }
 
-  it('is 502 where no stream was asked for', async () => {
+  it('is answered with 502 when the client asked for no stream', async () => {
     upstream.script = labelled('text/plain', whole);
     expect((await post({ ...ask, stream: false })).status).to.equal(502);
   });
@@ -166,7 +166,7 @@ describe('the beginning of a body', () => {
     ['date', false],
     [' data: 1', false],
   ] as const) {
-    it(`${JSON.stringify(bytes.slice(0, 20))} is ${isEvents ?? 'not enough to say'}`, () => {
+    it(`${JSON.stringify(bytes.slice(0, 20))} begins an event stream: ${isEvents ?? 'too early to say'}`, () => {
       expect(beginsAsEvents(Buffer.from(bytes, 'latin1'))).to.equal(isEvents);
     });
   }
