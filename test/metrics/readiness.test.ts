@@ -13,7 +13,7 @@ describe('The readiness of a gateway', () => {
   after(() => live.close());
 
   it('names what is missing only on the port of the metrics', async () => {
-    const { checks } = await live.gateway.health();
+    const checks = { ...(await live.gateway.health()).checks, indexes: 'failed' } as const;
     const health = async () => ({
       ready: false,
       checks,

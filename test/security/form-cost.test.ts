@@ -86,6 +86,17 @@ const cases = {
 
 const outcomes: Readonly<Record<keyof typeof cases, string>> = {
   'a file of zeros': 'accepted',
+  'nothing but nearly-boundaries': 'accepted',
+  'text that repeats most of a long boundary': 'accepted',
+  'text that repeats half of a short boundary': 'accepted',
+  'text that repeats the first of two characters': 'accepted',
+  'a prompt of 32 MiB': 'missing_required_parameter',
+  'a model of 32 MiB': 'invalid_value',
+  '100,000 parts': 'invalid_form',
+  '1,000 parts of 32 KiB': 'invalid_form',
+  'heads of 8 KiB': 'invalid_form',
+  'a head of 32 MiB': 'invalid_form',
+  'a name of nothing but percent signs': 'invalid_form',
 };
 
 describe('a form of 32 MiB', () => {

@@ -126,8 +126,14 @@ describe('secrets under more than one key', () => {
     expect(queries).to.have.length.above(0);
     for (const { command } of queries) {
       const { find, filter, sort, hint, limit, projection } = command;
-      const asked = { find, filter, ...(sort && { sort }), ...(hint && { hint }), ...(limit && { limit }) };
-      const explain = { ...asked, ...(projection && { projection }) };
+      const asked = {
+        find,
+        filter,
+        ...(sort !== undefined && { sort }),
+        ...(hint !== undefined && { hint }),
+        ...(limit !== undefined && { limit }),
+      };
+      const explain = { ...asked, ...(projection !== undefined && { projection }) };
       const plan = await database.connection.db?.command({ explain, verbosity: 'executionStats' });
       const { totalDocsExamined, totalKeysExamined } = plan?.executionStats ?? {};
       expect([totalDocsExamined, totalKeysExamined < 3]).to.deep.equal([0, true]);
