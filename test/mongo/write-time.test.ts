@@ -28,7 +28,8 @@ describe('The time of a write', () => {
     expect(soFar).to.be.above(slowWrite);
     await sleep(400);
     const atLast = await writeTime();
-    expect(atLast).to.be.at.least(1_200);
+    // a timer may fire a millisecond early
+    expect(atLast).to.be.at.least(1_198);
     expect(await writeTime()).to.equal(atLast);
   });
 });

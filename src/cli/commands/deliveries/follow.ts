@@ -73,7 +73,12 @@ export function follow({ list, get, now, past, since }: FollowDeps): { changes()
 
   async function begin(): Promise<Summary[]> {
     const read = (limit: number) => gather(limit, (query) => list({ ...(since && { since }), ...query }));
-    advance((await read(1)).data);
+    const { data: latest } = await read(1);
+    if (latest.length === 0) {
+      hasBegun = true;
+      return [];
+    }
+    advance(latest);
     // all of these are known, shown or not: later they would look new
     const newest = await recent();
     // one more may have been made since, so what is shown and what is known come of one read wherever that is enough
