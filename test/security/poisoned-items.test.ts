@@ -33,6 +33,7 @@ import { createHealthModel, createTallyModel } from '../../src/webhooks/health/m
 import { createRecorder } from '../../src/webhooks/health/recorder.ts';
 import { createWebhookModel } from '../../src/webhooks/model.ts';
 import { createSubscriberLookup } from '../../src/webhooks/subscriber-lookup.ts';
+import { pendingDelivery } from '../deliveries/attempt/pending-delivery.ts';
 import { buildIndexes } from '../support/indexes.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
@@ -123,23 +124,7 @@ describe('An item that the database cannot take does not block the others:', fun
 
   describe('deliveries', () => {
     const past = new Date(Date.now() - 60_000);
-    const delivery = (_id: string): DeliveryDocument => ({
-      _id,
-      eventId: 'evt_1',
-      webhookId: 'wh_1',
-      userId: 'usr_1',
-      type: 'payment.completed',
-      test: false,
-      state: 'pending',
-      attempt: 1,
-      maxAttempts: 3,
-      starts: 0,
-      dueAt: past,
-      claimableAt: past,
-      lease: null,
-      attempts: [],
-      createdAt: past,
-    });
+    const delivery = (_id: string): DeliveryDocument => ({ ...pendingDelivery(_id), maxAttempts: 3 });
 
     it('a claim, a question when an attempt is due, and the outcome of an attempt', async () => {
       const deliveries = createDeliveryModel(connection, 'claims_');

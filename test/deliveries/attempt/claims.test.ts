@@ -4,30 +4,13 @@ import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { createClaimableAttempts } from '../../../src/deliveries/worker/claimable-attempts.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { pendingDelivery } from './pending-delivery.ts';
 
 const maxAttempts = 3;
 const result = { durationMs: 1, response: '' };
 
 function delivery(_id: string, more: Partial<DeliveryDocument> = {}): DeliveryDocument {
-  const past = new Date(Date.now() - 60_000);
-  return {
-    _id,
-    eventId: 'evt_1',
-    webhookId: 'wh_1',
-    userId: 'usr_1',
-    type: 'payment.completed',
-    test: false,
-    state: 'pending',
-    attempt: 1,
-    maxAttempts,
-    starts: 0,
-    dueAt: past,
-    claimableAt: past,
-    lease: null,
-    attempts: [],
-    createdAt: past,
-    ...more,
-  };
+  return { ...pendingDelivery(_id), maxAttempts, ...more };
 }
 
 describe('Claims', () => {
