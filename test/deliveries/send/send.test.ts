@@ -240,6 +240,40 @@ describe('Sending a delivery', () => {
     });
   }
 
+  it('waits for the answer to a request that a stopped process wrote only after the deadline', async () => {
+    await receive([]);
+    await shorten();
+    const thread = await startReceiverThread(200);
+    try {
+      const stopBeforeWriting = () => {
+        thread.holdLoop(1_000);
+        return true;
+      };
+      const { code, durationMs } = await path.post(thread.url, body, stopBeforeWriting);
+      expect(code).to.equal('delivered');
+      expect(durationMs).to.be.at.least(1_200 - 10);
+    } finally {
+      await thread.stop();
+    }
+  });
+
+  it('waits at most once more as long for a receiver that stays silent after the process was stopped', async () => {
+    await receive([]);
+    await shorten();
+    const thread = await startReceiverThread(60_000);
+    try {
+      const stopBeforeWriting = () => {
+        thread.holdLoop(3_000);
+        return true;
+      };
+      const { code, durationMs } = await path.post(thread.url, body, stopBeforeWriting);
+      expect(code).to.equal('timeout');
+      expect(durationMs).to.be.within(3_600 - 10, 3_600 + 1_500);
+    } finally {
+      await thread.stop();
+    }
+  });
+
   describe('on a fresh connection', () => {
     it('does not send again when the connection is reset as soon as it is accepted', async () => {
       const url = await receive([[], [answer]]);
