@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import express from 'express';
@@ -8,7 +8,7 @@ import { createModelGateway, type ModelGateway, scopes } from '../../src/index.t
 import { startReceiver } from '../deliveries/receiver.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
 import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
-import { until } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 /** Of every webhook here. */
@@ -108,6 +108,18 @@ describe('while the database is unavailable', function () {
       goOnWithin,
       'the gateway uses it again',
     );
+  }
+
+  /** Publishes as `publish_unconfirmed` asks for: again with the same key. Returns the event's id. */
+  async function publishUntilConfirmed(): Promise<string> {
+    const event = { type: 'payment.completed', userId: 'usr_1', data: payment, idempotencyKey: randomUUID() } as const;
+    const confirmed = await eventually(
+      () =>
+        gateway.publish(event).catch((error) => (error.code === 'publish_unconfirmed' ? null : Promise.reject(error))),
+      (published) => published !== null,
+      goOnWithin,
+    );
+    return String(confirmed?.id);
   }
 
   /** Each call once, and charged for. */
@@ -210,8 +222,8 @@ describe('while the database is unavailable', function () {
       }
       const backAt = performance.now();
       await untilBack();
-      const published = await gateway.publish({ type: 'payment.completed', userId: 'usr_1', data: payment });
-      const arrived = () => receiver.received.some(({ body }) => body.toString().includes(published.id));
+      const eventId = await publishUntilConfirmed();
+      const arrived = () => receiver.received.some(({ body }) => body.toString().includes(eventId));
       await until(arrived, goOnWithin, 'the event arrives');
       expect(performance.now() - backAt).to.be.below(goOnWithin);
       await until(isAllCounted, goOnWithin, 'what was used meanwhile is counted');
