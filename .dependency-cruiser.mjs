@@ -144,13 +144,13 @@ const arrows = {
 
 /** Which files of src may import a package; one that is not named, none may. @type {Record<string, string>} */
 const packages = {
-  '@agendajs/mongo-backend': 'deliveries/jobs',
+  '@agendajs/mongo-backend': 'deliveries/jobs/agenda.ts',
   '@opentelemetry/api': 'tracing',
-  agenda: 'deliveries/jobs stored/background',
-  ajv: 'events/catalogue http/validation/compiled-check.ts',
-  'ajv-formats': 'events/catalogue http/validation/compiled-check.ts',
+  agenda: 'deliveries/jobs/agenda.ts',
+  ajv: 'openapi/ajv.ts',
+  'ajv-formats': 'openapi/ajv.ts',
   axios: 'outbound deliveries/send',
-  cockatiel: 'proxy/routing',
+  cockatiel: 'proxy/routing/cockatiel.ts',
   commander: 'cli cli/client cli/commands/**',
   esbuild: 'bundle.mjs',
   express: 'http http/validation dashboard cli/server',

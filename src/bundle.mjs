@@ -1,5 +1,5 @@
-// Completes what tsc has compiled into dist: bundles the command, the dashboard's page and the request validator with the packages
-// that only they need, so that a host which mounts the router does not install these packages.
+// Completes what tsc has compiled into dist: bundles the command, the dashboard's page and the modules that hold a large package with
+// the packages that only they need, so that a host which mounts the router does not install these packages.
 
 import { chmod, copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -86,13 +86,19 @@ async function writeCommonJsEntry(entry) {
 async function licences(inputs) {
   const folders = new Set(inputs.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file) ?? []));
   const texts = [...folders].map(async (folder) => {
-    const { name, version, license } = JSON.parse(await readFile(`${root}${folder}/package.json`, 'utf8'));
+    const { name, version, license, author } = JSON.parse(await readFile(`${root}${folder}/package.json`, 'utf8'));
+    const all = await readdir(`${root}${folder}`);
     // a package that is a bundle itself has a list of what it carries
-    const files = (await readdir(`${root}${folder}`)).filter((entry) =>
-      /^licen[cs]e|^notice|^swagger-ui-bundle\.js\.LICENSE/i.test(entry),
+    const files = all.filter((entry) => /^licen[cs]e|^notice|^swagger-ui-bundle\.js\.LICENSE/i.test(entry)).sort();
+    const texts = await Promise.all(
+      // some have it at the end of their README
+      (files.length > 0 ? files : all.filter((entry) => /^readme/i.test(entry))).map(async (file) =>
+        (await readFile(`${root}${folder}/${file}`, 'utf8')).replace(/^.*^## License$/ms, ''),
+      ),
     );
-    const texts = await Promise.all(files.sort().map((file) => readFile(`${root}${folder}/${file}`, 'utf8')));
-    return `${name} ${version} (${license})\n\n${texts.join('\n').trim()}\n`;
+    const text = texts.join('\n').trim();
+    const isNamed = /copyright|all rights reserved/i.test(text);
+    return `${name} ${version} (${license})\n\n${isNamed ? text : `${text}\nBy ${author?.name ?? author}`}\n`;
   });
   return [...new Set(await Promise.all(texts))].sort().join(`\n${'-'.repeat(80)}\n\n`);
 }
@@ -109,8 +115,16 @@ const bundles = await Promise.all([
   }),
   build({
     ...onNode,
-    entryPoints: ['src/http/validation/express-openapi-validator.ts'],
-    outdir: 'dist/http/validation',
+    entryPoints: [
+      'src/deliveries/jobs/agenda.ts',
+      'src/http/validation/express-openapi-validator.ts',
+      'src/openapi/ajv.ts',
+      'src/proxy/routing/cockatiel.ts',
+    ],
+    outbase: 'src',
+    outdir: 'dist',
+    // Agenda imports luxon, and what it imports requires luxon: two builds of the same
+    alias: { luxon: './node_modules/luxon/build/node/luxon.js' },
     plugins: [unusedParts],
   }),
   build({

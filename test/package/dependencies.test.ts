@@ -9,13 +9,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 
 /** What a host installs with the router. All other packages are bundled at build time. */
 const runtimeDependencies = [
-  '@agendajs/mongo-backend',
   '@opentelemetry/api',
-  'agenda',
-  'ajv',
-  'ajv-formats',
   'axios',
-  'cockatiel',
   'helmet',
   'ipaddr.js',
   'mongodb',
@@ -62,7 +57,7 @@ describe('the packages that a host installs', () => {
   it('include every package that the build imports', async () => {
     const imported = await imports();
     expect([...runtimeDependencies, ...peerDependencies]).to.include.members(imported);
-    expect(imported).to.include.members(['agenda', 'ajv', 'axios', 'express', 'undici']);
+    expect(imported).to.include.members(['axios', 'express', 'mongodb', 'undici']);
   });
 });
 
@@ -72,14 +67,25 @@ describe('the build', () => {
     const bundled = files.flatMap(({ text }) =>
       [...text.matchAll(/^ *\/\/ (?:\S+\/)?node_modules\/((?:@[^/\s]+\/)?[^/\s]+)\//gm)].map(([, name = '']) => name),
     );
-    expect(bundled).to.include.members(['commander', 'express-openapi-validator', 'qs', 'zod']);
+    expect(bundled).to.include.members([
+      'agenda',
+      'ajv',
+      'cockatiel',
+      'commander',
+      'express-openapi-validator',
+      'luxon',
+      'qs',
+      'zod',
+    ]);
     const licences = await readFile(join(built, 'third-party-licenses.txt'), 'utf8');
     const entries = licences.split(/^-{80}$/m).map((entry) => entry.trim());
     // the page is minified, and does not say what it holds
     for (const name of new Set([...bundled, 'openapi-fetch', 'preact', 'swagger-ui-dist'])) {
       const entry = entries.find((text) => text.startsWith(`${name} `));
       expect(entry, name).to.match(/^\S+ \d+\.\d+\.\d+\S* \([\w.-]+\)\n\n/);
-      expect(entry, name).to.match(/copyright|permission is hereby granted|all rights reserved/i);
+      // this one comes without the text of its licence
+      if (name === 'numbered') expect(entry).to.match(/^By Blake Embrey$/m);
+      else expect(entry, name).to.match(/copyright|permission is hereby granted|all rights reserved/i);
     }
   });
 

@@ -1,4 +1,4 @@
-import { InMemoryNotificationChannel, type JobNotification } from 'agenda';
+import { InMemoryNotificationChannel, type JobNotification } from './agenda.ts';
 
 /** The longest time that a timer can wait. Milliseconds. */
 const longestTimer = 2 ** 31 - 1;

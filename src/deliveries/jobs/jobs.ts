@@ -1,9 +1,9 @@
-import { Agenda, type Job } from 'agenda';
 import type { Connection } from 'mongoose';
 import { createPeriodic } from '../../mongo/periodic.ts';
 import { buildIndexesOf } from '../../mongo/schema/indexes.ts';
 import type { Logger } from '../../options/options.ts';
 import type { AttemptRef, ScheduledRef } from '../attempt/attempt-ref.ts';
+import { Agenda, type Job } from './agenda.ts';
 import { createJobsBackend } from './backend.ts';
 import { jobIndexes } from './indexes.ts';
 import { createWaitingJobs } from './waiting-jobs.ts';

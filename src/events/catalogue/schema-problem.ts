@@ -1,4 +1,4 @@
-import type { ErrorObject } from 'ajv';
+import type { ErrorObject } from '../../openapi/ajv.ts';
 import { propertyPath } from './json-value.ts';
 
 /** A value that does not fit a schema. */

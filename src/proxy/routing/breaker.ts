@@ -1,3 +1,5 @@
+import type { OutboundResponse } from '../../outbound/exchange.ts';
+import { OutboundError } from '../../outbound/outbound-error.ts';
 import {
   BrokenCircuitError,
   CircuitState,
@@ -5,9 +7,7 @@ import {
   circuitBreaker,
   ExponentialBackoff,
   handleWhen,
-} from 'cockatiel';
-import type { OutboundResponse } from '../../outbound/exchange.ts';
-import { OutboundError } from '../../outbound/outbound-error.ts';
+} from './cockatiel.ts';
 
 /** Failures in a row that open the breaker. */
 const failuresInARow = 5;

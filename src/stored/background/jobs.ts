@@ -1,5 +1,5 @@
-import { Agenda, type Job } from 'agenda';
 import type { Connection } from 'mongoose';
+import { Agenda, type Job } from '../../deliveries/jobs/agenda.ts';
 import { createJobsBackend } from '../../deliveries/jobs/backend.ts';
 import type { Logger } from '../../options/options.ts';
 import type { PollRef } from './poll-queue.ts';
