@@ -18,10 +18,8 @@ const arrows = {
   'logger.ts': 'errors.ts',
   'redact.ts': '',
   'version.ts': '',
-  'histogram.ts': '',
-  'hours.ts': '',
-  'event-loop-delay.ts': '',
   'api.d.ts': '',
+  statistics: '',
   options: 'errors.ts logger.ts http/principal.ts',
   openapi: base,
   tracing: 'version.ts',
@@ -29,15 +27,17 @@ const arrows = {
   mongo: base,
   outbound: base,
 
-  'http/authentication': `${base} http/principal.ts http/target.ts`,
+  'http/authentication': `${base} http/principal.ts http/request/target.ts`,
   'http/reply': `${base} http/operation.ts`,
   'http/validation': `${base} openapi http/route.ts`,
   'http/body/json': `${base} openapi http/operation.ts`,
   'http/body/form': `${base} openapi http/route.ts`,
   'http/body': `${base} http/reply http/body/json
-    http/open-requests.ts http/operation.ts http/route.ts`,
+    http/request/open-requests.ts http/operation.ts http/route.ts`,
   'http/server': `${base} http/reply`,
-  http: `${base} openapi fairness tracing
+  'http/request': `${base} openapi http/authentication http/reply http/validation http/body http/body/json http/body/form
+    http/operation.ts http/principal.ts http/route.ts`,
+  http: `${base} openapi fairness tracing http/request
     http/authentication http/reply http/validation http/body http/body/json http/body/form`,
 
   'proxy/request': `${base} http/operation.ts`,
@@ -60,7 +60,7 @@ const arrows = {
 
   stored: `${domain} proxy/ownership`,
 
-  'webhooks/health': `${domain} histogram.ts hours.ts`,
+  'webhooks/health': `${domain} statistics`,
   'webhooks/secrets': `${base} mongo webhooks/model.ts webhooks/webhook.ts`,
   webhooks: `${domain} outbound/addresses.ts webhooks/secrets`,
 
@@ -69,7 +69,8 @@ const arrows = {
   'events/transactions': `${base} mongo events/store events/model.ts`,
   events: `${domain} tracing events/catalogue events/store events/transactions`,
 
-  keys: `${domain} events`,
+  'keys/authentication': `${base} mongo http/principal.ts keys/api-key.ts keys/model.ts`,
+  keys: `${domain} events keys/authentication`,
   'accounting/usage': `${domain} events accounting/micro-credits.ts accounting/publish-or-log.ts`,
   'accounting/budgets': `${domain} accounting/usage accounting/micro-credits.ts`,
   'accounting/credits': `${domain} events
@@ -88,55 +89,59 @@ const arrows = {
   'deliveries/fan-out': `${base} tracing mongo events events/store deliveries/attempt deliveries/model.ts`,
   'deliveries/worker': `${base} mongo events events/store
     deliveries/rate-limit deliveries/attempt deliveries/jobs deliveries/dispatcher deliveries/fan-out deliveries/model.ts`,
+  'deliveries/lists': `${domain} events events/store deliveries/send deliveries/attempt
+    deliveries/fan-out deliveries/background.ts deliveries/model.ts`,
   'deliveries/redeliver': `${base} mongo fairness events events/store
     deliveries/send deliveries/rate-limit deliveries/attempt deliveries/fan-out
-    deliveries/background.ts deliveries/delivery-page.ts deliveries/history.ts deliveries/model.ts deliveries/unstored.ts`,
+    deliveries/lists deliveries/background.ts deliveries/model.ts`,
   'deliveries/redeliver/recoveries': `${domain} deliveries/redeliver`,
-  deliveries: `${domain} events events/store deliveries/send deliveries/rate-limit deliveries/attempt deliveries/jobs
+  deliveries: `${domain} events events/store deliveries/send deliveries/rate-limit deliveries/attempt deliveries/jobs deliveries/lists
     deliveries/fan-out deliveries/worker deliveries/redeliver`,
 
   'stored/background': `${domain} deliveries/jobs stored
     proxy/admission.ts proxy/ownership proxy/stored/ended-response.ts proxy/stored/poll-response.ts`,
 
-  'admin/refusals': `${domain} http/request-observer.ts hours.ts`,
+  'admin/refusals': `${domain} http/request/request-observer.ts statistics`,
   admin: `${domain} admin/refusals keys webhooks webhooks/health webhooks/secrets/rotation.ts
     accounting/micro-credits.ts accounting/usage accounting/budgets accounting/credits accounting/limits
     accounting/payments/model.ts events deliveries/model.ts deliveries/redeliver/recoveries/model.ts stored`,
 
-  processes: `${domain} histogram.ts event-loop-delay.ts proxy/observer.ts proxy/proxy.ts deliveries/backlog-size.ts`,
+  processes: `${domain} statistics proxy/observer.ts proxy/proxy.ts deliveries/backlog-size.ts`,
 
   receiver: 'api.d.ts deliveries/send/signature.ts',
   'dashboard/page': 'api.d.ts',
-  dashboard: 'errors.ts version.ts options http http/authentication http/reply',
+  dashboard: 'errors.ts version.ts options http http/request http/authentication http/reply',
 
-  metrics: `${base} event-loop-delay.ts mongo/connection/pools.ts http/request-observer.ts webhooks/health/recorded-attempt.ts
+  metrics: `${base} statistics mongo/connection/pools.ts http/request/request-observer.ts webhooks/health/recorded-attempt.ts
     accounting/credits/credit-observer.ts deliveries/backlog-size.ts deliveries/fan-out/fan-out-observer.ts
     proxy/proxy.ts proxy/observer.ts`,
 
-  // The files beside the folders join them. The command uses the package as a host does.
-  '.': `${base} openapi fairness mongo outbound http/** proxy/** webhooks/** events/**
-    keys accounting/** stored stored/background deliveries/** admin/** processes metrics dashboard`,
+  // These join the folders. The command uses the package as a host does.
+  gateway: `${base} statistics openapi fairness mongo outbound http/** proxy/** webhooks/** events/**
+    keys/** accounting/** stored stored/background deliveries/** admin/** processes metrics dashboard`,
+  '.': `${base} openapi mongo http/** webhooks/** events/** keys/** accounting/** deliveries/** admin/** processes
+    metrics gateway`,
 
   'cli/terminal': '',
   'cli/config': 'errors.ts options cli/private-file.ts',
   'cli/client': 'api.d.ts version.ts cli/terminal cli/config/duration.ts',
   'cli/demo': '',
   'cli/mongo': 'cli/private-file.ts',
-  'cli/database': `errors.ts index.ts migrate.ts mongo cli/config cli/mongo
+  'cli/database': `errors.ts index.ts gateway/migrate.ts mongo cli/config cli/mongo
     cli/client/api.ts cli/commands/events/publish.ts`,
-  'cli/doctor/checks': `${base} collections.ts mongo outbound webhooks/model.ts webhooks/secrets processes/model.ts
+  'cli/doctor/checks': `${base} gateway/collections.ts mongo outbound webhooks/model.ts webhooks/secrets processes/model.ts
     cli/doctor/check.ts`,
-  'cli/doctor': `${base} collections.ts mongo cli/config cli/database cli/doctor/checks`,
+  'cli/doctor': `${base} gateway/collections.ts mongo cli/config cli/database cli/doctor/checks`,
   'cli/server': `errors.ts ids.ts index.ts receiver
     cli/terminal cli/config cli/demo cli/mongo cli/database`,
   'cli/commands': 'api.d.ts budgets.ts version.ts cli/terminal cli/client cli/config/duration.ts',
   'cli/commands/keys/command.ts': 'cli/terminal cli/client cli/commands cli/database/stored-keys.ts',
-  'cli/commands/forward.ts': `version.ts cli/terminal cli/client cli/commands/follow-events.ts
+  'cli/commands/listen/forward.ts': `version.ts cli/terminal cli/client cli/commands/listen/follow-events.ts
     deliveries/send/headers.ts`,
-  'cli/commands/listen.ts': `cli/terminal cli/client cli/config/parsers.ts cli/server/test-receiver.ts
-    cli/commands/forward.ts`,
+  'cli/commands/listen/listen.ts': `cli/terminal cli/client cli/config/parsers.ts cli/server/test-receiver.ts
+    cli/commands/listen/forward.ts`,
   'cli/commands/doctor.ts': 'cli/terminal cli/doctor',
-  'cli/commands/migrate.ts': 'migrate.ts cli/terminal cli/database/stored-schema.ts',
+  'cli/commands/migrate.ts': 'gateway/migrate.ts cli/terminal cli/database/stored-schema.ts',
   'cli/commands/reseal.ts': 'errors.ts cli/terminal cli/config cli/database/beside-gateway.ts',
   'cli/commands/start.ts': 'cli/terminal cli/config cli/server',
   cli: 'errors.ts version.ts cli/terminal cli/client cli/database cli/commands/**',
@@ -163,12 +168,12 @@ const packages = {
   'mongodb-memory-server-core': 'cli/mongo',
   // Its types, that is: who may run it is a rule of its own below, and which types, biome.json says.
   mongoose:
-    '. options mongo admin/** processes stored/** webhooks/** events/** keys accounting/** deliveries/** cli/doctor/**',
+    '. gateway options mongo admin/** processes stored/** webhooks/** events/** keys accounting/** deliveries/** cli/doctor/**',
   'openapi-fetch': 'cli/client dashboard/page',
   pino: 'cli/server',
   preact: 'dashboard/page',
   'rate-limiter-flexible': 'http/account-limits.ts',
-  'prom-client': '. metrics',
+  'prom-client': 'gateway metrics',
   'raw-body': 'receiver',
   'string-width': 'cli/terminal',
   'swagger-ui-dist': 'dashboard/page',

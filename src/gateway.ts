@@ -1,22 +1,22 @@
-import { everyIndex } from './collections.ts';
-import { hostDeliveries } from './deliveries/host-deliveries.ts';
-import { createHealthCheck } from './gateway-health.ts';
-import { createGatewayRouter } from './gateway-router.ts';
-import { createGaugeReadings } from './gauge-readings.ts';
-import { createHealthReadings } from './health-readings.ts';
-import { OpenRequests } from './http/open-requests.ts';
+import { hostDeliveries } from './deliveries/lists/host-deliveries.ts';
+import { everyIndex } from './gateway/collections.ts';
+import { createGaugeReadings } from './gateway/gauge-readings.ts';
+import { createHealthCheck } from './gateway/health/gateway-health.ts';
+import { createHealthReadings } from './gateway/health/health-readings.ts';
+import type { ModelGateway } from './gateway/model-gateway.ts';
+import { createGatewayRouter } from './gateway/router.ts';
+import { createServices, type OpenDatabase } from './gateway/services.ts';
+import { createShutdown } from './gateway/shutdown.ts';
+import { OpenRequests } from './http/request/open-requests.ts';
 import { createAuthenticateKey } from './keys/authenticate-key.ts';
 import { addGauges } from './metrics/gauges.ts';
-import type { ModelGateway } from './model-gateway.ts';
 import { createDatabaseAccess, withDatabase } from './mongo/connection/availability.ts';
 import { openDatabase } from './mongo/connection/connection.ts';
 import { requireReplicaSet } from './mongo/connection/replica-set.ts';
 import { prepareSchema } from './mongo/schema/prepare-schema.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options/options.ts';
-import { createServices, type OpenDatabase } from './services.ts';
-import { createShutdown } from './shutdown.ts';
 
-export type { ModelGateway } from './model-gateway.ts';
+export type { ModelGateway } from './gateway/model-gateway.ts';
 
 /**
  * Builds a gateway: checks the options, opens the database, builds the indexes or checks them, joins the parts.

@@ -7,18 +7,17 @@ export type { Refusal, RefusalCount, RefusalQuery, RefusalReport } from './admin
 export type { SearchResult, SearchResultType } from './admin/search.ts';
 export type { Budget, BudgetUsage } from './budgets.ts';
 export type { FailedDelivery } from './deliveries/attempt/attempt-listener.ts';
-export type { Delivery } from './deliveries/host-deliveries.ts';
+export type { Delivery } from './deliveries/lists/host-deliveries.ts';
 export { type ErrorBody, type ErrorCode, GatewayError } from './errors.ts';
 export type { PastEvent } from './events/history.ts';
 export type { EventInput, PublishedEvent, PublishOptions } from './events/publication.ts';
+export type { CheckResult, GatewayHealth } from './gateway/health/gateway-health.ts';
+export type { GatewayNotifications, NotificationListener } from './gateway/notifications.ts';
 export { createModelGateway, type ModelGateway } from './gateway.ts';
-export type { CheckResult, GatewayHealth } from './gateway-health.ts';
 export { keepRawBody } from './http/body/kept-body.ts';
 export { type Principal, type Scope, scopes } from './http/principal.ts';
 export { type HardenOptions, hardenServer } from './http/server/harden.ts';
 export type { ApiKey, ApiKeyInput, ApiKeyPatch, NewApiKey } from './keys/api-key.ts';
-export type { GatewayNotifications, NotificationListener } from './notifications.ts';
-export type { DisabledWebhook } from './options/disabling.ts';
 export {
   type CreditOptions,
   defaultRetryDelays,
@@ -37,6 +36,7 @@ export {
   type UpstreamTimeouts,
   type UsageRecord,
 } from './options/options.ts';
+export type { DisabledWebhook } from './options/webhooks/disabling.ts';
 export type { ProcessRole } from './processes/model.ts';
 export type { Backlog, Percentiles, ProcessInfo, UpstreamInfo } from './processes/service.ts';
 export type { Filters, FilterValue } from './webhooks/filters.ts';

@@ -1,9 +1,9 @@
 import type { components, operations } from '../api.d.ts';
 import type { ApiRequest, OperationTable, ReplyOf } from '../http/operation.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
-import { type DeliveryContext, toDetailsBody, toSummaryBody } from './body.ts';
-import type { DeliveryPage, ShownDelivery } from './delivery-page.ts';
-import type { DeliveryHistory } from './history.ts';
+import { type DeliveryContext, toDetailsBody, toSummaryBody } from './lists/body.ts';
+import type { DeliveryPage, ShownDelivery } from './lists/delivery-page.ts';
+import type { DeliveryHistory } from './lists/history.ts';
 import type { Resend, ResendResult } from './redeliver/resend.ts';
 import type { SendTest } from './redeliver/test-event.ts';
 

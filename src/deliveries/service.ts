@@ -9,11 +9,12 @@ import type { ResolvedOptions } from '../options/options.ts';
 import type { OnAttempt, OnFailed } from './attempt/attempt-listener.ts';
 import { createBackground } from './background.ts';
 import { type BacklogSize, readBacklogSize, readScheduled } from './backlog-size.ts';
-import type { DeliveryContext } from './body.ts';
-import type { ShownDelivery } from './delivery-page.ts';
-import { createEventStatuses } from './event-statuses.ts';
-import { createDeliveryHistory, type DeliveryHistory } from './history.ts';
 import { createJobs } from './jobs/jobs.ts';
+import type { DeliveryContext } from './lists/body.ts';
+import type { ShownDelivery } from './lists/delivery-page.ts';
+import { createEventStatuses } from './lists/event-statuses.ts';
+import { createDeliveryHistory, type DeliveryHistory } from './lists/history.ts';
+import { createUnstored } from './lists/unstored.ts';
 import type { SendRateModel } from './rate-limit/model.ts';
 import { createTakePermit } from './rate-limit/permits.ts';
 import { createRateLimits } from './rate-limit/rate-limits.ts';
@@ -22,7 +23,6 @@ import { createRedelivery, type Redelivery } from './redeliver/redelivery.ts';
 import { createScheduledDelivery, type ScheduledDeliveryDeps } from './scheduled-delivery.ts';
 import { type ClientOptions, createDeliveryClients } from './send/clients.ts';
 import { createSend } from './send/send.ts';
-import { createUnstored } from './unstored.ts';
 import type { Worker } from './worker/worker.ts';
 
 /** How long the lease of an attempt lasts: after that, another process may make a dead worker's attempts. Milliseconds. */

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type express from 'express';
 import { GatewayError } from '../errors.ts';
+import { pathOf } from './request/target.ts';
 import { pathParameter, type Route } from './route.ts';
-import { pathOf } from './target.ts';
 
 /** A request that Express has matched with a path. */
 export type MatchedRequest = IncomingMessage & { readonly params: Readonly<Record<string, string>> };

@@ -9,17 +9,17 @@ import { inSpan } from '../tracing/tracer.ts';
 import type { LimitAccount } from './account-limits.ts';
 import { addRoutes, pathParams } from './add-routes.ts';
 import { requireScope } from './authentication/principal.ts';
-import { ClientDisconnect } from './client-disconnect.ts';
-import { OpenRequests } from './open-requests.ts';
 import type { ApiRequest, DataOperation, RelayNote, Reply } from './operation.ts';
 import type { Principal } from './principal.ts';
-import { createRequestReader, type ReadRequest } from './read-request.ts';
 import { answerError, isAnswered } from './reply/answer-error.ts';
 import { sendReply } from './reply/reply.ts';
-import { requestId } from './request-id.ts';
-import type { EndedRequest, RequestObserver } from './request-observer.ts';
+import { ClientDisconnect } from './request/client-disconnect.ts';
+import { OpenRequests } from './request/open-requests.ts';
+import { createRequestReader, type ReadRequest } from './request/read-request.ts';
+import { requestId } from './request/request-id.ts';
+import type { EndedRequest, RequestObserver } from './request/request-observer.ts';
+import { requireOneHost } from './request/target.ts';
 import { isModelRoute, isRead, isWrite, joinRoutes, type Operations, type Route } from './route.ts';
-import { requireOneHost } from './target.ts';
 
 /** What {@link createApi} joins. Sizes are bytes. */
 export interface ApiDependencies {

@@ -3,10 +3,10 @@ import type express from 'express';
 import { GatewayError } from '../errors.ts';
 import { createServedDocuments, type DocumentFormat, type ServedDocument } from '../openapi/served-document.ts';
 import type { Logger } from '../options/options.ts';
-import type { OpenRequests } from './open-requests.ts';
 import { answerError, isAnswered } from './reply/answer-error.ts';
-import { requestId } from './request-id.ts';
-import { requireOneHost } from './target.ts';
+import type { OpenRequests } from './request/open-requests.ts';
+import { requestId } from './request/request-id.ts';
+import { requireOneHost } from './request/target.ts';
 
 /** How long clients and proxies keep the document without asking again. Seconds. */
 const maxAge = 300;

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { operations } from '../api.d.ts';
 import type { Form } from './body/form/form.ts';
-import type { ClientDisconnect } from './client-disconnect.ts';
 import type { Principal } from './principal.ts';
+import type { ClientDisconnect } from './request/client-disconnect.ts';
 
 /** Where a value stands in the bytes: `start` inclusive, `end` exclusive. */
 export interface Span {

@@ -4,8 +4,8 @@ import { GatewayError } from '../errors.ts';
 import type { Logger } from '../options/options.ts';
 import { isAnswered } from './reply/answer-error.ts';
 import { sendReply } from './reply/reply.ts';
-import { requestId } from './request-id.ts';
-import { pathOf } from './target.ts';
+import { requestId } from './request/request-id.ts';
+import { pathOf } from './request/target.ts';
 
 /**
  * What a host mounts: an Express router, which also works as a listener of `node:http`.

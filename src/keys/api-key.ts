@@ -1,6 +1,6 @@
 import type { Budget, BudgetUsage } from '../budgets.ts';
 import type { Principal, Scope } from '../http/principal.ts';
-import type { KeyRecord } from './key-cache.ts';
+import type { KeyRecord } from './authentication/key-cache.ts';
 import type { KeyDocument } from './model.ts';
 
 /** An API key, without its text. */

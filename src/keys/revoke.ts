@@ -3,7 +3,7 @@ import { durableCollection } from '../mongo/collection.ts';
 import { confirmAbsent } from '../mongo/confirmed-reads.ts';
 import type { RunInTransaction } from '../mongo/transaction.ts';
 import { toRecord } from './api-key.ts';
-import type { KeyRecord } from './key-cache.ts';
+import type { KeyRecord } from './authentication/key-cache.ts';
 import type { PublishKeyEvent } from './key-events.ts';
 import type { KeyModel } from './model.ts';
 

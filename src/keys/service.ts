@@ -8,16 +8,16 @@ import { inAccountAfter, toIdPage } from '../mongo/id-page.ts';
 import type { RunInTransaction } from '../mongo/transaction.ts';
 import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
 import type { ApiKey, ApiKeyInput, KeyPage, NewApiKey } from './api-key.ts';
+import { digestOf, newKeyText } from './authentication/key-text.ts';
+import { createLastUsed } from './authentication/last-used.ts';
+import { createLookUp } from './authentication/look-up.ts';
+import { createKeyVerifier, type KeyVerifier } from './authentication/verifier.ts';
 import { toKeyFields } from './fields.ts';
 import { noBudgets, toApiKey, toApiKeys } from './key-budgets.ts';
 import { createPublishKeyEvent } from './key-events.ts';
-import { digestOf, newKeyText } from './key-text.ts';
-import { createLastUsed } from './last-used.ts';
-import { createLookUp } from './look-up.ts';
 import { type KeyDocument, type KeyModel, markUsed, releaseExpired, takenSlots } from './model.ts';
 import { createRevoke, type Revoke } from './revoke.ts';
 import { createUpdate, type Update } from './update.ts';
-import { createKeyVerifier, type KeyVerifier } from './verifier.ts';
 
 export interface KeyServiceDeps {
   readonly keys: KeyModel;

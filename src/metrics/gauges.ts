@@ -1,8 +1,8 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { BacklogSize } from '../deliveries/backlog-size.ts';
-import { type EventLoopDelay, measureEventLoopDelay } from '../event-loop-delay.ts';
 import type { PoolUsage } from '../mongo/connection/pools.ts';
 import type { UpstreamState } from '../proxy/proxy.ts';
+import { type EventLoopDelay, measureEventLoopDelay } from '../statistics/event-loop-delay.ts';
 import { readVersion } from '../version.ts';
 
 /** What the gauges show of the health. Durations are milliseconds. */

@@ -1,5 +1,5 @@
 import { Counter, type Registry } from 'prom-client';
-import type { RequestObserver } from '../http/request-observer.ts';
+import type { RequestObserver } from '../http/request/request-observer.ts';
 import { statusClass } from './status-class.ts';
 
 /** Counts the requests under `/v1`. */

@@ -2,28 +2,27 @@ import type { IncomingMessage } from 'node:http';
 import type { Connection, Mongoose } from 'mongoose';
 import type { Principal } from '../http/principal.ts';
 import { consoleLogger, faultTolerant, type Logger } from '../logger.ts';
-import { type BackgroundOptions, backgroundDefaults, checkBackgroundOptions } from './background.ts';
-import { type BodyOptions, bodyDefaults, checkBodyOptions } from './bodies.ts';
+import { type CreditOptions, checkCreditOptions } from './accounts/credits.ts';
+import { checkLimitOptions, type LimitOptions } from './accounts/limits.ts';
+import { checkQuotaOptions, type QuotaOptions } from './accounts/quotas.ts';
 import { checkIntegers, refuse } from './checks.ts';
-import { type CreditOptions, checkCreditOptions } from './credits.ts';
 import { checkDashboardOptions, type DashboardOptions } from './dashboard.ts';
 import { checkDatabaseOptions, type DatabaseOptions, databaseDefaults } from './database.ts';
-import { checkDeliveryOptions, type DeliveryOptions, deliveryDefaults } from './deliveries.ts';
-import { checkDisableOptions, type DisableOptions } from './disabling.ts';
-import { checkEventTypes, type EventTypeOptions } from './event-types.ts';
-import { checkLimitOptions, type LimitOptions } from './limits.ts';
-import type { ModelHooks } from './model-hooks.ts';
+import { type BackgroundOptions, backgroundDefaults, checkBackgroundOptions } from './models/background.ts';
+import { type BodyOptions, bodyDefaults, checkBodyOptions } from './models/bodies.ts';
+import type { ModelHooks } from './models/model-hooks.ts';
+import { checkUpstreams, type UpstreamOptions } from './models/upstreams.ts';
 import { checkProcessOptions, type ProcessOptions, processDefaults } from './processes.ts';
-import { checkQuotaOptions, type QuotaOptions } from './quotas.ts';
 import { checkTracingOptions, type TracingOptions } from './tracing.ts';
-import { checkUpstreams, type UpstreamOptions } from './upstreams.ts';
+import { checkDeliveryOptions, type DeliveryOptions, deliveryDefaults } from './webhooks/deliveries.ts';
+import { checkDisableOptions, type DisableOptions } from './webhooks/disabling.ts';
+import { checkEventTypes, type EventTypeOptions } from './webhooks/event-types.ts';
 
 export type { Logger } from '../logger.ts';
-export type { CreditOptions } from './credits.ts';
+export type { CreditOptions } from './accounts/credits.ts';
+export type { LimitOptions, RateLimits, RateLimitsFor } from './accounts/limits.ts';
+export { checkQuota, type Quota, type QuotaOptions } from './accounts/quotas.ts';
 export type { DashboardOptions } from './dashboard.ts';
-export { defaultRetryDelays } from './deliveries.ts';
-export type { EventTypeOptions } from './event-types.ts';
-export type { LimitOptions, RateLimits, RateLimitsFor } from './limits.ts';
 export type {
   CallEnding,
   ModelAnswer,
@@ -32,10 +31,11 @@ export type {
   OpenUsage,
   RequestedOutput,
   UsageRecord,
-} from './model-hooks.ts';
-export { checkQuota, type Quota, type QuotaOptions } from './quotas.ts';
+} from './models/model-hooks.ts';
+export type { UpstreamOptions, UpstreamTimeouts } from './models/upstreams.ts';
 export type { TracingOptions } from './tracing.ts';
-export type { UpstreamOptions, UpstreamTimeouts } from './upstreams.ts';
+export { defaultRetryDelays } from './webhooks/deliveries.ts';
+export type { EventTypeOptions } from './webhooks/event-types.ts';
 
 /** What {@link createModelGateway} takes. Durations are milliseconds, sizes bytes, unless a line says otherwise. */
 export interface ModelGatewayOptions<Custom extends string = string>

@@ -1,6 +1,5 @@
 import { hostname } from 'node:os';
 import type { Connection } from 'mongoose';
-import { type EventLoopDelay, measureEventLoopDelay } from '../event-loop-delay.ts';
 import { newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
@@ -9,6 +8,7 @@ import { createReadSkew } from '../mongo/probes/clock-skew.ts';
 import { withTimeout } from '../mongo/with-timeout.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { ModelProxy } from '../proxy/proxy.ts';
+import { type EventLoopDelay, measureEventLoopDelay } from '../statistics/event-loop-delay.ts';
 import { readVersion } from '../version.ts';
 import type { ProcessModel, ProcessRole } from './model.ts';
 import type { UpstreamWindow } from './upstream-window.ts';

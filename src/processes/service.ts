@@ -1,6 +1,6 @@
 import { type BacklogSize, countLimit } from '../deliveries/backlog-size.ts';
-import { type Durations, merged, percentile } from '../histogram.ts';
 import { durableCollection } from '../mongo/collection.ts';
+import { type Durations, merged, percentile } from '../statistics/histogram.ts';
 import type { ProcessDocument, ProcessModel, ProcessRole, UpstreamCounts } from './model.ts';
 
 /** One process, as it last said of itself. Moments are by the database's clock. */

@@ -1,8 +1,8 @@
 import type { ClientSession, Connection } from 'mongoose';
 import type { DeliveryTarget } from '../../src/deliveries/attempt/delivery-target.ts';
-import { eventState } from '../../src/deliveries/event-statuses.ts';
 import { firstDelivery } from '../../src/deliveries/fan-out/first-delivery.ts';
 import { jobIndexes } from '../../src/deliveries/jobs/indexes.ts';
+import { eventState } from '../../src/deliveries/lists/event-statuses.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createSendRateModel } from '../../src/deliveries/rate-limit/model.ts';
 import type { RateLimits } from '../../src/deliveries/rate-limit/rate-limits.ts';

@@ -1,10 +1,10 @@
 import { expect } from 'chai';
-import type { DeliveryPage } from '../../src/deliveries/delivery-page.ts';
-import { createEventStatuses } from '../../src/deliveries/event-statuses.ts';
-import { createDeliveryHistory } from '../../src/deliveries/history.ts';
+import type { DeliveryPage } from '../../src/deliveries/lists/delivery-page.ts';
+import { createEventStatuses } from '../../src/deliveries/lists/event-statuses.ts';
+import { createDeliveryHistory } from '../../src/deliveries/lists/history.ts';
+import { createPresentTypes, queriesFor } from '../../src/deliveries/lists/page-queries.ts';
+import { createUnstored } from '../../src/deliveries/lists/unstored.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryState } from '../../src/deliveries/model.ts';
-import { createPresentTypes, queriesFor } from '../../src/deliveries/page-queries.ts';
-import { createUnstored } from '../../src/deliveries/unstored.ts';
 import { createEventHistory, type EventState } from '../../src/events/history.ts';
 import { createEventModel } from '../../src/events/model.ts';
 import { newId } from '../../src/ids.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createClaims } from '../../src/deliveries/attempt/claims.ts';
+import { createClaims } from '../../src/deliveries/attempt/claims/claims.ts';
 import { createDeliveryModel, type DeliveryDocument } from '../../src/deliveries/model.ts';
 import { createSendRateModel } from '../../src/deliveries/rate-limit/model.ts';
 import { createManualClaims } from '../../src/deliveries/redeliver/manual-claims.ts';

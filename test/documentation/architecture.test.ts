@@ -10,9 +10,8 @@ describe('docs/architecture.md', () => {
     .map((entry) =>
       path.relative(path.join(root, 'src'), path.join(entry.parentPath, entry.name)).replaceAll('\\', '/'),
     );
-  const named = [...documentText('docs/architecture.md').matchAll(/`([\w./-]+\.ts)`/g)].map(
-    ([, name]) => name as string,
-  );
+  const text = documentText('docs/architecture.md');
+  const named = [...text.matchAll(/`([\w./-]+\.ts)`/g)].map(([, name]) => name as string);
 
   it('names only files that exist', () => {
     expect(named.length).to.be.greaterThan(40);
@@ -21,5 +20,36 @@ describe('docs/architecture.md', () => {
       name.startsWith('test/') ? !existsSync(path.join(root, name)) : !isSource(name.replace(/^src\//, '')),
     );
     expect(missing).to.deep.equal([]);
+  });
+
+  it('describes every folder of src', () => {
+    const [, tree = ''] = /^```text\n([\s\S]*?)^```/m.exec(text) ?? [];
+    const described: string[] = [];
+    const path: string[] = [];
+    for (const [, indent = '', name = ''] of tree.matchAll(/^( *)([\w-]+)\/ +\S/gm)) {
+      path.length = indent.length / 2 - 1;
+      path.push(name);
+      described.push(path.join('/'));
+    }
+    const folders = [...new Set(files.map((file) => file.split('/').slice(0, -1).join('/')))];
+    // each view of the page has a folder; the sentence about page/ says so
+    const expected = folders.filter((folder) => folder !== '' && !/^dashboard\/page\/|^cli\/commands\//.test(folder));
+    expect(expected.filter((folder) => !described.includes(folder))).to.deep.equal([]);
+    expect(
+      described.filter((folder) => !folders.some((one) => one === folder || one.startsWith(`${folder}/`))),
+    ).to.deep.equal([]);
+  });
+
+  it('walks in at most 15 stops, and never back into a file', () => {
+    const [, walks = ''] = /^## Walks$([\s\S]*?)^### What a crash/m.exec(text) ?? [];
+    const lists = walks
+      .split(/^### /m)
+      .slice(1)
+      .map((walk) => [...walk.matchAll(/^\d+\. `([\w./-]+)`/gm)].map(([, file]) => file));
+    expect(lists).to.have.length(3);
+    for (const stops of lists) {
+      expect(stops.length).to.be.within(10, 15);
+      expect(new Set(stops).size).to.equal(stops.length);
+    }
   });
 });

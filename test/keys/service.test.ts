@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { expect } from 'chai';
 import { GatewayError } from '../../src/errors.ts';
 import { newId } from '../../src/ids.ts';
-import { newKeyText } from '../../src/keys/key-text.ts';
+import { newKeyText } from '../../src/keys/authentication/key-text.ts';
 import { createKeyModel, type KeyModel } from '../../src/keys/model.ts';
 import { createKeyService, type KeyService, type KeyServiceDeps } from '../../src/keys/service.ts';
 import { type SeenCommand, watchedDatabase } from '../support/commands.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { createModels, everyIndex } from '../../src/collections.ts';
+import { createModels, everyIndex } from '../../src/gateway/collections.ts';
 import { createModelGateway, type GatewayError } from '../../src/index.ts';
 import { createIndexCheck } from '../../src/mongo/schema/index-check.ts';
 import { readVersion } from '../../src/version.ts';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createModels } from '../../src/collections.ts';
+import { createModels } from '../../src/gateway/collections.ts';
 import { newId } from '../../src/ids.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { type LiveGateway, startGateway } from '../support/gateway.ts';

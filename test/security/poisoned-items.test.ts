@@ -15,7 +15,7 @@ import {
   createUsageModel,
 } from '../../src/accounting/usage/model.ts';
 import { createUsageService } from '../../src/accounting/usage/service.ts';
-import { createClaims } from '../../src/deliveries/attempt/claims.ts';
+import { createClaims } from '../../src/deliveries/attempt/claims/claims.ts';
 import { createFanOut } from '../../src/deliveries/fan-out/fan-out.ts';
 import { createFirstWrites } from '../../src/deliveries/fan-out/first-writes.ts';
 import { createHeldEvents } from '../../src/deliveries/fan-out/held-events.ts';
@@ -26,7 +26,7 @@ import { createEventModel } from '../../src/events/model.ts';
 import { createOutbox } from '../../src/events/store/outbox.ts';
 import type { NewEvent, StoredEvent } from '../../src/events/store/stored-event.ts';
 import { newId } from '../../src/ids.ts';
-import { createLastUsed } from '../../src/keys/last-used.ts';
+import { createLastUsed } from '../../src/keys/authentication/last-used.ts';
 import { createKeyModel, markUsed } from '../../src/keys/model.ts';
 import type { UsageRecord } from '../../src/options/options.ts';
 import { createHealthModel, createTallyModel } from '../../src/webhooks/health/model.ts';

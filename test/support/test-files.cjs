@@ -114,7 +114,7 @@ const first = [
   'mongo/clock',
   'security/early-disconnects',
   'openapi/examples',
-  'http/target',
+  'http/request/target',
 ];
 
 /** Those that take minutes to install: `npm run test:frameworks`. */

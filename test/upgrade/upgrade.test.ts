@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { createModels } from '../../src/collections.ts';
+import { createModels } from '../../src/gateway/collections.ts';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
 import { verifySignature } from '../../src/receiver/index.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';

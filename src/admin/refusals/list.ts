@@ -1,7 +1,7 @@
 import { type ErrorCode, GatewayError } from '../../errors.ts';
-import { hourLength, hourOf } from '../../hours.ts';
 import { checkUserId } from '../../ids.ts';
 import { durableCollection } from '../../mongo/collection.ts';
+import { hourLength, hourOf } from '../../statistics/hours.ts';
 import type { RefusalDocument, RefusalModel } from './model.ts';
 
 /** Which refusals are listed. */

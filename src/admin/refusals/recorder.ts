@@ -1,8 +1,8 @@
 import { type ErrorCode, errorStatus } from '../../errors.ts';
-import { hourOf } from '../../hours.ts';
-import type { EndedRequest, RequestObserver } from '../../http/request-observer.ts';
+import type { EndedRequest, RequestObserver } from '../../http/request/request-observer.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import type { Logger } from '../../options/options.ts';
+import { hourOf } from '../../statistics/hours.ts';
 import type { RefusalModel } from './model.ts';
 
 export interface RefusalRecorderDeps {

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import type { Migration } from '../../migrate.ts';
+import type { Migration } from '../../gateway/migrate.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 
 interface Flags {

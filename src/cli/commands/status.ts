@@ -5,7 +5,7 @@ import { relative, spanOf } from '../terminal/moments.ts';
 import type { Paint } from '../terminal/paint.ts';
 import { type Cell, type Column, fieldLines, tableLines } from '../terminal/table.ts';
 import type { Terminal } from '../terminal/terminal.ts';
-import { figure } from './budget-option.ts';
+import { figure } from './accounts/budget-option.ts';
 
 /** What the three operations answer. */
 interface Status {

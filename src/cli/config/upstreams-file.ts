@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import * as z from 'zod';
 import { GatewayError } from '../../errors.ts';
 import { refuse } from '../../options/checks.ts';
-import { checkUpstreams, type UpstreamOptions } from '../../options/upstreams.ts';
+import { checkUpstreams, type UpstreamOptions } from '../../options/models/upstreams.ts';
 
 const variable = 'UPSTREAMS_FILE';
 

@@ -1,4 +1,4 @@
-import { type Migration, type MigrationPlan, migrate, planMigration } from '../../migrate.ts';
+import { type Migration, type MigrationPlan, migrate, planMigration } from '../../gateway/migrate.ts';
 import { readDatabaseSettings } from '../config/database-settings.ts';
 import type { Environment } from '../config/environment.ts';
 import { withConnection } from './with-connection.ts';

@@ -1,5 +1,5 @@
 import type { Connection } from 'mongoose';
-import type { Models } from '../../collections.ts';
+import type { Models } from '../../gateway/collections.ts';
 import type { primaryOf } from '../../mongo/schema/prepare-schema.ts';
 import type { DoctorSettings } from '../config/doctor-settings.ts';
 

@@ -1,4 +1,4 @@
-import { createModels } from '../../collections.ts';
+import { createModels } from '../../gateway/collections.ts';
 import { primaryOf } from '../../mongo/schema/prepare-schema.ts';
 import { withTimeout } from '../../mongo/with-timeout.ts';
 import { longSecrets, redact } from '../../redact.ts';

@@ -1,6 +1,6 @@
 import type { RecordedAttempt } from '../../webhooks/health/recorded-attempt.ts';
-import type { AttemptResult, Claim } from './claim.ts';
-import type { Claims } from './claims.ts';
+import type { AttemptResult, Claim } from './claims/claim.ts';
+import type { Claims } from './claims/claims.ts';
 
 /** A recorded attempt, and what it belongs to. */
 export interface EndedAttempt extends RecordedAttempt {

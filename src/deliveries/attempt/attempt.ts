@@ -1,9 +1,9 @@
 import type { RateLimits } from '../rate-limit/rate-limits.ts';
 import { type AttemptRef, type ReadBody, refOf } from './attempt-ref.ts';
-import type { Claim } from './claim.ts';
+import type { Claim } from './claims/claim.ts';
+import type { LeaseRenewal } from './claims/lease-renewal.ts';
 import { type DeliveryTarget, readTarget, reasonToCancel, type TargetLookUp } from './delivery-target.ts';
 import { type AttemptFinisherDeps, createAttemptFinisher } from './finish-attempt.ts';
-import type { LeaseRenewal } from './lease-renewal.ts';
 import { createReadyAttempt, type Prepare, type ReadyAttempt, type ReadyAttemptDeps } from './ready-attempt.ts';
 
 /** After so many starts without an end an attempt counts as failed: an event that crashes workers must not do so for ever. */

@@ -3,9 +3,9 @@ import type { Logger } from '../../options/options.ts';
 import type { CancelReason, DeliveryDocument } from '../model.ts';
 import { NotSentError } from '../send/send.ts';
 import { type AttemptRef, refOf } from './attempt-ref.ts';
-import type { AttemptResult, Claim, Next } from './claim.ts';
-import type { Claims } from './claims.ts';
-import type { LeaseRenewal } from './lease-renewal.ts';
+import type { AttemptResult, Claim, Next } from './claims/claim.ts';
+import type { Claims } from './claims/claims.ts';
+import type { LeaseRenewal } from './claims/lease-renewal.ts';
 import { delayAfter } from './retry-delay.ts';
 
 /** How long an attempt waits after the gateway could not make it, because it could not read the database or a secret. Milliseconds. */

@@ -1,8 +1,8 @@
 import { fromNow } from '../../mongo/clock.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import type { AttemptRecord, DeliveryModel } from '../model.ts';
-import { recordOf } from './claim.ts';
-import type { Claims } from './claims.ts';
+import { recordOf } from './claims/claim.ts';
+import type { Claims } from './claims/claims.ts';
 
 export interface LateSuccessDeps {
   readonly deliveries: DeliveryModel;

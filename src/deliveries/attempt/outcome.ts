@@ -1,5 +1,5 @@
 import type { SendResult } from '../send/send.ts';
-import type { AttemptResult } from './claim.ts';
+import type { AttemptResult } from './claims/claim.ts';
 import type { FailureCode } from './failures.ts';
 
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);

@@ -1,9 +1,9 @@
 import { shownHeaders, signatureHeaders } from '../send/headers.ts';
 import type { Outgoing } from '../send/send.ts';
 import { secretsInUse } from '../send/signing-secrets.ts';
-import type { Claim } from './claim.ts';
+import type { Claim } from './claims/claim.ts';
+import type { LeaseRenewal } from './claims/lease-renewal.ts';
 import type { DeliveryTarget } from './delivery-target.ts';
-import type { LeaseRenewal } from './lease-renewal.ts';
 
 export interface OutgoingDeps {
   readonly leases: Pick<LeaseRenewal, 'surelyHolds'>;

@@ -1,6 +1,6 @@
 import type { Send } from '../send/send.ts';
 import { type AttemptRef, refOf } from './attempt-ref.ts';
-import type { Claim } from './claim.ts';
+import type { Claim } from './claims/claim.ts';
 import type { DeliveryTarget } from './delivery-target.ts';
 import type { AttemptFinisher } from './finish-attempt.ts';
 import { toAttemptResult } from './outcome.ts';

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { FanOutLease } from '../../events/store/stored-event.ts';
 import { type DatabaseClock, timeSince } from '../../mongo/clock.ts';
-import { type AttemptResult, type Claim, type Next, recordOf } from '../attempt/claim.ts';
-import type { Claims, ClaimsDeps } from '../attempt/claims.ts';
-import type { LeaseRenewal } from '../attempt/lease-renewal.ts';
+import { type AttemptResult, type Claim, type Next, recordOf } from '../attempt/claims/claim.ts';
+import type { Claims, ClaimsDeps } from '../attempt/claims/claims.ts';
+import type { LeaseRenewal } from '../attempt/claims/lease-renewal.ts';
 import type { DeliveryDocument } from '../model.ts';
 import type { FanOutObserver } from './fan-out-observer.ts';
 import { createInsertDeliveries } from './insert-deliveries.ts';

@@ -1,8 +1,8 @@
 import type { HeldEvent } from '../../events/store/stored-event.ts';
 import type { FirstAttempt } from '../attempt/attempt.ts';
 import { type AttemptRef, refOf, type WebhookRef } from '../attempt/attempt-ref.ts';
+import { sendMargin } from '../attempt/claims/lease-renewal.ts';
 import type { DeliveryTarget } from '../attempt/delivery-target.ts';
-import { sendMargin } from '../attempt/lease-renewal.ts';
 import { attemptsAllowed } from '../attempt/retry-delay.ts';
 import type { DeliveryDocument } from '../model.ts';
 import { firstDelivery } from './first-delivery.ts';

@@ -1,7 +1,7 @@
 import { createPeriodic, type Periodic } from '../../mongo/periodic.ts';
 import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
-import type { Claim } from '../attempt/claim.ts';
+import type { Claim } from '../attempt/claims/claim.ts';
 
 /** How often the first attempts that take long are looked for. Milliseconds. */
 const lookInterval = 50;

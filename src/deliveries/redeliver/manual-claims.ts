@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { fromNow } from '../../mongo/clock.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import { confirmAbsent } from '../../mongo/confirmed-reads.ts';
-import type { AttemptResult, Claim } from '../attempt/claim.ts';
-import type { ClaimsDeps } from '../attempt/claims.ts';
+import type { AttemptResult, Claim } from '../attempt/claims/claim.ts';
+import type { ClaimsDeps } from '../attempt/claims/claims.ts';
+import { createRenewHeld } from '../attempt/claims/renew-claims.ts';
 import { createRecordLate, toDelivered } from '../attempt/late-success.ts';
-import { createRenewHeld } from '../attempt/renew-claims.ts';
 import type { DeliveryState } from '../model.ts';
 
 /** Manual attempts that a delivery keeps; new ones replace the oldest. */

@@ -3,7 +3,7 @@ import { GatewayError } from '../../errors.ts';
 import type { LeasedEvent } from '../../events/store/stored-event.ts';
 import type { InFlightLimit } from '../../fairness/in-flight-limit.ts';
 import type { DatabaseBudget } from '../../mongo/connection/availability.ts';
-import type { DeliveryHistory } from '../history.ts';
+import type { DeliveryHistory } from '../lists/history.ts';
 import type { AttemptWait } from './attempt-wait.ts';
 import { webhookInactive } from './manual-attempt.ts';
 import { outcomeWait, type ResendResult } from './resend.ts';

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../errors.ts';
 import type { Principal } from '../principal.ts';
-import { hostOf } from '../target.ts';
+import { hostOf } from '../request/target.ts';
 import type { Authenticate } from './principal.ts';
 
 /** Who makes a request, and what shows it. */

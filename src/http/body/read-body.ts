@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { GatewayError } from '../../errors.ts';
-import type { OpenRequests } from '../open-requests.ts';
+import type { OpenRequests } from '../request/open-requests.ts';
 import type { BodyReservation } from './body-memory.ts';
 import { Chunks } from './chunks.ts';
 

@@ -1,5 +1,5 @@
-import { bucketOf } from '../../histogram.ts';
-import { hourOf } from '../../hours.ts';
+import { bucketOf } from '../../statistics/histogram.ts';
+import { hourOf } from '../../statistics/hours.ts';
 import type { Failure } from './model.ts';
 import type { RecordedAttempt } from './recorded-attempt.ts';
 

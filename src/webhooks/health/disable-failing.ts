@@ -1,7 +1,7 @@
 import { durableCollection } from '../../mongo/collection.ts';
 import { findConfirmed } from '../../mongo/confirmed-reads.ts';
-import type { DisabledWebhook, DisableOptions } from '../../options/disabling.ts';
 import type { Logger } from '../../options/options.ts';
+import type { DisabledWebhook, DisableOptions } from '../../options/webhooks/disabling.ts';
 import { forEachDespiteErrors } from './for-each-despite-errors.ts';
 import { minFailures } from './health-state.ts';
 import type { HealthModel } from './model.ts';

@@ -1,6 +1,6 @@
-import { merged, percentile } from '../../histogram.ts';
-import { hourLength, hourOf } from '../../hours.ts';
 import { durableCollection } from '../../mongo/collection.ts';
+import { merged, percentile } from '../../statistics/histogram.ts';
+import { hourLength, hourOf } from '../../statistics/hours.ts';
 import type { TallyDocument, TallyModel } from './model.ts';
 
 /** The attempts of one hour, or of all hours. */

@@ -1,4 +1,4 @@
-import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
+import { createClaims } from '../../../src/deliveries/attempt/claims/claims.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import {
   createClaimableAttempts,

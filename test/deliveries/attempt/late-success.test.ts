@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import type { Next } from '../../../src/deliveries/attempt/claim.ts';
-import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
+import type { Next } from '../../../src/deliveries/attempt/claims/claim.ts';
+import { createClaims } from '../../../src/deliveries/attempt/claims/claims.ts';
 import { createRecordLate, withLateSuccess } from '../../../src/deliveries/attempt/late-success.ts';
 import { createDeliveryModel, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { createManualClaims } from '../../../src/deliveries/redeliver/manual-claims.ts';

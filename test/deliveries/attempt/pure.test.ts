@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { adviceFor, type FailureCode, failures } from '../../../src/deliveries/attempt/failures.ts';
 import { failureOf } from '../../../src/deliveries/attempt/outcome.ts';
 import { attemptsAllowed, delayAfter } from '../../../src/deliveries/attempt/retry-delay.ts';
-import { eventState } from '../../../src/deliveries/event-statuses.ts';
+import { eventState } from '../../../src/deliveries/lists/event-statuses.ts';
 import { defaultRetryDelays } from '../../../src/options/options.ts';
 
 describe('The schedule', () => {

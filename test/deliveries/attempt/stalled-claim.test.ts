@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { createAttempts } from '../../../src/deliveries/attempt/attempt.ts';
-import type { Claim } from '../../../src/deliveries/attempt/claim.ts';
-import type { Claims } from '../../../src/deliveries/attempt/claims.ts';
-import { createLeaseRenewal } from '../../../src/deliveries/attempt/lease-renewal.ts';
+import type { Claim } from '../../../src/deliveries/attempt/claims/claim.ts';
+import type { Claims } from '../../../src/deliveries/attempt/claims/claims.ts';
+import { createLeaseRenewal } from '../../../src/deliveries/attempt/claims/lease-renewal.ts';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { NotSentError } from '../../../src/deliveries/send/send.ts';
 import { silentLogger } from '../../support/logger.ts';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
-import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
+import { createClaims } from '../../../src/deliveries/attempt/claims/claims.ts';
 import { createDeliveryModel, type DeliveryDocument, type DeliveryModel } from '../../../src/deliveries/model.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { createAttempts, startLimit } from '../../../src/deliveries/attempt/attempt.ts';
-import { createClaims } from '../../../src/deliveries/attempt/claims.ts';
-import { createLeaseRenewal } from '../../../src/deliveries/attempt/lease-renewal.ts';
+import { createClaims } from '../../../src/deliveries/attempt/claims/claims.ts';
+import { createLeaseRenewal } from '../../../src/deliveries/attempt/claims/lease-renewal.ts';
 import { createDeliveryModel } from '../../../src/deliveries/model.ts';
 import { createFindRecoverable } from '../../../src/deliveries/redeliver/recoverable.ts';
 import { createEventModel } from '../../../src/events/model.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { bucketOf, type Durations, merged, percentile } from '../../../src/histogram.ts';
+import { bucketOf, type Durations, merged, percentile } from '../../../src/statistics/histogram.ts';
 import { addAttempt, newBatch } from '../../../src/webhooks/health/batch.ts';
 import { healthState } from '../../../src/webhooks/health/health-state.ts';
 

@@ -6,7 +6,7 @@ import { several } from '../../client/flags.ts';
 import { createStoredKey, listStoredKeys, revokeStoredKey, updateStoredKey } from '../../database/stored-keys.ts';
 import { wrongUse } from '../../terminal/command-failure.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
-import { budgetMeaning, readBudgets } from '../budget-option.ts';
+import { budgetMeaning, readBudgets } from '../accounts/budget-option.ts';
 import { createKey, keyLines, listKeys, newKeyLines, revokeKey, updatedLines, updateKey } from './keys.ts';
 import { readScopes, scopeNames, usualScopes } from './scopes.ts';
 

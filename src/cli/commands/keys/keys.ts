@@ -4,7 +4,7 @@ import { gather } from '../../client/pages.ts';
 import { localTime, relative } from '../../terminal/moments.ts';
 import type { Paint } from '../../terminal/paint.ts';
 import { type Cell, type Column, tableLines } from '../../terminal/table.ts';
-import { budgetsText } from '../budget-option.ts';
+import { budgetsText } from '../accounts/budget-option.ts';
 
 type Key = Schemas['ApiKey'];
 

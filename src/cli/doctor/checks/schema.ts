@@ -1,4 +1,4 @@
-import { everyIndex } from '../../../collections.ts';
+import { everyIndex } from '../../../gateway/collections.ts';
 import { dropIndexCommand, type FoundIndex, findIndexes, indexName } from '../../../mongo/schema/indexes.ts';
 import { migrateCommand } from '../../../mongo/schema/prepare-schema.ts';
 import {

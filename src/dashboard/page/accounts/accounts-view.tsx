@@ -1,10 +1,10 @@
 import type { AccountSummary } from '../api/types.ts';
 import { useQuery } from '../data/use-query.ts';
 import { Badge } from '../elements/badge.tsx';
+import { TextFilter } from '../elements/inputs/text-filter.tsx';
 import { Pager } from '../elements/pager.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
 import { type Column, Table } from '../elements/table.tsx';
-import { TextFilter } from '../elements/text-filter.tsx';
 import { amount, count } from '../format/number.ts';
 import { href, type Route } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { BudgetUsage } from '../api/types.ts';
-import { Button } from '../elements/button.tsx';
+import { Button } from '../elements/inputs/button.tsx';
 import { useSession } from '../session/session.ts';
 import { BudgetLines } from './budget-lines.tsx';
 import { EditBudgets } from './edit-budgets.tsx';

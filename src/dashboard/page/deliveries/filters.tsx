@@ -1,6 +1,6 @@
 import type { WebhookSummary } from '../api/types.ts';
-import { Choice, Tabs } from '../elements/choice.tsx';
-import { TimeRange } from '../elements/time-range.tsx';
+import { Choice, Tabs } from '../elements/inputs/choice.tsx';
+import { TimeRange } from '../elements/inputs/time-range.tsx';
 import { href, type Route } from '../routing/route.ts';
 
 export const deliveryStates = [

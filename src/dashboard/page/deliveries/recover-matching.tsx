@@ -1,6 +1,6 @@
 import type { DeliveryFilter, RecoverBody, WebhookSummary } from '../api/types.ts';
 import { useAction } from '../data/use-action.ts';
-import { Button } from '../elements/button.tsx';
+import { Button } from '../elements/inputs/button.tsx';
 import { Failure } from '../elements/states.tsx';
 import { counted } from '../format/number.ts';
 import { useApi } from '../session/session.ts';

@@ -1,7 +1,7 @@
 import type { DeliveryDetails } from '../api/types.ts';
 import { useAction } from '../data/use-action.ts';
-import { Button } from '../elements/button.tsx';
 import { AgainIcon } from '../elements/icons.tsx';
+import { Button } from '../elements/inputs/button.tsx';
 import { Failure } from '../elements/states.tsx';
 import { useApi } from '../session/session.ts';
 import { useAnnounce } from '../shell/announce.tsx';

@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
 import type { Delivery } from '../api/types.ts';
 import { useAction } from '../data/use-action.ts';
-import { Button } from '../elements/button.tsx';
 import { AgainIcon } from '../elements/icons.tsx';
+import { Button } from '../elements/inputs/button.tsx';
 import { Failure } from '../elements/states.tsx';
 import { counted } from '../format/number.ts';
 import { useApi } from '../session/session.ts';

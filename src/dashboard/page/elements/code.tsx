@@ -1,4 +1,4 @@
-import { CopyButton } from './copy.tsx';
+import { CopyButton } from './inputs/copy.tsx';
 
 /** JSON with line breaks; anything else as it is. */
 function laidOut(text: string): string {

@@ -1,4 +1,4 @@
-import { Field } from '../elements/field.tsx';
+import { Field } from '../elements/inputs/field.tsx';
 import { useSession } from '../session/session.ts';
 
 const expiryChoices = [

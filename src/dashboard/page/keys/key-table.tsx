@@ -1,7 +1,7 @@
 import type { ApiKey } from '../api/types.ts';
 import { BudgetLines } from '../budgets/budget-lines.tsx';
 import { Badge, Tag } from '../elements/badge.tsx';
-import { Button } from '../elements/button.tsx';
+import { Button } from '../elements/inputs/button.tsx';
 import { type Column, Table } from '../elements/table.tsx';
 import { Ago } from '../elements/time.tsx';
 

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { useQuery } from '../data/use-query.ts';
-import { Button } from '../elements/button.tsx';
 import { PlusIcon } from '../elements/icons.tsx';
+import { Button } from '../elements/inputs/button.tsx';
 import { Pager } from '../elements/pager.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
 import type { Route } from '../routing/route.ts';

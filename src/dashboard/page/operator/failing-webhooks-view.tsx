@@ -1,5 +1,5 @@
 import { refreshEvery, useQuery } from '../data/use-query.ts';
-import { Tabs } from '../elements/choice.tsx';
+import { Tabs } from '../elements/inputs/choice.tsx';
 import { Pager } from '../elements/pager.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
 import type { Route } from '../routing/route.ts';

@@ -1,7 +1,7 @@
 import { refreshEvery, useQuery } from '../data/use-query.ts';
-import { Choice } from '../elements/choice.tsx';
+import { Choice } from '../elements/inputs/choice.tsx';
+import { TextFilter } from '../elements/inputs/text-filter.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
-import { TextFilter } from '../elements/text-filter.tsx';
 import type { Route } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';
 import { Heading } from '../shell/heading.tsx';

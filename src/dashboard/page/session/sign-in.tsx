@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
 import { useAction } from '../data/use-action.ts';
-import { Button } from '../elements/button.tsx';
-import { Field } from '../elements/field.tsx';
 import { Logo } from '../elements/icons.tsx';
+import { Button } from '../elements/inputs/button.tsx';
+import { Field } from '../elements/inputs/field.tsx';
 
 interface Props {
   readonly hostSessions: boolean;

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { Stats } from '../api/types.ts';
-import { Button } from '../elements/button.tsx';
+import { Button } from '../elements/inputs/button.tsx';
 import { count, counted, milliseconds, percent } from '../format/number.ts';
 import { localTime } from '../format/time.ts';
 import { Bars } from './bars.tsx';

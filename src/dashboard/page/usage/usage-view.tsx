@@ -1,5 +1,5 @@
 import { refreshEvery, useQuery } from '../data/use-query.ts';
-import { Choice, Tabs } from '../elements/choice.tsx';
+import { Choice, Tabs } from '../elements/inputs/choice.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
 import type { Route } from '../routing/route.ts';
 import { useApi, useSession } from '../session/session.ts';

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
-import { Tabs } from '../elements/choice.tsx';
 import { Code } from '../elements/code.tsx';
-import { Field } from '../elements/field.tsx';
+import { Tabs } from '../elements/inputs/choice.tsx';
+import { Field } from '../elements/inputs/field.tsx';
 import type { Route } from '../routing/route.ts';
 import { Heading } from '../shell/heading.tsx';
 import { libraryKey } from './library-key.ts';

@@ -1,7 +1,7 @@
 import type { Webhook } from '../api/types.ts';
 import { useAction } from '../data/use-action.ts';
-import { Button } from '../elements/button.tsx';
-import { Dialog } from '../elements/dialog.tsx';
+import { Button } from '../elements/inputs/button.tsx';
+import { Dialog } from '../elements/inputs/dialog.tsx';
 import { Failure } from '../elements/states.tsx';
 import { goTo, href } from '../routing/route.ts';
 import { useApi } from '../session/session.ts';

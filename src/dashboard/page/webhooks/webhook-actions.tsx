@@ -1,14 +1,14 @@
 import { useState } from 'preact/hooks';
 import type { Webhook } from '../api/types.ts';
 import { useAction } from '../data/use-action.ts';
-import { Button } from '../elements/button.tsx';
 import { EditIcon, KeyIcon, PauseIcon, PlayIcon, SendIcon, TrashIcon } from '../elements/icons.tsx';
+import { Button } from '../elements/inputs/button.tsx';
 import { Failure } from '../elements/states.tsx';
 import { useApi } from '../session/session.ts';
 import { useAnnounce } from '../shell/announce.tsx';
 import { DeleteWebhook } from './delete-webhook.tsx';
-import { EditWebhook } from './edit-webhook.tsx';
-import { RotateSecret } from './rotate-secret.tsx';
+import { EditWebhook } from './form/edit-webhook.tsx';
+import { RotateSecret } from './form/rotate-secret.tsx';
 import { TestEvent } from './test-event.tsx';
 
 type Open = 'test' | 'edit' | 'rotate' | 'delete';

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks';
-import { Button } from '../elements/button.tsx';
 import { PlusIcon } from '../elements/icons.tsx';
+import { Button } from '../elements/inputs/button.tsx';
 import { Pager } from '../elements/pager.tsx';
 import { Empty, Loaded } from '../elements/states.tsx';
 import type { Route } from '../routing/route.ts';
 import { Heading } from '../shell/heading.tsx';
-import { CreateWebhook } from './create-webhook.tsx';
+import { CreateWebhook } from './form/create-webhook.tsx';
 import { useWebhooks } from './use-webhooks.ts';
 import { WebhookTable } from './webhook-table.tsx';
 

@@ -1,0 +1,126 @@
+import type { EventStatus, EventStatuses, EventStatusPage, FannedOut } from '../../events/history.ts';
+import type { EventDocument, EventModel } from '../../events/model.ts';
+import { firstId, timeOf } from '../../ids.ts';
+import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
+import { type DeliveryModel, type DeliveryState, deliveryStates } from '../model.ts';
+import { lookBelow, maxSeen } from './look-below.ts';
+import { createPresentTypes } from './page-queries.ts';
+
+/** Deliveries in the first read for events of a state; each further read has four times as many. */
+const firstCount = 50;
+
+/**
+ * The state of an event, from the states of its deliveries: failed if one has failed, otherwise pending while one is pending,
+ * and canceled if all are. An event without deliveries is delivered.
+ */
+export function eventState(deliveries: readonly { readonly state: DeliveryState }[]): DeliveryState {
+  const states = new Set(deliveries.map(({ state }) => state));
+  if (states.has('failed')) return 'failed';
+  if (states.has('pending')) return 'pending';
+  return states.size === 1 && states.has('canceled') ? 'canceled' : 'delivered';
+}
+
+function toStatus(deliveries: EventStatus['deliveries']): EventStatus {
+  const present = deliveryStates.filter((state) => deliveries[state] > 0);
+  return { state: eventState(present.map((state) => ({ state }))), deliveries };
+}
+
+/** The fields that tell whether each target of an event has its delivery. */
+const fannedOutFields = { type: 1, targets: 1, fanOut: 1 } as const;
+type UnfinishedOne = FannedOut & Pick<EventDocument, 'type'>;
+
+const none: EventStatus['deliveries'] = { pending: 0, delivered: 0, failed: 0, canceled: 0 };
+
+/** How many deliveries of an event are in one state. */
+interface StateCount {
+  readonly _id: { readonly eventId: string; readonly state: DeliveryState };
+  readonly count: number;
+}
+
+/** The statuses of events. A target whose delivery is not stored yet counts as pending. */
+function countStates(groups: readonly StateCount[], events: readonly FannedOut[]): Map<string, EventStatus> {
+  const counts = new Map<string, EventStatus['deliveries']>();
+  for (const { _id, count } of groups) {
+    counts.set(_id.eventId, { ...none, ...counts.get(_id.eventId), [_id.state]: count });
+  }
+  for (const { _id, fanOut, targets } of events) {
+    if (fanOut === 'done') continue;
+    const known = counts.get(_id) ?? none;
+    const stored = Object.values(known).reduce((sum, count) => sum + count, 0);
+    const unstored = Math.max(0, (targets?.length ?? 0) - stored);
+    if (unstored > 0) counts.set(_id, { ...known, pending: known.pending + unstored });
+  }
+  return new Map([...counts].map(([id, deliveries]) => [id, toStatus(deliveries)]));
+}
+
+/** Reads the states of events from their deliveries. */
+export function createEventStatuses(model: DeliveryModel, eventModel: EventModel): EventStatuses {
+  const collection = durableCollection(model);
+  const events = durableCollection(eventModel);
+  const presentTypes = createPresentTypes(model);
+
+  async function of(asked: readonly FannedOut[]): Promise<Map<string, EventStatus>> {
+    const groups = await collection
+      .aggregate<StateCount>(
+        [
+          { $match: { eventId: { $in: asked.map(({ _id }) => _id) } } },
+          { $group: { _id: { eventId: '$eventId', state: '$state' }, count: { $sum: 1 } } },
+        ],
+        { hint: 'eventDeliveries', ...inOneBatch },
+      )
+      .toArray();
+    return countStates(groups, asked);
+  }
+
+  /** The newest events whose fan-out is not done. */
+  async function lookForUnfinished(userId: string, { type, after, since }: EventStatusPage) {
+    const fields = { projection: fannedOutFields, hint: 'userPending' } as const;
+    const { found, time } = await lookBelow(
+      (_id, options) =>
+        events.find<UnfinishedOne>({ userId, fanOut: 'pending', _id }, { ...fields, ...options }).toArray(),
+      { $gte: since ? firstId('evt', Math.max(0, since.getTime())) : 'evt_', $lt: after ?? 'evt_~' },
+      maxSeen,
+    );
+    // with a filter by type, the database would look at all of them to find a few
+    return { found: type === undefined ? found : found.filter((event) => event.type === type), time };
+  }
+
+  return {
+    of,
+    async list(userId, page) {
+      const { state, type, after, since, limit } = page;
+      const types = type === undefined ? await presentTypes({ userId }) : [type];
+      const filter = { userId, type: { $in: types }, state: { $eq: state } };
+      const fields = { projection: { eventId: 1 }, hint: 'ofUser' } as const;
+      // read first: the query below finds what is stored in between
+      const unfinished = await lookForUnfinished(userId, page);
+      const known = new Map(unfinished.found.map((event) => [event._id, event]));
+      const rest = new Set(state === 'pending' ? known.keys() : []);
+      const listed: string[] = [];
+      let below = `dlv_${after === undefined ? '' : timeOf(after)}~`;
+      let time = '';
+      for (let seen = 0, count = Math.max(limit, firstCount); seen < maxSeen; seen += count, count *= 4) {
+        const part = await lookBelow(
+          (_id, options) => collection.find({ ...filter, _id }, { ...fields, ...options }).toArray(),
+          { $gte: since ? firstId('dlv', Math.max(0, since.getTime())) : 'dlv_', $lt: below },
+          Math.min(count, maxSeen - seen),
+        );
+        time = part.time;
+        const waiting = [...rest].filter((id) => timeOf(id) >= part.time);
+        for (const id of waiting) rest.delete(id);
+        const ids = [...new Set([...part.found.map(({ eventId }) => eventId), ...waiting])];
+        const asked = ids.filter((id) => after === undefined || id < after);
+        const statuses = await of(asked.map((_id) => known.get(_id) ?? { _id, targets: [], fanOut: 'done' }));
+        const matching = ids.filter((id) => statuses.get(id)?.state === state && !listed.includes(id));
+        listed.push(...matching.sort().reverse());
+        if (time === '' || listed.length >= limit) break;
+        below = `dlv_${time}`;
+      }
+      // nothing is known below the higher of the two reads
+      const lookedTo = [time, unfinished.time].sort().at(-1) as string;
+      const ids = listed.filter((id) => timeOf(id) >= lookedTo).slice(0, limit);
+      if (lookedTo === '' || ids.length >= limit) return { ids };
+      return { ids, lookedTo: `evt_${lookedTo}${'0'.repeat(16)}` };
+    },
+  };
+}

@@ -1,0 +1,151 @@
+import type { EventModel } from '../../events/model.ts';
+import type { StoredEvent } from '../../events/store/stored-event.ts';
+import { isId, timeOf } from '../../ids.ts';
+import { createBatcher } from '../../mongo/batcher.ts';
+import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
+import { findConfirmed } from '../../mongo/confirmed-reads.ts';
+import { attemptsAllowed } from '../attempt/retry-delay.ts';
+import { firstDelivery } from '../fan-out/first-delivery.ts';
+import type { DeliveryDocument, DeliveryModel } from '../model.ts';
+import type { DeliveryPage, ShownDelivery } from './delivery-page.ts';
+import { type IdRange, lookBelow, maxSeen } from './look-below.ts';
+
+/** Deliveries that are not stored yet, derived from their event: their first attempt has not begun, or has no outcome yet. */
+export interface Unstored {
+  /** `null` if it is stored or does not exist. */
+  find(userId: string, id: string): Promise<ShownDelivery | null>;
+  /** The same by a confirmed read, after a usual read has found none: `null` is certain. @throws TimeoutError if it cannot be confirmed */
+  findConfirmed(userId: string, id: string): Promise<ShownDelivery | null>;
+  /** The event of the delivery; `null` if its fan-out is done or it does not exist. */
+  eventOf(userId: string, id: string): Promise<StoredEvent | null>;
+  /** At least `limit` deliveries of a page if there are as many. Reads a bounded number of events. */
+  list(userId: string, page: DeliveryPage, range: IdRange, limit: number): Promise<UnstoredList>;
+}
+
+export interface UnstoredList {
+  /** Newest first. */
+  readonly deliveries: ShownDelivery[];
+  /** All deliveries from this millisecond on are found; '' if there are no older ones. */
+  readonly time: string;
+}
+
+const shown = (delivery: DeliveryDocument): ShownDelivery => ({ ...delivery, inFlight: false });
+const withoutBody = { body: 0 } as const;
+/** Read options for events whose fan-out is not done. */
+const unfinished = { projection: withoutBody, hint: 'userPending' } as const;
+/** Deliveries in one confirming read. */
+const confirmMaxSize = 500;
+/** A confirmation makes the database write; waiting for others keeps a flood of them cheap. Milliseconds. */
+const confirmMaxDelay = 50;
+
+/** Sorts after the events that have a delivery before this id, and before those of later milliseconds. */
+function eventsBelow(deliveryId: string): string {
+  const isFirst = deliveryId <= `dlv_${timeOf(deliveryId)}${'0'.repeat(16)}`;
+  return `evt_${timeOf(deliveryId)}${isFirst ? '' : '~'}`;
+}
+
+/** A delivery that a caller asks for. */
+interface Asked {
+  readonly userId: string;
+  readonly id: string;
+}
+
+/** Finds the events that the delivery may belong to. */
+const ofItsTime = ({ userId, id }: Asked) => ({
+  userId,
+  fanOut: 'pending' as const,
+  _id: { $gte: `evt_${timeOf(id)}`, $lt: `evt_${timeOf(id)}~` },
+});
+
+type Collection = ReturnType<typeof durableCollection<DeliveryDocument>>;
+
+async function withoutStored(deliveries: Collection, found: readonly DeliveryDocument[]): Promise<DeliveryDocument[]> {
+  if (found.length === 0) return [];
+  const ids = found.map(({ _id }) => _id);
+  const stored = await deliveries
+    .find({ _id: { $in: ids } }, { projection: { _id: 1 }, ...inOneBatch })
+    .map(({ _id }) => _id)
+    .toArray();
+  const known = new Set(stored);
+  return found.filter(({ _id }) => !known.has(_id));
+}
+
+export function createUnstored(
+  deliveryModel: DeliveryModel,
+  eventModel: EventModel,
+  retryDelays: readonly number[],
+): Unstored {
+  const deliveries = durableCollection(deliveryModel);
+  const events = durableCollection(eventModel);
+
+  function deliveriesOf(event: StoredEvent, webhookId?: string): DeliveryDocument[] {
+    try {
+      const targets = webhookId === undefined ? event.targets : [webhookId];
+      return targets.map((target) => firstDelivery(event, target, attemptsAllowed(retryDelays, event.test)));
+    } catch {
+      // a broken event must not fail the list; the sweep logs it
+      return [];
+    }
+  }
+
+  const isOf = (id: string) => (event: StoredEvent) => deliveriesOf(event).some(({ _id }) => _id === id);
+
+  async function eventOf(userId: string, id: string): Promise<StoredEvent | null> {
+    if (!isId('dlv', id)) return null;
+    const found = await events.find(ofItsTime({ userId, id }), { ...unfinished, ...inOneBatch }).toArray();
+    return found.find(isOf(id)) ?? null;
+  }
+
+  const confirmed = createBatcher<Asked, StoredEvent | null>({
+    maxSize: confirmMaxSize,
+    maxDelay: confirmMaxDelay,
+    async write(asked) {
+      const found = await findConfirmed(events, { $or: asked.map(ofItsTime) }, { projection: withoutBody });
+      return asked.map(({ userId, id }) => found.filter((event) => event.userId === userId).find(isOf(id)) ?? null);
+    },
+  });
+
+  async function show(event: StoredEvent | null, id: string): Promise<ShownDelivery | null> {
+    const wanted = event ? deliveriesOf(event).filter(({ _id }) => _id === id) : [];
+    const [delivery] = await withoutStored(deliveries, wanted);
+    return delivery ? shown(delivery) : null;
+  }
+
+  /** The deliveries of these events that are on the page. If the query filtered, the database would read all events to find a few. */
+  async function unstoredOf(found: readonly StoredEvent[], { type, webhookId }: DeliveryPage, { $gte, $lt }: IdRange) {
+    const asked = found.filter(
+      (event) =>
+        (type === undefined || event.type === type) && (webhookId === undefined || event.targets?.includes(webhookId)),
+    );
+    const derived = asked.flatMap((event) => deliveriesOf(event, webhookId));
+    return withoutStored(
+      deliveries,
+      derived.filter(({ _id }) => _id >= $gte && ($lt === undefined || _id < $lt)),
+    );
+  }
+
+  return {
+    eventOf,
+    find: async (userId, id) => show(await eventOf(userId, id), id),
+    findConfirmed: async (userId, id) => show(await confirmed.add({ userId, id }), id),
+    async list(userId, page, range, limit) {
+      if (page.state !== undefined && page.state !== 'pending') return { deliveries: [], time: '' };
+      const { $gte: from, $lt: before } = range;
+      const oldest = { $gte: `evt_${timeOf(from)}`, ...(page.eventId !== undefined && { $eq: page.eventId }) };
+      const found: DeliveryDocument[] = [];
+      let below = before === undefined ? 'evt_~' : eventsBelow(before);
+      for (let seen = 0, count = limit + 1; ; seen += count, count = Math.min(count * 4, maxSeen - seen)) {
+        const part = await lookBelow(
+          (_id, options) => events.find({ userId, fanOut: 'pending', _id }, { ...unfinished, ...options }).toArray(),
+          { ...oldest, $lt: below },
+          count,
+        );
+        found.push(...(await unstoredOf(part.found, page, range)));
+        if (part.time === '' || found.length >= limit || seen + count >= maxSeen) {
+          return { deliveries: found.sort((a, b) => (a._id < b._id ? 1 : -1)).map(shown), time: part.time };
+        }
+        below = `evt_${part.time}`;
+      }
+    },
+  };
+}

@@ -1,0 +1,59 @@
+import type { Connection } from 'mongoose';
+import { createAccountBudgetsModel } from '../accounting/budgets/model.ts';
+import { createAccountModel, createLedgerModel } from '../accounting/credits/model.ts';
+import { createExceededModel, createRateModel } from '../accounting/limits/model.ts';
+import { createPaymentModel } from '../accounting/payments/model.ts';
+import {
+  createCounterModel,
+  createKeyTotalModel,
+  createPeriodModel,
+  createUsageModel,
+} from '../accounting/usage/model.ts';
+import { createRefusalModel } from '../admin/refusals/model.ts';
+import { jobIndexes } from '../deliveries/jobs/indexes.ts';
+import { createDeliveryModel } from '../deliveries/model.ts';
+import { createSendRateModel } from '../deliveries/rate-limit/model.ts';
+import { createRecoveryModel } from '../deliveries/redeliver/recoveries/model.ts';
+import { createEventModel, createOwnerModel } from '../events/model.ts';
+import { createKeyModel } from '../keys/model.ts';
+import { type CollectionIndexes, indexesOfModel } from '../mongo/schema/indexes.ts';
+import { createProcessModel } from '../processes/model.ts';
+import { responseJobIndexes } from '../stored/background/indexes.ts';
+import { createStoredObjectModel } from '../stored/model.ts';
+import { createHealthModel, createTallyModel } from '../webhooks/health/model.ts';
+import { createWebhookModel } from '../webhooks/model.ts';
+
+/** The models of one gateway; every collection's name starts with the prefix. */
+export function createModels(connection: Connection, prefix: string) {
+  return {
+    keys: createKeyModel(connection, prefix),
+    webhooks: createWebhookModel(connection, prefix),
+    events: createEventModel(connection, prefix),
+    owners: createOwnerModel(connection, prefix),
+    deliveries: createDeliveryModel(connection, prefix),
+    sendRates: createSendRateModel(connection, prefix),
+    recoveries: createRecoveryModel(connection, prefix),
+    tallies: createTallyModel(connection, prefix),
+    health: createHealthModel(connection, prefix),
+    usage: createUsageModel(connection, prefix),
+    counters: createCounterModel(connection, prefix),
+    periods: createPeriodModel(connection, prefix),
+    keyTotals: createKeyTotalModel(connection, prefix),
+    payments: createPaymentModel(connection, prefix),
+    accountBudgets: createAccountBudgetsModel(connection, prefix),
+    accounts: createAccountModel(connection, prefix),
+    ledger: createLedgerModel(connection, prefix),
+    rates: createRateModel(connection, prefix),
+    exceeded: createExceededModel(connection, prefix),
+    stored: createStoredObjectModel(connection, prefix),
+    refusals: createRefusalModel(connection, prefix),
+    processes: createProcessModel(connection, prefix),
+  };
+}
+
+export type Models = ReturnType<typeof createModels>;
+
+/** The indexes of every collection of a gateway. */
+export function everyIndex(models: Models, prefix: string): CollectionIndexes[] {
+  return [...Object.values(models).map(indexesOfModel), jobIndexes(prefix), responseJobIndexes(prefix)];
+}

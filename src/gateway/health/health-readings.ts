@@ -1,0 +1,97 @@
+import { createReadSkew } from '../../mongo/probes/clock-skew.ts';
+import { leastFree, readFreeDisk } from '../../mongo/probes/disk-space.ts';
+import { createRecheck } from '../../mongo/probes/recheck.ts';
+import { confirmWrites, createWriteTime } from '../../mongo/probes/write-time.ts';
+import { createIndexCheck } from '../../mongo/schema/index-check.ts';
+import type { FoundIndex } from '../../mongo/schema/indexes.ts';
+import { primaryOf, type SchemaDeps } from '../../mongo/schema/prepare-schema.ts';
+import { isCompatible, readSchemaRecord, schemaCollection } from '../../mongo/schema/schema-record.ts';
+import { withTimeout } from '../../mongo/with-timeout.ts';
+import type { OpenDatabase, Services } from '../services.ts';
+
+/** What the database says for the health of a gateway. `undefined` where it does not say so in time. */
+export interface DatabaseReadings {
+  /** By how much this machine's clock is ahead of the database's; negative where it is behind. Milliseconds. */
+  readonly skew: number | undefined;
+  readonly lackingIndexes: readonly FoundIndex[] | undefined;
+  /** Whether this version may use what the newest version has prepared. */
+  readonly isCompatible: boolean | undefined;
+  /** Ids of keys that sealed stored secrets, and are not among `secretKeys`. */
+  readonly missingKeys: readonly string[] | undefined;
+  /** How long a write takes until a majority has it in its journal. Milliseconds. */
+  readonly writeTime: number | undefined;
+  /** How much of the primary's disk is free, as a share of 1. */
+  readonly freeDisk: number | undefined;
+}
+
+export interface HealthReadingsDeps {
+  readonly database: Pick<OpenDatabase, 'access'>;
+  readonly schema: SchemaDeps;
+  readonly missingKeys: Services['webhooks']['missingKeys'];
+}
+
+/** How long the database may take to answer, and how long its clock is used: whoever asks often costs one request a second. Milliseconds. */
+const databaseTimeout = 1_000;
+
+const nothing: DatabaseReadings = {
+  skew: undefined,
+  lackingIndexes: undefined,
+  isCompatible: undefined,
+  missingKeys: undefined,
+  writeTime: undefined,
+  freeDisk: undefined,
+};
+
+/** Makes the function that reads the difference of the clocks, at most once a second. */
+function createRecentSkew({ connection }: Pick<SchemaDeps, 'connection'>): () => Promise<number | undefined> {
+  const readSkew = createReadSkew(connection);
+  let reading: { readonly skew: Promise<number | undefined>; readonly at: number } | undefined;
+  return () => {
+    const now = performance.now();
+    if (!reading || now - reading.at > databaseTimeout) reading = { skew: readSkew(), at: now };
+    return reading.skew;
+  };
+}
+
+function inTime<T>(reading: Promise<T>): Promise<T | undefined> {
+  return withTimeout(reading, databaseTimeout, false).catch(() => undefined);
+}
+
+/** Makes the function that reads what the database says, each value no more often than it is likely to change. */
+export function createHealthReadings({ database, schema, missingKeys }: HealthReadingsDeps) {
+  const { access } = database;
+  const { connection, prefix } = schema;
+  const db = primaryOf(connection);
+  const readSkew = createRecentSkew(schema);
+  const lackingIndexes = createIndexCheck(schema);
+  const compatible = createRecheck(async () => isCompatible(await readSchemaRecord(db, prefix)), Boolean);
+  const keys = createRecheck(missingKeys, ({ length }) => length === 0);
+  const freeDisk = createRecheck(
+    () => readFreeDisk(db),
+    (free = 1) => free >= leastFree,
+  );
+  const writeTime = createWriteTime(() => confirmWrites(db, schemaCollection(prefix)));
+
+  return async function read(): Promise<DatabaseReadings> {
+    const skew = access.isUnavailable ? undefined : await readSkew();
+    // without an answer nothing is known of the rest
+    if (skew === undefined) return nothing;
+    const [lacking, isOfThisVersion, missing, took, free] = await Promise.all([
+      inTime(lackingIndexes()),
+      inTime(compatible()),
+      inTime(keys()),
+      writeTime(),
+      inTime(freeDisk()),
+    ]);
+    return {
+      skew,
+      lackingIndexes: lacking,
+      isCompatible: isOfThisVersion,
+      missingKeys: missing,
+      writeTime: took,
+      freeDisk: free,
+    };
+  };
+}
+
+export type ReadHealth = ReturnType<typeof createHealthReadings>;

@@ -1,0 +1,62 @@
+import type { Connection } from 'mongoose';
+import { findIndexes, indexName, isLacking } from '../mongo/schema/indexes.ts';
+import { buildSchema, primaryOf } from '../mongo/schema/prepare-schema.ts';
+import { retryUntilAvailable } from '../mongo/schema/retry-until-available.ts';
+import { readSchemaRecord, requireCompatible, schemaVersion } from '../mongo/schema/schema-record.ts';
+import type { Logger } from '../options/options.ts';
+import { readVersion } from '../version.ts';
+import { createModels, everyIndex } from './collections.ts';
+
+interface Versions {
+  /** The schema version that the database was prepared for; `null` if it never was. */
+  readonly from: number | null;
+  /** The schema version that it is prepared for afterwards. */
+  readonly to: number;
+  readonly packageVersion: string;
+}
+
+/** What {@link migrate} would do. */
+export interface MigrationPlan extends Versions {
+  /** The indexes to be built: `gateway_events.idempotency`, or `gateway_payments` for a collection without any. */
+  readonly missing: readonly string[];
+}
+
+/** What {@link migrate} has done. */
+export interface Migration extends Versions {
+  /** The indexes that were built, by the same names. */
+  readonly built: readonly string[];
+}
+
+/** @throws GatewayError `invalid_options` if a newer version has made the database one that this version must not use */
+export async function planMigration(connection: Connection, prefix: string): Promise<MigrationPlan> {
+  const db = primaryOf(connection);
+  const record = await readSchemaRecord(db, prefix);
+  requireCompatible(record);
+  const needed = everyIndex(createModels(connection, prefix), prefix);
+  return {
+    missing: (await findIndexes(db, needed)).filter(isLacking).map(indexName),
+    from: record?.version ?? null,
+    to: Math.max(record?.version ?? 0, schemaVersion),
+    packageVersion: readVersion(),
+  };
+}
+
+/**
+ * Prepares a database for this version, however long that takes: builds the indexes that are missing, and records the schema version.
+ * It removes no data, so that older versions that are compatible go on beside it. Only Agenda's jobs are removed, where duplicates
+ * keep their index from being built; deliveries get new ones. May be run again.
+ * @param logger is told when indexes take long
+ * @throws GatewayError `invalid_options` as {@link planMigration}, if an index has other fields or options than this version needs,
+ * or if the database has no primary for 20 s
+ */
+export async function migrate(
+  connection: Connection,
+  prefix: string,
+  logger: Pick<Logger, 'info'>,
+): Promise<Migration> {
+  const deps = { connection, logger };
+  const { missing, ...versions } = await retryUntilAvailable(() => planMigration(connection, prefix), deps);
+  const needed = everyIndex(createModels(connection, prefix), prefix);
+  await retryUntilAvailable(() => buildSchema({ connection, prefix, needed }), deps);
+  return { built: missing, ...versions };
+}

@@ -1,0 +1,84 @@
+import type { Accounting } from '../accounting/accounting.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import type { ResolvedOptions } from '../options/options.ts';
+import { UpstreamWindow } from '../processes/upstream-window.ts';
+import { usageHook } from '../proxy/hooks.ts';
+import type { ModelObserver } from '../proxy/observer.ts';
+import { createProxy, type ModelProxy } from '../proxy/proxy.ts';
+import { createBackgroundService } from '../stored/background/service.ts';
+import { createStoredObjects } from '../stored/service.ts';
+import type { Sealer } from '../webhooks/secrets/sealing.ts';
+import type { Models } from './collections.ts';
+
+interface ModelCallsOptions {
+  readonly options: ResolvedOptions;
+  readonly access: DatabaseAccess;
+  readonly models: Pick<Models, 'stored'>;
+  readonly metrics: Metrics;
+  readonly accounting: Accounting;
+  readonly sealer: Sealer;
+}
+
+/** Tells both. */
+function observers(first: ModelObserver, second: ModelObserver): ModelObserver {
+  return {
+    upstreamAnswered(upstream, status, took) {
+      first.upstreamAnswered(upstream, status, took);
+      second.upstreamAnswered(upstream, status, took);
+    },
+    upstreamFailed(upstream, code) {
+      first.upstreamFailed(upstream, code);
+      second.upstreamFailed(upstream, code);
+    },
+    usageCounted(record) {
+      first.usageCounted(record);
+      second.usageCounted(record);
+    },
+  };
+}
+
+/** The model endpoints, and what upstreams keep for an account. */
+export function createModelCalls({ options, access, models, metrics, accounting, sealer }: ModelCallsOptions) {
+  const { logger } = options;
+  const { usage, admissionChecks } = accounting;
+  const storedObjects = createStoredObjects({
+    objects: models.stored,
+    database: access,
+    retentionDays: options.storedRetentionDays,
+    background: { interval: options.backgroundPollInterval, timeout: options.backgroundTimeout },
+    logger,
+  });
+  const onUsage = usageHook(options, logger);
+  const backgroundResponses = createBackgroundService({
+    objects: models.stored,
+    database: access,
+    collectionPrefix: options.collectionPrefix,
+    pollResponse: (response) => proxy.pollResponse(response),
+    ...(usage && { recordOnce: usage.recordOnce, dropOpen: usage.dropped }),
+    onCounted(record) {
+      metrics.models.usageCounted(record);
+      onUsage?.(record);
+    },
+    interval: options.backgroundPollInterval,
+    longestInterval: options.backgroundPollLimit,
+    logger,
+  });
+  const upstreamWindow = new UpstreamWindow(options.upstreams.map(({ name }) => name));
+  const proxy: ModelProxy = createProxy({
+    upstreams: options.upstreams,
+    logger,
+    retry: { attempts: options.modelAttempts, maxWait: options.modelRetryWait },
+    hooks: options,
+    admissionChecks,
+    ...(usage && { usageRecorder: usage }),
+    observer: observers(metrics.models, upstreamWindow),
+    storedObjects,
+    backgroundResponses,
+    exposeUpstream: options.exposeUpstream,
+    idempotencySecret: sealer.derive('upstream idempotency keys'),
+    abortOnDisconnect: options.abortOnDisconnect,
+    propagateTrace: options.tracing.propagateToUpstreams === true,
+  });
+  return { storedObjects, backgroundResponses, proxy, upstreamWindow };
+}

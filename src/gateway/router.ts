@@ -1,0 +1,118 @@
+import { addDashboard } from '../dashboard/dashboard.ts';
+import { explain } from '../deliveries/lists/body.ts';
+import { createSendTest } from '../deliveries/redeliver/test-event.ts';
+import type { DeliveryRoutesDeps } from '../deliveries/routes.ts';
+import { createInFlightLimit } from '../fairness/in-flight-limit.ts';
+import { createReadLimit, createWriteLimit } from '../http/account-limits.ts';
+import { createApi } from '../http/api.ts';
+import { type Authenticator, createAuthenticator } from '../http/authentication/authenticator.ts';
+import { bearerToken } from '../http/authentication/bearer.ts';
+import { checkedAuthenticate } from '../http/authentication/principal.ts';
+import { addOpenApiRoutes } from '../http/openapi-routes.ts';
+import type { OperationTable } from '../http/operation.ts';
+import type { OpenRequests } from '../http/request/open-requests.ts';
+import { modelPaths } from '../http/route.ts';
+import { createRouter, type GatewayRouter } from '../http/router.ts';
+import type { AuthenticateKey } from '../keys/authenticate-key.ts';
+import { createDatabaseBudget, type DatabaseAccess } from '../mongo/connection/availability.ts';
+import type { ResolvedOptions } from '../options/options.ts';
+import { toHealthBody } from '../webhooks/health/routes.ts';
+import { operationTable } from './operation-table.ts';
+import type { Services } from './services.ts';
+
+/** What a gateway's router is made from. */
+export interface RouterDeps {
+  readonly services: Services;
+  readonly options: ResolvedOptions;
+  readonly access: DatabaseAccess;
+  /** Says whose an API key of the gateway's own is. */
+  readonly authenticateKey: AuthenticateKey;
+  readonly openRequests: OpenRequests;
+}
+
+function deliveryRoutes({ services, options, access }: RouterDeps): DeliveryRoutesDeps {
+  const { deliveries, events, webhooks } = services;
+  const { history, context, resend, makeTestAttempt, hasEnded } = deliveries;
+  return {
+    history,
+    context,
+    budget: () => createDatabaseBudget(access),
+    resend,
+    sendTest: createSendTest({
+      webhook: webhooks.getConfirmed,
+      publishTest: (target) => events.publishTest({ ...target, lease: deliveries.lease }),
+      attempt: makeTestAttempt,
+      history,
+      hasEnded,
+      limit: createInFlightLimit(options.concurrencyPerAccount, 'test events'),
+    }),
+  };
+}
+
+function operationsOf(deps: RouterDeps): OperationTable {
+  const { webhooks, health, events, recoveries, keys, accounting, proxy, catalogue } = deps.services;
+  return operationTable({
+    models: proxy.operations,
+    webhooks: { service: webhooks, health: async (id) => toHealthBody(await health.of(id), explain, Date.now()) },
+    deliveries: deliveryRoutes(deps),
+    recoveries,
+    health: { health, requireWebhook: webhooks.get, explain },
+    keys,
+    events: {
+      publish: events.publish,
+      history: deps.services.eventHistory,
+      catalogue,
+    },
+    payments: accounting.payments,
+    credits: accounting.credits,
+    usage: accounting.report,
+    budgets: accounting.budgets,
+    admin: { service: deps.services.admin, explain },
+    processes: deps.services.processes,
+  });
+}
+
+function authenticatorOf({ options, authenticateKey }: RouterDeps): Authenticator {
+  const { dashboard } = options;
+  return createAuthenticator({
+    byKey: options.authenticate
+      ? checkedAuthenticate('authenticate', options.authenticate)
+      : (req, isModelCall = false) => authenticateKey(bearerToken(req), isModelCall),
+    bySession: dashboard?.authenticate && checkedAuthenticate('dashboard.authenticate', dashboard.authenticate),
+  });
+}
+
+/** Makes the router of a gateway: the API, and the dashboard. */
+export async function createGatewayRouter(deps: RouterDeps): Promise<GatewayRouter> {
+  const { services, options, access, openRequests } = deps;
+  const { dashboard, logger } = options;
+  const authenticator = authenticatorOf(deps);
+  const { spec, metrics, requestLog, refusals } = services;
+  const operations = operationsOf(deps);
+  const addApi = await createApi({
+    spec,
+    operations,
+    withDatabase: access.run,
+    modelBodyLimit: options.modelBodyLimit,
+    webhookBodyLimit: options.webhookBodyLimit,
+    bodyMemory: options.bodyMemory,
+    limitWrites: createWriteLimit(options.managementRateLimit),
+    limitReads: createReadLimit(options.readRateLimit),
+    openRequests,
+    observer: {
+      ended(request) {
+        metrics.requests.ended(request);
+        refusals.ended(request);
+        requestLog?.ended(request);
+      },
+    },
+    logger,
+  });
+  const router = createRouter(logger, modelPaths(spec, operations));
+  if (dashboard)
+    addDashboard(router, { dashboard, reference: options.serveOpenApi, authenticator, addApi, openRequests, logger });
+  else addApi(router, authenticator.byKey);
+  // behind the API, so that its requests do not pass these
+  if (options.serveOpenApi) addOpenApiRoutes(router, { openRequests, logger });
+  return router;
+}

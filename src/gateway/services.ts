@@ -1,0 +1,237 @@
+import { type Accounting, createAccounting } from '../accounting/accounting.ts';
+import { createRefusalRecorder } from '../admin/refusals/recorder.ts';
+import { createAdminService } from '../admin/service.ts';
+import { createRecoveryService } from '../deliveries/redeliver/recoveries/service.ts';
+import { createDeliveryService } from '../deliveries/service.ts';
+import { addCustomEventTypes } from '../events/catalogue/custom-event-types.ts';
+import { type Catalogue, catalogueOf } from '../events/catalogue/read-catalogue.ts';
+import { createEventHistory } from '../events/history.ts';
+import { createEventService } from '../events/service.ts';
+import { createOutbox } from '../events/store/outbox.ts';
+import { createSettleSubscribers } from '../events/store/settle-subscribers.ts';
+import { createKeyService } from '../keys/service.ts';
+import { createMetrics, type Metrics } from '../metrics/metrics.ts';
+import { createDatabaseClock, type DatabaseClock } from '../mongo/clock.ts';
+import type { DatabaseAccess } from '../mongo/connection/availability.ts';
+import type { Database } from '../mongo/connection/connection.ts';
+import { type RunInTransaction, whileAwaited } from '../mongo/transaction.ts';
+import { sharedSpec } from '../openapi/spec.ts';
+import type { ResolvedOptions } from '../options/options.ts';
+import { isAllowedAddress, parseNetworks } from '../outbound/addresses.ts';
+import { createProcessRecord } from '../processes/record.ts';
+import { createProcessService } from '../processes/service.ts';
+import { readVersion } from '../version.ts';
+import { createDisableFailing } from '../webhooks/health/disable-failing.ts';
+import { createReportChanges } from '../webhooks/health/report-changes.ts';
+import { createHealthService } from '../webhooks/health/service.ts';
+import { createSealer } from '../webhooks/secrets/sealing.ts';
+import { createWebhookService } from '../webhooks/service.ts';
+import { createModels, type Models } from './collections.ts';
+import { createModelCalls } from './model-calls.ts';
+import { Notifications } from './notifications.ts';
+import { createRequestLog, type RequestLog } from './request-log.ts';
+
+/** The database, and whether it can be reached at present. */
+export type OpenDatabase = Database & {
+  readonly access: DatabaseAccess;
+  /** Whether it is a replica set. */
+  readonly hasTransactions: boolean;
+};
+
+/** What services are made from. */
+interface Base {
+  readonly options: ResolvedOptions;
+  readonly database: OpenDatabase;
+  readonly models: Models;
+  readonly catalogue: Catalogue;
+  readonly notifications: Notifications;
+  readonly metrics: Metrics;
+  readonly requestLog: RequestLog | undefined;
+}
+
+type Networks = ReturnType<typeof parseNetworks>;
+
+/** The networks that are not public and that webhooks may reach all the same. */
+function allowedNetworks({ allowPrivateNetworks, logger }: ResolvedOptions): Networks {
+  const networks = parseNetworks(allowPrivateNetworks);
+  if (networks.length > 0) logger.warn('webhooks may reach networks that are not public', { allowPrivateNetworks });
+  return networks;
+}
+
+function createWebhooks({ options, models, catalogue, notifications }: Base, networks: Networks) {
+  const { logger } = options;
+  const sealer = createSealer(options.secretKeys);
+  const webhooks = createWebhookService({
+    webhooks: models.webhooks,
+    sealer,
+    catalogueTypes: catalogue.types,
+    rules: { allowHttp: options.allowHttp, networks },
+    maxWebhooks: options.maxWebhooks,
+  });
+  const health = createHealthService({
+    tallies: models.tallies,
+    healths: models.health,
+    reportChanges: createReportChanges({
+      healths: models.health,
+      find: webhooks.byIds,
+      onFailing: (webhook) => notifications.emit('webhook.failing', webhook),
+      onRecovered: (webhook) => notifications.emit('webhook.recovered', webhook),
+      logger,
+    }),
+    disableFailing: createDisableFailing({
+      healths: models.health,
+      activeSince: webhooks.activeSince,
+      disable: webhooks.disable,
+      onDisabled: (webhook) => notifications.emit('webhook.disabled', webhook),
+      options,
+      logger,
+    }),
+    interval: 1_000,
+    logger,
+  });
+  return { sealer, webhooks, health };
+}
+
+type Webhooks = ReturnType<typeof createWebhooks>;
+
+/** Events, and their deliveries to webhooks. */
+function createEvents(
+  { options, database, models, catalogue, notifications, metrics, requestLog }: Base,
+  networks: Networks,
+  { webhooks, health }: Pick<Webhooks, 'webhooks' | 'health'>,
+  clock: DatabaseClock,
+) {
+  const { connection, access } = database;
+  const { logger } = options;
+  const settleSubscribers = createSettleSubscribers(models.events, webhooks.confirmedSubscribers);
+  const outbox = createOutbox(models.events, clock);
+  const deliveries = createDeliveryService({
+    connection,
+    deliveries: models.deliveries,
+    sendRates: models.sendRates,
+    events: models.events,
+    outbox,
+    clock,
+    settleSubscribers,
+    forDelivery: webhooks.forDelivery,
+    clients: { allowHttp: options.allowHttp, allowAddress: (address) => isAllowedAddress(address, networks) },
+    options,
+    userAgent: `express-model-gateway/${readVersion()}`,
+    onAttempt(attempt) {
+      health.record(attempt);
+      metrics.deliveries.attempted(attempt);
+      requestLog?.attempted(attempt);
+    },
+    fanOutObserver: metrics.deliveries,
+    onFailed: (delivery) => notifications.emit('delivery.failed', delivery),
+  });
+  const events = createEventService({
+    connection,
+    outbox,
+    owners: models.owners,
+    catalogue,
+    subscribers: webhooks.subscribers,
+    settleSubscribers,
+    fanOut: deliveries.fanOut,
+    database: access,
+    logger,
+  });
+  const recoveries = createRecoveryService({
+    recoveries: models.recoveries,
+    find: deliveries.recoverable,
+    redeliver: deliveries.redeliver,
+    webhook: webhooks.getConfirmed,
+    rate: options.recoverRate,
+    retention: options.retentionDays * 86_400_000,
+    lease: 9_000,
+    interval: 5_000,
+    logger,
+  });
+  return { deliveries, events, recoveries };
+}
+
+type Events = ReturnType<typeof createEvents>['events'];
+
+/** API keys, with their budgets. */
+function createKeys(
+  { options, models }: Base,
+  publish: Events['publish'],
+  transaction: RunInTransaction,
+  { budgets }: Accounting,
+) {
+  return createKeyService({
+    keys: models.keys,
+    maxKeys: options.maxApiKeys,
+    gracePeriod: options.keyGracePeriod,
+    publish,
+    transaction,
+    ...(budgets && { budgets: budgets.ofKeys }),
+    accountBudgets: models.accountBudgets.collection.collectionName,
+    onLastUsedLost: (error) =>
+      options.logger.warn('the last use of API keys was not written', { reason: String(error) }),
+  });
+}
+
+/** Every service of a gateway, and how they are joined. */
+export function createServices(options: ResolvedOptions, database: OpenDatabase) {
+  const spec = addCustomEventTypes(sharedSpec(), options.eventTypes);
+  const catalogue = catalogueOf(spec);
+  const models = createModels(database.connection, options.collectionPrefix);
+  const notifications = new Notifications(options.logger);
+  const metrics = createMetrics();
+  const requestLog = options.logRequests ? createRequestLog(options.logger) : undefined;
+  const base = { options, database, models, catalogue, notifications, metrics, requestLog };
+  const networks = allowedNetworks(options);
+  const { sealer, webhooks, health } = createWebhooks(base, networks);
+  const clock = createDatabaseClock(database.connection);
+  const { deliveries, events, recoveries } = createEvents(base, networks, { webhooks, health }, clock);
+  // a standalone mongod, which the host has accepted, writes one after the other
+  const transaction: RunInTransaction = database.hasTransactions ? events.transaction : (fn) => fn(undefined);
+  const accounting = createAccounting({
+    models,
+    publish: events.publish,
+    transaction,
+    database: database.access,
+    clock,
+    creditObserver: metrics.credits,
+    options,
+  });
+  const keys = createKeys(base, events.publish, whileAwaited(transaction), accounting);
+  const modelCalls = createModelCalls({ options, access: database.access, models, metrics, accounting, sealer });
+  const processRecord = createProcessRecord({
+    processes: models.processes,
+    connection: database.connection,
+    access: database.access,
+    worker: deliveries.worker,
+    ...modelCalls,
+    options,
+  });
+  const processes = createProcessService({ processes: models.processes, deliveries });
+  const admin = createAdminService({ models, keys, budgets: accounting.budgets, credits: accounting.credits, options });
+  const refusals = createRefusalRecorder({ refusals: models.refusals, interval: 1_000, logger: options.logger });
+  const eventHistory = createEventHistory(models.events, deliveries.eventStatuses);
+  return {
+    spec,
+    catalogue,
+    models,
+    metrics,
+    requestLog,
+    webhooks,
+    health,
+    deliveries,
+    events,
+    eventHistory,
+    recoveries,
+    keys,
+    accounting,
+    admin,
+    refusals,
+    processRecord,
+    processes,
+    ...modelCalls,
+    notifications,
+  };
+}
+
+/** Every service of a gateway. */
+export type Services = ReturnType<typeof createServices>;

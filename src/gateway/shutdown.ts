@@ -1,0 +1,94 @@
+import type { OpenRequests } from '../http/request/open-requests.ts';
+import { withTimeout } from '../mongo/with-timeout.ts';
+import type { Logger } from '../options/options.ts';
+
+interface Closable {
+  close(): Promise<unknown>;
+}
+
+export interface ShutdownDeps {
+  readonly parts: {
+    readonly [name in
+      | 'recoveries'
+      | 'health'
+      | 'accounting'
+      | 'keys'
+      | 'refusals'
+      | 'events'
+      | 'proxy'
+      | 'backgroundResponses'
+      | 'processRecord'
+      | 'database']: Closable;
+  } & {
+    readonly deliveries: Closable & { stop(): Promise<unknown> };
+    readonly access: { close(): void; readonly isUnavailable: boolean };
+  };
+  readonly openRequests: OpenRequests;
+  /** How long calls under way may take to end by themselves. Milliseconds. */
+  readonly drainTimeout: number;
+  readonly logger: Logger;
+}
+
+/** How long a delivery attempt under way may take to get its record. Milliseconds. */
+const attemptTimeout = 35_000;
+/** How long a part may take to write what it holds while the database is unavailable. Milliseconds. */
+const unavailableTimeout = 3_000;
+/** How long it may take otherwise, and how long all of closing may take beside the calls and attempts under way. Milliseconds. */
+const writeTimeout = 10_000;
+/** How long the last steps may take each. Milliseconds. */
+const lastTimeout = 1_000;
+/** How long the last bytes of answers that were ended may take to be sent. Milliseconds. */
+const flushTimeout = 1_000;
+
+/** Closes the parts of a gateway in their order: first what makes work, then what records it, the database last. Once. */
+export function createShutdown({ parts, openRequests, drainTimeout, logger }: ShutdownDeps): () => Promise<void> {
+  const { recoveries, deliveries, health, accounting, keys, refusals, events, proxy, backgroundResponses } = parts;
+  const { processRecord, access, database } = parts;
+
+  /** Lets the calls under way end by themselves as long as they may, then has them end. */
+  async function endCalls(): Promise<void> {
+    await openRequests.drain(drainTimeout);
+    openRequests.refuseBodies();
+    await proxy.close();
+    await openRequests.drain(flushTimeout);
+  }
+
+  /**
+   * Closes each part, whatever becomes of the others: what the database does not take in time is left to other processes.
+   * @param timeout milliseconds
+   */
+  async function closeAll(timeout: number, closings: readonly (() => Promise<unknown>)[]): Promise<void> {
+    for (const outcome of await Promise.allSettled(closings.map((close) => withTimeout(close(), timeout)))) {
+      if (outcome.status === 'fulfilled') continue;
+      logger.warn('not all could be written when the gateway was closed', { reason: String(outcome.reason) });
+    }
+  }
+
+  /** Stops recoveries and deliveries together, waits for what is under way, then closes what sends it. @param longest milliseconds */
+  async function endDeliveries(longest: number): Promise<void> {
+    const ended = Promise.allSettled([recoveries.close(), deliveries.stop()]);
+    await withTimeout(ended, longest).catch(() => {});
+    await deliveries.close();
+  }
+
+  async function close(): Promise<void> {
+    const longest = Math.max(attemptTimeout, drainTimeout);
+    const endsAt = performance.now() + longest + writeTimeout;
+    /** @param others what the steps after it may still take */
+    function timeout(others: number): number {
+      const left = Math.max(0, endsAt - performance.now() - others);
+      return Math.min(left, access.isUnavailable ? unavailableTimeout : writeTimeout);
+    }
+    const drained = longest + flushTimeout + unavailableTimeout;
+    await closeAll(drained, [() => endDeliveries(longest), endCalls, backgroundResponses.close]);
+    await closeAll(timeout(2 * lastTimeout), [health.close, accounting.close, keys.close, refusals.close]);
+    await closeAll(timeout(lastTimeout), [events.close, processRecord.close, async () => access.close()]);
+    await closeAll(lastTimeout, [database.close]);
+  }
+
+  let closing: Promise<void> | null = null;
+  return () => {
+    closing ??= close();
+    return closing;
+  };
+}

@@ -1,0 +1,123 @@
+import type { Principal } from '../../http/principal.ts';
+
+/** What decides whether a key's bearer may call. */
+export interface KeyRecord {
+  /** SHA-256 of the key's text. */
+  readonly digest: Buffer;
+  /** Whose key it is. */
+  readonly principal: Principal;
+  /** Whether it was neither revoked nor expired. */
+  readonly good: boolean;
+}
+
+/** A record, and when its look-up began: the record was true then or later. */
+export interface Known {
+  readonly record: KeyRecord;
+  /** Milliseconds of `performance.now()`. */
+  readonly since: number;
+}
+
+export interface KeyCacheOptions {
+  readonly read: (id: string) => Promise<KeyRecord | null>;
+  /** How long a record is used, from the moment its look-up began. Milliseconds. */
+  readonly ttl: number;
+  /** The most records in the cache, and the most unknown ids besides. */
+  readonly capacity: number;
+}
+
+/** Recently used keys, so that a busy key costs one look-up per `ttl` and process. */
+export interface KeyCache {
+  /** The cached record, unless it is too old. */
+  peek(id: string): Known | undefined;
+  /** The cached record, however old. */
+  last(id: string): Known | undefined;
+  /** The cached record, or the look-up under way, or a new look-up; `null` if there is no such key. */
+  find(id: string): Promise<Known | null>;
+  /** Caches a record unless a newer one is cached. Call it only for the right secret, so that nobody else can fill the cache. */
+  keep(id: string, known: Known): void;
+  /** Call it when this process has created the key: an earlier read that found nothing is out of date. */
+  created(id: string): void;
+  /** Drops what is cached of a key. */
+  forget(id: string): void;
+}
+
+function dropOldest(entries: Map<string, unknown>, capacity: number): void {
+  if (entries.size <= capacity) return;
+  for (const oldest of entries.keys()) {
+    entries.delete(oldest);
+    return;
+  }
+}
+
+/**
+ * A bounded cache; a dropped record is read again. Ids of no key are cached for the same time, but separately, so that a flood of
+ * unknown keys drops no good one.
+ */
+export function createKeyCache({ read, ttl, capacity }: KeyCacheOptions): KeyCache {
+  const records = new Map<string, Known>();
+  /** The start of the look-up that found no key, by id. */
+  const unknown = new Map<string, number>();
+  const reading = new Map<string, { readonly since: number; readonly known: Promise<Known | null> }>();
+
+  const isFresh = (since: number) => performance.now() - since < ttl;
+
+  function keepUnknown(id: string, since: number): void {
+    unknown.delete(id);
+    unknown.set(id, since);
+    dropOldest(unknown, capacity);
+  }
+
+  function isUnknown(id: string): boolean {
+    const since = unknown.get(id);
+    return since !== undefined && isFresh(since);
+  }
+
+  function startReading(id: string): Promise<Known | null> {
+    const since = performance.now();
+    const known = read(id)
+      .then((record) => {
+        if (record) return { record, since };
+        // unless a newer look-up runs, or the key was created meanwhile
+        if (reading.get(id)?.known === known) keepUnknown(id, since);
+        return null;
+      })
+      .finally(() => {
+        if (reading.get(id)?.known === known) reading.delete(id);
+      });
+    reading.set(id, { since, known });
+    return known;
+  }
+
+  function peek(id: string): Known | undefined {
+    const known = records.get(id);
+    return known && isFresh(known.since) ? known : undefined;
+  }
+
+  return {
+    peek,
+    last: (id) => records.get(id),
+    async find(id) {
+      const known = peek(id);
+      if (known) return known;
+      if (isUnknown(id)) return null;
+      const running = reading.get(id);
+      // do not join a look-up that hangs: it may have read an old state
+      return running && isFresh(running.since) ? running.known : startReading(id);
+    },
+    keep(id, known) {
+      const present = records.get(id);
+      if (present && present.since >= known.since) return;
+      records.delete(id);
+      records.set(id, known);
+      dropOldest(records, capacity);
+    },
+    created(id) {
+      unknown.delete(id);
+      reading.delete(id);
+    },
+    forget(id) {
+      records.delete(id);
+      reading.delete(id);
+    },
+  };
+}
