@@ -30,7 +30,7 @@ const folders = ['src/options', 'src/http/server'];
 
 function readInterfaces(): Map<string, ts.InterfaceDeclaration> {
   const files = folders.flatMap((folder) =>
-    readdirSync(path.join(root, folder))
+    readdirSync(path.join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.ts'))
       .map((name) => path.join(root, folder, name)),
   );
