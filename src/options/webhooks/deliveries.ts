@@ -7,8 +7,8 @@ export interface DeliveryOptions {
   /** The longest that one delivery attempt may take in all. @default 30_000 */
   readonly attemptTimeout?: number;
   /**
-   * Requests of deliveries under way at once in this process. Measured on 2 cores with receivers that take 100 ms to answer:
-   * 50 at once make 471 deliveries a second, 100 876, 200 1,410, 400 1,751; beyond 200 they wait for the processor more and more.
+   * Requests of deliveries under way at once in this process. docs/benchmarks.md shows how many deliveries a second 50, 100, 200
+   * and 400 make. Beyond 200, they wait for the processor more and more.
    * @default 200
    */
   readonly concurrency?: number;
