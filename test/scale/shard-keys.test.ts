@@ -7,7 +7,8 @@ import { type LiveGateway, startGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
-import { type Query, queriesOf, routeOf, shapeOf } from './routing.ts';
+import { isOneValue, keyBounds } from './key-bounds.ts';
+import { type Query, queriesOf, shapeOf } from './queries.ts';
 import { broadcasts, shardedCollections, unshardedCollections } from './shard-keys.ts';
 
 const prefix = 'gateway_';
@@ -27,7 +28,10 @@ describe('Shard keys', () => {
   let live: LiveGateway;
   let receiver: TestReceiver;
   let upstream: ScriptedUpstream;
+  /** As the driver sends them, all the time. */
   const queries: Query[] = [];
+  /** Of what was seen in `use`, those of sharded collections. */
+  let recorded: readonly Query[] = [];
 
   before(async () => {
     database = await freshDatabase();
@@ -48,6 +52,8 @@ describe('Shard keys', () => {
       }
     });
     await use();
+    recorded = queries.filter(({ collection }) => keyOf.has(collection));
+    for (const { name, key } of shardedCollections) await connection.collection(prefix + name).createIndex(key);
   });
   after(async () => {
     await live.close();
@@ -102,8 +108,19 @@ describe('Shard keys', () => {
   }
 
   const keyOf = new Map(shardedCollections.map(({ name, key }) => [name, key]));
-  const ofSharded = () => queries.filter(({ collection }) => keyOf.has(collection));
-  const isBroadcast = (query: Query) => routeOf(query.filter, keyOf.get(query.collection) ?? {}) === 'all';
+
+  /** What MongoDB's own planner finds of the shard key in a query. */
+  const boundsOf = ({ collection, filter }: Query) =>
+    keyBounds(connection.collection(prefix + collection), filter, keyOf.get(collection) ?? {});
+
+  /** The shapes of queries in which MongoDB finds no bounds of the shard key. */
+  async function shapesWithoutKey(of: readonly Query[]): Promise<string[]> {
+    const shapes = new Set<string>();
+    for (const query of of) if ((await boundsOf(query)) === null) shapes.add(shapeOf(query));
+    return [...shapes];
+  }
+  const unlisted = async (of: readonly Query[]) =>
+    (await shapesWithoutKey(of)).filter((shape) => !(shape in broadcasts));
 
   it('are chosen for every collection, or a reason is given for having none', () => {
     const names = Object.values(createModels(connection, prefix)).map(({ collection }) =>
@@ -113,31 +130,40 @@ describe('Shard keys', () => {
     expect(decided).to.have.members([...names, 'jobs']);
   });
 
-  it('are in every frequent query, except for those that docs/scale.md lists', () => {
-    const seen = new Set(ofSharded().map(({ collection }) => collection));
-    expect([...seen]).to.include.members([
-      'events',
-      'deliveries',
-      'usage',
-      'usage_counters',
-      'usage_periods',
-      'credit_ledger',
-      'credit_accounts',
-      'payments',
-      'tallies',
-      'health',
-    ]);
-    const shapes = new Set(ofSharded().filter(isBroadcast).map(shapeOf));
-    expect([...shapes].filter((shape) => !(shape in broadcasts))).to.deep.equal([]);
+  it('are in every frequent query, as `explain` finds, except for those that docs/scale.md lists', async () => {
+    const seen = new Set(recorded.map(({ collection }) => collection));
+    expect([...seen]).to.have.members([...keyOf.keys()]);
+    expect(await unlisted(recorded)).to.deep.equal([]);
   });
 
-  it('are in every query that changes one document, as MongoDB requires', () => {
-    const single = new Set(
-      ofSharded()
-        .filter((query) => query.isSingle && isBroadcast(query))
-        .map(shapeOf),
+  it('are in no query that docs/scale.md lists as one without', async () => {
+    const listed = recorded.filter((query) => shapeOf(query) in broadcasts);
+    expect(listed).to.not.deep.equal([]);
+    expect(await shapesWithoutKey(listed)).to.have.members([...new Set(listed.map(shapeOf))]);
+  });
+
+  it('have one value in every query that changes one document, as MongoDB requires', async () => {
+    const single = recorded.filter(({ isSingle }) => isSingle);
+    expect(single).to.not.deep.equal([]);
+    for (const query of single) expect(isOneValue(await boundsOf(query)), shapeOf(query)).to.equal(true);
+  });
+
+  it('are missed where a query does not have them', async () => {
+    const events = connection.collection(`${prefix}events`);
+    const begin = queries.length;
+    await events.findOne({ idempotencyKey: 'one' });
+    await events.updateOne(
+      { $or: [{ userId: 'usr_1' }, { idempotencyKey: 'one' }] },
+      { $set: { type: 'credits.low' } },
     );
-    expect([...single]).to.deep.equal([]);
+    await events.aggregate([{ $match: { userId: { $gt: 'usr_' } } }]).toArray();
+    const shapes = ['find events: idempotencyKey', 'update events: $or', 'aggregate events: userId'];
+    const planted = queries.slice(begin).filter((query) => shapes.includes(shapeOf(query)));
+    expect(await unlisted([...recorded, ...planted])).to.deep.equal(shapes);
+    const update = planted.find(({ isSingle }) => isSingle) as Query;
+    expect(isOneValue(await boundsOf(update))).to.equal(false);
+    expect(isOneValue(await boundsOf({ ...update, filter: { userId: { $in: ['usr_1', 'usr_2'] } } }))).to.equal(false);
+    expect(isOneValue(await boundsOf({ ...update, filter: { userId: 'usr_1' } }))).to.equal(true);
   });
 
   it('are prefixes of every unique index, by field', () => {

@@ -49,7 +49,7 @@ export const unshardedCollections: Readonly<Record<string, string>> = {
   processes: 'one small document for each process, a day long',
 };
 
-/** Queries of sharded collections that go to every shard, as `shapeOf` in routing.ts names them, and how often each is made. */
+/** Queries of sharded collections that go to every shard, as `shapeOf` in queries.ts names them, and how often each is made. */
 export const broadcasts: Readonly<Record<string, string>> = {
   'aggregate deliveries: $expr, $or, claimableAt': 'a sweep: every `sweepInterval` (425 ms) of each worker',
   'aggregate events: $expr, fanOut': 'a part of the same command',

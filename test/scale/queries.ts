@@ -1,35 +1,4 @@
 type Document = Readonly<Record<string, unknown>>;
-type Key = Readonly<Record<string, 1 | 'hashed'>>;
-
-/** Which shards a mongos asks: one, those of the values that the query names, or all. */
-export type Route = 'one' | 'named' | 'all';
-
-const isOperators = (value: unknown): value is Document =>
-  typeof value === 'object' &&
-  value !== null &&
-  Object.keys(value).length > 0 &&
-  Object.keys(value).every((name) => name.startsWith('$'));
-
-function routeOfValue(value: unknown, kind: 1 | 'hashed'): Route {
-  if (!isOperators(value)) return value === undefined ? 'all' : 'one';
-  if ('$eq' in value) return 'one';
-  if (Array.isArray(value.$in)) return value.$in.length === 1 ? 'one' : 'named';
-  const isRange = Object.keys(value).some((name) => /^\$[gl]te?$/.test(name));
-  return isRange && kind === 1 ? 'named' : 'all';
-}
-
-/**
- * Where a mongos sends a query: by the values that it gives for the fields of the shard key, at the top, in `$and`, or in every
- * branch of `$or` (MongoDB's manual, "mongos: targeted operations"). Pure.
- */
-export function routeOf(filter: Document, key: Key): Route {
-  const routes = Object.entries(key).map(([field, kind]) => routeOfValue(filter[field], kind));
-  if (routes.every((route) => route === 'one')) return 'one';
-  if (!routes.includes('all')) return 'named';
-  const { $and, $or } = filter as { $and?: Document[]; $or?: Document[] };
-  if ($and?.some((part) => routeOf(part, key) !== 'all')) return 'named';
-  return $or?.every((part) => routeOf(part, key) !== 'all') ? 'named' : 'all';
-}
 
 /** One query of one collection. */
 export interface Query {
