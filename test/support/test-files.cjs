@@ -51,6 +51,7 @@ const long = [
   'events/store/replaced-primary',
   'faults/cluster',
   'cli/commands/reseal',
+  'cli/server/restarted-process',
   'cli/server/closing',
   'accounting/usage/killed-gateway',
   'accounting/usage/killed',

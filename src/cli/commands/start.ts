@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { type Configuration, readConfiguration } from '../config/config.ts';
 import { variablesForHelp } from '../config/environment.ts';
+import { checkAddress } from '../server/address.ts';
 import { describeStart } from '../server/next-steps.ts';
 import { leave, processNumber, startProcesses, tellReady, untilToldToStop } from '../server/processes.ts';
 import { untilSignal } from '../terminal/until-signal.ts';
@@ -58,6 +59,7 @@ async function start(): Promise<void> {
   const config = readConfiguration(process.env);
   const number = processNumber(process.env);
   if (number !== undefined) return startOneOfSeveral(config, number);
+  await checkAddress(config);
   if (config.workers > 1) return startSeveral(config.workers, parent);
   const running = await startHere(config);
   await untilSignal(parent);

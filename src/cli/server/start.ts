@@ -5,9 +5,10 @@ import type { Configuration } from '../config/config.ts';
 import { loadSecretKeys } from '../config/secret-key.ts';
 import { writeSettings } from '../database/database-access.ts';
 import { startDemoUpstream } from '../demo/demo-upstream.ts';
+import { type Address, checkAddress } from './address.ts';
 import { createOperationsListener, withProbes } from './operations-listener.ts';
 import { createRequestListener } from './request-listener.ts';
-import { checkAddress, startServer } from './server.ts';
+import { startServer } from './server.ts';
 
 /** A gateway that serves. */
 export interface Standalone {
@@ -65,7 +66,7 @@ async function firstKeyOf({ keys }: ModelGateway) {
 }
 
 /**
- * Starts the stand-alone gateway: database, upstream, deliveries, server.
+ * Starts the stand-alone gateway: database, upstream, deliveries, server. Whoever calls it has checked PORT.
  * @throws GatewayError `invalid_options` naming the variable; whatever was started by then has been stopped
  */
 export async function startStandalone(
@@ -75,8 +76,8 @@ export async function startStandalone(
 ): Promise<Standalone> {
   const undo: Undo = [];
   try {
-    await checkAddress(config.host, config.port);
-    if (config.metrics) await checkAddress(config.metrics.host, config.metrics.port, 'METRICS_', true);
+    const metrics = config.metrics && { ...config.metrics, prefix: 'METRICS_', isExclusive: true };
+    if (metrics) await checkAddress(metrics);
     const { uri, data } = await openDatabase(config, log, undo);
     const secretKeys = config.secretKeys ?? (await loadSecretKeys(config.dataDir));
     const upstreams = config.upstreams ?? [await demo(undo)];
@@ -102,10 +103,10 @@ export async function startStandalone(
     const firstKey = config.role === 'worker' ? undefined : await firstKeyOf(gateway);
     const serve = config.role === 'worker' ? serveNoApi : apiOf(gateway);
     const listener = createRequestListener(withProbes(gateway, serve), config.hstsMaxAge);
-    const server = await startServer(listener, config.host, config.port);
+    const server = await startServer(listener, { host: config.host, port: config.port });
     // the server keeps answering until the gateway has closed: open calls may end, and new ones get a 503
     undo.push(server.close, gateway.close);
-    const metricsServer = await startMetricsServer(config, gateway, undo);
+    const metricsServer = metrics && (await startMetricsServer(metrics, gateway, undo));
     const origin = `http://${hostInUrl(config.host)}:${server.port}`;
     return {
       baseUrl: `${origin}/v1`,
@@ -122,12 +123,11 @@ export async function startStandalone(
   }
 }
 
-/** Starts the server of the metrics where METRICS_PORT is set. It answers until the gateway has closed. @returns its address */
-async function startMetricsServer({ metrics }: Configuration, gateway: ModelGateway, undo: Undo) {
-  if (!metrics) return undefined;
-  const server = await startServer(createOperationsListener(gateway), metrics.host, metrics.port, 'METRICS_', true);
+/** Starts the server of the metrics. It answers until the gateway has closed. @returns its address */
+async function startMetricsServer(address: Address, gateway: ModelGateway, undo: Undo) {
+  const server = await startServer(createOperationsListener(gateway), address);
   undo.splice(-1, 0, server.close);
-  return `http://${hostInUrl(metrics.host)}:${server.port}/metrics`;
+  return `http://${hostInUrl(address.host)}:${server.port}/metrics`;
 }
 
 async function demo(undo: Undo) {

@@ -72,12 +72,8 @@ export async function listen(options: ListenOptions, print: (text: string) => vo
     print(describe(delivery, status, times));
   }
 
-  return startServer(
-    (req, res) => {
-      // a sender that disconnects half-way has delivered nothing
-      receive(req, res).catch(() => res.destroy());
-    },
-    options.host,
-    options.port,
-  );
+  return startServer((req, res) => {
+    // a sender that disconnects half-way has delivered nothing
+    receive(req, res).catch(() => res.destroy());
+  }, options);
 }

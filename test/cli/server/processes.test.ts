@@ -2,27 +2,11 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { expect } from 'chai';
 import { isAlive } from '../../../src/cli/mongo/record.ts';
+import { freePorts } from '../../support/free-ports.ts';
 import { newSecretKey } from '../../support/gateway.ts';
 import { freshUri } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
 import { CommandProcess, run } from '../command.ts';
-
-/** A port that is free, as is the next one. */
-async function twoFreePorts(): Promise<number> {
-  for (;;) {
-    const first = createServer().listen(0, '127.0.0.1');
-    await once(first, 'listening');
-    const { port } = first.address() as { port: number };
-    const second = createServer().listen(port + 1, '127.0.0.1');
-    const isFree = await once(second, 'listening').then(
-      () => true,
-      () => false,
-    );
-    first.close();
-    second.close();
-    if (isFree) return port;
-  }
-}
 
 describe('WORKERS=2', function () {
   this.timeout(120_000);
@@ -31,7 +15,7 @@ describe('WORKERS=2', function () {
   let env: Record<string, string>;
 
   before(async () => {
-    metrics = await twoFreePorts();
+    metrics = await freePorts(2);
     env = { MONGODB_URI: freshUri(), SECRET_KEYS: newSecretKey(), PORT: '0', WORKERS: '2', METRICS_PORT: `${metrics}` };
     gateway = new CommandProcess(['start'], env);
   });
@@ -80,14 +64,25 @@ describe('WORKERS=2', function () {
     expect(gateway.stderr).to.not.match(/error/i);
   });
 
-  it('exits with an explanation when its first process cannot start', async () => {
+  /** What the command says and does when the port of this variable is taken. */
+  async function startOnTaken(variable: string) {
     const taken = createServer().listen(0, '127.0.0.1');
     await once(taken, 'listening');
     const { port } = taken.address() as { port: number };
-    const { code, stderr } = await run(['start'], { ...env, PORT: `${port}` });
+    const { code, stdout, stderr } = await run(['start'], { ...env, [variable]: `${port}` });
     taken.close();
     expect(code).to.equal(1);
-    expect(stderr).to.include(`PORT: ${port} on 127.0.0.1 is in use`).and.include('the first one ended');
+    expect(stderr).to.include(`${variable}: ${port} on 127.0.0.1 is in use`);
+    expect(stdout).to.equal('');
+    return stderr;
+  }
+
+  it('exits with an explanation when its first process cannot start', async () => {
+    expect(await startOnTaken('METRICS_PORT')).to.include('the first one ended');
+  });
+
+  it('starts no process when PORT is in use', async () => {
+    expect(await startOnTaken('PORT')).to.not.include('the first one ended');
   });
 
   it('requires a database that several processes can share', async () => {
