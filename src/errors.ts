@@ -130,7 +130,7 @@ export function describeThrown(thrown: unknown): string {
   }
 }
 
-/** What is said of a request may quote it, and nobody reads more of that. */
+/** Messages may quote the request; longer ones are cut. Characters. */
 const longestText = 1_000;
 
 function shorten(text: string): string {

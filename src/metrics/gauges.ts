@@ -83,12 +83,12 @@ function addBacklog(registers: Registry[], read: () => GaugeReadings): void {
   }
 }
 
-/** What stands for a result: nothing for one that says neither. */
+/** The value of each result; `off` and `unknown` have none. */
 const healthValues: Readonly<Record<string, number>> = { ok: 1, degraded: 0, failed: 0 };
 
 function addHealth(registers: Registry[], read: () => GaugeReadings): void {
   const look = shared(() => read().health());
-  const help = 'Whether a check of the health is well: 0 is degraded or failed, no value off or unknown';
+  const help = 'Result of a health check: 1 is ok, 0 degraded or failed; absent if off or unknown';
   gauge(registers, 'gateway_health', help, async (shown) => {
     for (const [check, result] of Object.entries((await look()).checks)) {
       const value = healthValues[result];

@@ -1,6 +1,6 @@
 import { checkIntegers } from './checks.ts';
 
-/** What goes on while MongoDB is unavailable. */
+/** Without MongoDB. What the gateway does while MongoDB is unavailable. */
 export interface DatabaseOptions {
   /**
    * How long a key that this process has checked may still make model calls while the database does not answer. A key

@@ -68,8 +68,8 @@ export interface ModelGatewayOptions<Custom extends string = string>
   /** Whether clients get the name of the upstream that answered, as `x-gateway-upstream`. @default false */
   readonly exposeUpstream?: boolean;
   /**
-   * Days that the gateway remembers whose a response or a chat completion is that an upstream keeps. After that, nobody can
-   * get at it through the gateway. @default 30, as long as OpenAI keeps them
+   * Days that the gateway remembers which account owns a stored response or chat completion. After that, calls about it are
+   * 404. @default 30, as long as OpenAI keeps them
    */
   readonly storedRetentionDays?: number;
   /**

@@ -1,6 +1,6 @@
 import { checkIntegers, refuse } from './checks.ts';
 
-/** What a process tells the operator of itself. */
+/** Process records. What each process stores about itself for the operator. */
 export interface ProcessOptions {
   /**
    * How often this process renews its record, which `/v1/admin/processes` shows. It counts as live for three times as long.

@@ -81,9 +81,9 @@ describe('deliveries in the dashboard', function () {
     receiver.answers(200);
     await page.getByRole('button', { name: 'Send again' }).click();
     await page.getByText('Sent again: HTTP 200').waitFor();
-    await page.getByText('The receiver took it over after 7 attempts, 1 sent by hand.').waitFor();
-    await page.getByText('6 of 6, 1 sent by hand').waitFor();
-    await attempts(page).getByText('Sent by hand').waitFor();
+    await page.getByText('Delivered after 7 attempts, 1 manual.').waitFor();
+    await page.getByText('6 of 6, 1 manual').waitFor();
+    await attempts(page).getByText('Manual attempt').waitFor();
     expect(receiver.received).to.have.length(9);
     expect(problems.filter((problem) => !problem.includes('status of 400'))).to.deep.equal([]);
   });

@@ -64,7 +64,7 @@ describe('an account that uses an upstream heavily', () => {
     const refused = await call('more');
     const { error } = (await refused.json()) as { error: { code: string; message: string } };
     expect([refused.status, error.code]).to.deep.equal([429, 'rate_limit_exceeded']);
-    expect(error.message).to.match(/^This account has 400 model calls under way/);
+    expect(error.message).to.match(/^This account already has 400 model calls under way/);
     expect(refused.headers.get('retry-after')).to.equal('1');
     expect(upstream.requests).to.have.lengthOf(400);
 

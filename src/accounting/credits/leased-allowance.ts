@@ -25,11 +25,11 @@ export interface LeaseRenewalLog {
 }
 
 /**
- * The least time between two renewals of one account's lease. Each writes its balance, and transactions that charge it succeed only
- * between two such writes. Milliseconds.
+ * The shortest time between two renewals of one account's lease. Each renewal writes the balance, and a transaction that
+ * charges the account succeeds only between two such writes. Milliseconds.
  */
 const shortestGap = 50;
-/** How soon after its end the process that made a call charges for it at the latest. Milliseconds. */
+/** A process charges for each of its calls within this time after the call has ended. Milliseconds. */
 const lateAfter = 2_000;
 /** How long an unused allowance stays in memory. Milliseconds. */
 const idleTime = 600_000;

@@ -24,9 +24,9 @@ export type Charged = Pick<UsageRecord, 'inputTokens' | 'cachedInputTokens' | 'o
 const maxCostPerCall = 1_000_000_000 * microCreditsPerCredit;
 
 /**
- * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. It is charged by token or
- * by length, never by both: characters, which are always known, count where tokens cost nothing; tokens and seconds together
- * are both estimates, of which the dearer counts. It is rounded once, and never to 0. Pure.
+ * What a call costs, in whole micro-credits: a credit for a million tokens is a micro-credit for one. It is charged by token
+ * or by length, never by both. Characters are always known, and are charged if tokens cost nothing. If there are both tokens
+ * and seconds, both are estimates, and the higher one is charged. The cost is rounded once, and never to 0. Pure.
  */
 export function costOf(prices: CreditOptions['prices'], charged: Charged): number {
   const { model, inputTokens, cachedInputTokens, outputTokens, images, seconds = 0, characters = 0 } = charged;

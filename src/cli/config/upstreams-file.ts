@@ -23,12 +23,12 @@ function readJson(file: string): unknown {
   }
 }
 
-/** A list of upstreams, where a key or a header may stand in an environment variable: `{ "env": "OPENAI_API_KEY" }`. */
+/** A list of upstreams. A key or a header can come from an environment variable: `{ "env": "OPENAI_API_KEY" }`. */
 function upstreamsSchema(env: Environment) {
   const fromEnvironment = z.strictObject({ env: z.string() }).transform(({ env: name }, context) => {
     const value = env[name];
     if (value) return value;
-    // who has put the key in the place of the name must not find it in a log
+    // somebody may have put the key where its name belongs; the log must not show it
     const isName = /^[A-Z_][A-Z0-9_]*$/.test(name);
     context.addIssue(
       isName ? `names the variable ${name}, which is not set` : 'must name a variable, such as OPENAI_API_KEY',

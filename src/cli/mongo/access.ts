@@ -36,12 +36,12 @@ export function memberClient(host: string, { asMember }: MongoAccess, options: M
   return new MongoClient(`mongodb://${host}/`, { ...asMember, ...options, directConnection: true });
 }
 
-/** How long the last member may take to have the user. Milliseconds. */
+/** How long the last member can take to store the user. Milliseconds. */
 const replicationTimeout = 10_000;
 
 /**
- * Makes the user, or gives the user that is there the password that follows from the key; resolves when every member has it.
- * A member that has not is one on which nobody can authenticate.
+ * Creates the user, or gives the existing user the password that is derived from the key. Resolves when every member has it:
+ * nobody can authenticate on a member that lacks the user.
  */
 export async function ensureUser(hosts: readonly string[], replicaSet: string, access: MongoAccess): Promise<void> {
   const { user, asMember } = access;

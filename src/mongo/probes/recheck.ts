@@ -1,9 +1,9 @@
-/** How long a value is used that is well, and any other. Milliseconds. */
+/** How long a good value is used, and how long any other. Milliseconds. */
 const [wellFor, otherwiseFor] = [15_000, 5_000] as const;
 
 /**
- * Makes a function that reads what seldom changes, for those who ask often. It reads again after 15 s, or after 5 s if the value was not
- * well. `undefined` stands for a value that could not be read.
+ * Makes a function that caches what `read` returns: for 15 s, or for 5 s if the value is not good. It returns `undefined` if
+ * the value cannot be read.
  */
 export function createRecheck<T>(read: () => Promise<T>, isWell: (value: T) => boolean): () => Promise<T | undefined> {
   let last: { readonly at: number; readonly value: Promise<T | undefined> } | undefined;

@@ -1,6 +1,6 @@
 import { checkIntegers, refuse } from '../checks.ts';
 
-/** How the gateway follows responses that are made in the background (`background: true`). Durations are milliseconds. */
+/** Background responses (`background: true`). Durations are milliseconds. */
 export interface BackgroundOptions {
   /**
    * How long after its first answer the upstream is asked whether such a response has ended. Each further wait is half as

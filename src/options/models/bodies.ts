@@ -1,6 +1,6 @@
 import { checkIntegers } from '../checks.ts';
 
-/** How large request bodies may be. */
+/** Sizes of request bodies. */
 export interface BodyOptions {
   /** The largest body of a model call, in bytes. @default 33_554_432 (32 MiB) */
   readonly modelBodyLimit?: number;

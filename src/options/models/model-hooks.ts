@@ -76,7 +76,7 @@ export type OpenUsage = Pick<
 // biome-ignore lint/suspicious/noConfusingVoidType: what a function returns that ends without `return`
 type RequestChange = { readonly model?: string } | undefined | void;
 
-/** Where a host looks into model calls. */
+/** Hooks. Functions of the host that the gateway calls about model calls. */
 export interface ModelHooks {
   /**
    * Called before a call is routed. It may refuse the call by throwing a `GatewayError`, or return the name of another model

@@ -1,6 +1,6 @@
 import { checkIntegers, refuse } from '../checks.ts';
 
-/** How events are delivered to webhooks. Durations are milliseconds. */
+/** Deliveries. How events are delivered to webhooks. Durations are milliseconds. */
 export interface DeliveryOptions {
   /** The waits before attempts 2, 3, …; at most five, each counted from the end of the attempt before. @default 1 min, 5 min, 30 min, 2 h, 8 h */
   readonly retryDelays?: readonly number[];

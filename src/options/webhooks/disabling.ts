@@ -11,7 +11,7 @@ export interface DisabledWebhook {
   readonly reason: 'gone' | 'failing';
 }
 
-/** When webhooks are disabled without their owners' doing. Off by default. */
+/** Automatic disabling of webhooks. Off by default. */
 export interface DisableOptions {
   /** Disables a webhook after this many days of nothing but failed attempts, at least three. 1 to 365. @default never */
   readonly disableAfterDays?: number;

@@ -5,7 +5,7 @@ import { type BackgroundUsage, runsOn } from './background-usage.ts';
 import { recordedBody } from './recorded-body.ts';
 import type { StoredObject, StoredObjects } from './stored-objects.ts';
 
-/** A response that the upstream was asked to make in the background. */
+/** A background response that was asked for. */
 export interface AskedInBackground {
   readonly usage: BackgroundUsage;
   /** Called when its record is stored, if it runs on after the answer. */
@@ -16,8 +16,8 @@ export interface AskedInBackground {
 type Body = Pick<ResponseBody, 'takeWhole' | 'flowTo' | 'resume' | 'destroy'>;
 
 /**
- * The answer to a call that creates a stored object. Its bytes come when it is stored whose that is, and, of a response that is
- * made in the background, what has to be counted.
+ * The answer to a call that creates a stored object. Its bytes are passed on once the gateway has stored which account owns
+ * the object and, for a background response, that its usage is to be counted.
  * @throws GatewayError `upstream_invalid_response` where the id cannot be read
  */
 export function ownedResponse<Response extends { readonly headers: HeaderValues; readonly data: Body }>(

@@ -57,7 +57,7 @@ export class UpstreamCalls {
 }
 
 function tooMany(accountCalls: number): GatewayError {
-  const message = `This account has ${accountCalls} model calls under way, the most it can have at present; send the request again when one has ended`;
+  const message = `This account already has ${accountCalls} model calls under way, its maximum at present; send the request again when one has ended`;
   return new GatewayError('rate_limit_exceeded', message, retryAfter);
 }
 

@@ -84,7 +84,7 @@ export function createBackgroundService(deps: BackgroundServiceDeps): Background
     requireRoom(userId) {
       const count = held.countOf(userId);
       if (count < mostOfAccount) return;
-      const message = `This account has ${count} responses that are made in the background, the most it can have at present; send the request again when one has ended`;
+      const message = `This account already has ${count} background responses, its maximum; send the request again when one has ended`;
       throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '10' } });
     },
     started({ id, userId }, admissions, tokensStreamed) {

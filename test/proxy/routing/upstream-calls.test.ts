@@ -22,7 +22,7 @@ describe('The calls under way to an upstream', () => {
     const calls = new UpstreamCalls(4);
     const { count, refusal } = fill(calls, 'a');
     expect([count, refusal.code, refusal.headers['retry-after']]).to.deep.equal([2, 'rate_limit_exceeded', '1']);
-    expect(refusal.message).to.match(/^This account has 2 model calls under way/);
+    expect(refusal.message).to.match(/^This account already has 2 model calls under way/);
     fill(calls, 'b');
     fill(calls, 'c');
     const full = calls.enter('d');

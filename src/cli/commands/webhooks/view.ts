@@ -3,10 +3,10 @@ import { momentOf, relative } from '../../terminal/moments.ts';
 import type { Paint } from '../../terminal/paint.ts';
 import { type Cell, fieldLines } from '../../terminal/table.ts';
 
-/** What the API shows of a webhook, more or less of it, and a secret that the gateway made. */
+/** A webhook as the API shows it, in full or in part, with the secret if the gateway made one. */
 export type WebhookView = Schemas['Webhook'] & Partial<Schemas['WebhookDetails']> & { readonly secret?: string };
 
-/** Whether a webhook is delivered to; who it was that paused it. */
+/** Shows whether a webhook is active, and otherwise who paused or disabled it. */
 export function stateCell({ active, disabled }: { active: boolean; disabled?: WebhookView['disabled'] }): Cell {
   if (active) return { text: 'active', style: 'green' };
   if (!disabled) return { text: 'paused', style: 'yellow' };

@@ -52,7 +52,7 @@ export function AttemptEntry({ attempt, after, open }: SummaryProps & { readonly
   return (
     <li class={`moment ${succeeded(attempt) ? 'moment-good' : 'moment-bad'}`}>
       <div class="moment-head">
-        <h3>{attempt.manual ? 'Sent by hand' : `Attempt ${attempt.number}`}</h3>
+        <h3>{attempt.manual ? 'Manual attempt' : `Attempt ${attempt.number}`}</h3>
         <span class="muted small">
           <Time at={attempt.started_at} />
         </span>

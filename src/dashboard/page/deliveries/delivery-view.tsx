@@ -14,7 +14,7 @@ import { useResend } from './resend.tsx';
 import { DeliveryBadge } from './state-badge.tsx';
 import { Story } from './story.tsx';
 import { Timeline } from './timeline-list.tsx';
-import { byHandWords, isOpen } from './words.ts';
+import { isOpen, manualWords } from './words.ts';
 
 const up = { name: 'Deliveries', href: href(['deliveries']) };
 
@@ -31,7 +31,7 @@ function DeliveryFacts({ delivery }: { delivery: DeliveryDetails }) {
           </a>,
         ],
         ['Delivery', <Id id={id} what="delivery id" />],
-        ['Attempts', [`${attempts_made} of ${max_attempts}`, byHandWords(delivery)].filter(Boolean).join(', ')],
+        ['Attempts', [`${attempts_made} of ${max_attempts}`, manualWords(delivery)].filter(Boolean).join(', ')],
         ['Created', <Time at={created_at} />],
         ['Ended', ended_at ? <Time at={ended_at} /> : 'Not yet'],
       ]}

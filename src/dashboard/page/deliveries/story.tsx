@@ -2,9 +2,9 @@ import type { ComponentChildren } from 'preact';
 import type { DeliveryDetails } from '../api/types.ts';
 import { Countdown } from '../elements/time.tsx';
 import { counted } from '../format/number.ts';
-import { byHandWords, reasonOf, succeeded } from './words.ts';
+import { manualWords, reasonOf, succeeded } from './words.ts';
 
-/** How it stands; why, where that needs a reason; what happens next. */
+/** The state of a delivery, its reason if it needs one, and what happens next. */
 interface Parts {
   readonly standing: ComponentChildren;
   readonly why?: string | null | undefined;
@@ -14,23 +14,23 @@ interface Parts {
 function partsOf(delivery: DeliveryDetails): Parts {
   const { state, in_flight, attempts, next_attempt_at, attempts_made, max_attempts } = delivery;
   const why = attempts.findLast((attempt) => !succeeded(attempt))?.explanation;
-  const byHand = byHandWords(delivery);
+  const manual = manualWords(delivery);
   if (in_flight) return { standing: 'An attempt is under way at this moment.' };
   switch (state) {
     case 'delivered':
       return {
         standing:
           attempts_made === 0
-            ? 'The receiver took it over when it was sent by hand.'
-            : `The receiver took it over after ${counted(attempts.length, 'attempt')}${byHand && `, ${byHand}`}.`,
+            ? 'Delivered by a manual resend.'
+            : `Delivered after ${counted(attempts.length, 'attempt')}${manual && `, ${manual}`}.`,
       };
     case 'canceled':
-      return { standing: 'Canceled.', why: reasonOf(delivery), next: 'Nothing more is sent by itself.' };
+      return { standing: 'Canceled.', why: reasonOf(delivery), next: 'No further attempt follows.' };
     case 'failed':
       return {
-        standing: `${max_attempts === 1 ? 'The one attempt' : `All ${attempts_made} attempts`} failed${byHand && `; ${byHand}`}.`,
+        standing: `${max_attempts === 1 ? 'The one attempt' : `All ${attempts_made} attempts`} failed${manual && `; ${manual}`}.`,
         why,
-        next: 'Nothing more is sent by itself. Once the receiver works, send it again.',
+        next: 'No further attempt follows. Once the receiver works, send it again.',
       };
     case 'pending': {
       const due = next_attempt_at ? <Countdown to={next_attempt_at} /> : 'soon';
@@ -38,7 +38,7 @@ function partsOf(delivery: DeliveryDetails): Parts {
       return {
         standing: (
           <>
-            {attempts_made} of {max_attempts} attempts failed{byHand && ` (${byHand})`}; the next is due {due}.
+            {attempts_made} of {max_attempts} attempts failed{manual && ` (${manual})`}; the next is due {due}.
           </>
         ),
         why,

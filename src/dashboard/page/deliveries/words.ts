@@ -57,10 +57,10 @@ export function reasonOf({ reason }: Delivery): string {
   return reason === null ? 'It was canceled.' : reasonWords[reason];
 }
 
-/** `2 sent by hand`: attempts that are not among the scheduled ones; empty where there are none. */
-export function byHandWords({ attempts }: Pick<DeliveryDetails, 'attempts'>): string {
+/** `2 manual`: attempts outside the schedule; empty if there are none. */
+export function manualWords({ attempts }: Pick<DeliveryDetails, 'attempts'>): string {
   const n = attempts.filter(({ manual }) => manual).length;
-  return n === 0 ? '' : `${n} sent by hand`;
+  return n === 0 ? '' : `${n} manual`;
 }
 
 /** Whether its state can still change by itself. */

@@ -84,7 +84,7 @@ export function UsageView({ route }: { route: Route }) {
             return (
               <div class="chart">
                 {has_more && <p class="note">The chart does not show all: choose fewer days.</p>}
-                {series.length === 0 && <p class="muted">Nothing to show of this in these days.</p>}
+                {series.length === 0 && <p class="muted">No usage in this period.</p>}
                 {series.length > 0 && <UsageChart days={days} series={series} label={label} nameOf={nameOf} />}
                 {series.length > 0 && <UsageByDay days={days} series={series} nameOf={nameOf} />}
               </div>
