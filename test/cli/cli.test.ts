@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import { isAlive } from '../../src/cli/mongo/record.ts';
+import { listenOn } from '../support/listen.ts';
 import { memoryFolder } from '../support/memory-folder.ts';
 import { freshUri } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
@@ -247,9 +247,8 @@ describe('the command line', function () {
   });
 
   it('says that the port is in use before it starts anything', async () => {
-    const squatter = createServer().listen(0, '127.0.0.1');
-    await new Promise((resolve) => squatter.once('listening', resolve));
-    const { port } = squatter.address() as AddressInfo;
+    const squatter = createServer();
+    const port = await listenOn(squatter);
     const { code, stdout, stderr } = await run(['start'], { ...env(), PORT: String(port) });
     squatter.close();
     expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });

@@ -5,6 +5,7 @@ import { judgeMembers } from '../../src/cli/doctor/checks/replica-set.ts';
 import { diagnose, type Finding } from '../../src/cli/doctor/diagnose.ts';
 import { createModelGateway } from '../../src/index.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { listenOn } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { command } from './recorded-terminal.ts';
 
@@ -118,9 +119,7 @@ describe('express-model-gateway doctor', () => {
     const server = createServer((req, res) => {
       res.writeHead(req.headers.authorization === 'Bearer sk-right-and-long' ? 200 : 401).end('{}');
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as { port: number };
-    const baseUrl = `http://127.0.0.1:${port}/v1`;
+    const baseUrl = `http://127.0.0.1:${await listenOn(server)}/v1`;
     const first = async (more: Record<string, string>) => (await find('upstreams', more))[0];
     expect(await first({ UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: 'sk-right-and-long' })).to.include({
       status: 'ok',

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import express from 'express';
-import { type Listening, listen } from '../support/gateway.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { operations } from '../support/spec.ts';
 import { accessibilityProblems, closeBrowserAfterwards, openPage } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';

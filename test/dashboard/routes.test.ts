@@ -3,7 +3,8 @@ import express, { type RequestHandler } from 'express';
 import express4 from 'express4';
 import helmet from 'helmet';
 import { createModelGateway, type ErrorBody, type ModelGateway, scopes } from '../../src/index.ts';
-import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
 async function codeOf(response: Response): Promise<string> {

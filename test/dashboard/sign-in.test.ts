@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { listen } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 import { until } from '../support/until.ts';
 import { closeBrowserAfterwards } from './browser.ts';
 import { type Scene, startScene } from './scene.ts';

@@ -1,5 +1,5 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { listenOn } from '../support/listen.ts';
 
 /** One request as it arrived. */
 export interface Received {
@@ -40,8 +40,7 @@ export async function startReceiver(...script: Answer[]) {
     else res.writeHead(answer, { 'content-type': 'text/plain' }).end(`answered ${answer}`);
   });
   server.keepAliveTimeout = 60_000;
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
+  const port = await listenOn(server);
 
   return {
     received,

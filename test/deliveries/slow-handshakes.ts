@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer as createHttpsServer } from 'node:https';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
+import { listenOn } from '../support/listen.ts';
 
 /** An HTTPS receiver that keeps TLS handshakes back while it is told to. */
 export async function startSlowHandshakes(certificate: { cert: string; key: string }) {
@@ -16,12 +17,11 @@ export async function startSlowHandshakes(certificate: { cert: string; key: stri
     if (current.keeps) kept.add(socket);
     else https.emit('connection', socket);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const port = await listenOn(server);
   return {
     arrivals,
     kept,
-    url: `https://localhost:${(server.address() as AddressInfo).port}/hook`,
+    url: `https://localhost:${port}/hook`,
     keepNoMore() {
       current.keeps = false;
     },

@@ -1,10 +1,11 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { freePort } from '../../src/cli/mongo/port.ts';
 import { type CodeBlock, codeBlocks } from './documents.ts';
 
 const run = promisify(execFile);
@@ -28,16 +29,6 @@ export function blockWith(document: string, language: string, text: string): Cod
   const block = found.find(({ code }) => code.includes(text));
   if (!block) throw new Error(`${document} has no block of ${language} with ${text}`);
   return block;
-}
-
-/** A port that nothing listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 /** Writes a program of the documentation into a folder, and says what runs it. */
@@ -81,7 +72,7 @@ async function accepts(port: number): Promise<boolean> {
 }
 
 /** A program of the documentation that listens. */
-export interface Listening {
+export interface RunningProgram {
   readonly url: string;
   /** What it has printed so far. */
   printed(): string;
@@ -95,7 +86,11 @@ async function stop(child: ChildProcess): Promise<void> {
 }
 
 /** Starts a program of the documentation that listens on port 4000, on a port that is free. */
-export async function listen(folder: string, block: CodeBlock, env: Record<string, string>): Promise<Listening> {
+export async function startProgram(
+  folder: string,
+  block: CodeBlock,
+  env: Record<string, string>,
+): Promise<RunningProgram> {
   const port = await freePort();
   const [command, ...args] = await prepare(folder, block, port);
   const child = spawn(command, args, { cwd: folder, env: { ...process.env, ...env } });

@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { programs } from '../../src/dashboard/page/verification/programs.ts';
 import { signBody, standardWebhookSignature } from '../../src/deliveries/send/signature.ts';
 import { installTarball } from '../package/tarball.ts';
-import { blockWith, type Listening, listen, output } from './programs.ts';
+import { blockWith, output, type RunningProgram, startProgram } from './programs.ts';
 import { go, java, php, python, type Runtime, skipWithout } from './runtimes.ts';
 
 const document = 'docs/webhooks.md';
@@ -49,10 +49,10 @@ describe('the receivers in the documentation', function () {
 
   for (const { name, language, text, runtime } of receivers) {
     describe(name, () => {
-      let program: Listening;
+      let program: RunningProgram;
       before(async function () {
         if (runtime) skipWithout(this, runtime);
-        program = await listen(folder, blockWith(document, language, text), { WEBHOOK_SECRET: secret });
+        program = await startProgram(folder, blockWith(document, language, text), { WEBHOOK_SECRET: secret });
       });
       after(() => program?.stop());
 

@@ -1,9 +1,10 @@
 import { rm } from 'node:fs/promises';
 import { expect } from 'chai';
+import { freePort } from '../../src/cli/mongo/port.ts';
 import { installTarball } from '../package/tarball.ts';
 import { freshUri } from '../support/mongo.ts';
 import { type CodeBlock, codeBlocks } from './documents.ts';
-import { blockWith, freePort, output } from './programs.ts';
+import { blockWith, output } from './programs.ts';
 import { addPrograms, Shell } from './shell.ts';
 
 const readmeStart = blockWith('README.md', 'sh', 'npm ci && npm start\n');

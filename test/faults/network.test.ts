@@ -1,8 +1,8 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { BSON } from 'mongodb';
+import { listenOn } from '../support/listen.ts';
 import { until } from '../support/until.ts';
 import { createNetwork, type Network } from './network.ts';
 
@@ -37,10 +37,9 @@ describe('the network of the fault suite', () => {
         received += bytes.length;
         socket.write(bytes);
       });
-    }).listen(0, '127.0.0.1');
-    await once(member, 'listening');
+    });
     network = createNetwork('bystander');
-    const known = await network.addMember(0, (member.address() as AddressInfo).port);
+    const known = await network.addMember(0, await listenOn(member));
     address = Number(known.split(':')[1]);
   });
   afterEach(async () => {
@@ -147,9 +146,8 @@ describe('the network of the fault suite', () => {
   });
 
   it('distinguishes members from clients, and spares the bystander', async () => {
-    const other = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
-    await once(other, 'listening');
-    const { port } = other.address() as AddressInfo;
+    const other = createServer((socket) => socket.on('error', () => {}));
+    const port = await listenOn(other);
     await network.addMember(1, port);
     const fromMember = await open({ hello: 1, hostInfo: `host:${port}` });
     const bystander = await open({ hello: 1, client: { application: { name: 'bystander' } } });

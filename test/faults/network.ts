@@ -1,5 +1,5 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { listenOn } from '../support/listen.ts';
 import { type Direction, Link, type Treatment } from './link.ts';
 import { type Command, commandOf, createMessageReader, isWhole, openerOf } from './wire.ts';
 
@@ -127,9 +127,7 @@ export function createNetwork(bystander?: string): Network {
         });
       });
       servers.push(server);
-      server.listen(0, '127.0.0.1');
-      await once(server, 'listening');
-      return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+      return `127.0.0.1:${await listenOn(server)}`;
     },
     inject(fault) {
       const { on = () => true, openOnly = false } = fault;

@@ -1,6 +1,6 @@
 import { createHash, createHmac } from 'node:crypto';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { listenOn } from '../support/listen.ts';
 import type { Random } from './random.ts';
 
 /** One request as the receiver saw it; times are milliseconds since 1970 by the suite's own clock. */
@@ -58,8 +58,7 @@ export async function startReceivers(secret: string, random: Random) {
     res.writeHead(status).end(webhook);
   });
   server.keepAliveTimeout = 30_000;
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
+  const port = await listenOn(server);
   return {
     arrivals,
     url: (manner: Manner) => `http://127.0.0.1:${port}/${manner}`,

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { expect } from 'chai';
 import { BSON, type Document, MongoClient } from 'mongodb';
+import { listenOn } from '../support/listen.ts';
 import { commandOf, createMessageReader, isWhole, openerOf } from './wire.ts';
 
 /** An OP_MSG without checksum. */
@@ -15,9 +16,8 @@ function message(command: Document): Buffer {
 
 describe('what the wire protocol shows', () => {
   it('is the appName of a client', async () => {
-    const server = createServer().listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
+    const server = createServer();
+    const port = await listenOn(server);
     const client = new MongoClient(`mongodb://127.0.0.1:${port}/`, { appName: 'some-worker', directConnection: true });
     const connecting = client.connect().catch(() => {});
     const [socket] = await once(server, 'connection');

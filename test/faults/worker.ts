@@ -1,8 +1,8 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import express from 'express';
 import mongoose from 'mongoose';
 import type { ModelGateway } from '../../src/index.ts';
+import { listenOn } from '../support/listen.ts';
 import { silentLogger } from '../support/logger.ts';
 import { armCrash } from './crash-points.ts';
 import type { Control } from './crew.ts';
@@ -60,7 +60,7 @@ const connection = mongoose.connections.find(({ readyState }) => readyState === 
 if (!connection) throw new Error('the gateway has no connection');
 await gateway.start();
 const server = hardenServer(createServer(express().use(gateway.router)));
-await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+const port = await listenOn(server);
 
 let disarm = () => {};
 const arm = (crash: Control['crash']) => {
@@ -89,5 +89,4 @@ process.on('SIGTERM', async () => {
 });
 // without the suite there is nobody to work for
 process.on('disconnect', () => process.exit(1));
-const { port } = server.address() as AddressInfo;
 process.send?.({ url: `http://127.0.0.1:${port}` } satisfies ReadyMessage);

@@ -2,7 +2,8 @@ import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
-import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 import { freshUri } from '../support/mongo.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 

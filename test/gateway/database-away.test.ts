@@ -6,7 +6,8 @@ import type { AccountDocument } from '../../src/accounting/credits/model.ts';
 import { createModelGateway, type ModelGateway, type ModelGatewayOptions } from '../../src/index.ts';
 import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
-import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 

@@ -3,7 +3,8 @@ import express from 'express';
 import type mongoose from 'mongoose';
 import { createModelGateway, scopes } from '../../src/index.ts';
 import { startReceiver } from '../deliveries/receiver.ts';
-import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 const question = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };

@@ -4,7 +4,8 @@ import express4 from 'express4';
 import mongoose, { type Connection } from 'mongoose';
 import OpenAI from 'openai';
 import { createModelGateway, keepRawBody, type ModelGateway } from '../../src/index.ts';
-import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
 type Framework = { (): Express; json: typeof express.json };

@@ -3,7 +3,8 @@ import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
-import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { listen, listenOn } from '../support/listen.ts';
 import { freshUri } from '../support/mongo.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
@@ -22,10 +23,8 @@ async function startWay(uri: string) {
     far.on('data', (bytes) => near.write(bytes));
     if (blocked) near.pause();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port: own } = server.address() as { port: number };
   const throughHere = new URL(uri);
-  throughHere.port = String(own);
+  throughHere.port = String(await listenOn(server));
   throughHere.searchParams.delete('replicaSet');
   throughHere.searchParams.set('directConnection', 'true');
   return {

@@ -4,7 +4,8 @@ import { createModelGateway, type GatewayError, type ModelGateway } from '../../
 import type { HealthDocument } from '../../src/webhooks/health/model.ts';
 import { payment } from '../deliveries/gateway.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
-import { type Listening, listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { until } from '../support/until.ts';

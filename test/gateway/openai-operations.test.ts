@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import OpenAI, { toFile } from 'openai';
 import { responseOf } from '../proxy/stored/support.ts';
-import { type Listening, type LiveGateway, listen, startGateway } from '../support/gateway.ts';
+import { type LiveGateway, startGateway } from '../support/gateway.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { hasDocumentedPath, isDocumented } from '../support/spec.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 import { type ClientOperation, clientOperations } from './openai-operations.ts';

@@ -1,9 +1,9 @@
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { createModelGateway, type Logger, type ModelGateway } from '../../src/index.ts';
 import { forbiddenHosts } from '../support/forbidden-hosts.ts';
 import { type LiveGateway, newSecretKey, startGateway } from '../support/gateway.ts';
+import { listenOn } from '../support/listen.ts';
 import { silentLogger } from '../support/logger.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { eventually } from '../support/until.ts';
@@ -57,6 +57,7 @@ describe('Private networks', () => {
   describe('that are allowed', () => {
     let database: Awaited<ReturnType<typeof freshDatabase>>;
     let receiver: Server;
+    let url: string;
     let arrived: number;
     const secretKeys = [newSecretKey()];
 
@@ -66,8 +67,8 @@ describe('Private networks', () => {
       receiver = createServer((_req, res) => {
         arrived += 1;
         res.end();
-      }).listen(0, '127.0.0.1');
-      await new Promise((resolve) => receiver.once('listening', resolve));
+      });
+      url = `http://127.0.0.1:${await listenOn(receiver)}/`;
     });
     afterEach(async () => {
       receiver.closeAllConnections();
@@ -118,7 +119,6 @@ describe('Private networks', () => {
     });
 
     it('get deliveries only while they are allowed: afterwards a webhook fails, even if it is paused and resumed', async () => {
-      const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
       const id = await withGateway(['127.0.0.1/32'], async (gateway) => {
         const webhook = await gateway.webhooks.create('usr_1', { url, events, secret });
         expect(await codeOfDelivery(gateway)).to.equal('delivered');
@@ -133,7 +133,6 @@ describe('Private networks', () => {
     });
 
     it('get deliveries over plain http only while that is allowed: afterwards a webhook fails with http_not_allowed', async () => {
-      const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
       const networks = ['127.0.0.1/32'];
       const id = await withGateway(networks, async (gateway) => {
         const webhook = await gateway.webhooks.create('usr_1', { url, events, secret });

@@ -2,8 +2,9 @@ import { expect } from 'chai';
 import express from 'express';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
 import { type Cluster, startCluster } from '../faults/cluster.ts';
-import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { type IsolatedPrimary, isolatePrimary } from '../support/isolated-primary.ts';
+import { listen } from '../support/listen.ts';
 import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 

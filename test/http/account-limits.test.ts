@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { GatewayError } from '../../src/errors.ts';
 import { createReadLimit, createWriteLimit } from '../../src/http/account-limits.ts';
-import { type Listening, listen } from '../support/gateway.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { createFakeEdge, goodKey } from './fake-edge.ts';
 
 const authorization = `Bearer ${goodKey}`;

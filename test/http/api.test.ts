@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import request from 'supertest';
 import { GatewayError } from '../../src/errors.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
-import { type Listening, listen } from '../support/gateway.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { createFakeEdge, fakeOperations, goodKey, serve } from './fake-edge.ts';
 import { connectRaw, head } from './raw-client.ts';

@@ -7,7 +7,7 @@ import type { ApiRequest, DataOperation, Operation, RelayOperation } from '../..
 import type { Operations } from '../../src/http/route.ts';
 import { createRouter, type GatewayRouter } from '../../src/http/router.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
-import { type Listening, listen } from '../support/gateway.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
 
 export const goodKey = 'key-that-is-good';

@@ -4,7 +4,7 @@ import express from 'express';
 import request from 'supertest';
 import { keepRawBody } from '../../src/http/body/kept-body.ts';
 import type { ApiRequest } from '../../src/http/operation.ts';
-import { listen } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { until } from '../support/until.ts';
 import { createFakeEdge, goodKey, serve } from './fake-edge.ts';

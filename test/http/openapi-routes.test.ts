@@ -5,7 +5,7 @@ import { addOpenApiRoutes } from '../../src/http/openapi-routes.ts';
 import { OpenRequests } from '../../src/http/request/open-requests.ts';
 import { createRouter } from '../../src/http/router.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
-import { type Listening, listen } from '../support/gateway.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { silentLogger } from '../support/logger.ts';
 
 describe('the description of the API', () => {

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import express from 'express';
 import express4 from 'express4';
 import type { GatewayRouter } from '../../src/http/router.ts';
-import { type Listening, listen } from '../support/gateway.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { recordingLogger } from '../support/logger.ts';
 import { createFakeEdge, goodKey } from './fake-edge.ts';
 

@@ -1,6 +1,7 @@
 import express from 'express';
 import { createModelGateway } from '../../src/index.ts';
-import { listen, loopbackOptions } from '../support/gateway.ts';
+import { loopbackOptions } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 
 /** A gateway in a process of its own: PROCESS_CONFIG says over which database and with which secret key. */
 const { mongo, secretKey } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}');

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { expect } from 'chai';
@@ -8,6 +7,7 @@ import type { Dispatcher } from 'undici';
 import { createHttpClient } from '../../src/outbound/client.ts';
 import { createDispatcher } from '../../src/outbound/connection-pool.ts';
 import type { OutboundError } from '../../src/outbound/outbound-error.ts';
+import { listenOn } from '../support/listen.ts';
 
 describe('the HTTP client', () => {
   let server: Server;
@@ -16,9 +16,8 @@ describe('the HTTP client', () => {
   let dispatcher: Dispatcher;
 
   beforeEach(async () => {
-    server = createServer((req, res) => listener(req, res)).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    server = createServer((req, res) => listener(req, res));
+    url = `http://127.0.0.1:${await listenOn(server)}`;
     dispatcher = createDispatcher({ connectTimeout: 1_000 });
   });
 

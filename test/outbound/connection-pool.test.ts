@@ -1,10 +1,10 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import type { Dispatcher } from 'undici';
 import { createHttpClient } from '../../src/outbound/client.ts';
 import { createDispatcher, type DispatcherOptions } from '../../src/outbound/connection-pool.ts';
 import { OutboundError } from '../../src/outbound/outbound-error.ts';
+import { listenOn } from '../support/listen.ts';
 
 describe('a connection pool that checks addresses', () => {
   let server: Server;
@@ -18,9 +18,8 @@ describe('a connection pool that checks addresses', () => {
 
   beforeEach(async () => {
     calls = 0;
-    server = createServer(answer).listen(0, '127.0.0.1');
-    await new Promise((resolve) => server.once('listening', resolve));
-    port = (server.address() as AddressInfo).port;
+    server = createServer(answer);
+    port = await listenOn(server);
   });
 
   afterEach(async () => {

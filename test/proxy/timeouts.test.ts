@@ -2,6 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { UpstreamTimeouts } from '../../src/options/options.ts';
+import { listenOn } from '../support/listen.ts';
 import { callerKey, type ModelServer, startModelServer } from '../support/model-server.ts';
 import { chunks, hang, json, type Script, ScriptedUpstream, stall } from '../support/upstream.ts';
 
@@ -38,9 +39,9 @@ describe('the time limit of an upstream', () => {
   it('for the connection includes the TLS handshake, and the connection is tried again', async () => {
     const sockets = new Set<Socket>();
     const mute: Server = createServer((socket) => sockets.add(socket.on('error', () => {})));
-    await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
+    const port = await listenOn(mute);
     try {
-      const baseUrl = `https://127.0.0.1:${(mute.address() as { port: number }).port}/v1`;
+      const baseUrl = `https://127.0.0.1:${port}/v1`;
       const { status, text, took } = await ask({ connect: 100 }, hang, false, baseUrl);
       expect([status, JSON.parse(text).error.code]).to.deep.equal([504, 'upstream_timeout']);
       expect(sockets.size).to.equal(3);

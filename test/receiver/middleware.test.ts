@@ -1,12 +1,13 @@
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type RequestListener, request, type Server } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { type RequestListener, request } from 'node:http';
+import { connect } from 'node:net';
 import { expect } from 'chai';
 import express5 from 'express';
 import express4 from 'express4';
 import { keepRawBody } from '../../src/http/body/kept-body.ts';
 import { type WebhookEvent, type WebhookReceiverOptions, webhookReceiver } from '../../src/receiver/index.ts';
+import { type Listening, listen } from '../support/listen.ts';
 
 const secret = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD';
 /** Spaces and a number that JSON.parse cannot keep: written again it would have other bytes. */
@@ -14,13 +15,12 @@ const body =
   '{ "id": "evt_1", "type": "credits.low", "created": "2026-01-01T00:00:00.000Z",  "data": {"user_id":"usr_1","credits_remaining":5.0,"threshold":10} }';
 const sign = (raw: string | Buffer, key = secret) => `sha256=${createHmac('sha256', key).update(raw).digest('hex')}`;
 
-let server: Server | undefined;
+let server: Listening | undefined;
 
-/** Starts a server for one test. */
-async function listen(app: RequestListener): Promise<string> {
-  server = createServer(app).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks`;
+/** Starts a server for one test; resolves to the address that it takes webhooks at. */
+async function serve(app: RequestListener): Promise<string> {
+  server = await listen(app);
+  return `${server.url}/webhooks`;
 }
 
 async function deliver(url: string, raw: string | Buffer = body, headers: Record<string, string> = {}) {
@@ -49,9 +49,8 @@ function remembering(options: Partial<WebhookReceiverOptions> = {}) {
   return { events, errors, receiver };
 }
 
-afterEach(() => {
-  server?.closeAllConnections();
-  server?.close();
+afterEach(async () => {
+  await server?.close();
   server = undefined;
 });
 
@@ -78,7 +77,7 @@ for (const [name, express] of [
     for (const [what, before] of hosts) {
       it(`passes a signed event to the handler and refuses a forged one, with ${what}`, async () => {
         const { events, receiver } = remembering();
-        const url = await listen(
+        const url = await serve(
           express()
             .use(...[...before(), (_q: unknown, _s: unknown, next: () => void) => next()])
             .post('/webhooks', receiver),
@@ -93,7 +92,7 @@ for (const [name, express] of [
 
     it('says how to keep the raw body when another parser has read it', async () => {
       const { events, errors, receiver } = remembering();
-      const url = await listen(express().use(express.json()).post('/webhooks', receiver));
+      const url = await serve(express().use(express.json()).post('/webhooks', receiver));
       const answer = await deliver(url);
       expect(answer.status).to.equal(500);
       expect(answer.body.error).to.include('express.json({ verify').and.include('before express.json()');
@@ -103,7 +102,7 @@ for (const [name, express] of [
 
     it('answers 401 without a signature, and does not call the handler', async () => {
       const { events, receiver } = remembering();
-      const url = await listen(express().post('/webhooks', receiver));
+      const url = await serve(express().post('/webhooks', receiver));
       const answer = await fetch(url, { method: 'POST', body });
       expect(answer.status).to.equal(401);
       expect(await answer.json()).to.deep.equal({ error: 'the signature is invalid' });
@@ -121,13 +120,13 @@ for (const [name, express] of [
       ];
       for (const onEvent of handlers) {
         const { errors, receiver } = remembering({ onEvent });
-        const url = await listen(express().post('/webhooks', receiver));
+        const url = await serve(express().post('/webhooks', receiver));
         const answer = await deliver(url);
         expect(answer.status).to.equal(500);
         expect(answer.body).to.deep.equal({ error: 'the handler failed' });
         expect(errors).to.have.length(1);
         expect(errors[0]).to.have.property('message', 'password=1234');
-        server?.close();
+        await server?.close();
       }
     });
 
@@ -145,7 +144,7 @@ for (const [name, express] of [
         seen.push(error);
         res.status(500).json({ error: 'seen' });
       });
-      const answer = await deliver(await listen(app));
+      const answer = await deliver(await serve(app));
       expect(answer.body).to.deep.equal({ error: 'seen' });
       expect(seen[0]).to.have.property('message', 'second');
     });
@@ -161,13 +160,13 @@ describe('a webhook receiver', () => {
         handled = true;
       },
     });
-    await deliver(await listen(express5().post('/webhooks', receiver)));
+    await deliver(await serve(express5().post('/webhooks', receiver)));
     expect(handled).to.equal(true);
   });
 
   it('accepts any of several secrets while one replaces another', async () => {
     const { receiver } = remembering({ secret: ['new-secret', 'old-secret'] });
-    const url = await listen(express5().post('/webhooks', receiver));
+    const url = await serve(express5().post('/webhooks', receiver));
     for (const [key, status] of [
       ['new-secret', 200],
       ['old-secret', 200],
@@ -179,7 +178,7 @@ describe('a webhook receiver', () => {
 
   it('answers 413 to a body longer than maxBytes, with or without a Content-Length', async () => {
     const { events, receiver } = remembering({ maxBytes: 64 });
-    const url = await listen(express5().post('/webhooks', receiver));
+    const url = await serve(express5().post('/webhooks', receiver));
     expect(await deliver(url)).to.deep.include({ status: 413, body: { error: 'the body is larger than 64 bytes' } });
 
     const chunked = request(url, { method: 'POST', headers: { 'x-service-signature': sign(body) } });
@@ -194,7 +193,7 @@ describe('a webhook receiver', () => {
 
   it('answers 400 to a signed body that is not JSON', async () => {
     const { events, errors, receiver } = remembering();
-    const url = await listen(express5().post('/webhooks', receiver));
+    const url = await serve(express5().post('/webhooks', receiver));
     for (const raw of ['', '{', 'null,', Buffer.from([0xff, 0xfe])]) {
       expect(await deliver(url, raw)).to.deep.include({ status: 400, body: { error: 'the body is not JSON' } });
     }
@@ -204,7 +203,7 @@ describe('a webhook receiver', () => {
   it('does not call the handler when the sender disconnects inside the body', async () => {
     const { events, receiver } = remembering();
     const left = new Promise<void>((resolve) => {
-      void listen((req, res) => {
+      void serve((req, res) => {
         req.once('close', () => setTimeout(resolve, 10));
         receiver(req, res, () => {});
       }).then((url) => {
@@ -228,7 +227,7 @@ describe('a webhook receiver', () => {
         path = req.originalUrl;
       },
     });
-    await deliver(await listen(express5().post('/webhooks', receiver)));
+    await deliver(await serve(express5().post('/webhooks', receiver)));
     expect(path).to.equal('/webhooks');
   });
 

@@ -7,7 +7,8 @@ import { newId } from '../../src/ids.ts';
 import { createModelGateway, type ModelGateway, scopes } from '../../src/index.ts';
 import { startReceiver } from '../deliveries/receiver.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
-import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 import { eventually, until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 

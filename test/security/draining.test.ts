@@ -6,7 +6,8 @@ import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
 import { createModelGateway, hardenServer, type ModelGateway, type ModelGatewayOptions } from '../../src/index.ts';
 import { connectRaw, head } from '../http/raw-client.ts';
-import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 import { freshUri } from '../support/mongo.ts';
 import { hang, type Script, ScriptedUpstream, stall } from '../support/upstream.ts';
 

@@ -1,7 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -10,17 +9,9 @@ import { type Document, MongoClient } from 'mongodb';
 import { findMongod, mongodSources } from '../../src/cli/mongo/download/binary.ts';
 import { defaultCacheFolder } from '../../src/cli/mongo/download/cache-folder.ts';
 import type { EmbeddedMongo } from '../../src/cli/mongo/embedded-mongo.ts';
-import { isListening } from '../../src/cli/mongo/port.ts';
+import { freePort, isListening } from '../../src/cli/mongo/port.ts';
 import { useEmbeddedMongo, withClient } from '../cli/mongo/embedded-scene.ts';
 import { until } from '../support/until.ts';
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  return port;
-}
 
 /** A mongod without users, as a data folder had one before there were any. */
 async function startOpenMongod(dataDir: string): Promise<{ child: ChildProcess; uri: string; port: number }> {

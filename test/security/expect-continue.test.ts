@@ -1,10 +1,10 @@
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import express from 'express';
 import { hardenServer } from '../../src/index.ts';
 import { createFakeEdge, goodKey } from '../http/fake-edge.ts';
 import { connectRaw, head } from '../http/raw-client.ts';
+import { listenOn } from '../support/listen.ts';
 
 const body = '{"url":"https://example.com","events":["credits.low"],"secret":"12345678"}';
 const headers = {
@@ -24,8 +24,7 @@ describe('Expect: 100-continue', () => {
       .use(edge)
       .post('/host', express.json(), (req, res) => void res.json(req.body));
     server = hardenServer(createServer(app));
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    ({ port } = server.address() as AddressInfo);
+    port = await listenOn(server);
   });
   after(() => {
     server.closeAllConnections();

@@ -5,7 +5,8 @@ import type { DeliveryState } from '../../src/deliveries/model.ts';
 import { newId } from '../../src/ids.ts';
 import { createModelGateway, type ModelGateway, scopes } from '../../src/index.ts';
 import { watchedDatabase } from '../support/commands.ts';
-import { listen, loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 
 const count = 3_000;
 /** When what is listed was stored: the hour and the day may change between then and the loading of this file. */

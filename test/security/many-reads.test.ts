@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import { bearerToken } from '../../src/http/authentication/bearer.ts';
 import { createFakeEdge, fakeOperations } from '../http/fake-edge.ts';
-import { type Listening, listen, startGateway } from '../support/gateway.ts';
+import { startGateway } from '../support/gateway.ts';
+import { type Listening, listen } from '../support/listen.ts';
 import { until } from '../support/until.ts';
 
 /** https://owasp.org/API-Security/editions/2023/en/0xa4-unrestricted-resource-consumption/ */

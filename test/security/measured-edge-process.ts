@@ -1,6 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { createApi } from '../../src/http/api.ts';
 import { createAuthenticator } from '../../src/http/authentication/authenticator.ts';
 import { createRouter } from '../../src/http/router.ts';
@@ -8,6 +7,7 @@ import { hardenServer } from '../../src/index.ts';
 import { loadSpec } from '../../src/openapi/spec.ts';
 import { createProxy } from '../../src/proxy/proxy.ts';
 import { fakeOperations } from '../http/fake-edge.ts';
+import { listenOn } from '../support/listen.ts';
 import { silentLogger } from '../support/logger.ts';
 import type { Measures } from './bars.ts';
 
@@ -95,7 +95,6 @@ process.on('message', (text) => {
   measures = { cpuMs: 0, heldMs: 0, peakBytes: heldBytes(), rssBytes: 0 };
 });
 process.on('disconnect', () => process.exit());
-server.listen(0, '127.0.0.1', () => {
-  setInterval(tick, 5);
-  process.send?.((server.address() as AddressInfo).port);
-});
+const port = await listenOn(server);
+setInterval(tick, 5);
+process.send?.(port);

@@ -1,8 +1,9 @@
 import { createServer, type Server } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { expect } from 'chai';
 import { hardenServer } from '../../src/index.ts';
 import { connectRaw, head } from '../http/raw-client.ts';
+import { listenOn } from '../support/listen.ts';
 
 /** The status, the lower-case headers and the JSON body of the only answer in a text. */
 function parse(text: string) {
@@ -23,8 +24,7 @@ describe('what Node refuses before the gateway sees it', () => {
     });
     hardenServer(server, { headersTimeout: 200, requestTimeout: 300, connectionsCheckingInterval: 20 });
     prepare(server);
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    ({ port } = server.address() as AddressInfo);
+    port = await listenOn(server);
   }
 
   afterEach(() => {

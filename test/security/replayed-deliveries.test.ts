@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import express from 'express';
 import { shownHeaders, signatureHeaders } from '../../src/deliveries/send/headers.ts';
 import { type WebhookEvent, type WebhookReceiverOptions, webhookReceiver } from '../../src/receiver/index.ts';
-import { listen } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 
 const secret = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD';
 const body = Buffer.from('{"id":"evt_1","type":"credits.low","data":{}}');

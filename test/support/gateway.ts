@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { createServer, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { createModelGateway, type ModelGateway, type ModelGatewayOptions, scopes } from '../../src/index.ts';
+import { listen } from './listen.ts';
 import { silentLogger } from './logger.ts';
 import { freshDatabase } from './mongo.ts';
 
@@ -11,34 +10,7 @@ export function newSecretKey(id = 'k1'): string {
   return `${id}:${randomBytes(32).toString('base64')}`;
 }
 
-/** A server on a loopback port, and what ends it. */
-export interface Listening {
-  readonly server: Server;
-  readonly port: number;
-  readonly url: string;
-  close(): Promise<void>;
-}
-
-/** A real server on a free loopback port, prepared before it listens. */
-export async function listen(
-  listener: RequestListener,
-  prepare = (_server: Server): unknown => undefined,
-): Promise<Listening> {
-  const server = createServer(listener);
-  prepare(server);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  return {
-    server,
-    port,
-    url: `http://127.0.0.1:${port}`,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
-}
+export { type Listening, listen } from './listen.ts';
 
 /** A gateway in an Express 5 app on loopback, with a database of its own and a key for `usr_1`. */
 export interface LiveGateway {

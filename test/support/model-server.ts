@@ -1,7 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import express from 'express';
 import OpenAI from 'openai';
 import { createApi } from '../../src/http/api.ts';
@@ -12,6 +10,7 @@ import type { Principal } from '../../src/http/principal.ts';
 import type { Operations } from '../../src/http/route.ts';
 import { loadSpec, type Spec } from '../../src/openapi/spec.ts';
 import { createProxy, type ModelProxy, type ProxyDependencies } from '../../src/proxy/proxy.ts';
+import { listenOn } from './listen.ts';
 import { silentLogger } from './logger.ts';
 
 /** The key that a model server takes. */
@@ -92,9 +91,8 @@ export async function startModelServer(
   const app = express();
   for (const middleware of before) app.use(middleware);
   app.use((req, res, next) => current.run(proxy.operations, () => edge(req, res, next)));
-  const server = createServer(app).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const server = createServer(app);
+  const baseUrl = `http://127.0.0.1:${await listenOn(server)}/v1`;
   return {
     baseUrl,
     proxy,

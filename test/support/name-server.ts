@@ -1,6 +1,7 @@
 import { createSocket, type RemoteInfo } from 'node:dgram';
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
+import { listenOn } from './listen.ts';
 
 /** What a name leads to, as a name server says it. */
 export interface Answer {
@@ -105,9 +106,7 @@ export async function startNameServer(script: Script) {
     if (open) udp.send(answer, port, address);
   });
   // both on one port; the free ports of TCP are the scarcer ones
-  tcp.listen(0, '127.0.0.1');
-  await once(tcp, 'listening');
-  const { port } = tcp.address() as AddressInfo;
+  const port = await listenOn(tcp);
   udp.bind(port, '127.0.0.1');
   await once(udp, 'listening');
 

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import type { Certificate } from './certificates.ts';
+import { listenOn } from './listen.ts';
 
 /** What is done with one connection, byte by byte. */
 export type Play = (socket: Socket) => void | Promise<void>;
@@ -80,9 +81,7 @@ export async function startRawReceiver(play: Play, certificate?: Certificate) {
     if (current.stopped) socket.destroy();
   });
   server.on('secureConnection', (socket: Socket) => socket.on('error', () => {}));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const port = await listenOn(server);
   return {
     port,
     /** Connections that were ever made. */

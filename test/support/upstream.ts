@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { listenOn } from './listen.ts';
 import { until } from './until.ts';
 
 /** One request as it reached the upstream. */
@@ -99,8 +100,7 @@ export class ScriptedUpstream {
       upstream.#sockets.add(socket);
       socket.on('close', () => upstream.#sockets.delete(socket));
     });
-    upstream.#server.listen(0, '127.0.0.1');
-    await once(upstream.#server, 'listening');
+    await listenOn(upstream.#server);
     return upstream;
   }
 

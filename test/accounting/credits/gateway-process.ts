@@ -1,7 +1,8 @@
 import express from 'express';
 import mongoose from 'mongoose';
 import { createModelGateway, type ModelGatewayOptions } from '../../../src/index.ts';
-import { listen, loopbackOptions } from '../../support/gateway.ts';
+import { loopbackOptions } from '../../support/gateway.ts';
+import { listen } from '../../support/listen.ts';
 
 /** What a gateway process is told, as JSON in PROCESS_CONFIG. */
 export interface GatewayProcessConfig {

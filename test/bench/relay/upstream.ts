@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { listenOn } from '../../support/listen.ts';
 import { Pacer } from './pacer.ts';
 
 const content = 'A gateway stands between those who ask and those who answer, and adds nothing but order. '.repeat(8);
@@ -77,8 +77,7 @@ export class BenchUpstream {
 
   static async start(): Promise<BenchUpstream> {
     const upstream = new BenchUpstream();
-    upstream.#server.listen(0, '127.0.0.1');
-    await once(upstream.#server, 'listening');
+    await listenOn(upstream.#server);
     return upstream;
   }
 

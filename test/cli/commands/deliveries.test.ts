@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { type LiveGateway, listen } from '../../support/gateway.ts';
+import type { LiveGateway } from '../../support/gateway.ts';
+import { listen } from '../../support/listen.ts';
 import { until } from '../../support/until.ts';
 import { type Commanded, startCommanded } from './gateway-commands.ts';
 

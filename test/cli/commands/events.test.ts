@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
 import { signBody, standardWebhookSignature } from '../../../src/deliveries/send/signature.ts';
 import { verifySignature } from '../../../src/receiver/index.ts';
-import { listen } from '../../support/gateway.ts';
+import { listen } from '../../support/listen.ts';
 import { until } from '../../support/until.ts';
 import { type Commanded, startCommanded } from './gateway-commands.ts';
 

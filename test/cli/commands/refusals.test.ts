@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http';
 import { expect } from 'chai';
-import { listen } from '../../support/gateway.ts';
+import { listen } from '../../support/listen.ts';
 import { command } from '../recorded-terminal.ts';
 import { type Commanded, startCommanded } from './gateway-commands.ts';
 

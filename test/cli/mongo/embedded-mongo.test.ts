@@ -13,6 +13,7 @@ import { startEmbeddedMongo } from '../../../src/cli/mongo/embedded-mongo.ts';
 import { startMongod } from '../../../src/cli/mongo/mongod.ts';
 import { isAlive } from '../../../src/cli/mongo/record.ts';
 import { forkCompiled } from '../../support/compiled-script.ts';
+import { listenOn } from '../../support/listen.ts';
 import { until } from '../../support/until.ts';
 import { useEmbeddedMongo, withClient } from './embedded-scene.ts';
 
@@ -67,8 +68,8 @@ describe('the embedded MongoDB', function () {
     await withClient(first.uri, (client) => client.db().collection('things').insertOne({ a: 1 }));
     await first.stop();
     const port = first.nodes[0]?.port as number;
-    const squatter = createServer((socket) => socket.destroy()).listen(port, '127.0.0.1');
-    await once(squatter, 'listening');
+    const squatter = createServer((socket) => socket.destroy());
+    await listenOn(squatter, port);
     const second = await start().finally(() => squatter.close());
     expect(second.nodes[0]?.port).not.to.equal(port);
     expect(await withClient(second.uri, (client) => client.db().collection('things').countDocuments())).to.equal(1);

@@ -1,7 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -9,6 +8,7 @@ import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
 import { forkCompiled } from '../../support/compiled-script.ts';
 import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { listenOn } from '../../support/listen.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
 
@@ -50,10 +50,10 @@ async function startNumberedReceiver() {
     return res.writeHead(manner.status).end(text);
   });
   server.keepAliveTimeout = 30_000;
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const port = await listenOn(server);
   return {
     arrivals,
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    url: `http://127.0.0.1:${port}/hook`,
     async stop() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import express from 'express';
 import { createModelGateway } from '../../../src/index.ts';
-import { listen, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { listen } from '../../support/listen.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { type Scene, startScene } from '../over-http.ts';
 import { hang, startReceiver, type TestReceiver } from '../receiver.ts';

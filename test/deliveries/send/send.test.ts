@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { expect } from 'chai';
 import { NotSentError } from '../../../src/deliveries/send/send.ts';
 import { createAuthority } from '../../support/certificates.ts';
+import { listenOn } from '../../support/listen.ts';
 import { startNameServer } from '../../support/name-server.ts';
 import { type Play, request, startRawReceiver } from '../../support/raw-receiver.ts';
 import { until } from '../../support/until.ts';
@@ -316,8 +317,7 @@ describe('Sending a delivery', () => {
         visits += 1;
         socket.destroy();
       });
-      await new Promise<void>((resolve) => elsewhere.listen(0, '127.0.0.1', resolve));
-      address = `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}`;
+      address = `http://127.0.0.1:${await listenOn(elsewhere)}`;
     });
     afterEach(() => {
       elsewhere.closeAllConnections();

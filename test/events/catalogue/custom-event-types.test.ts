@@ -2,7 +2,8 @@ import { expect } from 'chai';
 import { addCustomEventTypes } from '../../../src/events/catalogue/custom-event-types.ts';
 import { loadSpec } from '../../../src/openapi/spec.ts';
 import { type EventTypeOptions, resolveOptions } from '../../../src/options/options.ts';
-import { type LiveGateway, listen, newSecretKey, startGateway } from '../../support/gateway.ts';
+import { type LiveGateway, newSecretKey, startGateway } from '../../support/gateway.ts';
+import { listen } from '../../support/listen.ts';
 import { until } from '../../support/until.ts';
 
 const shipped: EventTypeOptions = {

@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import { startForClients } from '../../clients/live.ts';
 import { python, skipWithout } from '../../documentation/runtimes.ts';
-import { type Listening, type LiveGateway, listen } from '../../support/gateway.ts';
+import type { LiveGateway } from '../../support/gateway.ts';
+import { type Listening, listen } from '../../support/listen.ts';
 import { hasDocumentedPath, isDocumented } from '../../support/spec.ts';
 import { runProgram } from './program.ts';
 

@@ -1,8 +1,8 @@
-import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { RequestListener } from 'node:http';
 import express, { type ErrorRequestHandler, type Express } from 'express';
 import express4 from 'express4';
 import { hardenServer, type ModelGateway } from '../../../src/index.ts';
+import { type Listening, listen } from '../../support/listen.ts';
 
 type Framework = { (): Express; json: typeof express.json };
 type Router = ModelGateway['router'];
@@ -55,15 +55,6 @@ function listenerOf(router: Router, mounting: Mounting): RequestListener {
 }
 
 /** Serves a gateway in one of these ways, by a server as README tells hosts to prepare it. */
-export async function serve(router: Router, mounting: Mounting): Promise<{ port: number; close(): Promise<void> }> {
-  const server = hardenServer(createServer(listenerOf(router, mounting)));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    port: (server.address() as AddressInfo).port,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
+export function serve(router: Router, mounting: Mounting): Promise<Listening> {
+  return listen(listenerOf(router, mounting), hardenServer);
 }

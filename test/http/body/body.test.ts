@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { expect } from 'chai';
 import request from 'supertest';
-import { type Listening, listen } from '../../support/gateway.ts';
+import { type Listening, listen } from '../../support/listen.ts';
 import { createFakeEdge, fakeOperations, goodKey } from '../fake-edge.ts';
 import { connectRaw, head } from '../raw-client.ts';
 

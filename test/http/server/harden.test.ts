@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { type HardenOptions, hardenServer } from '../../../src/index.ts';
+import { listenOn } from '../../support/listen.ts';
 import { createFakeEdge, fakeOperations, goodKey } from '../fake-edge.ts';
 import { connectRaw, head } from '../raw-client.ts';
 
@@ -37,8 +37,7 @@ describe('a hardened server', () => {
     });
     server = createServer((req, res) => edge(req, res, () => res.writeHead(404).end(Object.keys(req.headers).join())));
     hardenServer(server, options);
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    ({ port } = server.address() as AddressInfo);
+    port = await listenOn(server);
   }
 
   afterEach(() => {

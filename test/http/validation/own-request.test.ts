@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import express from 'express';
-import { type Listening, listen } from '../../support/gateway.ts';
+import { type Listening, listen } from '../../support/listen.ts';
 import { createFakeEdge, goodKey } from '../fake-edge.ts';
 
 const headers = { authorization: `Bearer ${goodKey}` };

@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -9,17 +8,10 @@ import mongoose from 'mongoose';
 import { checkReplicaSet } from '../../../src/cli/doctor/checks/replica-set.ts';
 import { findMongod, mongodSources } from '../../../src/cli/mongo/download/binary.ts';
 import { defaultCacheFolder } from '../../../src/cli/mongo/download/cache-folder.ts';
+import { freePort } from '../../../src/cli/mongo/port.ts';
 import { requireReplicaSet } from '../../../src/mongo/connection/replica-set.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  return typeof address === 'object' && address ? address.port : 0;
-}
 
 async function startStandalone() {
   const mongod = await findMongod(mongodSources(defaultCacheFolder()), () => {});

@@ -3,6 +3,7 @@ import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { UsageRecord } from '../../../src/options/options.ts';
+import { listenOn } from '../../support/listen.ts';
 import { callerKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
 import { hang, inTurn, json, type Script, ScriptedUpstream, stall } from '../../support/upstream.ts';
@@ -176,10 +177,10 @@ describe('a client that disconnects from a model call', () => {
     // takes connections and says nothing, so that a TLS handshake never ends
     const sockets = new Set<Socket>();
     const mute = createServer((socket) => sockets.add(socket.on('error', () => {})));
-    await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve));
+    const port = await listenOn(mute);
     try {
       await server.close();
-      await start(`https://127.0.0.1:${(mute.address() as { port: number }).port}/v1`);
+      await start(`https://127.0.0.1:${port}/v1`);
       const times: number[] = [];
       for (let i = 0; i < 5; i += 1) {
         times.push(

@@ -1,5 +1,4 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { GatewayError } from '../../../src/errors.ts';
@@ -8,6 +7,7 @@ import type { ProxyDependencies } from '../../../src/proxy/proxy.ts';
 import { modelMatcher } from '../../../src/proxy/routing/model-matcher.ts';
 import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/routing/retry-policy.ts';
 import { type Candidate, orderUpstreams } from '../../../src/proxy/routing/select-upstreams.ts';
+import { listenOn } from '../../support/listen.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { callerKey, limitedKey, type ModelServer, startModelServer } from '../../support/model-server.ts';
 import { until } from '../../support/until.ts';
@@ -163,9 +163,8 @@ describe('model calls over several upstreams', () => {
 
   it('fall back, however many fail to connect at once', async () => {
     // accepts connections, and takes no part in TLS
-    const mute = createServer().listen(0, '127.0.0.1');
-    await once(mute, 'listening');
-    const { port } = mute.address() as AddressInfo;
+    const mute = createServer();
+    const port = await listenOn(mute);
     await start({ baseUrl: `https://127.0.0.1:${port}/v1`, timeouts: { connect: 500 } });
     b.script = json(200, { from: 'b' });
     const answers = await Promise.all(Array.from({ length: 40 }, () => chat()));

@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import OpenAI from 'openai';
 import { createModelGateway, type UsageRecord } from '../../../src/index.ts';
-import { listen, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { listen } from '../../support/listen.ts';
 import { recordingLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';

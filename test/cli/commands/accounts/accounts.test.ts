@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { listen } from '../../../support/gateway.ts';
+import { listen } from '../../../support/listen.ts';
 import { freshUri } from '../../../support/mongo.ts';
 import { json, ScriptedUpstream } from '../../../support/upstream.ts';
 import { command } from '../../recorded-terminal.ts';
