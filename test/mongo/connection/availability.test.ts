@@ -1,12 +1,13 @@
 import { expect } from 'chai';
 import { createDatabaseAccess, createDatabaseBudget } from '../../../src/mongo/connection/availability.ts';
 import { databaseUnavailable } from '../../../src/mongo/unavailable.ts';
+import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 
 describe('work that needs the database', () => {
   it('is not started when its time has passed while it waited', async () => {
     const { connection, drop } = await freshDatabase();
-    const access = createDatabaseAccess(connection, { info() {}, warn() {} });
+    const access = createDatabaseAccess(connection, silentLogger);
     try {
       let begun = 0;
       const work = async () => {
