@@ -255,7 +255,10 @@ export default {
       'mongoose belongs to */model.ts, and to the files of mongo that wrap it',
       {
         path: '^src/',
-        pathNot: ['/model\\.ts$', '^src/mongo/(writes/bare-writes|connection/connection|id-page|object-id)\\.ts$'],
+        pathNot: [
+          '/model\\.ts$',
+          '^src/mongo/(writes/bare-writes|connection/connection|in-account-after|object-id)\\.ts$',
+        ],
       },
       { path: packageFiles('mongoose'), dependencyTypesNot: ['type-only'] },
     ),

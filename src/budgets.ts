@@ -1,4 +1,4 @@
-import { GatewayError } from './errors.ts';
+import { refuse } from './errors.ts';
 
 /** The periods of budgets: a day and a month of the calendar, in UTC, or all time. */
 export const budgetPeriods = Object.freeze(['day', 'month', 'total'] as const);
@@ -45,15 +45,15 @@ const limits = {
   credits: [0.000_001, 1_000_000_000],
 } as const satisfies Record<BudgetUnit, readonly [number, number]>;
 
-function refuse(param: string, problem: string): never {
-  throw new GatewayError('invalid_value', `${param}: ${problem}`, { param });
-}
-
 function checkMaximum(param: string, unit: BudgetUnit, maximum: unknown): void {
   const [min, max] = limits[unit];
   const isNumber = typeof maximum === 'number' && maximum >= min && maximum <= max;
   if (isNumber && (unit === 'credits' || Number.isInteger(maximum))) return;
-  refuse(`${param}.${unit}`, `must be a ${unit === 'credits' ? '' : 'whole '}number from ${min} to ${max}`);
+  refuse(
+    'invalid_value',
+    `${param}.${unit}`,
+    `must be a ${unit === 'credits' ? '' : 'whole '}number from ${min} to ${max}`,
+  );
 }
 
 /**
@@ -61,20 +61,26 @@ function checkMaximum(param: string, unit: BudgetUnit, maximum: unknown): void {
  * @throws GatewayError `invalid_value`, naming the field as the HTTP API does
  */
 export function toBudgets(given: unknown): Budget[] {
-  if (!Array.isArray(given)) refuse('budgets', 'must be a list');
+  if (!Array.isArray(given)) refuse('invalid_value', 'budgets', 'must be a list');
   const budgets = given.map((budget: unknown, i): Budget => {
     const param = `budgets[${i}]`;
-    if (typeof budget !== 'object' || budget === null) refuse(param, 'must be an object');
+    if (typeof budget !== 'object' || budget === null) refuse('invalid_value', param, 'must be an object');
     const { period, ...maxima } = budget as Budget;
-    if (!budgetPeriods.includes(period)) refuse(`${param}.period`, `must be one of ${budgetPeriods.join(', ')}`);
+    if (!budgetPeriods.includes(period))
+      refuse('invalid_value', `${param}.period`, `must be one of ${budgetPeriods.join(', ')}`);
     if (given.findIndex((other) => other?.period === period) < i) {
-      refuse(`${param}.period`, `there is a budget for ${period} already; put all its maxima into one`);
+      refuse(
+        'invalid_value',
+        `${param}.period`,
+        `there is a budget for ${period} already; put all its maxima into one`,
+      );
     }
     for (const name of Object.keys(maxima)) {
-      if (!budgetUnits.some((unit) => unit === name)) refuse(`${param}.${name}`, 'is not part of a budget');
+      if (!budgetUnits.some((unit) => unit === name))
+        refuse('invalid_value', `${param}.${name}`, 'is not part of a budget');
     }
     const units = budgetUnits.filter((unit) => maxima[unit] !== undefined);
-    if (units.length === 0) refuse(param, `must have at least one of ${budgetUnits.join(', ')}`);
+    if (units.length === 0) refuse('invalid_value', param, `must have at least one of ${budgetUnits.join(', ')}`);
     for (const unit of units) checkMaximum(param, unit, maxima[unit]);
     return { period, ...Object.fromEntries(units.map((unit) => [unit, maxima[unit]])) };
   });

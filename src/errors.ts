@@ -169,6 +169,11 @@ export class GatewayError extends Error {
   }
 }
 
+/** @throws GatewayError that names the field, header or option in `param` and in the message */
+export function refuse(code: ErrorCode, param: string, problem: string): never {
+  throw new GatewayError(code, `${param}: ${problem}`, { param });
+}
+
 /** Whether this is an error of the gateway's, made by this copy of the package or by another. Never throws. */
 export function isGatewayError(thrown: unknown): thrown is GatewayError {
   try {

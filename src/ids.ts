@@ -1,5 +1,5 @@
 import { createHmac, randomFillSync } from 'node:crypto';
-import { GatewayError } from './errors.ts';
+import { refuse } from './errors.ts';
 
 /** What an id names: a webhook, an event, a delivery, an API key, a request, a worker, a usage record, a recovery, a process. */
 export type IdPrefix = 'wh' | 'evt' | 'dlv' | 'key' | 'req' | 'wrk' | 'use' | 'rec' | 'prc';
@@ -93,7 +93,7 @@ export function isStorableId(id: unknown): id is string {
  */
 export function checkStorableId(param: string, id: unknown): asserts id is string {
   if (isStorableId(id)) return;
-  throw new GatewayError('invalid_value', `${param}: must be a string of 1 to ${idLimit} characters`, { param });
+  refuse('invalid_value', param, `must be a string of 1 to ${idLimit} characters`);
 }
 
 /** The same for the id of a user. @throws GatewayError `invalid_value` */

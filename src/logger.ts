@@ -1,4 +1,4 @@
-import { describeThrown, GatewayError } from './errors.ts';
+import { describeThrown, refuse } from './errors.ts';
 
 /** Where the gateway writes what an operator should see, such as pino or the console. Never given a secret, a key or a body. */
 export interface Logger {
@@ -36,9 +36,7 @@ function isPino(logger: Logger): boolean {
 export function faultTolerant(logger: Logger): Logger {
   for (const level of levels) {
     if (typeof logger?.[level] !== 'function') {
-      throw new GatewayError('invalid_options', `logger: must have the functions ${levels.join(', ')}`, {
-        param: 'logger',
-      });
+      refuse('invalid_options', 'logger', `must have the functions ${levels.join(', ')}`);
     }
   }
   const takesFieldsFirst = isPino(logger);

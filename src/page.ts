@@ -1,4 +1,4 @@
-import { GatewayError } from './errors.ts';
+import { refuse } from './errors.ts';
 import { isId } from './ids.ts';
 
 /** The largest page of a list, and the default. */
@@ -12,17 +12,36 @@ export interface Page {
   readonly after?: string;
 }
 
-const listed = { wh: 'a webhook', evt: 'an event', dlv: 'a delivery', rec: 'a recovery' } as const;
+const listed = {
+  wh: 'a webhook',
+  key: 'an API key',
+  evt: 'an event',
+  dlv: 'a delivery',
+  rec: 'a recovery',
+} as const;
+
+/** @throws GatewayError `invalid_value` */
+export function checkLimit(limit: number): void {
+  if (Number.isInteger(limit) && limit >= 1 && limit <= pageLimit) return;
+  refuse('invalid_value', 'limit', `must be a whole number from 1 to ${pageLimit}`);
+}
 
 /**
  * @param prefix the prefix of the listed ids
  * @throws GatewayError `invalid_value`
  */
 export function checkPage({ limit = pageLimit, after }: Page, prefix: keyof typeof listed): void {
-  if (!Number.isInteger(limit) || limit < 1 || limit > pageLimit) {
-    throw new GatewayError('invalid_value', `limit: must be a whole number from 1 to ${pageLimit}`, { param: 'limit' });
-  }
+  checkLimit(limit);
   if (after !== undefined && !isId(prefix, after)) {
-    throw new GatewayError('invalid_value', `after: must be the id of ${listed[prefix]}`, { param: 'after' });
+    refuse('invalid_value', 'after', `must be the id of ${listed[prefix]}`);
+  }
+}
+
+/** @param times by the name of their parameter @throws GatewayError `invalid_value` for a `Date` that is no time */
+export function checkTimes(times: Readonly<Record<string, Date | undefined>>): void {
+  for (const [param, time] of Object.entries(times)) {
+    if (time !== undefined && Number.isNaN(time.getTime())) {
+      refuse('invalid_value', param, 'must be a moment in ISO 8601');
+    }
   }
 }

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { refuse } from '../errors.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { checkPage, type Page, pageLimit } from '../page.ts';
 import type { HealthModel } from '../webhooks/health/model.ts';
@@ -87,7 +87,7 @@ export function createListFailingWebhooks({
   return async function listFailingWebhooks({ state = 'failing', limit = pageLimit, after } = {}) {
     checkPage({ limit, ...(after !== undefined && { after }) }, 'wh');
     if (state !== 'failing' && state !== 'disabled') {
-      throw new GatewayError('invalid_value', 'state: must be failing or disabled', { param: 'state' });
+      refuse('invalid_value', 'state', 'must be failing or disabled');
     }
     const found = await (state === 'failing' ? failing : disabled)(after, limit + 1);
     return { webhooks: found.slice(0, limit), hasMore: found.length > limit };

@@ -3,7 +3,7 @@ import { GatewayError } from '../errors.ts';
 import { checkUserId, firstId, isId } from '../ids.ts';
 import { durableCollection, inOneBatch } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
-import { checkPage, type Page, pageLimit } from '../page.ts';
+import { checkPage, checkTimes, type Page, pageLimit } from '../page.ts';
 import type { EventDocument, EventModel } from './model.ts';
 
 /** A published event as its account sees it. */
@@ -99,13 +99,6 @@ function toPastEvent(event: Stored, status = unsent): PastEvent {
   return { ...JSON.parse(body.toString('utf8')), test, ...status, skipped: skipped.length };
 }
 
-function checkMoments({ since, until }: EventPage): void {
-  for (const [param, moment] of Object.entries({ since, until })) {
-    if (moment === undefined || !Number.isNaN(moment.getTime())) continue;
-    throw new GatewayError('invalid_value', `${param}: must be a moment in ISO 8601`, { param });
-  }
-}
-
 /** Sorts before the ids of events made at this moment or later. */
 function idAt(moment: Date): string {
   return firstId('evt', Math.max(0, moment.getTime()));
@@ -164,10 +157,10 @@ export function createEventHistory(model: EventModel, eventStatuses: EventStatus
 
   return {
     async list(userId, page = {}) {
-      const { limit = pageLimit, state, type, since } = page;
+      const { limit = pageLimit, state, type, since, until } = page;
       checkUserId(userId);
       checkPage(page, 'evt');
-      checkMoments(page);
+      checkTimes({ since, until });
       if (state === undefined || state === 'none') return listStored(userId, page);
       const after = upperBound(page);
       const filters = {

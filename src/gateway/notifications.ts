@@ -1,5 +1,5 @@
 import type { FailedDelivery } from '../deliveries/attempt/attempt-listener.ts';
-import { describeThrown, GatewayError } from '../errors.ts';
+import { describeThrown, refuse } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import type { DisabledWebhook } from '../options/webhooks/disabling.ts';
 import type { FailingWebhook, RecoveredWebhook } from '../webhooks/health/report-changes.ts';
@@ -50,10 +50,10 @@ export class Notifications {
   /** @throws GatewayError `invalid_value` for a name that does not exist, or a listener that is no function */
   on<Name extends keyof GatewayNotifications>(name: Name, listener: NotificationListener<Name>): void {
     if (!names.includes(name)) {
-      throw new GatewayError('invalid_value', `name: must be one of ${names.join(', ')}`, { param: 'name' });
+      refuse('invalid_value', 'name', `must be one of ${names.join(', ')}`);
     }
     if (typeof listener !== 'function') {
-      throw new GatewayError('invalid_value', 'listener: must be a function', { param: 'listener' });
+      refuse('invalid_value', 'listener', 'must be a function');
     }
     const listeners = this.#listeners.get(name) ?? new Set();
     this.#listeners.set(name, listeners.add(listener));

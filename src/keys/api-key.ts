@@ -49,14 +49,6 @@ export interface ApiKeyPatch {
   readonly budgets: readonly Budget[];
 }
 
-/** Which page of a list. */
-export interface KeyPage {
-  /** 1 to 100. @default 100 */
-  readonly limit?: number;
-  /** The id that the page follows; its key may be gone. */
-  readonly after?: string;
-}
-
 function toPrincipal(
   { _id, userId, scopes, models, budgets = [], expiresAt }: KeyDocument,
   accountBudgets: readonly Budget[],

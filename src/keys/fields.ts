@@ -1,5 +1,5 @@
 import { type Budget, toBudgets } from '../budgets.ts';
-import { GatewayError } from '../errors.ts';
+import { refuse } from '../errors.ts';
 import { accountScopes, scopes as everyScope, type Scope } from '../http/principal.ts';
 import { checkUserId } from '../ids.ts';
 import type { ApiKeyInput } from './api-key.ts';
@@ -9,35 +9,33 @@ const modelLimit = 100;
 /** The longest name of a model. Characters. */
 const modelNameLimit = 256;
 
-function refuse(param: string, problem: string): never {
-  throw new GatewayError('invalid_value', `${param}: ${problem}`, { param });
-}
-
 function isStorable(text: unknown, limit: number): text is string {
   return typeof text === 'string' && text.length <= limit && !/[\0\p{Surrogate}]/u.test(text);
 }
 
 function checkScopes(scopes: readonly Scope[]): void {
-  if (!Array.isArray(scopes) || scopes.length === 0) refuse('scopes', 'must be a list of one or more scopes');
+  if (!Array.isArray(scopes) || scopes.length === 0)
+    refuse('invalid_value', 'scopes', 'must be a list of one or more scopes');
   scopes.forEach((scope, i) => {
-    if (!everyScope.includes(scope)) refuse(`scopes[${i}]`, `must be one of ${everyScope.join(', ')}`);
+    if (!everyScope.includes(scope)) refuse('invalid_value', `scopes[${i}]`, `must be one of ${everyScope.join(', ')}`);
   });
 }
 
 function checkModels(models: readonly string[]): void {
   if (!Array.isArray(models) || models.length === 0 || models.length > modelLimit) {
-    refuse('models', `must be a list of 1 to ${modelLimit} models`);
+    refuse('invalid_value', 'models', `must be a list of 1 to ${modelLimit} models`);
   }
   models.forEach((model, i) => {
     if (!isStorable(model, modelNameLimit) || model === '') {
-      refuse(`models[${i}]`, `must be a string of 1 to ${modelNameLimit} characters`);
+      refuse('invalid_value', `models[${i}]`, `must be a string of 1 to ${modelNameLimit} characters`);
     }
   });
 }
 
 function checkExpiry(expiresAt: Date): void {
   const isDate = expiresAt instanceof Date && !Number.isNaN(expiresAt.getTime());
-  if (!isDate || expiresAt.getTime() <= Date.now()) refuse('expires_at', 'must be a time in the future');
+  if (!isDate || expiresAt.getTime() <= Date.now())
+    refuse('invalid_value', 'expires_at', 'must be a time in the future');
 }
 
 /** The checked fields of a new key, with all defaults. */
@@ -54,7 +52,8 @@ export interface KeyFields {
 export function toKeyFields({ userId, name = '', scopes = accountScopes, ...input }: ApiKeyInput): KeyFields {
   const { models, budgets = [], expiresAt } = input;
   checkUserId(userId);
-  if (!isStorable(name, nameLimit)) refuse('name', `must be a string of at most ${nameLimit} characters`);
+  if (!isStorable(name, nameLimit))
+    refuse('invalid_value', 'name', `must be a string of at most ${nameLimit} characters`);
   checkScopes(scopes);
   if (models !== undefined) checkModels(models);
   if (expiresAt !== undefined) checkExpiry(expiresAt);

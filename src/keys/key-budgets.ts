@@ -1,5 +1,5 @@
 import type { KeyBudgets } from '../budgets.ts';
-import { GatewayError } from '../errors.ts';
+import { refuse } from '../errors.ts';
 import type { ApiKey } from './api-key.ts';
 import type { KeyDocument } from './model.ts';
 
@@ -7,11 +7,7 @@ import type { KeyDocument } from './model.ts';
 export const noBudgets: KeyBudgets = {
   check(budgets) {
     if (budgets.length === 0) return;
-    throw new GatewayError(
-      'invalid_value',
-      'budgets: this gateway does not count usage, so it has no budgets; leave them out',
-      { param: 'budgets' },
-    );
+    refuse('invalid_value', 'budgets', 'this gateway does not count usage, so it has no budgets; leave them out');
   },
   usage: async () => new Map(),
 };

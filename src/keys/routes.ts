@@ -1,9 +1,10 @@
 import type { components, operations } from '../api.d.ts';
-import { GatewayError } from '../errors.ts';
+import { GatewayError, refuse } from '../errors.ts';
 import { requireNoBudgets, toBudgetBody } from '../http/budget-body.ts';
 import type { OperationTable, ReplyOf } from '../http/operation.ts';
 import { accountScopes, type Principal, type Scope } from '../http/principal.ts';
-import type { ApiKey, KeyPage, NewApiKey } from './api-key.ts';
+import type { Page } from '../page.ts';
+import type { ApiKey, NewApiKey } from './api-key.ts';
 import { apiKeyNotFound, type KeyService } from './service.ts';
 
 type Schemas = components['schemas'];
@@ -80,7 +81,7 @@ function toDate(text: string): Date {
   const date = new Date(text);
   const isReal = !Number.isNaN(date.getTime()) && date.toISOString().slice(0, 19) === text.slice(0, 19);
   if (isReal) return date;
-  throw new GatewayError('invalid_value', 'expires_at: must be a date and time that exists', { param: 'expires_at' });
+  refuse('invalid_value', 'expires_at', 'must be a date and time that exists');
 }
 
 /** The operations on API keys, of the caller's account, or with the scope `admin` of any account. */
@@ -100,7 +101,7 @@ export function keyOperations(service: KeyService) {
     return { status: 201, body: toNewBody(created) };
   }
 
-  async function list(userId: string, page: KeyPage): Promise<ReplyOf<operations['listApiKeys']>> {
+  async function list(userId: string, page: Page): Promise<ReplyOf<operations['listApiKeys']>> {
     const { keys, hasMore } = await service.list(userId, page);
     return { status: 200, body: { data: keys.map(toListed), has_more: hasMore } };
   }

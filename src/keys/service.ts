@@ -4,10 +4,11 @@ import type { EventInput, PublishOptions } from '../events/publication.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
-import { inAccountAfter, toIdPage } from '../mongo/id-page.ts';
+import { inAccountAfter } from '../mongo/in-account-after.ts';
 import type { RunInTransaction } from '../mongo/transaction.ts';
 import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
-import type { ApiKey, ApiKeyInput, KeyPage, NewApiKey } from './api-key.ts';
+import { checkPage, type Page, pageLimit } from '../page.ts';
+import type { ApiKey, ApiKeyInput, NewApiKey } from './api-key.ts';
 import { digestOf, newKeyText } from './authentication/key-text.ts';
 import { createLastUsed } from './authentication/last-used.ts';
 import { createLookUp } from './authentication/look-up.ts';
@@ -56,7 +57,7 @@ export interface KeyService
    * An account's keys, oldest first, including expired and revoked ones.
    * @throws GatewayError `invalid_value`
    */
-  list(userId: string, page?: KeyPage): Promise<{ readonly keys: ApiKey[]; readonly hasMore: boolean }>;
+  list(userId: string, page?: Page): Promise<{ readonly keys: ApiKey[]; readonly hasMore: boolean }>;
   get(id: string): Promise<ApiKey | null>;
   /** Writes the last uses that are not written yet. */
   close(): Promise<void>;
@@ -144,7 +145,8 @@ export function createKeyService(deps: KeyServiceDeps): KeyService {
 
     async list(userId, page = {}) {
       checkUserId(userId);
-      const { limit, after } = toIdPage(page, 'key', 'an API key');
+      const { limit = pageLimit, after } = page;
+      checkPage(page, 'key');
       const found = await keys
         .find(inAccountAfter(userId, after))
         .sort({ _id: 1 })

@@ -1,14 +1,13 @@
-import { GatewayError } from '../errors.ts';
-
+import { refuse } from '../errors.ts';
 /** @throws GatewayError `invalid_options`, naming the option in `param` and the fix in the message */
-export function refuse(param: string, message: string): never {
-  throw new GatewayError('invalid_options', `${param}: ${message}`, { param });
+export function refuseOption(param: string, message: string): never {
+  refuse('invalid_options', param, message);
 }
 
 /** @throws GatewayError `invalid_options` for the first key that is not allowed, with those that are */
 export function checkKeys(param: string, given: object, allowed: readonly string[]): void {
   for (const key of Object.keys(given)) {
-    if (!allowed.includes(key)) refuse(`${param}.${key}`, `is not an option; there are ${allowed.join(', ')}`);
+    if (!allowed.includes(key)) refuseOption(`${param}.${key}`, `is not an option; there are ${allowed.join(', ')}`);
   }
 }
 
@@ -20,6 +19,6 @@ export function checkIntegers<Options extends object>(options: Options, bounds: 
   for (const [name, [min, max]] of Object.entries(bounds) as [string, readonly [number, number]][]) {
     const value: unknown = options[name as keyof Options];
     if (Number.isInteger(value) && Number(value) >= min && Number(value) <= max) continue;
-    refuse(name, `must be a whole number from ${min} to ${max}, not ${String(value)}`);
+    refuseOption(name, `must be a whole number from ${min} to ${max}, not ${String(value)}`);
   }
 }

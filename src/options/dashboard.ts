@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Principal } from '../http/principal.ts';
-import { checkKeys, refuse } from './checks.ts';
+import { checkKeys, refuseOption } from './checks.ts';
 
 /** The page where customers see their webhooks, and who may open it. */
 export interface DashboardOptions {
@@ -24,13 +24,13 @@ const known = ['path', 'authenticate'];
  */
 export function checkDashboardOptions(dashboard: DashboardOptions): void {
   if (typeof dashboard !== 'object' || dashboard === null)
-    refuse('dashboard', "must be an object: { path: '/dashboard' }");
+    refuseOption('dashboard', "must be an object: { path: '/dashboard' }");
   checkKeys('dashboard', dashboard, known);
   const { path, authenticate } = dashboard;
   if (typeof path !== 'string' || !/^(\/[\w.~-]+)+$/.test(path) || /^\/v1(\/|$)|\/\.{1,2}(\/|$)/.test(path)) {
-    refuse('dashboard.path', `must be a path such as '/dashboard', outside /v1, without a slash at its end`);
+    refuseOption('dashboard.path', `must be a path such as '/dashboard', outside /v1, without a slash at its end`);
   }
   if (authenticate !== undefined && typeof authenticate !== 'function') {
-    refuse('dashboard.authenticate', 'must be a function');
+    refuseOption('dashboard.authenticate', 'must be a function');
   }
 }

@@ -5,7 +5,7 @@ import { consoleLogger, faultTolerant, type Logger } from '../logger.ts';
 import { type CreditOptions, checkCreditOptions } from './accounts/credits.ts';
 import { checkLimitOptions, type LimitOptions } from './accounts/limits.ts';
 import { checkQuotaOptions, type QuotaOptions } from './accounts/quotas.ts';
-import { checkIntegers, refuse } from './checks.ts';
+import { checkIntegers, refuseOption } from './checks.ts';
 import { checkDashboardOptions, type DashboardOptions } from './dashboard.ts';
 import { checkDatabaseOptions, type DatabaseOptions, databaseDefaults } from './database.ts';
 import { type BackgroundOptions, backgroundDefaults, checkBackgroundOptions } from './models/background.ts';
@@ -199,26 +199,26 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   const allDefaults = { ...defaults, ...bodyDefaults(given), ...deliveryDefaults(given) };
   const known = new Set(['mongo', 'secretKeys', ...Object.keys(allDefaults), ...functionOptions, ...partOptions]);
   for (const name of Object.keys(given)) {
-    if (!known.has(name)) refuse(name, `is not an option; there are ${[...known].sort().join(', ')}`);
+    if (!known.has(name)) refuseOption(name, `is not an option; there are ${[...known].sort().join(', ')}`);
   }
   const defined = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const { mongo, secretKeys } = given;
   const options: ResolvedOptions = { ...allDefaults, ...defined, mongo, secretKeys };
 
-  if (!options.mongo) refuse('mongo', 'is required: a mongoose connection or a MongoDB URI');
+  if (!options.mongo) refuseOption('mongo', 'is required: a mongoose connection or a MongoDB URI');
   if (!Array.isArray(options.secretKeys) || options.secretKeys.length === 0) {
-    refuse(
+    refuseOption(
       'secretKeys',
       "is required: at least one '<id>:<32 bytes in base64>', for instance from `openssl rand -base64 32`",
     );
   }
   if (!/^[A-Za-z][A-Za-z0-9_-]{0,40}$/.test(options.collectionPrefix)) {
-    refuse(
+    refuseOption(
       'collectionPrefix',
       'must start with a letter and have only letters, digits, _ and -, 41 characters at most',
     );
   }
-  if (options.indexes !== 'build' && options.indexes !== 'check') refuse('indexes', "must be 'build' or 'check'");
+  if (options.indexes !== 'build' && options.indexes !== 'check') refuseOption('indexes', "must be 'build' or 'check'");
   checkUpstreams(options.upstreams);
   if (options.credits !== undefined) checkCreditOptions(options.credits);
   if (options.limits !== undefined) checkLimitOptions(options.limits);
@@ -226,12 +226,12 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   if (options.quotas !== undefined) checkQuotaOptions(options.quotas, options.credits !== undefined);
   checkEventTypes(options.eventTypes);
   checkTracingOptions(options.tracing);
-  if (typeof options.usage !== 'boolean') refuse('usage', 'must be true or false');
+  if (typeof options.usage !== 'boolean') refuseOption('usage', 'must be true or false');
   for (const name of ['abortOnDisconnect', 'logRequests'] as const) {
-    if (typeof options[name] !== 'boolean') refuse(name, 'must be true or false');
+    if (typeof options[name] !== 'boolean') refuseOption(name, 'must be true or false');
   }
   for (const name of ['quotas', 'credits'] as const) {
-    if (options[name] !== undefined && !options.usage) refuse('usage', `must be true for the option ${name}`);
+    if (options[name] !== undefined && !options.usage) refuseOption('usage', `must be true for the option ${name}`);
   }
   checkDisableOptions(options);
   checkBackgroundOptions(options);
@@ -241,7 +241,7 @@ export function resolveOptions(given: ModelGatewayOptions): ResolvedOptions {
   checkProcessOptions(options);
   checkIntegers(options, bounds);
   for (const name of functionOptions) {
-    if (options[name] !== undefined && typeof options[name] !== 'function') refuse(name, 'must be a function');
+    if (options[name] !== undefined && typeof options[name] !== 'function') refuseOption(name, 'must be a function');
   }
   return Object.freeze({ ...options, logger: faultTolerant(options.logger) });
 }

@@ -1,4 +1,4 @@
-import { checkIntegers, refuse } from './checks.ts';
+import { checkIntegers, refuseOption } from './checks.ts';
 
 /** Process records. What each process stores about itself for the operator. */
 export interface ProcessOptions {
@@ -18,5 +18,5 @@ const bounds = { processInterval: [100, 60_000] } as const;
 /** @throws GatewayError `invalid_options` */
 export function checkProcessOptions(options: Required<ProcessOptions>): void {
   checkIntegers(options, bounds);
-  if (typeof options.servesRequests !== 'boolean') refuse('servesRequests', 'must be true or false');
+  if (typeof options.servesRequests !== 'boolean') refuseOption('servesRequests', 'must be true or false');
 }

@@ -1,4 +1,4 @@
-import { checkKeys, refuse } from './checks.ts';
+import { checkKeys, refuseOption } from './checks.ts';
 
 /**
  * Who gets the header `traceparent` (W3C Trace Context) with the gateway's requests. Spans are made wherever the host has registered an
@@ -16,11 +16,11 @@ const known = ['propagateToUpstreams', 'propagateToReceivers'] as const;
 /** @throws GatewayError `invalid_options`, naming the option */
 export function checkTracingOptions(tracing: TracingOptions): void {
   if (typeof tracing !== 'object' || tracing === null)
-    refuse('tracing', 'must be an object: { propagateToUpstreams: true }');
+    refuseOption('tracing', 'must be an object: { propagateToUpstreams: true }');
   checkKeys('tracing', tracing, known);
   for (const name of known) {
     if (tracing[name] !== undefined && typeof tracing[name] !== 'boolean') {
-      refuse(`tracing.${name}`, 'must be true or false');
+      refuseOption(`tracing.${name}`, 'must be true or false');
     }
   }
 }

@@ -5,7 +5,7 @@ import { isLocalhost, loopbackAddresses, type ResolveHost } from './resolver.ts'
 /** Whether an address may be connected to. */
 export type AllowAddress = (address: string) => boolean;
 
-function refuse(): never {
+function refuseAddress(): never {
   throw outboundError('address_not_allowed');
 }
 
@@ -16,7 +16,7 @@ export function judgeScheme(protocol: string, allowHttp: boolean): void {
 
 /** @throws OutboundError if the host of a URL is an address that may not be called. Names are checked when they are resolved. */
 export function judgeLiteral(hostname: string, allowAddress: AllowAddress): void {
-  if (isIP(hostname) !== 0 && !allowAddress(hostname)) refuse();
+  if (isIP(hostname) !== 0 && !allowAddress(hostname)) refuseAddress();
 }
 
 /**
@@ -26,14 +26,14 @@ export function judgeLiteral(hostname: string, allowAddress: AllowAddress): void
 async function judgedAddresses(hostname: string, allowAddress: AllowAddress, resolve: ResolveHost) {
   if (isLocalhost(hostname)) {
     const allowed = loopbackAddresses.filter(allowAddress);
-    return allowed.length > 0 ? allowed : refuse();
+    return allowed.length > 0 ? allowed : refuseAddress();
   }
   const addresses = await resolve(hostname).catch((cause) => {
     // if a name server refuses the connection, the code must not say that the receiver does
     throw outboundError('dns_failed', cause);
   });
   if (addresses.length === 0) throw outboundError('dns_failed');
-  return addresses.every(allowAddress) ? addresses : refuse();
+  return addresses.every(allowAddress) ? addresses : refuseAddress();
 }
 
 /**

@@ -1,15 +1,14 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { GatewayError } from '../errors.ts';
+import { refuse } from '../errors.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
 /** Networks that may be called although they are not public. */
 export type Networks = readonly (readonly [base: Address, bits: number])[];
 
-function refuse(index: number, reason: string): never {
-  const param = `allowPrivateNetworks[${index}]`;
-  throw new GatewayError('invalid_options', `${param}: ${reason}`, { param });
+function refuseNetwork(index: number, reason: string): never {
+  refuse('invalid_options', `allowPrivateNetworks[${index}]`, reason);
 }
 
 /**
@@ -21,10 +20,14 @@ export function parseNetworks(cidrs: readonly string[]): Networks {
     const [text = '', bits = '', ...rest] = String(cidr).split('/');
     const version = text.includes('%') ? 0 : isIP(text);
     if (version === 0 || rest.length > 0 || !/^\d{1,3}$/.test(bits) || Number(bits) > (version === 4 ? 32 : 128)) {
-      refuse(i, 'must be a network such as 10.0.0.0/8 or fd00::/8; a single address is 10.1.2.3/32 or fd00::1/128');
+      refuseNetwork(
+        i,
+        'must be a network such as 10.0.0.0/8 or fd00::/8; a single address is 10.1.2.3/32 or fd00::1/128',
+      );
     }
     const base = ipaddr.parse(text);
-    if (base instanceof ipaddr.IPv6 && base.isIPv4MappedAddress()) refuse(i, 'must be written as an IPv4 network');
+    if (base instanceof ipaddr.IPv6 && base.isIPv4MappedAddress())
+      refuseNetwork(i, 'must be written as an IPv4 network');
     return [base, Number(bits)] as const;
   });
 }

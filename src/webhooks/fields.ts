@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { GatewayError, refuse } from '../errors.ts';
 import { optionalFieldNames, toStored } from './optional-fields.ts';
 import type { WebhookPatch } from './webhook.ts';
 
@@ -8,18 +8,18 @@ import type { WebhookPatch } from './webhook.ts';
  */
 export function checkEvents(events: readonly string[], known: ReadonlySet<string>): void {
   if (!Array.isArray(events)) {
-    throw new GatewayError('invalid_type', 'events: must be an array of event types', { param: 'events' });
+    refuse('invalid_type', 'events', 'must be an array of event types');
   }
   if (events.length === 0) {
-    throw new GatewayError('invalid_value', 'events: must name at least one event type', { param: 'events' });
+    refuse('invalid_value', 'events', 'must name at least one event type');
   }
   events.forEach((type, i) => {
     const param = `events[${i}]`;
     if (!known.has(type)) {
-      throw new GatewayError('unknown_event_type', `${param}: must be one of ${[...known].join(', ')}`, { param });
+      refuse('unknown_event_type', param, `must be one of ${[...known].join(', ')}`);
     }
     if (events.indexOf(type) < i) {
-      throw new GatewayError('invalid_value', `${param}: '${type}' is named twice`, { param });
+      refuse('invalid_value', param, `'${type}' is named twice`);
     }
   });
 }
@@ -42,7 +42,7 @@ export function toChanges({ events, active, ...patch }: WebhookPatch, known: Rea
   }
   if (events !== undefined) checkEvents(events, known);
   if (active !== undefined && typeof active !== 'boolean') {
-    throw new GatewayError('invalid_type', 'active: must be true or false', { param: 'active' });
+    refuse('invalid_type', 'active', 'must be true or false');
   }
   return { ...(events && { events: [...events] }), ...(active !== undefined && { active }), ...optional };
 }

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { refuse } from '../errors.ts';
 
 /** A value that a filter allows: what JSON calls a string, a number or a boolean. */
 export type FilterValue = string | number | boolean;
@@ -12,10 +12,6 @@ export type Filters = Readonly<Record<string, readonly FilterValue[]>>;
 const limits = { paths: 10, pathLength: 200, values: 50, valueLength: 256, bytes: 4_096 } as const;
 
 const example = '{"data.model": ["gpt-5"]}';
-
-function refuse(code: 'invalid_type' | 'invalid_value', param: string, reason: string): never {
-  throw new GatewayError(code, `${param}: ${reason}`, { param });
-}
 
 function checkPath(path: string): void {
   if (path.length > limits.pathLength) {

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { refuse } from '../errors.ts';
 
 /** An owner's own notes on a webhook. The gateway stores and returns them. */
 export type Metadata = Readonly<Record<string, string>>;
@@ -6,10 +6,6 @@ export type Metadata = Readonly<Record<string, string>>;
 const descriptionLimit = 500;
 /** As OpenAI's metadata. */
 const limits = { pairs: 16, key: 64, value: 512 } as const;
-
-function refuse(code: 'invalid_type' | 'invalid_value', param: string, reason: string): never {
-  throw new GatewayError(code, `${param}: ${reason}`, { param });
-}
 
 /** Counts characters, as JSON schemas do. */
 function isLonger(text: string, limit: number): boolean {

@@ -2,8 +2,9 @@ import { GatewayError } from '../errors.ts';
 import { checkUserId, isId, newId } from '../ids.ts';
 import { durableCollection } from '../mongo/collection.ts';
 import { type ConfirmedRead, confirm, confirmAbsent } from '../mongo/confirmed-reads.ts';
-import { inAccountAfter, toIdPage } from '../mongo/id-page.ts';
+import { inAccountAfter } from '../mongo/in-account-after.ts';
 import { storeInFreeSlot } from '../mongo/writes/free-slot.ts';
+import { checkPage, type Page, pageLimit } from '../page.ts';
 import { activationFields, checkEvents, toChanges } from './fields.ts';
 import { changeByPipeline, type WebhookDocument, type WebhookModel } from './model.ts';
 import { toStored, toStoredHeaders } from './optional-fields.ts';
@@ -20,7 +21,6 @@ import {
   toWebhook,
   type Webhook,
   type WebhookDetails,
-  type WebhookPage,
   type WebhookPatch,
   webhookNotFound,
 } from './webhook.ts';
@@ -91,7 +91,7 @@ export interface WebhookService extends WebhooksForDeliveries, WebhooksForHealth
    * Oldest first.
    * @throws GatewayError `invalid_value`
    */
-  list(userId: string, page?: WebhookPage): Promise<{ readonly webhooks: Webhook[]; readonly hasMore: boolean }>;
+  list(userId: string, page?: Page): Promise<{ readonly webhooks: Webhook[]; readonly hasMore: boolean }>;
   /** @throws GatewayError `webhook_not_found` */
   get(userId: string, id: string): Promise<WebhookDetails>;
   /**
@@ -172,7 +172,8 @@ export function createWebhookService(deps: WebhookServiceDeps): WebhookService {
 
     async list(userId, page = {}) {
       checkUserId(userId);
-      const { limit, after } = toIdPage(page, 'wh', 'a webhook');
+      const { limit = pageLimit, after } = page;
+      checkPage(page, 'wh');
       const found = await webhooks
         .find(inAccountAfter(userId, after))
         .sort({ _id: 1 })

@@ -1,4 +1,4 @@
-import { GatewayError } from '../errors.ts';
+import { refuse } from '../errors.ts';
 
 /** Headers of the owner's own, sent with each delivery: names and values. */
 export type StaticHeaders = Readonly<Record<string, string>>;
@@ -35,10 +35,6 @@ const reserved: ReadonlySet<string> = new Set([
   'via',
 ]);
 const reservedPrefixes = ['content-', 'proxy-', 'webhook-', 'x-service-'] as const;
-
-function refuse(code: 'invalid_type' | 'invalid_value', param: string, reason: string): never {
-  throw new GatewayError(code, `${param}: ${reason}`, { param });
-}
 
 /** Never repeats a value in a message. */
 function checkHeader(name: string, value: unknown): void {

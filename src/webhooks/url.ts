@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { type ErrorCode, GatewayError } from '../errors.ts';
+import { type ErrorCode, refuse } from '../errors.ts';
 import { isAllowedAddress, type Networks } from '../outbound/addresses.ts';
 
 /** The rules for webhook URLs. */
@@ -12,48 +12,48 @@ export interface UrlRules {
 
 const lengthLimit = 2048;
 
-function refuse(code: ErrorCode, reason: string): never {
-  throw new GatewayError(code, `url: ${reason}`, { param: 'url' });
+function refuseUrl(code: ErrorCode, reason: string): never {
+  refuse(code, 'url', reason);
 }
 
 /** The URL is stored unchanged, so it must be one that every parser reads alike. */
 function parse(text: string): URL {
-  if (typeof text !== 'string') refuse('invalid_type', 'must be a string');
-  if (text.length > lengthLimit) refuse('invalid_value', `must have at most ${lengthLimit} characters`);
+  if (typeof text !== 'string') refuseUrl('invalid_type', 'must be a string');
+  if (text.length > lengthLimit) refuseUrl('invalid_value', `must have at most ${lengthLimit} characters`);
   if (/[\s\\\p{Control}\p{Surrogate}]/u.test(text)) {
-    refuse('invalid_value', 'must not contain spaces, control characters or backslashes; percent-encode them');
+    refuseUrl('invalid_value', 'must not contain spaces, control characters or backslashes; percent-encode them');
   }
   if (!/^[a-z][a-z0-9+.-]*:\/\/[^/?#]/i.test(text) || !URL.canParse(text)) {
-    refuse('invalid_value', 'must be an absolute URL such as https://example.com/webhooks');
+    refuseUrl('invalid_value', 'must be an absolute URL such as https://example.com/webhooks');
   }
   return new URL(text);
 }
 
 function checkScheme({ protocol }: URL, { allowHttp }: UrlRules): void {
   if (protocol === 'https:' || (protocol === 'http:' && allowHttp)) return;
-  if (allowHttp) refuse('url_not_allowed', 'must be an https or http URL');
-  refuse('url_not_allowed', 'must be an https URL: this service does not send to plain http');
+  if (allowHttp) refuseUrl('url_not_allowed', 'must be an https or http URL');
+  refuseUrl('url_not_allowed', 'must be an https URL: this service does not send to plain http');
 }
 
 function checkParts(text: string): void {
   const authority = /^[^:]*:\/\/([^/?#]*)/.exec(text)?.[1] ?? '';
   if (authority.includes('@')) {
-    refuse(
+    refuseUrl(
       'invalid_value',
       'must not contain a user name or password; deliveries are authenticated by their signature',
     );
   }
-  if (text.includes('#')) refuse('invalid_value', 'must not contain a fragment; leave out # and what follows');
+  if (text.includes('#')) refuseUrl('invalid_value', 'must not contain a fragment; leave out # and what follows');
 }
 
 /** Checks literal addresses, in any spelling, and localhost. Other names are checked when they are resolved for a connection. */
 function checkHost({ hostname }: URL, { networks }: UrlRules): void {
   // URL has normalised every spelling of an address (2130706433, 0x7f.1)
   const host = hostname.replace(/^\[|\]$|\.+$/g, '');
-  if (host === '') refuse('invalid_value', 'must name a host, such as example.com');
+  if (host === '') refuseUrl('invalid_value', 'must name a host, such as example.com');
   const addresses = /(^|\.)localhost$/.test(host) ? ['127.0.0.1', '::1'] : isIP(host) === 0 ? [] : [host];
   if (addresses.length === 0 || addresses.some((address) => isAllowedAddress(address, networks))) return;
-  refuse('url_not_allowed', 'must lead to a public address: this service does not send to private or reserved ones');
+  refuseUrl('url_not_allowed', 'must lead to a public address: this service does not send to private or reserved ones');
 }
 
 /**

@@ -61,14 +61,6 @@ export interface WebhookPatch extends OptionalFieldsPatch {
   readonly active?: boolean;
 }
 
-/** Which page of a list. */
-export interface WebhookPage {
-  /** 1 to 100. @default 100 */
-  readonly limit?: number;
-  /** The id that the page follows; its webhook may be gone. */
-  readonly after?: string;
-}
-
 /** The replaced secret, opened, and the end of its overlap. */
 export interface SecretRotation {
   readonly previousSecret: string;

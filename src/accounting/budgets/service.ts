@@ -1,5 +1,5 @@
 import { type Budget, type BudgetUsage, type KeyBudgets, toBudgets } from '../../budgets.ts';
-import { GatewayError } from '../../errors.ts';
+import { refuse } from '../../errors.ts';
 import { checkUserId } from '../../ids.ts';
 import { needTotal, toBudgetUsage } from './budget-usage.ts';
 import type { AccountBudgetsModel } from './model.ts';
@@ -44,11 +44,7 @@ export function createBudgetService({ readUsed, accountBudgets, hasPrices }: Bud
     const i = budgets.findIndex(({ credits }) => credits !== undefined);
     if (hasPrices || i === -1) return;
     const param = `budgets[${i}].credits`;
-    throw new GatewayError(
-      'invalid_value',
-      `${param}: this gateway has no prices, so it counts no credits; use tokens or requests`,
-      { param },
-    );
+    refuse('invalid_value', param, 'this gateway has no prices, so it counts no credits; use tokens or requests');
   }
 
   return {

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../errors.ts';
+import { refuse } from '../../errors.ts';
 import type { CreditOptions, UsageRecord } from '../../options/options.ts';
 import { microCreditsPerCredit } from '../micro-credits.ts';
 
@@ -6,7 +6,7 @@ import { microCreditsPerCredit } from '../micro-credits.ts';
 export function toMicro(param: string, credits: number): number {
   const amount = Math.round(credits * microCreditsPerCredit);
   if (typeof credits !== 'number' || !Number.isSafeInteger(amount) || amount < 0) {
-    throw new GatewayError('invalid_value', `${param}: must be an amount of credits, 0 to 9,000,000,000`, { param });
+    refuse('invalid_value', param, 'must be an amount of credits, 0 to 9,000,000,000');
   }
   return amount;
 }

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../errors.ts';
+import { refuse } from '../../errors.ts';
 import type { EventInput } from '../../events/publication.ts';
 import { checkUserId, isStorableId, newId } from '../../ids.ts';
 import { createPeriodic } from '../../mongo/periodic.ts';
@@ -60,20 +60,18 @@ export interface LimitService {
 
 function checkWhole(param: string, value: unknown, min: number): void {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min) return;
-  throw new GatewayError('invalid_value', `${param}: must be a whole number, ${min} or more`, { param });
+  refuse('invalid_value', param, `must be a whole number, ${min} or more`);
 }
 
 function checkReport({ userId, apiKeyId, limit, rejectedRequests = 1, at }: ExceededReport): void {
   checkUserId(userId);
   if (apiKeyId !== null && !isStorableId(apiKeyId)) {
-    throw new GatewayError('invalid_value', 'apiKeyId: must be a string of 1 to 256 characters, or null', {
-      param: 'apiKeyId',
-    });
+    refuse('invalid_value', 'apiKeyId', 'must be a string of 1 to 256 characters, or null');
   }
   checkWhole('limit', limit, 0);
   checkWhole('rejectedRequests', rejectedRequests, 1);
   if (at !== undefined && !(at instanceof Date && Number.isFinite(at.getTime()))) {
-    throw new GatewayError('invalid_value', 'at: must be a Date', { param: 'at' });
+    refuse('invalid_value', 'at', 'must be a Date');
   }
 }
 

@@ -1,5 +1,5 @@
 import type { components } from '../../api.d.ts';
-import { GatewayError } from '../../errors.ts';
+import { refuse } from '../../errors.ts';
 import type { OperationTable } from '../../http/operation.ts';
 import type { PaymentService } from './service.ts';
 
@@ -9,14 +9,13 @@ type Status = Schemas['PaymentReport']['status'];
 /** @throws GatewayError `missing_required_parameter` unless the field, which this status needs, has a value */
 function required<T>(status: Status, name: string, value: T | undefined): T {
   if (value !== undefined) return value;
-  const message = `${name}: is required with the status ${status}`;
-  throw new GatewayError('missing_required_parameter', message, { param: name });
+  return refuse('missing_required_parameter', name, `is required with the status ${status}`);
 }
 
 /** @throws GatewayError `unknown_parameter` if a field that this status does not have has a value */
-function refuse(status: Status, name: string, value: unknown): void {
+function requireAbsent(status: Status, name: string, value: unknown): void {
   if (value === undefined) return;
-  throw new GatewayError('unknown_parameter', `${name}: does not belong to the status ${status}`, { param: name });
+  refuse('unknown_parameter', name, `does not belong to the status ${status}`);
 }
 
 /** The operation by which a billing service reports payments. */
@@ -29,10 +28,10 @@ export function paymentOperations(service: PaymentService) {
         const key = headers['idempotency-key'];
         const report = async () => {
           if (status === 'completed') {
-            refuse(status, 'reason', reason);
+            requireAbsent(status, 'reason', reason);
             return service.completed({ ...payment, creditsAdded: required(status, 'credits_added', credits_added) });
           }
-          refuse(status, 'credits_added', credits_added);
+          requireAbsent(status, 'credits_added', credits_added);
           const failed = { ...payment, reason: required(status, 'reason', reason) };
           return service.failed(failed, key === undefined ? {} : { idempotencyKey: key });
         };

@@ -1,5 +1,5 @@
 import type { ClientSession } from 'mongoose';
-import { GatewayError } from '../../errors.ts';
+import { GatewayError, refuse } from '../../errors.ts';
 import type { EventInput, PublishedEvent, PublishOptions } from '../../events/publication.ts';
 import { isStorableId } from '../../ids.ts';
 import type { RunInTransaction } from '../../mongo/transaction.ts';
@@ -70,9 +70,7 @@ function completedKey(paymentId: string): string {
 function checkPaymentId(paymentId: unknown): asserts paymentId is string {
   // with the type of the event before it, it has to fit into an idempotency key
   if (!isStorableId(paymentId) || paymentId.length > 200) {
-    throw new GatewayError('invalid_value', 'payment_id: must be a string of 1 to 200 characters', {
-      param: 'payment_id',
-    });
+    refuse('invalid_value', 'payment_id', 'must be a string of 1 to 200 characters');
   }
 }
 

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../errors.ts';
+import { refuse } from '../../errors.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import { microCreditsPerCredit } from '../micro-credits.ts';
 import type { CounterModel, UsageSums } from './model.ts';
@@ -53,7 +53,7 @@ export function isUsageDimension(name: string): name is UsageDimension {
 function parseDay(param: string, text: string): number {
   const time = Date.parse(`${text}T00:00:00.000Z`);
   if (Number.isFinite(time) && dayOf(new Date(time)) === text) return time;
-  throw new GatewayError('invalid_value', `${param}: must be a day such as 2026-01-31`, { param });
+  refuse('invalid_value', param, 'must be a day such as 2026-01-31');
 }
 
 /** @throws GatewayError `invalid_value` for a day that does not exist, or a range that is empty or too long */
@@ -62,13 +62,7 @@ function rangeOf({ from, to }: UsageQuery): { from: string; to: string } {
   const first = from === undefined ? last - 30 * dayLength : parseDay('from', from);
   const days = (last - first) / dayLength + 1;
   if (days < 1 || days > longestRange) {
-    throw new GatewayError(
-      'invalid_value',
-      `from: must be at most ${longestRange - 1} days before to, and not after it`,
-      {
-        param: 'from',
-      },
-    );
+    refuse('invalid_value', 'from', `must be at most ${longestRange - 1} days before to, and not after it`);
   }
   return { from: dayOf(new Date(first)), to: dayOf(new Date(last)) };
 }

@@ -1,11 +1,10 @@
 import type { BudgetService } from '../../accounting/budgets/service.ts';
 import type { CreditService } from '../../accounting/credits/service.ts';
 import { limitsOf } from '../../accounting/limits/limiter.ts';
-import { GatewayError } from '../../errors.ts';
 import { checkStorableId, checkUserId } from '../../ids.ts';
 import type { KeyService } from '../../keys/service.ts';
 import type { LimitOptions, RateLimits } from '../../options/options.ts';
-import { pageLimit } from '../../page.ts';
+import { checkLimit, pageLimit } from '../../page.ts';
 import { countByCode, type ListRefusals } from '../refusals/list.ts';
 import type { ReadWebhooks } from '../webhooks.ts';
 import type { AccountDetails, AccountSummary } from './account.ts';
@@ -50,12 +49,6 @@ export interface AccountService {
    * @throws GatewayError `invalid_value`
    */
   account(userId: string): Promise<AccountDetails>;
-}
-
-/** @throws GatewayError `invalid_value` */
-function checkLimit(limit: number): void {
-  if (Number.isInteger(limit) && limit >= 1 && limit <= pageLimit) return;
-  throw new GatewayError('invalid_value', `limit: must be a whole number from 1 to ${pageLimit}`, { param: 'limit' });
 }
 
 /** The limits of an account; unknown where a host's function fails, which may need more than the id. */

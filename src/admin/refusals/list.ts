@@ -1,4 +1,4 @@
-import { type ErrorCode, GatewayError } from '../../errors.ts';
+import { type ErrorCode, refuse } from '../../errors.ts';
 import { checkUserId } from '../../ids.ts';
 import { durableCollection } from '../../mongo/collection.ts';
 import { hourLength, hourOf } from '../../statistics/hours.ts';
@@ -54,9 +54,7 @@ export function createListRefusals(model: RefusalModel): ListRefusals {
 
   return async function listRefusals({ hours = 24, userId } = {}) {
     if (!Number.isInteger(hours) || hours < 1 || hours > maxHours) {
-      throw new GatewayError('invalid_value', `hours: must be a whole number from 1 to ${maxHours}`, {
-        param: 'hours',
-      });
+      refuse('invalid_value', 'hours', `must be a whole number from 1 to ${maxHours}`);
     }
     if (userId !== undefined) checkUserId(userId);
     const since = new Date(hourOf(Date.now()) - (hours - 1) * hourLength);

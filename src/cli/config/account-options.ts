@@ -1,5 +1,5 @@
 import { GatewayError } from '../../errors.ts';
-import { refuse } from '../../options/checks.ts';
+import { refuseOption } from '../../options/checks.ts';
 import type { ModelGatewayOptions } from '../../options/options.ts';
 import type { Settings, VariableName } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
@@ -89,9 +89,9 @@ export function namingVariable(error: unknown): unknown {
 export function checkAccountSettings(settings: Settings): void {
   for (const [name, others] of needs) {
     if (settings[name] === undefined || others.some((other) => settings[other] !== undefined)) continue;
-    refuse(name, `is set without ${others.join(' or ')}, so nothing would use it`);
+    refuseOption(name, `is set without ${others.join(' or ')}, so nothing would use it`);
   }
   if (settings.QUOTA_UNIT === 'credits' && !settings.CREDIT_PRICES) {
-    refuse('QUOTA_UNIT', 'is credits without CREDIT_PRICES; set those, or count tokens or requests');
+    refuseOption('QUOTA_UNIT', 'is credits without CREDIT_PRICES; set those, or count tokens or requests');
   }
 }

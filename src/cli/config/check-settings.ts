@@ -1,4 +1,4 @@
-import { refuse } from '../../options/checks.ts';
+import { refuseOption } from '../../options/checks.ts';
 import { checkAccountSettings } from './account-options.ts';
 import type { Settings } from './environment.ts';
 import { checkOptions } from './gateway-options.ts';
@@ -7,23 +7,24 @@ import { checkOptions } from './gateway-options.ts';
 const howToMakeASecretKey = 'make one with: echo "k1:$(openssl rand -base64 32)"';
 
 function checkKeyIds({ SECRET_KEYS }: Settings): void {
-  if (SECRET_KEYS?.length === 0) refuse('SECRET_KEYS', `must be at least one key; ${howToMakeASecretKey}`);
+  if (SECRET_KEYS?.length === 0) refuseOption('SECRET_KEYS', `must be at least one key; ${howToMakeASecretKey}`);
   const ids = SECRET_KEYS?.map((key) => key.split(':')[0]) ?? [];
-  if (new Set(ids).size < ids.length) refuse('SECRET_KEYS', 'every key needs an id of its own');
+  if (new Set(ids).size < ids.length) refuseOption('SECRET_KEYS', 'every key needs an id of its own');
 }
 
 /** @throws GatewayError `invalid_options` where a gateway could not start without SECRET_KEYS */
 export function requireSecretKeys({ MONGODB_URI, SECRET_KEYS }: Settings): void {
   if (!MONGODB_URI || SECRET_KEYS) return;
-  refuse('SECRET_KEYS', `is required with MONGODB_URI, the same in every process; ${howToMakeASecretKey}`);
+  refuseOption('SECRET_KEYS', `is required with MONGODB_URI, the same in every process; ${howToMakeASecretKey}`);
 }
 
 function checkProcesses({ WORKERS = 1, MONGODB_URI, METRICS_PORT, METRICS_HOST }: Settings): void {
-  if (WORKERS > 1 && !MONGODB_URI) refuse('WORKERS', 'needs MONGODB_URI: the embedded database serves one process');
+  if (WORKERS > 1 && !MONGODB_URI)
+    refuseOption('WORKERS', 'needs MONGODB_URI: the embedded database serves one process');
   if ((METRICS_PORT ?? 0) + WORKERS > 65_536)
-    refuse('METRICS_PORT', `must leave ${WORKERS} ports, one for each of WORKERS`);
+    refuseOption('METRICS_PORT', `must leave ${WORKERS} ports, one for each of WORKERS`);
   if (METRICS_HOST !== undefined && METRICS_PORT === undefined)
-    refuse('METRICS_HOST', 'is set without METRICS_PORT, so nothing would use it; set both');
+    refuseOption('METRICS_HOST', 'is set without METRICS_PORT, so nothing would use it; set both');
 }
 
 /**

@@ -1,7 +1,7 @@
 // small, typed, maintained; bundled, so no host installs it
 import { closestMatch } from 'leven';
 import * as z from 'zod';
-import { refuse } from '../../options/checks.ts';
+import { refuseOption } from '../../options/checks.ts';
 import { allowedBy, type Parser } from './parsers.ts';
 import { accountVariables } from './variables/accounts.ts';
 import { serverVariables } from './variables/server.ts';
@@ -48,7 +48,7 @@ export function readSettings(env: Environment): Settings {
   if (data) return data;
   const name = error.issues[0]?.path[0] as VariableName;
   const { type, secret } = variables[name];
-  return refuse(name, `must be ${allowedBy(type)}${secret ? '' : `, not '${env[name]}'`}`);
+  return refuseOption(name, `must be ${allowedBy(type)}${secret ? '' : `, not '${env[name]}'`}`);
 }
 
 /** The variables as `--help` shows them. */

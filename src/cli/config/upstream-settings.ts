@@ -1,4 +1,4 @@
-import { refuse } from '../../options/checks.ts';
+import { refuseOption } from '../../options/checks.ts';
 import type { UpstreamOptions } from '../../options/options.ts';
 import { type Environment, misspelled, type Settings } from './environment.ts';
 import { omitUndefined } from './omit-undefined.ts';
@@ -21,12 +21,12 @@ export function upstreamsOf(settings: Settings, env: Environment): readonly Upst
   const { UPSTREAM_BASE_URL: baseUrl, UPSTREAM_API_KEY: apiKey, UPSTREAM_NAME: name = 'upstream' } = settings;
   if (settings.UPSTREAMS_FILE) {
     const other = ofOneUpstream.find((variable) => settings[variable] !== undefined);
-    if (other) refuse('UPSTREAMS_FILE', `is set together with ${other}; put that upstream into the file`);
+    if (other) refuseOption('UPSTREAMS_FILE', `is set together with ${other}; put that upstream into the file`);
     return readUpstreamsFile(settings.UPSTREAMS_FILE, env);
   }
   const { UPSTREAM_MASK_ERRORS: maskErrors, UPSTREAM_MAX_CONCURRENCY: maxConcurrency } = settings;
   if (baseUrl) return [{ name, baseUrl, ...omitUndefined({ apiKey, maskErrors, maxConcurrency }) }];
-  if (apiKey) refuse('UPSTREAM_API_KEY', 'is set without UPSTREAM_BASE_URL, so nothing would use it; set both');
+  if (apiKey) refuseOption('UPSTREAM_API_KEY', 'is set without UPSTREAM_BASE_URL, so nothing would use it; set both');
   return undefined;
 }
 

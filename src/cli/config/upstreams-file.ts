@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import * as z from 'zod';
 import { GatewayError } from '../../errors.ts';
-import { refuse } from '../../options/checks.ts';
+import { refuseOption } from '../../options/checks.ts';
 import { checkUpstreams, type UpstreamOptions } from '../../options/models/upstreams.ts';
 
 const variable = 'UPSTREAMS_FILE';
@@ -19,7 +19,7 @@ function readJson(file: string): unknown {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     // a parser's message quotes the text, which may hold a key
-    return refuse(variable, code ? `${file} cannot be read (${code})` : `${file} is not JSON`);
+    return refuseOption(variable, code ? `${file} cannot be read (${code})` : `${file} is not JSON`);
   }
 }
 
@@ -60,14 +60,14 @@ export function readUpstreamsFile(file: string, env: Environment): readonly Upst
   const { data, error } = upstreamsSchema(env).safeParse(readJson(file));
   if (!data) {
     const [issue] = error.issues as [z.core.$ZodIssue];
-    return refuse(variable, `${file}${placeOf(issue.path)} ${messageOf(issue)}`);
+    return refuseOption(variable, `${file}${placeOf(issue.path)} ${messageOf(issue)}`);
   }
   const upstreams = data as unknown as readonly UpstreamOptions[];
   try {
     checkUpstreams(upstreams);
   } catch (cause) {
     if (!(cause instanceof GatewayError)) throw cause;
-    refuse(variable, cause.message.replace(/^upstreams(.*?): /s, `${file}$1 `));
+    refuseOption(variable, cause.message.replace(/^upstreams(.*?): /s, `${file}$1 `));
   }
   return upstreams;
 }

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../errors.ts';
+import { GatewayError, refuse } from '../../errors.ts';
 import type { ApiKey, ApiKeyInput, ModelGateway } from '../../index.ts';
 import type { Schemas } from '../client/api.ts';
 import { readDatabaseSettings } from '../config/database-settings.ts';
@@ -14,7 +14,7 @@ function requirePrices(env: Environment, budgets: Budgets = []): void {
   const { mongodbUri, options } = readDatabaseSettings(env);
   if (!mongodbUri || options.credits || budgets.every(({ credits }) => credits === undefined)) return;
   const problem = 'is needed for budgets of credits, with the value that the gateway has';
-  throw new GatewayError('invalid_options', `CREDIT_PRICES: ${problem}`, { param: 'CREDIT_PRICES' });
+  refuse('invalid_options', 'CREDIT_PRICES', problem);
 }
 
 async function beside<T>(env: Environment, use: (gateway: ModelGateway) => Promise<T>): Promise<T> {

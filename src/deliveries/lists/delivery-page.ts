@@ -1,6 +1,6 @@
-import { GatewayError } from '../../errors.ts';
+import { refuse } from '../../errors.ts';
 import { firstId, isId } from '../../ids.ts';
-import { checkPage, type Page } from '../../page.ts';
+import { checkPage, checkTimes, type Page } from '../../page.ts';
 import type { AttemptRecord, DeliveryDocument, DeliveryState } from '../model.ts';
 
 /** Which deliveries, and which page of them. */
@@ -38,19 +38,17 @@ export type ListedDelivery = Pick<
 /** A delivery with its responses. */
 export type ShownDelivery = ListedDelivery & Pick<DeliveryDocument, 'attempts'>;
 
-function refuse(param: string, reason: string): never {
-  throw new GatewayError('invalid_value', `${param}: ${reason}`, { param });
-}
-
 /** @throws GatewayError `invalid_value` */
 export function checkDeliveryPage(page: DeliveryPage): void {
   const { webhookId, eventId, since, until } = page;
   checkPage(page, 'dlv');
-  if (webhookId !== undefined && !isId('wh', webhookId)) refuse('webhook_id', 'must be the id of a webhook');
-  if (eventId !== undefined && !isId('evt', eventId)) refuse('event_id', 'must be the id of an event');
-  for (const [param, moment] of Object.entries({ since, until })) {
-    if (moment !== undefined && Number.isNaN(moment.getTime())) refuse(param, 'must be a moment in ISO 8601');
+  if (webhookId !== undefined && !isId('wh', webhookId)) {
+    refuse('invalid_value', 'webhook_id', 'must be the id of a webhook');
   }
+  if (eventId !== undefined && !isId('evt', eventId)) {
+    refuse('invalid_value', 'event_id', 'must be the id of an event');
+  }
+  checkTimes({ since, until });
 }
 
 /** The bounds of the ids on a page: ids sort by the time of their event. */

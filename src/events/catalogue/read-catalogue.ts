@@ -1,4 +1,4 @@
-import { GatewayError } from '../../errors.ts';
+import { GatewayError, refuse } from '../../errors.ts';
 import { Ajv2020, addFormats, type ValidateFunction } from '../../openapi/ajv.ts';
 import type { Spec, SpecOperation, SpecSchema } from '../../openapi/spec.ts';
 import { jsonProblem } from './json-value.ts';
@@ -113,9 +113,7 @@ export function createCatalogue(spec: Spec): Catalogue {
     const entry = entries.get(type);
     if (entry) return entry;
     const shownType = String(type).slice(0, 60);
-    throw new GatewayError('unknown_event_type', `type: '${shownType}' is not one of ${[...types].join(', ')}`, {
-      param: 'type',
-    });
+    refuse('unknown_event_type', 'type', `'${shownType}' is not one of ${[...types].join(', ')}`);
   }
 
   return {

@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import { GatewayError } from '../../errors.ts';
+import { refuseOption } from '../../options/checks.ts';
 import { answerClientErrors, answerUnknownExpectations } from './client-errors.ts';
 
 /** What {@link hardenServer} sets. Durations are milliseconds. */
@@ -30,20 +30,17 @@ const defaults: Required<HardenOptions> = {
   maxConnections: 10_000,
 };
 
-function refuse(name: string, reason: string): never {
-  throw new GatewayError('invalid_options', `${name}: ${reason}`, { param: name });
-}
-
 function check(options: Required<HardenOptions>): void {
   for (const [name, value] of Object.entries(options)) {
     if (!Object.hasOwn(defaults, name)) {
-      refuse(name, `is not an option; there are ${Object.keys(defaults).join(', ')}`);
+      refuseOption(name, `is not an option; there are ${Object.keys(defaults).join(', ')}`);
     }
     if (!Number.isSafeInteger(value) || value < 1) {
-      refuse(name, `must be a whole number, 1 or more, not ${String(value)}`);
+      refuseOption(name, `must be a whole number, 1 or more, not ${String(value)}`);
     }
   }
-  if (options.headersTimeout > options.requestTimeout) refuse('headersTimeout', 'must not be above requestTimeout');
+  if (options.headersTimeout > options.requestTimeout)
+    refuseOption('headersTimeout', 'must not be above requestTimeout');
 }
 
 /**
@@ -72,7 +69,7 @@ function continueWhenRead(server: Server): void {
 export function hardenServer<S extends Server>(server: S, options: HardenOptions = {}): S {
   const settings = { ...defaults, ...options };
   check(settings);
-  if (server.listening) refuse('server', 'listens already; harden it before server.listen()');
+  if (server.listening) refuseOption('server', 'listens already; harden it before server.listen()');
   continueWhenRead(server);
   answerClientErrors(server);
   answerUnknownExpectations(server);

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../errors.ts';
+import { refuse } from '../../errors.ts';
 
 /**
  * Parses the query of a URL. The host's own `query parser` setting does not matter.
@@ -10,7 +10,7 @@ export function parseQuery(url: string): Record<string, unknown> {
   if (start === -1) return query;
   for (const [name, value] of new URLSearchParams(url.slice(start))) {
     if (name in query) {
-      throw new GatewayError('duplicate_parameter', `${name}: appears twice in the query`, { param: name });
+      refuse('duplicate_parameter', name, 'appears twice in the query');
     }
     query[name] = value;
   }
@@ -35,5 +35,5 @@ export function notAParameter(known: readonly string[]): string {
 export function checkKnown(query: Readonly<Record<string, unknown>>, known: readonly string[]): void {
   const unknown = Object.keys(query).find((name) => !known.includes(name));
   if (unknown === undefined) return;
-  throw new GatewayError('unknown_parameter', `${unknown}: ${notAParameter(known)}`, { param: unknown });
+  refuse('unknown_parameter', unknown, notAParameter(known));
 }

@@ -1,5 +1,5 @@
 import mongoose, { type Connection, type Mongoose } from 'mongoose';
-import { GatewayError } from '../../errors.ts';
+import { GatewayError, refuse } from '../../errors.ts';
 import type { Logger } from '../../options/options.ts';
 
 /** The opened database. */
@@ -94,13 +94,7 @@ function requireSameMongoose({ base }: Connection): void {
 async function whenOpen(mongo: Connection | Mongoose): Promise<Connection> {
   const connection = (mongo as Partial<Mongoose>).connection ?? (mongo as Connection);
   if (typeof connection?.asPromise !== 'function' || typeof connection.model !== 'function') {
-    throw new GatewayError(
-      'invalid_options',
-      'mongo: must be a MongoDB URI, a mongoose connection or mongoose itself',
-      {
-        param: 'mongo',
-      },
-    );
+    refuse('invalid_options', 'mongo', 'must be a MongoDB URI, a mongoose connection or mongoose itself');
   }
   requireSameMongoose(connection);
   const { connecting, connected } = mongoose.ConnectionStates;

@@ -1,4 +1,4 @@
-import { checkKeys, refuse } from '../checks.ts';
+import { checkKeys, refuseOption } from '../checks.ts';
 
 /** What a model costs, in credits. Tokens and characters are priced by the million. */
 export interface ModelPrice {
@@ -44,13 +44,13 @@ const knownPrices = ['input', 'cachedInput', 'output', 'image', 'second', 'chara
 const maxCredits = 1_000_000_000;
 
 function checkObject(param: string, value: unknown): void {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) refuse(param, 'must be an object');
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) refuseOption(param, 'must be an object');
 }
 
 function checkNumber(param: string, value: unknown, min: number, max: number): void {
   if (value === undefined) return;
   if (typeof value !== 'number' || !(value >= min && value <= max)) {
-    refuse(param, `must be a number from ${min} to ${max}, not ${String(value)}`);
+    refuseOption(param, `must be a number from ${min} to ${max}, not ${String(value)}`);
   }
 }
 
@@ -63,7 +63,7 @@ export function checkCreditOptions(credits: CreditOptions): void {
   checkKeys('credits', credits, known);
   checkObject('credits.prices', credits.prices);
   if (!Object.hasOwn(credits.prices, '*'))
-    refuse('credits.prices', "must have '*', the price of models not named there");
+    refuseOption('credits.prices', "must have '*', the price of models not named there");
   for (const [model, price] of Object.entries(credits.prices)) {
     const param = `credits.prices['${model}']`;
     checkObject(param, price);

@@ -1,5 +1,5 @@
 import type { Principal } from '../../http/principal.ts';
-import { checkKeys, refuse } from '../checks.ts';
+import { checkKeys, refuseOption } from '../checks.ts';
 
 /** What may be asked for in a minute of the clock; what is left out is not limited. */
 export interface RateLimits {
@@ -36,13 +36,14 @@ const knownLimits = ['requestsPerMinute', 'tokensPerMinute'];
 function checkWhole(param: string, value: unknown, min: number, max: number): void {
   if (value === undefined) return;
   if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
-    refuse(param, `must be a whole number from ${min} to ${max}, not ${String(value)}`);
+    refuseOption(param, `must be a whole number from ${min} to ${max}, not ${String(value)}`);
   }
 }
 
 function checkLimits(param: string, limits: RateLimitsFor | undefined): void {
   if (limits === undefined || typeof limits === 'function') return;
-  if (typeof limits !== 'object' || limits === null) refuse(param, 'must be limits, or a function that gives some');
+  if (typeof limits !== 'object' || limits === null)
+    refuseOption(param, 'must be limits, or a function that gives some');
   checkKeys(param, limits, knownLimits);
   for (const [name, value] of Object.entries(limits)) checkWhole(`${param}.${name}`, value, 0, Number.MAX_SAFE_INTEGER);
 }
@@ -52,12 +53,12 @@ function checkLimits(param: string, limits: RateLimitsFor | undefined): void {
  * @throws GatewayError `invalid_options`, naming the option
  */
 export function checkLimitOptions(limits: LimitOptions): void {
-  if (typeof limits !== 'object' || limits === null) refuse('limits', 'must be an object');
+  if (typeof limits !== 'object' || limits === null) refuseOption('limits', 'must be an object');
   checkKeys('limits', limits, known);
   checkLimits('limits.perKey', limits.perKey);
   checkLimits('limits.perUser', limits.perUser);
   checkWhole('limits.syncInterval', limits.syncInterval, 1, 60_000);
   checkWhole('limits.eventWindow', limits.eventWindow, 100, 86_400_000);
   if (limits.shared !== undefined && typeof limits.shared !== 'boolean')
-    refuse('limits.shared', 'must be true or false');
+    refuseOption('limits.shared', 'must be true or false');
 }

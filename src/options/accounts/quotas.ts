@@ -1,4 +1,4 @@
-import { checkKeys, refuse } from '../checks.ts';
+import { checkKeys, refuseOption } from '../checks.ts';
 
 /** What an account may use. It is told when it reaches a part of it. */
 export interface Quota {
@@ -28,17 +28,18 @@ const param = 'quotas.perUser';
 
 /** @throws GatewayError `invalid_options` */
 export function checkQuota(quota: Quota, hasPrices: boolean): void {
-  if (typeof quota !== 'object' || quota === null) refuse(param, 'must be a quota, or a function that gives some');
+  if (typeof quota !== 'object' || quota === null)
+    refuseOption(param, 'must be a quota, or a function that gives some');
   checkKeys(param, quota, ['unit', 'daily', 'monthly']);
   if (!['tokens', 'requests', 'credits'].includes(quota.unit)) {
-    refuse(`${param}.unit`, "must be 'tokens', 'requests' or 'credits'");
+    refuseOption(`${param}.unit`, "must be 'tokens', 'requests' or 'credits'");
   }
   if (quota.unit === 'credits' && !hasPrices)
-    refuse(`${param}.unit`, "'credits' needs the option credits, for its prices");
+    refuseOption(`${param}.unit`, "'credits' needs the option credits, for its prices");
   for (const period of ['daily', 'monthly'] as const) {
     const limit = quota[period];
     if (limit === undefined || (Number.isSafeInteger(limit) && limit > 0)) continue;
-    refuse(`${param}.${period}`, `must be a whole number, 1 or more, not ${String(limit)}`);
+    refuseOption(`${param}.${period}`, `must be a whole number, 1 or more, not ${String(limit)}`);
   }
 }
 
@@ -48,14 +49,14 @@ export function checkQuota(quota: Quota, hasPrices: boolean): void {
  * @throws GatewayError `invalid_options`, naming the option
  */
 export function checkQuotaOptions(quotas: QuotaOptions, hasPrices: boolean): void {
-  if (typeof quotas !== 'object' || quotas === null) refuse('quotas', 'must be an object');
+  if (typeof quotas !== 'object' || quotas === null) refuseOption('quotas', 'must be an object');
   checkKeys('quotas', quotas, ['perUser', 'thresholds', 'enforce']);
   if (quotas.enforce !== undefined && typeof quotas.enforce !== 'boolean')
-    refuse('quotas.enforce', 'must be true or false');
+    refuseOption('quotas.enforce', 'must be true or false');
   if (typeof quotas.perUser !== 'function') checkQuota(quotas.perUser, hasPrices);
   const { thresholds = [80] } = quotas;
   const valid = (threshold: unknown) => typeof threshold === 'number' && Number.isFinite(threshold) && threshold > 0;
   if (!Array.isArray(thresholds) || thresholds.length > 20 || !thresholds.every(valid)) {
-    refuse('quotas.thresholds', 'must be a list of at most 20 percentages above 0');
+    refuseOption('quotas.thresholds', 'must be a list of at most 20 percentages above 0');
   }
 }

@@ -1,4 +1,4 @@
-import { checkIntegers, refuse } from '../checks.ts';
+import { checkIntegers, refuseOption } from '../checks.ts';
 
 /** Background responses (`background: true`). Durations are milliseconds. */
 export interface BackgroundOptions {
@@ -32,6 +32,6 @@ const bounds = {
 export function checkBackgroundOptions(options: Required<BackgroundOptions>): void {
   checkIntegers(options, bounds);
   if (options.backgroundPollLimit < options.backgroundPollInterval) {
-    refuse('backgroundPollLimit', `must be backgroundPollInterval (${options.backgroundPollInterval}) or more`);
+    refuseOption('backgroundPollLimit', `must be backgroundPollInterval (${options.backgroundPollInterval}) or more`);
   }
 }

@@ -1,4 +1,4 @@
-import { checkKeys, refuse } from '../checks.ts';
+import { checkKeys, refuseOption } from '../checks.ts';
 
 /** How long a provider may take. Milliseconds. */
 export interface UpstreamTimeouts {
@@ -78,40 +78,42 @@ const callersOwn = /^(authorization|cookie|proxy-authorization)$/i;
 
 function checkStrings(param: string, values: unknown): asserts values is readonly string[] {
   if (!Array.isArray(values) || !values.every((value) => typeof value === 'string' && value !== '')) {
-    refuse(param, 'must be a list of non-empty strings');
+    refuseOption(param, 'must be a list of non-empty strings');
   }
 }
 
 function checkRecord(param: string, record: unknown): void {
-  if (typeof record !== 'object' || record === null || Array.isArray(record)) refuse(param, 'must be an object');
+  if (typeof record !== 'object' || record === null || Array.isArray(record)) refuseOption(param, 'must be an object');
   for (const [key, value] of Object.entries(record)) {
-    if (typeof value !== 'string' || value === '') refuse(`${param}.${key}`, 'must be a non-empty string');
+    if (typeof value !== 'string' || value === '') refuseOption(`${param}.${key}`, 'must be a non-empty string');
   }
 }
 
 function checkHeaderNames(param: string, names: readonly string[], refused: RegExp): void {
   for (const name of names) {
-    if (!headerName.test(name) || refused.test(name)) refuse(`${param}.${name}`, 'is not a header that may be set');
+    if (!headerName.test(name) || refused.test(name))
+      refuseOption(`${param}.${name}`, 'is not a header that may be set');
   }
 }
 
 function checkNumber(param: string, value: unknown, min: number): void {
   if (typeof value !== 'number' || !Number.isFinite(value) || value < min)
-    refuse(param, `must be a number, ${min} or more`);
+    refuseOption(param, `must be a number, ${min} or more`);
 }
 
 function checkWholeNumber(param: string, value: unknown, min: number): void {
-  if (!Number.isSafeInteger(value) || (value as number) < min) refuse(param, `must be a whole number, ${min} or more`);
+  if (!Number.isSafeInteger(value) || (value as number) < min)
+    refuseOption(param, `must be a whole number, ${min} or more`);
 }
 
 function checkUpstream(param: string, upstream: UpstreamOptions): void {
   checkKeys(param, upstream, known);
   if (typeof upstream.name !== 'string' || !/^[\x21-\x7e]+$/.test(upstream.name)) {
-    refuse(`${param}.name`, 'must be a non-empty string of printable ASCII without spaces');
+    refuseOption(`${param}.name`, 'must be a non-empty string of printable ASCII without spaces');
   }
   const { baseUrl } = upstream;
   if (!/^https?:/i.test(baseUrl) || !URL.canParse(baseUrl) || new URL(baseUrl).hash) {
-    refuse(`${param}.baseUrl`, 'must be an http or https URL such as https://api.openai.com/v1');
+    refuseOption(`${param}.baseUrl`, 'must be an http or https URL such as https://api.openai.com/v1');
   }
   if (upstream.models !== undefined) checkStrings(`${param}.models`, upstream.models);
   if (upstream.aliases !== undefined) checkRecord(`${param}.aliases`, upstream.aliases);
@@ -133,7 +135,7 @@ function checkUpstream(param: string, upstream: UpstreamOptions): void {
   }
   for (const name of ['includeUsage', 'maskErrors'] as const) {
     if (upstream[name] !== undefined && typeof upstream[name] !== 'boolean') {
-      refuse(`${param}.${name}`, 'must be true or false');
+      refuseOption(`${param}.${name}`, 'must be true or false');
     }
   }
 }
@@ -143,11 +145,11 @@ function checkUpstream(param: string, upstream: UpstreamOptions): void {
  * @throws GatewayError `invalid_options`, naming the option
  */
 export function checkUpstreams(upstreams: readonly UpstreamOptions[]): void {
-  if (!Array.isArray(upstreams)) refuse('upstreams', 'must be a list');
+  if (!Array.isArray(upstreams)) refuseOption('upstreams', 'must be a list');
   const names = new Set<string>();
   upstreams.forEach((upstream, i) => {
     checkUpstream(`upstreams[${i}]`, upstream);
-    if (names.has(upstream.name)) refuse(`upstreams[${i}].name`, `'${upstream.name}' is used twice`);
+    if (names.has(upstream.name)) refuseOption(`upstreams[${i}].name`, `'${upstream.name}' is used twice`);
     names.add(upstream.name);
   });
 }

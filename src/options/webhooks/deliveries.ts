@@ -1,4 +1,4 @@
-import { checkIntegers, refuse } from '../checks.ts';
+import { checkIntegers, refuseOption } from '../checks.ts';
 
 /** Deliveries. How events are delivered to webhooks. Durations are milliseconds. */
 export interface DeliveryOptions {
@@ -81,11 +81,11 @@ const bounds = {
 
 function checkRetryDelays(delays: readonly number[]): void {
   if (!Array.isArray(delays) || delays.length > defaultRetryDelays.length) {
-    refuse('retryDelays', `must be a list of at most ${defaultRetryDelays.length} delays in milliseconds`);
+    refuseOption('retryDelays', `must be a list of at most ${defaultRetryDelays.length} delays in milliseconds`);
   }
   delays.forEach((delay, i) => {
     if (!Number.isInteger(delay) || delay < 0)
-      refuse(`retryDelays[${i}]`, 'must be a whole number of milliseconds, 0 or more');
+      refuseOption(`retryDelays[${i}]`, 'must be a whole number of milliseconds, 0 or more');
   });
 }
 

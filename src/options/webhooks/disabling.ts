@@ -1,4 +1,4 @@
-import { refuse } from '../checks.ts';
+import { refuseOption } from '../checks.ts';
 
 /** A webhook that is about to be disabled. */
 export interface DisabledWebhook {
@@ -30,9 +30,9 @@ export interface DisableOptions {
  * @throws GatewayError `invalid_options`, naming the option
  */
 export function checkDisableOptions({ disableAfterDays, disableOnGone }: DisableOptions): void {
-  if (typeof disableOnGone !== 'boolean') refuse('disableOnGone', 'must be true or false');
+  if (typeof disableOnGone !== 'boolean') refuseOption('disableOnGone', 'must be true or false');
   if (disableAfterDays === undefined) return;
   if (typeof disableAfterDays !== 'number' || !(disableAfterDays >= 1 && disableAfterDays <= 365)) {
-    refuse('disableAfterDays', `must be a number of days from 1 to 365, not ${String(disableAfterDays)}`);
+    refuseOption('disableAfterDays', `must be a number of days from 1 to 365, not ${String(disableAfterDays)}`);
   }
 }

@@ -1,4 +1,4 @@
-import { checkKeys, refuse } from '../checks.ts';
+import { checkKeys, refuseOption } from '../checks.ts';
 
 /** An event type of the host's own. */
 export interface EventTypeOptions {
@@ -24,18 +24,19 @@ function isObject(value: unknown): value is object {
  * @throws GatewayError `invalid_options`, naming the option
  */
 export function checkEventTypes(types: Readonly<Record<string, EventTypeOptions>>): void {
-  if (!isObject(types)) refuse('eventTypes', "must be an object such as { 'order.shipped': { schema, example } }");
+  if (!isObject(types))
+    refuseOption('eventTypes', "must be an object such as { 'order.shipped': { schema, example } }");
   for (const [type, options] of Object.entries(types)) {
     const param = `eventTypes['${type}']`;
     if (!typeName.test(type) || type.length > typeNameLimit) {
-      refuse(param, `must be called by lower-case words separated by dots, ${typeNameLimit} characters at most`);
+      refuseOption(param, `must be called by lower-case words separated by dots, ${typeNameLimit} characters at most`);
     }
-    if (!isObject(options)) refuse(param, 'must be an object with schema and example');
+    if (!isObject(options)) refuseOption(param, 'must be an object with schema and example');
     checkKeys(param, options, known);
     const { schema, example, description = '' } = options;
     if (!isObject(schema) || schema.type !== 'object')
-      refuse(`${param}.schema`, "must be a JSON schema with type: 'object'");
-    if (!isObject(example)) refuse(`${param}.example`, 'must be an object');
-    if (typeof description !== 'string') refuse(`${param}.description`, 'must be a string');
+      refuseOption(`${param}.schema`, "must be a JSON schema with type: 'object'");
+    if (!isObject(example)) refuseOption(`${param}.example`, 'must be an object');
+    if (typeof description !== 'string') refuseOption(`${param}.description`, 'must be a string');
   }
 }

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../errors.ts';
+import { refuse } from '../../errors.ts';
 import type { StoredKind } from '../ownership/stored-objects.ts';
 
 /** One endpoint about what an upstream keeps: what is the same for every call of it. */
@@ -51,7 +51,7 @@ const storedId = /^[\w:-][\w.:-]{0,255}$/;
 export function pathFor({ path }: Pick<StoredEndpoint, 'path'>, params: Readonly<Record<string, string>>): string {
   return path.replace(parameter, (_, name: string) => {
     const value = params[name] as string;
-    if (!storedId.test(value)) throw new GatewayError('invalid_value', `${name}: must be an id`, { param: name });
+    if (!storedId.test(value)) refuse('invalid_value', name, 'must be an id');
     return encodeURIComponent(value);
   });
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { GatewayError } from '../../errors.ts';
+import { refuse } from '../../errors.ts';
 import type { SecretChange } from '../webhook.ts';
 import { whyGuessable } from './guessable.ts';
 
@@ -11,21 +11,21 @@ const secretLengths = { min: 8, max: 256 } as const;
  * @throws GatewayError `invalid_type` or `invalid_value`, never with the secret in it
  */
 function checkSecret(secret: string): void {
-  const refuse = (code: 'invalid_type' | 'invalid_value', reason: string): never => {
-    throw new GatewayError(code, `secret: ${reason}`, { param: 'secret' });
-  };
   const { min, max } = secretLengths;
-  if (typeof secret !== 'string') refuse('invalid_type', 'must be a string');
+  if (typeof secret !== 'string') refuse('invalid_type', 'secret', 'must be a string');
   const length = secret.length > 2 * max ? Number.POSITIVE_INFINITY : [...secret].length;
-  if (length < min || length > max) refuse('invalid_value', `must have ${min} to ${max} characters`);
+  if (length < min || length > max) refuse('invalid_value', 'secret', `must have ${min} to ${max} characters`);
   // an HMAC key ends where its trailing NULs begin, and half a surrogate pair has no UTF-8 form
-  if (/[\0\p{Surrogate}]/u.test(secret)) refuse('invalid_value', 'must not contain a NUL or half a surrogate pair');
+  if (/[\0\p{Surrogate}]/u.test(secret))
+    refuse('invalid_value', 'secret', 'must not contain a NUL or half a surrogate pair');
   const why = whyGuessable(secret);
-  if (why)
+  if (why) {
     refuse(
       'invalid_value',
+      'secret',
       `is easy to guess: it ${why}. Send a random secret, or leave it out to get a generated one`,
     );
+  }
 }
 
 /** A secret of 32 random bytes, in the form of Standard Webhooks. */
@@ -55,16 +55,13 @@ export function toSecretChange(change: SecretChange): CheckedSecretChange {
   const { overlapSeconds = day, serviceSignature = 'new' } = change;
   const { secret, isGenerated } = chooseSecret(change.secret);
   if (!Number.isInteger(overlapSeconds) || overlapSeconds < 0 || overlapSeconds > longestOverlap) {
-    const reason = `must be a whole number from 0 to ${longestOverlap}`;
-    throw new GatewayError('invalid_value', `overlap_seconds: ${reason}`, { param: 'overlap_seconds' });
+    refuse('invalid_value', 'overlap_seconds', `must be a whole number from 0 to ${longestOverlap}`);
   }
   if (serviceSignature !== 'new' && serviceSignature !== 'previous') {
-    const reason = 'must be one of new, previous';
-    throw new GatewayError('invalid_value', `service_signature: ${reason}`, { param: 'service_signature' });
+    refuse('invalid_value', 'service_signature', 'must be one of new, previous');
   }
   if (serviceSignature === 'previous' && overlapSeconds === 0) {
-    const reason = 'previous needs an overlap_seconds of 1 or more';
-    throw new GatewayError('invalid_value', `service_signature: ${reason}`, { param: 'service_signature' });
+    refuse('invalid_value', 'service_signature', 'previous needs an overlap_seconds of 1 or more');
   }
   return { secret, isGenerated, overlapSeconds, serviceSignature };
 }

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
-import { GatewayError } from '../../errors.ts';
+import { GatewayError, refuse } from '../../errors.ts';
 
 /** Encrypts secrets for the database. A sealed text opens only in the place that it was sealed for. */
 export interface Sealer {
@@ -33,9 +33,8 @@ const cipher = 'aes-256-gcm';
 const ivLength = 12;
 const tagLength = 16;
 
-function refuse(index: number, reason: string): never {
-  const param = `secretKeys[${index}]`;
-  throw new GatewayError('invalid_options', `${param}: ${reason}`, { param });
+function refuseKey(index: number, reason: string): never {
+  refuse('invalid_options', `secretKeys[${index}]`, reason);
 }
 
 /** Never repeats an entry in a message: it may be a mistyped key. */
@@ -44,12 +43,12 @@ function parseKeys(secretKeys: readonly string[]): Map<string, KeyObject> {
   secretKeys.forEach((entry, i) => {
     const [, id, base64] = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/_-]{43}=?)$/.exec(String(entry)) ?? [];
     if (id === undefined || base64 === undefined) {
-      refuse(
+      refuseKey(
         i,
         "must be '<id>:<32 bytes in base64>', the id of letters, digits, _ and -, the bytes from `openssl rand -base64 32`",
       );
     }
-    if (keys.has(id)) refuse(i, `the id '${id}' is used twice; every key needs an id of its own`);
+    if (keys.has(id)) refuseKey(i, `the id '${id}' is used twice; every key needs an id of its own`);
     keys.set(id, createSecretKey(base64, 'base64'));
   });
   return keys;
@@ -86,9 +85,7 @@ function parseSealed(sealed: string) {
 export function createSealer(secretKeys: readonly string[]): Sealer {
   const keys = parseKeys(secretKeys);
   const [newest] = keys;
-  if (!newest) {
-    throw new GatewayError('invalid_options', 'secretKeys: is required, at least one key', { param: 'secretKeys' });
-  }
+  if (!newest) return refuse('invalid_options', 'secretKeys', 'is required, at least one key');
   const [newestKeyId, newestKey] = newest;
 
   return {

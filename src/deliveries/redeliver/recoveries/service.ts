@@ -1,9 +1,9 @@
-import { GatewayError } from '../../../errors.ts';
+import { GatewayError, refuse } from '../../../errors.ts';
 import { checkUserId, isId, newId } from '../../../ids.ts';
 import { durableCollection } from '../../../mongo/collection.ts';
 import { findOneConfirmed } from '../../../mongo/confirmed-reads.ts';
 import type { Logger } from '../../../options/options.ts';
-import { checkPage, type Page, pageLimit } from '../../../page.ts';
+import { checkPage, checkTimes, type Page, pageLimit } from '../../../page.ts';
 import { webhookInactive } from '../manual-attempt.ts';
 import type { FindRecoverable } from '../recoverable.ts';
 import type { Redeliver } from '../redeliver.ts';
@@ -74,19 +74,13 @@ export interface RecoveryServiceDeps {
 
 const allStates: readonly RecoveryState[] = ['failed', 'canceled', 'skipped'];
 
-function refuse(param: string, reason: string): never {
-  throw new GatewayError('invalid_value', `${param}: ${reason}`, { param });
-}
-
-function checkTimes(since: Date, until: Date, now: number, retention: number): void {
-  for (const [param, moment] of Object.entries({ since, until })) {
-    if (Number.isNaN(moment.getTime())) refuse(param, 'must be a moment in ISO 8601');
-  }
-  if (since.getTime() > now) refuse('since', 'must not be in the future');
+function checkSpan(since: Date, until: Date, now: number, retention: number): void {
+  checkTimes({ since, until });
+  if (since.getTime() > now) refuse('invalid_value', 'since', 'must not be in the future');
   if (since.getTime() < now - retention) {
-    refuse('since', `must be within the last ${retention / 86_400_000} days; nothing older is kept`);
+    refuse('invalid_value', 'since', `must be within the last ${retention / 86_400_000} days; nothing older is kept`);
   }
-  if (until <= since) refuse('until', 'must be after since');
+  if (until <= since) refuse('invalid_value', 'until', 'must be after since');
 }
 
 export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryService {
@@ -103,7 +97,7 @@ export function createRecoveryService(deps: RecoveryServiceDeps): RecoveryServic
       const { active } = await webhook(userId, webhookId, (found) => found.active);
       const startedAt = new Date();
       const wanted = { userId, webhookId, states: [...states], since, until: until ?? startedAt };
-      checkTimes(since, wanted.until, startedAt.getTime(), retention);
+      checkSpan(since, wanted.until, startedAt.getTime(), retention);
       if (!active) throw webhookInactive(webhookId);
       const recovery = await store.start({
         _id: newId('rec', startedAt.getTime()),

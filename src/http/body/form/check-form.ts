@@ -1,5 +1,5 @@
 import { isAscii, isUtf8 } from 'node:buffer';
-import { type ErrorCode, GatewayError } from '../../../errors.ts';
+import { refuse } from '../../../errors.ts';
 import { describeSchema } from '../../../openapi/describe-schema.ts';
 import { resolveSchema } from '../../../openapi/resolve-schema.ts';
 import type { Spec, SpecSchema } from '../../../openapi/spec.ts';
@@ -22,10 +22,6 @@ interface Property {
 interface FormSchema {
   readonly properties: ReadonlyMap<string, Property>;
   readonly required: readonly string[];
-}
-
-function refuse(code: ErrorCode, param: string, problem: string): never {
-  throw new GatewayError(code, `${param}: ${problem}`, { param });
 }
 
 function toProperty(spec: Spec, name: string, given: SpecSchema): Property {

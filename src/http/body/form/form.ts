@@ -24,7 +24,7 @@ const headLimit = 8 * 1024;
 /** Bytes that are searched in one turn of the event loop. */
 const stride = 4 * 1024 * 1024;
 
-function refuse(problem: string): never {
+function refuseForm(problem: string): never {
   throw new GatewayError('invalid_form', `The form ${problem}`);
 }
 
@@ -62,10 +62,10 @@ async function find(bytes: Buffer, text: Buffer, from: number): Promise<number> 
 
 function toPart(bytes: Buffer, headStart: number, headEnd: number, end: number, number: number): FormPart {
   const head = readPartHead(bytes.subarray(headStart, headEnd));
-  if (typeof head === 'string') refuse(`cannot be read alike by every reader: part ${number} ${head}`);
+  if (typeof head === 'string') refuseForm(`cannot be read alike by every reader: part ${number} ${head}`);
   const start = headEnd + 4;
   const { length, ...rest } = head;
-  if (length && Number(length.digits) !== end - start) refuse(`has a wrong Content-Length in part ${number}`);
+  if (length && Number(length.digits) !== end - start) refuseForm(`has a wrong Content-Length in part ${number}`);
   return { ...rest, start, end, lengthAt: length && headStart + length.at };
 }
 
@@ -78,25 +78,25 @@ export async function readForm(bytes: Buffer, contentType: string): Promise<Form
   const boundary = boundaryOf(contentType);
   const pattern = Buffer.from(boundary);
   const parts: FormPart[] = [];
-  if (!standsAt(bytes, 0, `--${boundary}`)) refuse('must begin with its boundary');
+  if (!standsAt(bytes, 0, `--${boundary}`)) refuseForm('must begin with its boundary');
   let at = 2 + boundary.length;
   while (!standsAt(bytes, at, '--')) {
-    if (parts.length === partLimit) refuse(`has more than ${partLimit} parts`);
-    if (!standsAt(bytes, at, '\r\n')) refuse('must have CRLF, and nothing else, behind its boundary');
+    if (parts.length === partLimit) refuseForm(`has more than ${partLimit} parts`);
+    if (!standsAt(bytes, at, '\r\n')) refuseForm('must have CRLF, and nothing else, behind its boundary');
     const headStart = at + 2;
     const headLength = bytes.subarray(headStart, headStart + headLimit).indexOf('\r\n\r\n');
-    if (headLength === -1) refuse(`has a part whose head has no end, or more than ${headLimit} bytes`);
+    if (headLength === -1) refuseForm(`has a part whose head has no end, or more than ${headLimit} bytes`);
     const headEnd = headStart + headLength;
     const next = await find(bytes, pattern, headEnd + 4);
-    if (next === -1) refuse('must end in its boundary and --');
+    if (next === -1) refuseForm('must end in its boundary and --');
     const end = next - 4;
     if (end < headEnd + 4 || !standsAt(bytes, end, '\r\n--')) {
-      refuse('must have its boundary only between its parts, in lines of their own; use another boundary');
+      refuseForm('must have its boundary only between its parts, in lines of their own; use another boundary');
     }
     parts.push(toPart(bytes, headStart, headEnd, end, parts.length + 1));
     at = next + boundary.length;
   }
   const rest = bytes.length - at - 2;
-  if (rest !== 0 && !(rest === 2 && standsAt(bytes, at + 2, '\r\n'))) refuse('must end with its last boundary');
+  if (rest !== 0 && !(rest === 2 && standsAt(bytes, at + 2, '\r\n'))) refuseForm('must end with its last boundary');
   return { bytes, parts };
 }
