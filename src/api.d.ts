@@ -38,7 +38,7 @@ export interface paths {
                  * @description The id of the chat completion.
                  * @example chatcmpl-9f2c
                  */
-                completion_id: string;
+                completion_id: components["parameters"]["PathCompletionId"];
             };
             cookie?: never;
         };
@@ -72,7 +72,7 @@ export interface paths {
                  * @description The id of the chat completion.
                  * @example chatcmpl-9f2c
                  */
-                completion_id: string;
+                completion_id: components["parameters"]["PathCompletionId"];
             };
             cookie?: never;
         };
@@ -181,7 +181,7 @@ export interface paths {
                  * @description The id of the response.
                  * @example resp_9f2c
                  */
-                response_id: string;
+                response_id: components["parameters"]["PathResponseId"];
             };
             cookie?: never;
         };
@@ -211,7 +211,7 @@ export interface paths {
                  * @description The id of the response.
                  * @example resp_9f2c
                  */
-                response_id: string;
+                response_id: components["parameters"]["PathResponseId"];
             };
             cookie?: never;
         };
@@ -237,7 +237,7 @@ export interface paths {
                  * @description The id of the response.
                  * @example resp_9f2c
                  */
-                response_id: string;
+                response_id: components["parameters"]["PathResponseId"];
             };
             cookie?: never;
         };
@@ -283,7 +283,7 @@ export interface paths {
                  * @description The id of the conversation.
                  * @example conv_9f2c
                  */
-                conversation_id: string;
+                conversation_id: components["parameters"]["PathConversationId"];
             };
             cookie?: never;
         };
@@ -317,7 +317,7 @@ export interface paths {
                  * @description The id of the conversation.
                  * @example conv_9f2c
                  */
-                conversation_id: string;
+                conversation_id: components["parameters"]["PathConversationId"];
             };
             cookie?: never;
         };
@@ -347,7 +347,7 @@ export interface paths {
                  * @description The id of the conversation.
                  * @example conv_9f2c
                  */
-                conversation_id: string;
+                conversation_id: components["parameters"]["PathConversationId"];
                 /**
                  * @description The id of the item.
                  * @example msg_9f2c
@@ -3764,6 +3764,43 @@ export interface components {
          */
         PathUserId: string;
         /**
+         * @description The id of the response.
+         * @example resp_9f2c
+         */
+        PathResponseId: string;
+        /**
+         * @description The id of the conversation.
+         * @example conv_9f2c
+         */
+        PathConversationId: string;
+        /**
+         * @description The id of the chat completion.
+         * @example chatcmpl-9f2c
+         */
+        PathCompletionId: string;
+        /**
+         * @description Further parts of the answer that the provider is asked for.
+         * @example [
+         *       "message.output_text.logprobs"
+         *     ]
+         */
+        Include: string[];
+        /**
+         * @description The most items on a page.
+         * @example 20
+         */
+        StoredLimit: number;
+        /**
+         * @description Whether the oldest (`asc`) or the newest (`desc`) comes first.
+         * @example desc
+         */
+        StoredOrder: "asc" | "desc";
+        /**
+         * @description Where the list goes on; the id of the last item of the page before.
+         * @example msg_9f2c
+         */
+        AfterStoredItem: string;
+        /**
          * @description The most items to return; 100 when you leave it out.
          * @example 20
          */
@@ -3853,12 +3890,12 @@ export interface operations {
                  * @description The most items on a page.
                  * @example 20
                  */
-                limit?: number;
+                limit?: components["parameters"]["StoredLimit"];
                 /**
                  * @description Whether the oldest (`asc`) or the newest (`desc`) comes first.
-                 * @example asc
+                 * @example desc
                  */
-                order?: "asc" | "desc";
+                order?: components["parameters"]["StoredOrder"];
                 /**
                  * @description Only those that were asked of this model, under the name that you called it by.
                  * @example gpt-5-mini
@@ -3960,7 +3997,7 @@ export interface operations {
                  * @description The id of the chat completion.
                  * @example chatcmpl-9f2c
                  */
-                completion_id: string;
+                completion_id: components["parameters"]["PathCompletionId"];
             };
             cookie?: never;
         };
@@ -3997,7 +4034,7 @@ export interface operations {
                  * @description The id of the chat completion.
                  * @example chatcmpl-9f2c
                  */
-                completion_id: string;
+                completion_id: components["parameters"]["PathCompletionId"];
             };
             cookie?: never;
         };
@@ -4041,7 +4078,7 @@ export interface operations {
                  * @description The id of the chat completion.
                  * @example chatcmpl-9f2c
                  */
-                completion_id: string;
+                completion_id: components["parameters"]["PathCompletionId"];
             };
             cookie?: never;
         };
@@ -4074,19 +4111,19 @@ export interface operations {
             query?: {
                 /**
                  * @description Where the list goes on; the id of the last item of the page before.
-                 * @example chatcmpl-9f2c-0
+                 * @example msg_9f2c
                  */
-                after?: string;
+                after?: components["parameters"]["AfterStoredItem"];
                 /**
                  * @description The most items on a page.
                  * @example 20
                  */
-                limit?: number;
+                limit?: components["parameters"]["StoredLimit"];
                 /**
                  * @description Whether the oldest (`asc`) or the newest (`desc`) comes first.
                  * @example desc
                  */
-                order?: "asc" | "desc";
+                order?: components["parameters"]["StoredOrder"];
             };
             header?: never;
             path: {
@@ -4094,7 +4131,7 @@ export interface operations {
                  * @description The id of the chat completion.
                  * @example chatcmpl-9f2c
                  */
-                completion_id: string;
+                completion_id: components["parameters"]["PathCompletionId"];
             };
             cookie?: never;
         };
@@ -4326,7 +4363,7 @@ export interface operations {
                  *       "message.output_text.logprobs"
                  *     ]
                  */
-                include?: string[];
+                include?: components["parameters"]["Include"];
             };
             header?: never;
             path: {
@@ -4334,7 +4371,7 @@ export interface operations {
                  * @description The id of the response.
                  * @example resp_9f2c
                  */
-                response_id: string;
+                response_id: components["parameters"]["PathResponseId"];
             };
             cookie?: never;
         };
@@ -4372,7 +4409,7 @@ export interface operations {
                  * @description The id of the response.
                  * @example resp_9f2c
                  */
-                response_id: string;
+                response_id: components["parameters"]["PathResponseId"];
             };
             cookie?: never;
         };
@@ -4419,7 +4456,7 @@ export interface operations {
                  * @description The id of the response.
                  * @example resp_9f2c
                  */
-                response_id: string;
+                response_id: components["parameters"]["PathResponseId"];
             };
             cookie?: never;
         };
@@ -4454,24 +4491,24 @@ export interface operations {
                  * @description Where the list goes on; the id of the last item of the page before.
                  * @example msg_9f2c
                  */
-                after?: string;
+                after?: components["parameters"]["AfterStoredItem"];
                 /**
                  * @description The most items on a page.
                  * @example 20
                  */
-                limit?: number;
+                limit?: components["parameters"]["StoredLimit"];
                 /**
                  * @description Whether the oldest (`asc`) or the newest (`desc`) comes first.
                  * @example desc
                  */
-                order?: "asc" | "desc";
+                order?: components["parameters"]["StoredOrder"];
                 /**
                  * @description Further parts of the answer that the provider is asked for.
                  * @example [
                  *       "message.output_text.logprobs"
                  *     ]
                  */
-                include?: string[];
+                include?: components["parameters"]["Include"];
             };
             header?: never;
             path: {
@@ -4479,7 +4516,7 @@ export interface operations {
                  * @description The id of the response.
                  * @example resp_9f2c
                  */
-                response_id: string;
+                response_id: components["parameters"]["PathResponseId"];
             };
             cookie?: never;
         };
@@ -4554,7 +4591,7 @@ export interface operations {
                  * @description The id of the conversation.
                  * @example conv_9f2c
                  */
-                conversation_id: string;
+                conversation_id: components["parameters"]["PathConversationId"];
             };
             cookie?: never;
         };
@@ -4591,7 +4628,7 @@ export interface operations {
                  * @description The id of the conversation.
                  * @example conv_9f2c
                  */
-                conversation_id: string;
+                conversation_id: components["parameters"]["PathConversationId"];
             };
             cookie?: never;
         };
@@ -4635,7 +4672,7 @@ export interface operations {
                  * @description The id of the conversation.
                  * @example conv_9f2c
                  */
-                conversation_id: string;
+                conversation_id: components["parameters"]["PathConversationId"];
             };
             cookie?: never;
         };
@@ -4670,24 +4707,24 @@ export interface operations {
                  * @description Where the list goes on; the id of the last item of the page before.
                  * @example msg_9f2c
                  */
-                after?: string;
+                after?: components["parameters"]["AfterStoredItem"];
                 /**
                  * @description The most items on a page.
                  * @example 20
                  */
-                limit?: number;
+                limit?: components["parameters"]["StoredLimit"];
                 /**
                  * @description Whether the oldest (`asc`) or the newest (`desc`) comes first.
                  * @example desc
                  */
-                order?: "asc" | "desc";
+                order?: components["parameters"]["StoredOrder"];
                 /**
                  * @description Further parts of the answer that the provider is asked for.
                  * @example [
                  *       "message.output_text.logprobs"
                  *     ]
                  */
-                include?: string[];
+                include?: components["parameters"]["Include"];
             };
             header?: never;
             path: {
@@ -4695,7 +4732,7 @@ export interface operations {
                  * @description The id of the conversation.
                  * @example conv_9f2c
                  */
-                conversation_id: string;
+                conversation_id: components["parameters"]["PathConversationId"];
             };
             cookie?: never;
         };
@@ -4732,7 +4769,7 @@ export interface operations {
                  *       "message.output_text.logprobs"
                  *     ]
                  */
-                include?: string[];
+                include?: components["parameters"]["Include"];
             };
             header?: never;
             path: {
@@ -4740,7 +4777,7 @@ export interface operations {
                  * @description The id of the conversation.
                  * @example conv_9f2c
                  */
-                conversation_id: string;
+                conversation_id: components["parameters"]["PathConversationId"];
             };
             cookie?: never;
         };
@@ -4784,7 +4821,7 @@ export interface operations {
                  *       "message.output_text.logprobs"
                  *     ]
                  */
-                include?: string[];
+                include?: components["parameters"]["Include"];
             };
             header?: never;
             path: {
@@ -4792,7 +4829,7 @@ export interface operations {
                  * @description The id of the conversation.
                  * @example conv_9f2c
                  */
-                conversation_id: string;
+                conversation_id: components["parameters"]["PathConversationId"];
                 /**
                  * @description The id of the item.
                  * @example msg_9f2c
@@ -4834,7 +4871,7 @@ export interface operations {
                  * @description The id of the conversation.
                  * @example conv_9f2c
                  */
-                conversation_id: string;
+                conversation_id: components["parameters"]["PathConversationId"];
                 /**
                  * @description The id of the item.
                  * @example msg_9f2c

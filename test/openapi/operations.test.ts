@@ -52,6 +52,19 @@ describe('openapi.yaml', () => {
     expect(JSON.stringify([requests, spec.components.schemas])).to.not.contain('"default":');
   });
 
+  it('has each parameter that several operations share once', () => {
+    const declared = byPath.flatMap(({ path, operation }) => [
+      ...(spec.paths[path]?.parameters ?? []).map((parameter) => ({ path, parameter })),
+      ...(operation.parameters ?? []).map((parameter) => ({ path: operation.operationId, parameter })),
+    ]);
+    const inline = new Map(
+      declared
+        .filter(({ parameter }) => parameter.$ref === undefined)
+        .map(({ path, parameter }) => [`${path} ${parameter.name}`, JSON.stringify(parameter)]),
+    );
+    expect([...new Set(inline.values())]).to.deep.equal([...inline.values()]);
+  });
+
   it('describes exactly the events that a webhook can subscribe to', () => {
     const subscribable = spec.components.schemas.KnownEventType as { enum: string[] };
     expect(Object.keys(spec.webhooks)).to.deep.equal(subscribable.enum);
