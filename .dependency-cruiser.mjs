@@ -7,7 +7,7 @@
 
 const base = 'errors.ts ids.ts budgets.ts page.ts logger.ts redact.ts version.ts api.d.ts options';
 /** A domain keeps collections, and has operations that http serves. */
-const domain = `${base} mongo fairness http/budget-body.ts http/operation.ts http/principal.ts`;
+const domain = `${base} mongo fairness http/budget-body.ts http/incoming-time.ts http/operation.ts http/principal.ts`;
 
 /** @type {Record<string, string>} */
 const arrows = {

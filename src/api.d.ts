@@ -2181,8 +2181,8 @@ export interface components {
             /** @description What you call the key; it may be empty. */
             name: string;
             scopes: components["schemas"]["Scopes"];
-            /** @description When the key expires, a time in UTC in ISO 8601; never when you leave it out. */
-            expires_at?: string;
+            /** @description When the key expires; never when you leave it out. */
+            expires_at?: components["schemas"]["IncomingTime"];
             models?: components["schemas"]["ApiKeyModels"];
             budgets?: components["schemas"]["Budgets"];
         };
@@ -2724,9 +2724,9 @@ export interface components {
         RecoverableState: "failed" | "canceled" | "skipped";
         RecoveryCreate: {
             /** @description Events published at this time or later, and still kept. */
-            since: string;
+            since: components["schemas"]["IncomingTime"];
             /** @description Events published before this time; the present when you leave it out. */
-            until?: string;
+            until?: components["schemas"]["IncomingTime"];
             /** @description What is recovered; all three when you leave it out. */
             states?: components["schemas"]["RecoveryStates"];
         };
@@ -2871,6 +2871,11 @@ export interface components {
          * @description A time in UTC, in ISO 8601.
          */
         Timestamp: string;
+        /**
+         * Format: date-time
+         * @description A time in ISO 8601, with seconds, in UTC (`Z`) or with an offset such as `+01:00`.
+         */
+        IncomingTime: string;
         /** @description The account it is about. */
         UserId: string;
         /** @description The payment, as the payment provider's records name it, `pay_8f2k1` or `pi_3MtwBw`. */
@@ -3805,6 +3810,16 @@ export interface components {
          * @example 20
          */
         PageLimit: number;
+        /**
+         * @description Only what belongs to events published at this time or later.
+         * @example 2026-01-01T00:00:00Z
+         */
+        Since: components["schemas"]["IncomingTime"];
+        /**
+         * @description Only what belongs to events published before this time.
+         * @example 2026-01-02T00:00:00Z
+         */
+        Until: components["schemas"]["IncomingTime"];
         /**
          * @description The id of a webhook; the page starts with the one that follows it.
          * @example wh_01kaj3m5x2f7q9w4n8r1t6b0zc
@@ -5883,15 +5898,15 @@ export interface operations {
                  */
                 state?: components["schemas"]["DeliveryState"];
                 /**
-                 * @description Only deliveries of events published at this time or later.
+                 * @description Only what belongs to events published at this time or later.
                  * @example 2026-01-01T00:00:00Z
                  */
-                since?: string;
+                since?: components["parameters"]["Since"];
                 /**
-                 * @description Only deliveries of events published before this time.
+                 * @description Only what belongs to events published before this time.
                  * @example 2026-01-02T00:00:00Z
                  */
-                until?: string;
+                until?: components["parameters"]["Until"];
                 /**
                  * @description The most items to return; 100 when you leave it out.
                  * @example 20
@@ -6492,15 +6507,15 @@ export interface operations {
                  */
                 state?: components["schemas"]["EventState"];
                 /**
-                 * @description Only events published at this time or later.
+                 * @description Only what belongs to events published at this time or later.
                  * @example 2026-01-01T00:00:00Z
                  */
-                since?: string;
+                since?: components["parameters"]["Since"];
                 /**
-                 * @description Only events published before this time.
+                 * @description Only what belongs to events published before this time.
                  * @example 2026-01-02T00:00:00Z
                  */
-                until?: string;
+                until?: components["parameters"]["Until"];
                 /**
                  * @description The most items to return; 100 when you leave it out.
                  * @example 20

@@ -1,4 +1,5 @@
 import type { components, operations } from '../api.d.ts';
+import { withTimeRange } from '../http/incoming-time.ts';
 import type { ApiRequest, OperationTable, ReplyOf } from '../http/operation.ts';
 import type { DatabaseBudget } from '../mongo/connection/availability.ts';
 import { type DeliveryContext, toDetailsBody, toSummaryBody } from './lists/body.ts';
@@ -20,13 +21,11 @@ export interface DeliveryRoutesDeps {
 }
 
 function toPage(query: ApiRequest<operations['listDeliveries']>['query']): DeliveryPage {
-  const { webhook_id, event_id, since, until, ...same } = query;
+  const { webhook_id, event_id, ...same } = withTimeRange(query);
   return {
     ...same,
     ...(webhook_id !== undefined && { webhookId: webhook_id }),
     ...(event_id !== undefined && { eventId: event_id }),
-    ...(since !== undefined && { since: new Date(since) }),
-    ...(until !== undefined && { until: new Date(until) }),
   };
 }
 

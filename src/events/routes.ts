@@ -1,4 +1,5 @@
 import type { components } from '../api.d.ts';
+import { withTimeRange } from '../http/incoming-time.ts';
 import type { OperationTable } from '../http/operation.ts';
 import type { Catalogue } from './catalogue/read-catalogue.ts';
 import type { EventHistory } from './history.ts';
@@ -28,12 +29,8 @@ export function eventOperations({ publish, history, catalogue }: EventRoutesDeps
     },
     listEvents: {
       async handle({ principal, query }) {
-        const { since, until, ...same } = query;
-        const { events, hasMore, nextAfter } = await history.list(principal.userId, {
-          ...same,
-          ...(since !== undefined && { since: new Date(since) }),
-          ...(until !== undefined && { until: new Date(until) }),
-        });
+        const page = withTimeRange(query);
+        const { events, hasMore, nextAfter } = await history.list(principal.userId, page);
         const body = { data: events, has_more: hasMore, ...(nextAfter && { next_after: nextAfter }) };
         return { status: 200, body };
       },

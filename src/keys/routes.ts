@@ -1,6 +1,7 @@
 import type { components, operations } from '../api.d.ts';
-import { GatewayError, refuse } from '../errors.ts';
+import { GatewayError } from '../errors.ts';
 import { requireNoBudgets, toBudgetBody } from '../http/budget-body.ts';
+import { toTime } from '../http/incoming-time.ts';
 import type { OperationTable, ReplyOf } from '../http/operation.ts';
 import { accountScopes, type Principal, type Scope } from '../http/principal.ts';
 import type { Page } from '../page.ts';
@@ -76,14 +77,6 @@ function checkControl({ scopes = accountScopes, models }: Principal, target: Api
   }
 }
 
-/** @throws GatewayError `invalid_value` for a time that does not exist, such as the 30th of February */
-function toDate(text: string): Date {
-  const date = new Date(text);
-  const isReal = !Number.isNaN(date.getTime()) && date.toISOString().slice(0, 19) === text.slice(0, 19);
-  if (isReal) return date;
-  refuse('invalid_value', 'expires_at', 'must be a date and time that exists');
-}
-
 /** The operations on API keys, of the caller's account, or with the scope `admin` of any account. */
 export function keyOperations(service: KeyService) {
   async function create(
@@ -96,7 +89,7 @@ export function keyOperations(service: KeyService) {
       scopes,
       ...(models && { models }),
       ...(budgets && { budgets }),
-      ...(expires_at !== undefined && { expiresAt: toDate(expires_at) }),
+      ...(expires_at !== undefined && { expiresAt: toTime(expires_at, 'expires_at') }),
     });
     return { status: 201, body: toNewBody(created) };
   }

@@ -107,8 +107,12 @@ describe('events over HTTP', () => {
       expect(await listed(`type=credits.low&until=${created}${state}`)).to.deep.equal([ids[0]]);
     }
     expect(await listed(`type=credits.low&until=${created}&after=${ids[0]}`)).to.deep.equal([]);
-    const wrong = await live.call('GET', '/v1/events?since=yesterday');
-    expect([wrong.status, wrong.body.error.param]).to.deep.equal([400, 'since']);
+    for (const since of ['yesterday', '2026-01-01', '2026-02-30T00:00:00Z', '2026-01-01T00:00:00']) {
+      const wrong = await live.call('GET', `/v1/events?since=${since}`);
+      expect([wrong.status, wrong.body.error.param], since).to.deep.equal([400, 'since']);
+    }
+    const offset = encodeURIComponent(created.replace('Z', '+00:00'));
+    expect(await listed(`type=credits.low&since=${offset}`)).to.deep.equal([ids[2], ids[1]]);
     const all = (await live.call('GET', '/v1/events')).body.data;
     expect(all[0].type).to.equal('credits.depleted');
   });

@@ -78,7 +78,7 @@ describe('an API key made over HTTP', () => {
   }
 
   it('is refused with 403 when the account has the maximum', async () => {
-    expect(await make({ expires_at: '2096-02-29T23:59:59.5Z' })).to.deep.equal([201, undefined, undefined]);
+    expect(await make({ expires_at: '2096-02-29T23:59:59.5+01:00' })).to.deep.equal([201, undefined, undefined]);
     expect(await make({})).to.deep.equal([403, 'api_key_limit_reached', null]);
   });
 });

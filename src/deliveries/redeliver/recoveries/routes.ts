@@ -1,4 +1,5 @@
 import type { components } from '../../../api.d.ts';
+import { toTime } from '../../../http/incoming-time.ts';
 import type { OperationTable } from '../../../http/operation.ts';
 import type { RecoveryDocument } from './model.ts';
 import type { RecoveryService } from './service.ts';
@@ -30,8 +31,8 @@ export function recoveryOperations(service: RecoveryService) {
       async handle({ principal, params: { id }, body }) {
         const { since, until, states } = body;
         const recovery = await service.recover(principal.userId, id, {
-          since: new Date(since),
-          ...(until !== undefined && { until: new Date(until) }),
+          since: toTime(since, 'since'),
+          ...(until !== undefined && { until: toTime(until, 'until') }),
           ...(states !== undefined && { states }),
         });
         return { status: 202, body: toBody(recovery) };

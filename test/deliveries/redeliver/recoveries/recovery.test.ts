@@ -167,6 +167,8 @@ describe('A recovery', () => {
     ['a beginning in the future', (now) => ({ since: new Date(now + 60_000).toISOString() }), 'since'],
     ['a beginning before anything kept', (now) => ({ since: new Date(now - 31 * 86_400_000).toISOString() }), 'since'],
     ['a beginning that is no moment', () => ({ since: '2026-13-45T00:00:00Z' }), 'since'],
+    ['a beginning on the 30th of February', () => ({ since: '2026-02-30T00:00:00Z' }), 'since'],
+    ['an end without a time zone', () => ({ since: since(), until: '2026-01-01T00:00:00' }), 'until'],
     [
       'an end before its beginning',
       (now) => ({ since: new Date(now - 1_000).toISOString(), until: new Date(now - 2_000).toISOString() }),
