@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { createModels } from '../../src/gateway/collections.ts';
 import { createModelGateway, type ModelGateway } from '../../src/index.ts';
 import { verifySignature } from '../../src/receiver/index.ts';
+import { readVersion } from '../../src/version.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { type Listening, listen, loopbackOptions } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
@@ -108,7 +109,9 @@ for (const file of readdirSync(folder)) {
       );
       const filled = Object.entries(fixture.collections).filter(([, documents]) => documents.length > 0);
       // a collection that a later version adds is in the fixtures from that version on
-      expect(filled.map(([name]) => name)).to.include.members(names.filter((name) => name in fixture.collections));
+      const had =
+        fixture.packageVersion === readVersion() ? names : names.filter((name) => name in fixture.collections);
+      expect(filled.map(([name]) => name)).to.include.members(had);
     });
   });
 }

@@ -92,9 +92,13 @@ await gateway.credits?.topUp({ userId, credits: 50, reference: 'order_1' });
 const count = (name: string) => connection.collection(prefix + name).countDocuments();
 const filled = ['usage_counters', 'usage_periods', 'credit_ledger', 'tallies', 'health', 'rates', 'exceeded', 'jobs'];
 for (const name of filled) await until(async () => (await count(name)) > 0, 20_000, name);
-// a process removes its document when it ends
-const owners = connection.collection(`${prefix}transaction_owners`);
+// a process removes its documents when it ends
+const [owners, processes] = [
+  connection.collection(`${prefix}transaction_owners`),
+  connection.collection(`${prefix}processes`),
+];
 let openOwners: object[] = [];
+const processRecord = { ...(await processes.findOne({})), hostname: 'one.example', pid: 1 };
 await gateway.transaction(async (session) => {
   await gateway.publish({ type: 'order.shipped', userId, data: { order: 2 } }, { session });
   await until(async () => (await count('transaction_owners')) > 0, 20_000, 'transaction_owners');
@@ -102,6 +106,7 @@ await gateway.transaction(async (session) => {
 });
 await gateway.close();
 await owners.insertMany(openOwners);
+await processes.insertOne(processRecord);
 // an event that nobody has fanned out
 const idle = await createModelGateway(options);
 await idle.publish({ type: 'order.shipped', userId, data: { order: 3 } });
