@@ -15,6 +15,7 @@ import { openDatabase } from './mongo/connection/connection.ts';
 import { requireReplicaSet } from './mongo/connection/replica-set.ts';
 import { prepareSchema } from './mongo/schema/prepare-schema.ts';
 import { type ModelGatewayOptions, type ResolvedOptions, resolveOptions } from './options/options.ts';
+import { createHasWorker } from './processes/live-worker.ts';
 
 export type { ModelGateway } from './gateway/model-gateway.ts';
 
@@ -69,7 +70,13 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const checkHealth = createHealthCheck({
     worker: deliveries.worker,
     upstreams: proxy.states,
-    read: createHealthReadings({ database, schema, missingKeys: webhooks.missingKeys }),
+    read: createHealthReadings({
+      database,
+      schema,
+      missingKeys: webhooks.missingKeys,
+      oldestDue: deliveries.oldestDue,
+      hasWorker: createHasWorker(models.processes),
+    }),
     isClosing: () => closing,
   });
   addGauges(metrics.registry, createGaugeReadings({ services, database, checkHealth }));

@@ -27,14 +27,13 @@ const maxTimeMS = 1_000;
 async function readDue(
   model: Pick<DeliveryModel | EventModel, 'aggregate'>,
   field: string,
-  hint: string,
-  filter = {},
+  { hint, filter = {}, limit }: { readonly hint: string; readonly filter?: object; readonly limit: number },
 ): Promise<Due> {
   const [found] = await model
     .aggregate<Due>([
       { $match: { ...filter, [field]: { $gte: new Date(0) }, $expr: { $lte: [`$${field}`, '$$NOW'] } } },
       { $sort: { [field]: 1 } },
-      { $limit: countLimit },
+      { $limit: limit },
       { $group: { _id: null, count: { $sum: 1 }, since: { $min: `$${field}` } } },
       { $project: { count: 1, since: 1, oldest: { $divide: [{ $subtract: ['$$NOW', '$since'] }, 1_000] } } },
     ])
@@ -42,12 +41,23 @@ async function readDue(
   return { count: found?.count ?? 0, oldest: found?.oldest ?? 0, since: found?.since ?? null };
 }
 
-export async function readBacklogSize(deliveries: DeliveryModel, events: EventModel): Promise<BacklogSize> {
+/** @param limit how many of each kind are counted. @default 10,000 */
+export async function readBacklogSize(
+  deliveries: DeliveryModel,
+  events: EventModel,
+  limit = countLimit,
+): Promise<BacklogSize> {
   const [dueDeliveries, dueEvents] = await Promise.all([
-    readDue(deliveries, 'claimableAt', 'due'),
-    readDue(events, 'fanOutAt', 'unfinishedFanOut', { fanOut: 'pending' }),
+    readDue(deliveries, 'claimableAt', { hint: 'due', limit }),
+    readDue(events, 'fanOutAt', { hint: 'unfinishedFanOut', filter: { fanOut: 'pending' }, limit }),
   ]);
   return { deliveries: dueDeliveries, events: dueEvents };
+}
+
+/** How long the oldest of both kinds has been due, in seconds; `null` where nothing is. Costs two entries of an index. */
+export async function readOldestDue(deliveries: DeliveryModel, events: EventModel): Promise<number | null> {
+  const due = Object.values(await readBacklogSize(deliveries, events, 1)).filter(({ count }) => count > 0);
+  return due.length > 0 ? Math.max(...due.map(({ oldest }) => oldest)) : null;
 }
 
 /** Counts deliveries whose next attempt is due later; claimed ones are not among them. Looks at 10,000, those that are due next. */

@@ -8,7 +8,7 @@ import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import type { OnAttempt, OnFailed } from './attempt/attempt-listener.ts';
 import { createBackground } from './background.ts';
-import { type BacklogSize, readBacklogSize, readScheduled } from './backlog-size.ts';
+import { type BacklogSize, readBacklogSize, readOldestDue, readScheduled } from './backlog-size.ts';
 import { createJobs } from './jobs/jobs.ts';
 import type { DeliveryContext } from './lists/body.ts';
 import type { ShownDelivery } from './lists/delivery-page.ts';
@@ -73,6 +73,8 @@ export interface DeliveryService extends Redelivery {
   readonly worker: Pick<Worker, 'isLive' | 'isWorking' | 'attempts' | 'sweptAt'>;
   /** What all processes together have to do. */
   backlogSize(): Promise<BacklogSize>;
+  /** How long the oldest delivery or event has been due that no process has claimed, in seconds; `null` where none is. */
+  oldestDue(): Promise<number | null>;
   /** Deliveries whose next attempt is due later, counted up to 10,000. */
   scheduled(): ReturnType<typeof readScheduled>;
   /** Makes attempts in this process from now on. */
@@ -171,6 +173,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     hasEnded,
     worker,
     backlogSize: () => readBacklogSize(deliveries, events),
+    oldestDue: () => readOldestDue(deliveries, events),
     scheduled: () => readScheduled(deliveries),
     start: worker.start,
     stop: worker.close,

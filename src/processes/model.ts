@@ -10,6 +10,8 @@ export type ProcessRole = 'api' | 'worker' | 'all';
 export interface UpstreamCounts {
   name: string;
   breaker: UpstreamState['breaker'];
+  /** Whether it accepts model calls and answers none. Records of earlier versions have no such field. */
+  isHanging?: boolean;
   requests: number;
   errors: number;
   errorCodes: Record<string, number>;

@@ -64,7 +64,7 @@ export function createProcessRecord(deps: ProcessRecordDeps): ProcessRecord {
     const skew = await readSkew();
     const now = performance.now();
     const states = proxy.states();
-    const breakers = new Map(states.map(({ name, breaker }) => [name, breaker]));
+    const stateOf = new Map(states.map(({ name, breaker, isHanging }) => [name, { breaker, isHanging }]));
     const { age, upstreams } = upstreamWindow.report(now);
     const record = {
       _id,
@@ -76,7 +76,7 @@ export function createProcessRecord(deps: ProcessRecordDeps): ProcessRecord {
       attempts: worker.attempts.sending,
       relayedCalls: states.reduce((sum, { calls }) => sum + calls, 0),
       clockSkew: skew === undefined ? null : skew / 1_000,
-      upstreams: upstreams.map((counts) => ({ ...counts, breaker: breakers.get(counts.name) ?? 'closed' })),
+      upstreams: upstreams.map((counts) => ({ ...counts, breaker: 'closed', ...stateOf.get(counts.name) })),
     };
     const moments = {
       startedAt: { $ifNull: ['$startedAt', before(now - startedAt)] },

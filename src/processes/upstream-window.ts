@@ -27,7 +27,7 @@ interface Slot {
 export interface UpstreamReport {
   /** How long ago the counting began. Milliseconds. */
   readonly age: number;
-  readonly upstreams: readonly Omit<UpstreamCounts, 'breaker'>[];
+  readonly upstreams: readonly Omit<UpstreamCounts, 'breaker' | 'isHanging'>[];
 }
 
 /** These say that the upstream, or the gateway's account there, is not well; other statuses below 500 are the caller's. */

@@ -52,6 +52,8 @@ export interface UpstreamState {
   readonly calls: number;
   /** Requests of model calls whose response has not begun; those about what upstreams keep are left out. */
   readonly waiting: number;
+  /** Whether many of them wait or were given up, and none has been answered for minutes. */
+  readonly isHanging: boolean;
   /** Of its breaker, for the calls of every account. */
   readonly breaker: BreakerState;
 }
@@ -133,10 +135,11 @@ export function createProxy(deps: ProxyDependencies): ModelProxy {
     },
     pollResponse: createPollResponse(common),
     states: () =>
-      upstreams.map(({ name, calls: { underWay, waiting }, breaker }) => ({
+      upstreams.map(({ name, calls, awaited, breaker }) => ({
         name,
-        calls: underWay,
-        waiting,
+        calls: calls.underWay,
+        waiting: awaited.waiting,
+        isHanging: awaited.isHanging,
         breaker: breaker.state,
       })),
     async close() {

@@ -1,3 +1,4 @@
+import type { GatewayHealth } from '../../src/index.ts';
 import type { Scene } from './scene.ts';
 
 /** What ends a failure. */
@@ -13,8 +14,13 @@ export interface Failure {
   readonly traffic?: (scene: Scene) => Promise<unknown>;
   /** A metric of the API process as it is written, and what holds for its value. */
   readonly metric: readonly [written: string, holds: (value: number | undefined) => boolean];
-  /** What `/readyz` of the process that serves the API answers. @default 200 and nothing but what is well */
-  readonly health?: { readonly status: 200 | 503; readonly [field: string]: unknown };
+  /** What `/readyz` of the process that serves the API answers. */
+  readonly health: {
+    readonly status: 200 | 503;
+    readonly checks: Partial<GatewayHealth['checks']>;
+    /** What else it names. */
+    readonly [field: string]: unknown;
+  };
   /** The alert that names it. */
   readonly alerts: readonly string[];
   /** Alerts that it sets off too, sooner or later. @default none */

@@ -23,6 +23,7 @@ export const trafficFailures: readonly Failure[] = [
       return scene.startWorker;
     },
     metric: ['gateway_events_oldest_due_seconds', (value = 0) => value > 300],
+    health: { status: 200, checks: { workers: 'degraded', backlog: 'degraded', worker: 'off' } },
     alerts: ['GatewayWorkerStopped', 'GatewayDeliveriesLate'],
     doctor: {
       code: 2,
@@ -44,6 +45,7 @@ export const trafficFailures: readonly Failure[] = [
       return receiver.answer;
     },
     metric: ['gateway_deliveries_oldest_due_seconds', (value = 0) => value > 300],
+    health: { status: 200, checks: { backlog: 'degraded', workers: 'ok' } },
     alerts: ['GatewayDeliveriesLate'],
     also: ['GatewayAttemptsFailing'],
     doctor: {
@@ -62,9 +64,16 @@ export const trafficFailures: readonly Failure[] = [
       };
     },
     metric: ['gateway_upstream_failures_total{upstream="one",code="timeout"}', (value = 0) => value >= 6],
+    health: { status: 200, checks: { upstreams: 'degraded' }, hangingUpstreams: ['one'] },
     alerts: ['GatewayUpstreamHanging'],
     also: ['GatewayUpstreamFailing'],
-    doctor: { code: 2, findings: [/^failed upstreams: one \(.*\): timeout/] },
+    doctor: {
+      code: 2,
+      findings: [
+        /^failed upstreams: one \(.*\): timeout/,
+        /^failed hanging upstreams: one accepts calls and answers none/,
+      ],
+    },
   },
   {
     name: 'breaker open: an upstream refuses connections',
@@ -77,7 +86,10 @@ export const trafficFailures: readonly Failure[] = [
     health: { status: 200, checks: { upstreams: 'degraded' }, openBreakers: ['two'] },
     alerts: ['GatewayBreakerOpen'],
     also: ['GatewayUpstreamFailing'],
-    doctor: { code: 2, findings: [/^failed upstreams: two \(.*\): connect_refused/] },
+    doctor: {
+      code: 2,
+      findings: [/^failed upstreams: two \(.*\): connect_refused/, /^failed breakers: two has an open breaker/],
+    },
   },
   {
     name: 'DNS down: the name server does not answer',
@@ -93,6 +105,9 @@ export const trafficFailures: readonly Failure[] = [
     health: { status: 200, checks: { upstreams: 'degraded' }, openBreakers: ['one'] },
     alerts: ['GatewayDnsFailing'],
     also: ['GatewayUpstreamFailing', 'GatewayBreakerOpen', 'GatewayAttemptsFailing'],
-    doctor: { code: 2, findings: [/^failed upstreams: one \(.*\): dns_failed/] },
+    doctor: {
+      code: 2,
+      findings: [/^failed upstreams: one \(.*\): dns_failed/, /^failed breakers: one has an open breaker/],
+    },
   },
 ];

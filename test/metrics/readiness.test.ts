@@ -1,8 +1,17 @@
 import { expect } from 'chai';
+import express from 'express';
 import { createOperationsListener, withProbes } from '../../src/cli/server/operations-listener.ts';
-import type { GatewayHealth } from '../../src/index.ts';
-import { type LiveGateway, listen, startGateway } from '../support/gateway.ts';
-import { until } from '../support/until.ts';
+import { createModelGateway, type GatewayHealth } from '../../src/index.ts';
+import { type LiveGateway, listen, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
+import { freshDatabase } from '../support/mongo.ts';
+import { eventually, until } from '../support/until.ts';
+import { hang, json, ScriptedUpstream } from '../support/upstream.ts';
+
+const low = {
+  type: 'credits.low',
+  userId: 'usr_1',
+  data: { user_id: 'usr_1', credits_remaining: 5, threshold: 10 },
+} as const;
 
 describe('The readiness of a gateway', () => {
   let live: LiveGateway;
@@ -71,6 +80,8 @@ describe('The readiness of a gateway', () => {
         clock: 'ok',
         upstreams: 'ok',
         worker: 'ok',
+        workers: 'ok',
+        backlog: 'ok',
         open: 'ok',
       },
     });
@@ -79,5 +90,75 @@ describe('The readiness of a gateway', () => {
     await closing;
     expect((await ready()).checks).to.include({ worker: 'off', open: 'failed' });
     await operations.close();
+  });
+});
+
+describe('A process that needs repair, and that none beside it would do better', () => {
+  it('stays ready while deliveries are late, no process makes attempts and an upstream hangs', async () => {
+    const database = await freshDatabase();
+    const upstream = await ScriptedUpstream.start();
+    upstream.script = hang;
+    const gateway = await createModelGateway({
+      ...loopbackOptions,
+      mongo: database.connection,
+      secretKeys: [newSecretKey()],
+      upstreams: [{ name: 'slow', baseUrl: upstream.baseUrl, timeouts: { firstByte: 300 } }],
+    });
+    const api = await listen(express().use(gateway.router));
+    const operations = await listen(createOperationsListener(gateway));
+    const chat = async (userId: string) => {
+      const { key } = await gateway.keys.create({ userId });
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+      const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hi' }] });
+      return (await fetch(`${api.url}/v1/chat/completions`, { method: 'POST', headers, body })).status;
+    };
+    /** What every probe of this process must answer, well or ill. */
+    const ready = async () => {
+      const response = await fetch(`${operations.url}/readyz`);
+      const state = (await response.json()) as GatewayHealth;
+      expect([response.status, state.ready], JSON.stringify(state)).to.deep.equal([200, true]);
+      return state;
+    };
+
+    // no receiver is there: the fan-out is what matters
+    await gateway.webhooks.create('usr_1', { url: 'http://127.0.0.1:9/', events: [low.type] });
+    await gateway.publish(low);
+    const overdue = [{ $set: { fanOutAt: { $subtract: ['$$NOW', 600_000] } } }];
+    await database.connection.collection('gateway_events').updateMany({ fanOut: 'pending' }, overdue);
+    expect(await Promise.all(Array.from({ length: 5 }, () => chat('usr_1')))).to.deep.equal([504, 504, 504, 504, 504]);
+    const ill = await eventually(ready, ({ checks }) => checks.backlog === 'degraded');
+    expect(ill.checks).to.include({ workers: 'degraded', upstreams: 'degraded', worker: 'off' });
+    expect(ill.hangingUpstreams).to.deep.equal(['slow']);
+
+    await gateway.start();
+    upstream.script = json(200, { choices: [] });
+    expect(await chat('usr_2')).to.equal(200);
+    const well = await eventually(ready, ({ checks }) => checks.backlog === 'ok');
+    expect(well.checks).to.include({ workers: 'ok', upstreams: 'ok', worker: 'ok' });
+    expect(well).to.not.have.property('hangingUpstreams');
+
+    await operations.close();
+    await api.close();
+    await gateway.close();
+    await upstream.close();
+    await database.drop();
+  });
+
+  it('knows another process that makes attempts', async () => {
+    const database = await freshDatabase();
+    const settings = { ...loopbackOptions, mongo: database.connection, secretKeys: [newSecretKey()] };
+    const api = await createModelGateway(settings);
+    const worker = await createModelGateway(settings);
+    await worker.start();
+    // no worker can take what belongs to nobody, and it stays due
+    await database.connection.collection<{ _id: string }>('gateway_events').insertOne({
+      _id: 'evt_late',
+      fanOut: 'pending',
+      fanOutAt: new Date(Date.now() - 600_000),
+    } as { _id: string });
+    const { checks, ready } = await eventually(api.health, (health) => health.checks.backlog === 'degraded');
+    expect([checks.workers, ready]).to.deep.equal(['ok', true]);
+    await Promise.all([api.close(), worker.close()]);
+    await database.drop();
   });
 });

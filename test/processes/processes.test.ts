@@ -165,10 +165,12 @@ describe('The processes that an operator sees', () => {
     expect(await records().countDocuments()).to.equal(2);
   });
 
-  it('let doctor name missing workers, other versions and wrong clocks', async () => {
+  it('let doctor name missing workers, other versions, wrong clocks, open breakers and hanging upstreams', async () => {
     expect(await find('workers')).to.include({ status: 'ok' });
     expect(await find('process versions')).to.include({ status: 'ok' });
     expect(await find('process clocks')).to.include({ status: 'ok' });
+    expect(await find('breakers')).to.include({ status: 'ok', message: 'none, in 2 live processes' });
+    expect(await find('hanging upstreams')).to.include({ status: 'ok' });
     const record = {
       hostname: 'host-of-old',
       pid: 7,
@@ -176,6 +178,10 @@ describe('The processes that an operator sees', () => {
       role: 'api',
       liveUntil: new Date(Date.now() + 600_000),
       clockSkew: -42,
+      upstreams: [
+        { name: '$one', breaker: 'open' },
+        { name: 'two', breaker: 'closed', isHanging: true },
+      ],
     };
     await records().insertOne({ _id: 'prc_old', ...record } as { _id: string });
     const versions = await find('process versions');
@@ -184,6 +190,16 @@ describe('The processes that an operator sees', () => {
     const clocks = await find('process clocks');
     expect(clocks).to.include({ status: 'warning' });
     expect(clocks?.message).to.include('host-of-old, pid 7: 42.0 s behind');
+    const breakers = await find('breakers');
+    expect(breakers).to.include({ status: 'failed' });
+    expect(breakers?.message).to.equal(
+      '$one has an open breaker, which keeps calls away from it, in 1 of 3 live processes (host-of-old, pid 7)',
+    );
+    const hanging = await find('hanging upstreams');
+    expect(hanging).to.include({ status: 'failed' });
+    expect(hanging?.message).to.equal(
+      'two accepts calls and answers none in 1 of 3 live processes (host-of-old, pid 7)',
+    );
     await live.gateway.close();
     expect(await find('workers')).to.include({ status: 'ok' });
     await database.connection

@@ -2,8 +2,9 @@ import { longestSkew } from '../../mongo/probes/clock-skew.ts';
 import { leastFree } from '../../mongo/probes/disk-space.ts';
 import { slowWrite } from '../../mongo/probes/write-time.ts';
 import { type FoundIndex, indexName } from '../../mongo/schema/indexes.ts';
+import type { UpstreamState } from '../../proxy/proxy.ts';
 import type { Services } from '../services.ts';
-import type { DatabaseReadings, ReadHealth } from './health-readings.ts';
+import { type DatabaseReadings, oldBacklog, type ReadHealth } from './health-readings.ts';
 
 /** How one part of the gateway is. `degraded` needs repair, and does not make the gateway unready. */
 export type CheckResult = 'ok' | 'degraded' | 'failed' | 'off' | 'unknown';
@@ -27,10 +28,14 @@ export interface GatewayHealth {
     readonly writes: CheckResult;
     /** A tenth of the primary's disk is free; `degraded` where less is. */
     readonly disk: CheckResult;
-    /** No upstream's breaker keeps calls away; `degraded` while one does. */
+    /** No upstream's breaker keeps calls away, and none accepts calls without answering any for minutes; `degraded` while one does. */
     readonly upstreams: CheckResult;
     /** The worker's sweep runs; `off` where `start()` was not called. */
     readonly worker: CheckResult;
+    /** A live process makes attempts, this one or another, or none is due; `degraded` otherwise. */
+    readonly workers: CheckResult;
+    /** No delivery and no event has been due and unclaimed for longer than 5 minutes; `degraded` while one has. */
+    readonly backlog: CheckResult;
     /** This machine's clock and the database's are at most 10 s apart; `unknown` while no primary answers. Deliveries follow the database's; signatures carry this one's. */
     readonly clock: CheckResult;
     /** `close()` was not called. */
@@ -42,6 +47,8 @@ export interface GatewayHealth {
   readonly missingKeys?: readonly string[];
   /** The names of upstreams whose breaker is open; only where there are any. */
   readonly openBreakers?: readonly string[];
+  /** The names of upstreams that accept calls and answer none; only where there are any. */
+  readonly hangingUpstreams?: readonly string[];
 }
 
 export interface HealthCheckDeps {
@@ -62,7 +69,7 @@ function resultOfIndexes(lacking: readonly FoundIndex[] | undefined): CheckResul
 }
 
 function checksOfDatabase(readings: DatabaseReadings) {
-  const { skew, lackingIndexes, isCompatible, missingKeys, writeTime, freeDisk } = readings;
+  const { skew, lackingIndexes, isCompatible, missingKeys, writeTime, freeDisk, backlog } = readings;
   return {
     database: resultOf(skew !== undefined),
     indexes: resultOfIndexes(lackingIndexes),
@@ -70,8 +77,18 @@ function checksOfDatabase(readings: DatabaseReadings) {
     sealingKeys: resultOf(missingKeys && missingKeys.length === 0, 'degraded'),
     writes: resultOf(writeTime === undefined ? undefined : writeTime <= slowWrite, 'degraded'),
     disk: resultOf(freeDisk === undefined ? undefined : freeDisk >= leastFree, 'degraded'),
+    backlog: resultOf(backlog && backlog.oldestDue <= oldBacklog, 'degraded'),
     clock: resultOf(skew === undefined ? undefined : Math.abs(skew) <= longestSkew),
   } as const;
+}
+
+/** The names of the upstreams that are not well. */
+function namesOf(upstreams: readonly UpstreamState[]) {
+  const names = (isSo: (state: UpstreamState) => boolean) => upstreams.filter(isSo).map(({ name }) => name);
+  return {
+    openBreakers: names(({ breaker }) => breaker !== 'closed'),
+    hangingUpstreams: names(({ isHanging }) => isHanging),
+  };
 }
 
 const isAny = (names: readonly string[] | undefined): names is readonly string[] => (names?.length ?? 0) > 0;
@@ -81,13 +98,14 @@ export function createHealthCheck({ worker, upstreams, read, isClosing }: Health
   return async function check(): Promise<{ readonly health: GatewayHealth; readonly readings: DatabaseReadings }> {
     const readings = await read();
     const { isLive, isWorking } = worker;
-    const openBreakers = upstreams().flatMap(({ name, breaker }) => (breaker === 'closed' ? [] : [name]));
-    const { lackingIndexes, missingKeys } = readings;
+    const { openBreakers, hangingUpstreams } = namesOf(upstreams());
+    const { lackingIndexes, missingKeys, backlog } = readings;
     const missingIndexes = lackingIndexes?.map(indexName);
     const checks = {
       ...checksOfDatabase(readings),
-      upstreams: resultOf(openBreakers.length === 0, 'degraded'),
+      upstreams: resultOf(openBreakers.length + hangingUpstreams.length === 0, 'degraded'),
       worker: isWorking || isLive ? resultOf(isLive) : 'off',
+      workers: resultOf(isLive || backlog?.hasWorker, 'degraded'),
       open: resultOf(!isClosing()),
     } as const;
     const health = {
@@ -96,6 +114,7 @@ export function createHealthCheck({ worker, upstreams, read, isClosing }: Health
       ...(isAny(missingIndexes) && { missingIndexes }),
       ...(isAny(missingKeys) && { missingKeys }),
       ...(isAny(openBreakers) && { openBreakers }),
+      ...(isAny(hangingUpstreams) && { hangingUpstreams }),
     };
     return { health, readings };
   };

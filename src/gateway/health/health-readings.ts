@@ -9,6 +9,14 @@ import { isCompatible, readSchemaRecord, schemaCollection } from '../../mongo/sc
 import { withTimeout } from '../../mongo/with-timeout.ts';
 import type { OpenDatabase, Services } from '../services.ts';
 
+/** What is due, and whether anybody sees to it. */
+export interface BacklogState {
+  /** How long the oldest delivery or event has been due that no process has claimed; 0 where none is. Seconds. */
+  readonly oldestDue: number;
+  /** Whether a live process makes attempts, or none is due. */
+  readonly hasWorker: boolean;
+}
+
 /** What the database says for the health of a gateway. `undefined` where it does not say so in time. */
 export interface DatabaseReadings {
   /** By how much this machine's clock is ahead of the database's; negative where it is behind. Milliseconds. */
@@ -22,16 +30,22 @@ export interface DatabaseReadings {
   readonly writeTime: number | undefined;
   /** How much of the primary's disk is free, as a share of 1. */
   readonly freeDisk: number | undefined;
+  readonly backlog: BacklogState | undefined;
 }
 
 export interface HealthReadingsDeps {
   readonly database: Pick<OpenDatabase, 'access'>;
   readonly schema: SchemaDeps;
   readonly missingKeys: Services['webhooks']['missingKeys'];
+  readonly oldestDue: Services['deliveries']['oldestDue'];
+  /** Whether a live process makes attempts. */
+  readonly hasWorker: () => Promise<boolean>;
 }
 
 /** How long the database may take to answer, and how long its clock is used: whoever asks often costs one request a second. Milliseconds. */
 const databaseTimeout = 1_000;
+/** From when on a backlog is old: the alert and `doctor` wait as long. Seconds. */
+export const oldBacklog = 300;
 
 const nothing: DatabaseReadings = {
   skew: undefined,
@@ -40,6 +54,7 @@ const nothing: DatabaseReadings = {
   missingKeys: undefined,
   writeTime: undefined,
   freeDisk: undefined,
+  backlog: undefined,
 };
 
 /** Makes the function that reads the difference of the clocks, at most once a second. */
@@ -53,12 +68,20 @@ function createRecentSkew({ connection }: Pick<SchemaDeps, 'connection'>): () =>
   };
 }
 
+/** Makes the function that reads what is due, and looks for a worker only where something is. */
+function createReadBacklog({ oldestDue, hasWorker }: Pick<HealthReadingsDeps, 'oldestDue' | 'hasWorker'>) {
+  return async function read(): Promise<BacklogState> {
+    const oldest = await oldestDue();
+    return oldest === null ? { oldestDue: 0, hasWorker: true } : { oldestDue: oldest, hasWorker: await hasWorker() };
+  };
+}
+
 function inTime<T>(reading: Promise<T>): Promise<T | undefined> {
   return withTimeout(reading, databaseTimeout, false).catch(() => undefined);
 }
 
 /** Makes the function that reads what the database says, each value no more often than it is likely to change. */
-export function createHealthReadings({ database, schema, missingKeys }: HealthReadingsDeps) {
+export function createHealthReadings({ database, schema, missingKeys, ...work }: HealthReadingsDeps) {
   const { access } = database;
   const { connection, prefix } = schema;
   const db = primaryOf(connection);
@@ -70,18 +93,23 @@ export function createHealthReadings({ database, schema, missingKeys }: HealthRe
     () => readFreeDisk(db),
     (free = 1) => free >= leastFree,
   );
+  const backlog = createRecheck(
+    createReadBacklog(work),
+    ({ oldestDue, hasWorker }) => oldestDue <= oldBacklog && hasWorker,
+  );
   const writeTime = createWriteTime(() => confirmWrites(db, schemaCollection(prefix)));
 
   return async function read(): Promise<DatabaseReadings> {
     const skew = access.isUnavailable ? undefined : await readSkew();
     // without an answer nothing is known of the rest
     if (skew === undefined) return nothing;
-    const [lacking, isOfThisVersion, missing, took, free] = await Promise.all([
+    const [lacking, isOfThisVersion, missing, took, free, due] = await Promise.all([
       inTime(lackingIndexes()),
       inTime(compatible()),
       inTime(keys()),
       writeTime(),
       inTime(freeDisk()),
+      inTime(backlog()),
     ]);
     return {
       skew,
@@ -90,6 +118,7 @@ export function createHealthReadings({ database, schema, missingKeys }: HealthRe
       missingKeys: missing,
       writeTime: took,
       freeDisk: free,
+      backlog: due,
     };
   };
 }

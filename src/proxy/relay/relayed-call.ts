@@ -128,7 +128,6 @@ export class RelayedCall implements RoutedCall {
     this.#span?.end();
     const span = UpstreamSpan.start({ upstream, method: 'POST', path: endpoint.path, model: upstreamModel, call });
     this.#span = span;
-    upstream.calls.startWaiting();
     try {
       const headers = upstreamRequestHeaders(this.#headers, upstream.headers, call.requestId);
       const response = await sendTraced(
@@ -159,8 +158,6 @@ export class RelayedCall implements RoutedCall {
         this.#deps.observer?.upstreamFailed(upstream.name, error.code);
       }
       throw error;
-    } finally {
-      upstream.calls.stopWaiting();
     }
   }
 

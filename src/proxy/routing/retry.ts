@@ -41,7 +41,8 @@ function conclude({ upstream, response, error }: Attempt): UpstreamResponse {
 /** Tries one upstream through its breaker; `undefined` when the breaker is open. */
 async function tryUpstream(upstream: Upstream, call: RoutedCall): Promise<Attempt | undefined> {
   try {
-    return { upstream, response: await upstream.breaker.run(call.userId, () => call.send(upstream)) };
+    const send = () => upstream.awaited.during(() => call.send(upstream));
+    return { upstream, response: await upstream.breaker.run(call.userId, send) };
   } catch (error) {
     if (isBreakerOpen(error)) return undefined;
     if (error instanceof OutboundError) return { upstream, error };

@@ -8,7 +8,6 @@ export class UpstreamCalls {
   readonly #limit: number;
   readonly #byAccount = new Map<string, number>();
   #underWay = 0;
-  #waiting = 0;
 
   /** @param limit calls under way at once */
   constructor(limit: number) {
@@ -18,21 +17,6 @@ export class UpstreamCalls {
   /** Calls under way. */
   get underWay(): number {
     return this.#underWay;
-  }
-
-  /** Requests of model calls whose response has not begun. */
-  get waiting(): number {
-    return this.#waiting;
-  }
-
-  /** Begins to wait for a response. */
-  startWaiting(): void {
-    this.#waiting += 1;
-  }
-
-  /** The response that was waited for has begun, or will not. */
-  stopWaiting(): void {
-    this.#waiting -= 1;
   }
 
   /** Counts one more call of the account. @returns the error for the account when there is no place */

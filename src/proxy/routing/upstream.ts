@@ -3,6 +3,7 @@ import { createHttpClient, type HttpClient } from '../../outbound/client.ts';
 import { createDispatcher } from '../../outbound/connection-pool.ts';
 import { splitUrl } from '../../outbound/url.ts';
 import { type HeaderPlan, planHeaders } from '../headers.ts';
+import { AwaitedResponses } from './awaited-responses.ts';
 import { type Breaker, createBreaker } from './breaker.ts';
 import { modelMatcher } from './model-matcher.ts';
 import { UpstreamCalls } from './upstream-calls.ts';
@@ -31,6 +32,8 @@ export interface Upstream {
   readonly breaker: Breaker;
   /** Its calls under way. */
   readonly calls: UpstreamCalls;
+  /** Its model calls that wait for a response. */
+  readonly awaited: AwaitedResponses;
   /** Ends its connections; calls in flight break off. */
   close(): Promise<void>;
 }
@@ -84,6 +87,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     http: createHttpClient(dispatcher),
     breaker: createBreaker(),
     calls: new UpstreamCalls(options.maxConcurrency ?? defaultMaxConcurrency),
+    awaited: new AwaitedResponses(timeouts.firstByte),
     close: () => dispatcher.destroy(),
   };
 }

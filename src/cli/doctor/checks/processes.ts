@@ -7,17 +7,34 @@ const limit = 1_000;
 const maxTimeMS = 4_000;
 /** Seconds. */
 const noticeableSkew = 1;
+/** Of so many processes a message says which they are. */
+const namedProcesses = 5;
 
 type Context = Pick<DatabaseContext, 'db' | 'prefix'>;
-type Live = Pick<ProcessDocument, 'hostname' | 'pid' | 'version' | 'role' | 'clockSkew'>;
+type UpstreamState = Pick<ProcessDocument['upstreams'][number], 'name' | 'breaker' | 'isHanging'>;
+type Live = Pick<ProcessDocument, 'hostname' | 'pid' | 'version' | 'role' | 'clockSkew'> & {
+  readonly upstreams: readonly UpstreamState[];
+};
+
+/** What is read of a record: not what it counts. */
+const projection = {
+  hostname: 1,
+  pid: 1,
+  version: 1,
+  role: 1,
+  clockSkew: 1,
+  'upstreams.name': 1,
+  'upstreams.breaker': 1,
+  'upstreams.isHanging': 1,
+};
 
 const nameOf = ({ hostname, pid }: Live): string => `${hostname}, pid ${pid}`;
 
 /** The records of processes that were seen lately, by the database's clock. */
 async function readLive({ db, prefix }: Context): Promise<readonly Live[]> {
   return db
-    .collection<ProcessDocument>(`${prefix}processes`)
-    .find({ $expr: { $gt: ['$liveUntil', '$$NOW'] } }, { projection: { upstreams: 0 }, limit, maxTimeMS })
+    .collection<Live>(`${prefix}processes`)
+    .find({ $expr: { $gt: ['$liveUntil', '$$NOW'] } }, { projection, limit, maxTimeMS })
     .sort({ liveUntil: -1 })
     .toArray();
 }
@@ -67,9 +84,37 @@ async function checkClocks(context: Context): Promise<readonly Result[]> {
   return problemsOr(problems, live.length > 0 ? 'all within a second of the database' : 'no process is live');
 }
 
+/** Makes a check of what live processes say of their upstreams: a problem for each upstream that is so in one of them. */
+function checkOfUpstreams(isSo: (upstream: UpstreamState) => boolean, problem: string, remedy: string) {
+  return async function check(context: Context): Promise<readonly Result[]> {
+    const live = await readLive(context);
+    const names = live.flatMap(({ upstreams }) => upstreams.filter(isSo).map(({ name }) => name));
+    const problems = [...new Set(names)].sort().map((name) => {
+      const those = live.filter(({ upstreams }) => upstreams.some((one) => one.name === name && isSo(one)));
+      const shown = those.slice(0, namedProcesses).map(nameOf).join('; ');
+      return failed(`${name} ${problem} in ${those.length} of ${live.length} live processes (${shown})`, remedy);
+    });
+    return problemsOr(problems, live.length > 0 ? `none, in ${live.length} live processes` : 'no process is live');
+  };
+}
+
+const checkBreakers = checkOfUpstreams(
+  ({ breaker }) => breaker !== 'closed',
+  'has an open breaker, which keeps calls away from it,',
+  'mend what the check `upstreams` says of it; if it says nothing, look at the network, resolver and certificates of these processes. The breaker closes by itself with the first call that connects',
+);
+
+const checkHanging = checkOfUpstreams(
+  ({ isHanging = false }) => isHanging,
+  'accepts calls and answers none',
+  "restart it if it is yours, otherwise look at the provider's status page; the next response ends it",
+);
+
 /** What live processes say of themselves. */
 export const processChecks = {
   workers: checkWorkers,
   'process versions': checkVersions,
   'process clocks': checkClocks,
+  breakers: checkBreakers,
+  'hanging upstreams': checkHanging,
 };
