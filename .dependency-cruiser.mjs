@@ -43,7 +43,7 @@ const arrows = {
   'proxy/request': `${base} http/operation.ts`,
   'proxy/routing': `${base} fairness outbound
     proxy/admission.ts proxy/allowed-models.ts proxy/call-deadline.ts proxy/failure.ts proxy/headers.ts`,
-  'proxy/ownership': `${base} http/operation.ts http/principal.ts outbound proxy/request proxy/routing
+  'proxy/ownership': `${base} http/operation.ts http/principal.ts http/body/json outbound proxy/request proxy/routing
     proxy/admission.ts proxy/allowed-models.ts proxy/failure.ts proxy/headers.ts`,
   'proxy/metering': `${base} http/operation.ts http/body/json/search.ts proxy/request
     proxy/endpoint.ts proxy/held-bytes.ts`,

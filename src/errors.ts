@@ -38,6 +38,7 @@ export const errorStatus = {
   response_not_found: 404,
   conversation_not_found: 404,
   chat_completion_not_found: 404,
+  item_not_found: 404,
   api_key_not_found: 404,
   event_not_found: 404,
   delivery_not_found: 404,

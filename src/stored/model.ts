@@ -1,7 +1,7 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../mongo/collection.ts';
 import type { BackgroundUsage } from '../proxy/ownership/background-usage.ts';
-import type { StoredKind } from '../proxy/ownership/stored-objects.ts';
+import type { StoredKind, StoredObject } from '../proxy/ownership/stored-objects.ts';
 
 /** A response that is made in the background and has not been counted yet. Times are by the database's clock. */
 export interface BackgroundDocument {
@@ -16,7 +16,7 @@ export interface BackgroundDocument {
 
 /** Whose something that an upstream keeps is. */
 export interface StoredObjectDocument {
-  /** As the upstream has named it: unique, so that no two accounts have the same. */
+  /** As the upstream has named it: unique, so that no two accounts have the same. Of an item, which several may have, account and id. */
   _id: string;
   kind: StoredKind;
   /** The account it belongs to. */
@@ -31,6 +31,8 @@ export interface StoredObjectDocument {
   createdAt: Date;
   /** By the database's clock; absent for what upstreams keep until it is deleted. */
   expiresAt?: Date;
+  /** Of an item: as the upstream has named it. */
+  item?: string;
   /** Until the response is counted. */
   background?: BackgroundDocument;
 }
@@ -47,6 +49,7 @@ const schema = new Schema<StoredObjectDocument>(
     metadata: { type: [String], default: [] },
     createdAt: { type: Date, required: true },
     expiresAt: Date,
+    item: String,
     background: Object,
   },
   durableSchema,
@@ -56,6 +59,7 @@ const schema = new Schema<StoredObjectDocument>(
     { 'background.dueAt': 1 },
     { name: 'background', partialFilterExpression: { 'background.dueAt': { $exists: true } } },
   )
+  .index({ item: 1, userId: 1 }, { name: 'items', partialFilterExpression: { item: { $exists: true } } })
   .index(
     { userId: 1, createdAt: 1, _id: 1 },
     { name: 'userChats', partialFilterExpression: { kind: 'chat_completion' satisfies StoredKind } },
@@ -64,4 +68,9 @@ const schema = new Schema<StoredObjectDocument>(
 /** What upstreams keep: model `<prefix>StoredObject`, collection `<prefix>stored`. */
 export function createStoredObjectModel(connection: Connection, prefix: string): StoredObjectModel {
   return modelOf(connection, `${prefix}StoredObject`, schema, `${prefix}stored`);
+}
+
+/** A stored object as the model endpoints see it. Pure. */
+export function toObject({ _id, kind, userId, upstream, model, item, background }: StoredObjectDocument): StoredObject {
+  return { id: item ?? _id, kind, userId, upstream, model, ...(background && { background: background.usage }) };
 }

@@ -4,7 +4,8 @@ import { createReadConfirmed } from '../mongo/confirmed-reads.ts';
 import type { DatabaseAccess } from '../mongo/connection/availability.ts';
 import type { Logger } from '../options/options.ts';
 import type { StoredObject, StoredObjectQuery, StoredObjects } from '../proxy/ownership/stored-objects.ts';
-import type { StoredObjectDocument, StoredObjectModel } from './model.ts';
+import { createStoredItems, documentId } from './items.ts';
+import { type StoredObjectDocument, type StoredObjectModel, toObject } from './model.ts';
 
 export interface StoredObjectsDeps {
   readonly objects: StoredObjectModel;
@@ -22,11 +23,6 @@ function toPairs(metadata: StoredObject['metadata'] = {}): string[] {
   return Object.entries(metadata).map((pair) => JSON.stringify(pair));
 }
 
-/** A stored object as the model endpoints see it. Pure. */
-export function toObject({ _id, kind, userId, upstream, model, background }: StoredObjectDocument): StoredObject {
-  return { id: _id, kind, userId, upstream, model, ...(background && { background: background.usage }) };
-}
-
 /** What comes after a document in the order of a list. */
 function beyond({ _id, createdAt }: StoredObjectDocument, order: StoredObjectQuery['order']) {
   const operator = order === 'asc' ? '$gt' : '$lt';
@@ -39,6 +35,7 @@ export function createStoredObjects(deps: StoredObjectsDeps): StoredObjects {
   const collection = durableCollection(objects);
   const readConfirmed = createReadConfirmed(collection);
   const retention = retentionDays * millisecondsPerDay;
+  const items = createStoredItems(objects, retention);
 
   /** Inserts it if there is none of its id. @returns what is stored under its id */
   async function insert({ id, metadata, background: usage, ...object }: StoredObject) {
@@ -102,8 +99,9 @@ export function createStoredObjects(deps: StoredObjectsDeps): StoredObjects {
       return false;
     },
     async find({ id, kind, userId }) {
-      const read = () => collection.findOne({ _id: id, kind, userId });
-      const found = await database.run(() => readConfirmed(id, read));
+      const _id = documentId({ id, kind, userId });
+      const read = () => collection.findOne({ _id, kind, userId });
+      const found = await database.run(() => readConfirmed(_id, read));
       return found && toObject(found);
     },
     async remove({ id, userId }, minAge = 0) {
@@ -114,6 +112,18 @@ export function createStoredObjects(deps: StoredObjectsDeps): StoredObjects {
       const change = { $set: { metadata: toPairs(metadata) } };
       await database.run(() => collection.updateOne({ _id: id, userId }, change));
     },
+    async addItems(ids, keeper) {
+      try {
+        await database.run(() => items.add(ids, keeper));
+      } catch (error) {
+        const { upstream } = keeper;
+        logger.warn('the items of an answer were not noted as those of its account', {
+          upstream,
+          reason: String(error),
+        });
+      }
+    },
+    findItems: ({ ids, userId }) => database.run(() => items.find(ids, userId)),
     list: (query) => database.run(() => list(query)),
   };
 }

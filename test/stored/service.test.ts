@@ -91,4 +91,34 @@ describe('the records of what upstreams keep', () => {
     expect(pages).to.deep.equal(ids.toReversed());
     expect(await stored.list({ ...query, order: 'asc', after: 'chat_unknown' })).to.deep.equal([]);
   });
+
+  it('of items are found for each account that was shown them, and expire after they were last shown', async () => {
+    const keeper = { userId: 'usr_1', upstream: 'one', model: '$m' };
+    await stored.addItems(['msg_a', 'msg_b', 'msg_a'], keeper);
+    await stored.addItems(['msg_b'], { ...keeper, userId: 'usr_2' });
+    const ids = ['msg_a', 'msg_b', 'msg_none'];
+    const { own, foreign } = await stored.findItems({ ids, userId: 'usr_2' });
+    expect([...own.keys()]).to.deep.equal(['msg_b']);
+    expect([...foreign]).to.deep.equal(['msg_a']);
+    const found = await stored.find({ id: 'msg_a', kind: 'item', userId: 'usr_1' });
+    expect(found).to.deep.equal({ id: 'msg_a', kind: 'item', ...keeper });
+    const filter = { item: 'msg_a' } as object;
+    await collection().updateOne(filter, { $set: { expiresAt: new Date(0) } });
+    await stored.addItems(['msg_a'], keeper);
+    const { createdAt, expiresAt } = (await collection().findOne(filter)) ?? {};
+    expect((expiresAt as Date).getTime() - (createdAt as Date).getTime()).to.equal(7 * day);
+  });
+
+  it('of items are written to the log where they cannot be stored', async () => {
+    const lost = createStoredObjects({
+      objects: createStoredObjectModel(database.connection, 'test_'),
+      database: { require() {}, run: () => Promise.reject(new Error('lost')) },
+      retentionDays: 7,
+      background: { interval: 1_000, timeout: 10_000 },
+      logger: { warn: (_message, fields) => void warnings.push(fields ?? {}) },
+    });
+    warnings.length = 0;
+    await lost.addItems(['msg_lost'], { userId: 'usr_1', upstream: 'one', model: null });
+    expect(warnings).to.deep.equal([{ upstream: 'one', reason: 'Error: lost' }]);
+  });
 });

@@ -1,7 +1,16 @@
 import { GatewayError } from '../../errors.ts';
 import type { StoredKind } from './stored-objects.ts';
 
-const words = { response: 'response', conversation: 'conversation', chat_completion: 'chat completion' } as const;
+const words = {
+  response: 'response',
+  conversation: 'conversation',
+  chat_completion: 'chat completion',
+  item: 'item',
+} as const;
+
+/** What to do about an item that is not known. */
+const itemHint =
+  ': send the item itself in place of its id, or first retrieve the response, or list the items of the conversation, that it is in';
 
 /** The same for what does not exist as for what another account has. */
 export function storedObjectNotFound(object: {
@@ -11,5 +20,6 @@ export function storedObjectNotFound(object: {
   readonly param: string;
 }): GatewayError {
   const { kind, id, param } = object;
-  return new GatewayError(`${kind}_not_found`, `No ${words[kind]} ${id} in this account`, { param });
+  const hint = kind === 'item' ? itemHint : '';
+  return new GatewayError(`${kind}_not_found`, `No ${words[kind]} ${id} in this account${hint}`, { param });
 }

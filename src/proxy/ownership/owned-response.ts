@@ -3,6 +3,7 @@ import { failure } from '../failure.ts';
 import { type HeaderValues, isEncoded } from '../headers.ts';
 import { type BackgroundUsage, runsOn } from './background-usage.ts';
 import { recordedBody } from './recorded-body.ts';
+import { shownItems } from './shown-items.ts';
 import type { StoredObject, StoredObjects } from './stored-objects.ts';
 
 /** A background response that was asked for. */
@@ -17,13 +18,14 @@ type Body = Pick<ResponseBody, 'takeWhole' | 'flowTo' | 'resume' | 'destroy'>;
 
 /**
  * The answer to a call that creates a stored object. Its bytes are passed on once the gateway has stored which account owns
- * the object and, for a background response, that its usage is to be counted.
+ * the object and, for a background response, that its usage is to be counted. The end of a
+ * response is passed on once its items are stored, too.
  * @throws GatewayError `upstream_invalid_response` where the id cannot be read
  */
 export function ownedResponse<Response extends { readonly headers: HeaderValues; readonly data: Body }>(
   response: Response,
   object: Omit<StoredObject, 'id'>,
-  objects: Pick<StoredObjects, 'add'>,
+  objects: Pick<StoredObjects, 'add' | 'addItems'>,
   background?: AskedInBackground,
 ): Omit<Response, 'data'> & { readonly data: Body } {
   if (isEncoded(response.headers)) {
@@ -36,5 +38,8 @@ export function ownedResponse<Response extends { readonly headers: HeaderValues;
     if (usage && isOwn) background?.onRunning(id);
   }
   const readsStatus = background !== undefined;
-  return { ...response, data: recordedBody(response.data, { kind: object.kind, readsStatus, record }) };
+  const data = recordedBody(response.data, { kind: object.kind, readsStatus, record });
+  return object.kind === 'response'
+    ? shownItems({ ...response, data }, 'output', object, objects)
+    : { ...response, data };
 }

@@ -11,6 +11,17 @@ export interface Owned {
   readonly keepers: readonly Upstream[];
 }
 
+/** Those of the upstreams that keep an object, if the key may use it. */
+export function keepersOf(
+  object: StoredObject | null,
+  principal: Principal,
+  upstreams: readonly Upstream[],
+): readonly Upstream[] {
+  // a key that is limited to some models gets at what these have made
+  const isAllowed = object !== null && (object.model === null || mayCall(principal, object.model));
+  return isAllowed ? upstreams.filter(({ name }) => name === object.upstream) : [];
+}
+
 /**
  * Requires that stored objects belong to an account.
  * @throws GatewayError `response_not_found`, `conversation_not_found`, `chat_completion_not_found`, also where the upstream
@@ -27,9 +38,7 @@ export async function requireOwned(
   for (const reference of references) {
     const { id, kind } = reference;
     const object = await objects.find({ id, kind, userId: principal.userId });
-    // a key that is limited to some models gets at what these have made
-    const isAllowed = object !== null && (object.model === null || mayCall(principal, object.model));
-    keepers = isAllowed ? keepers.filter(({ name }) => name === object.upstream) : [];
+    keepers = keepersOf(object, principal, keepers);
     if (object === null || keepers.length === 0) throw storedObjectNotFound(reference);
     found.push(object);
   }

@@ -1,11 +1,14 @@
 import type { BackgroundUsage } from './background-usage.ts';
 
 /** What an upstream keeps for an account. */
-export type StoredKind = 'response' | 'conversation' | 'chat_completion';
+export type StoredKind = 'response' | 'conversation' | 'chat_completion' | 'item';
+
+/** No provider's ids are longer. Characters. */
+export const longestId = 256;
 
 /** Whose something that an upstream keeps is, and which upstream keeps it. */
 export interface StoredObject {
-  /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`. */
+  /** As the upstream has named it: `resp_…`, `conv_…`, `chatcmpl-…`, `msg_…`. */
   readonly id: string;
   readonly kind: StoredKind;
   /** The account. */
@@ -18,6 +21,17 @@ export interface StoredObject {
   readonly metadata?: Readonly<Record<string, string>>;
   /** Of a response that is made in the background, while it is not counted. */
   readonly background?: BackgroundUsage;
+}
+
+/** Where the items of an answer are kept, and for whom. */
+export type ItemKeeper = Pick<StoredObject, 'userId' | 'upstream' | 'model'>;
+
+/** What is known of some ids of items. */
+export interface FoundItems {
+  /** Those that the account has been shown. */
+  readonly own: ReadonlyMap<string, StoredObject>;
+  /** Those that only other accounts have been shown. */
+  readonly foreign: ReadonlySet<string>;
 }
 
 /** Which objects of an account a list has. */
@@ -45,6 +59,13 @@ export interface StoredObjects {
   remove(object: Pick<StoredObject, 'id' | 'userId'>, minAge?: number): Promise<void>;
   /** Replaces what its caller has attached to an object. */
   setMetadata(object: Pick<StoredObject, 'id' | 'userId'>, metadata: Readonly<Record<string, string>>): Promise<void>;
+  /**
+   * Stores that an account has been shown items with these ids. Several accounts may have items of the same id, because not every
+   * upstream gives each item an id of its own. Never rejects: the account may have them shown again.
+   */
+  addItems(ids: readonly string[], keeper: ItemKeeper): Promise<void>;
+  /** What is known of some items. That one is neither own nor foreign is not certain; ask {@link find}. */
+  findItems(items: { readonly ids: readonly string[]; readonly userId: string }): Promise<FoundItems>;
   /** The account's objects in the order in which they were made, and one more than `limit` if there are more. */
   list(query: StoredObjectQuery): Promise<readonly StoredObject[]>;
 }
@@ -56,5 +77,7 @@ export const noStoredObjects: StoredObjects = {
   find: async () => null,
   async remove() {},
   async setMetadata() {},
+  async addItems() {},
+  findItems: async () => ({ own: new Map(), foreign: new Set() }),
   list: async () => [],
 };

@@ -8,7 +8,9 @@ import { CallDeadline } from '../call-deadline.ts';
 import type { Endpoint } from '../endpoint.ts';
 import { failureFrom } from '../failure.ts';
 import { estimateInput } from '../metering/estimate-input.ts';
+import { inputItems } from '../ownership/input-items.ts';
 import { asksToStore, metadataOf, storedReferences } from '../ownership/references.ts';
+import { requireOwnItems } from '../ownership/require-own-items.ts';
 import { requireOwned } from '../ownership/require-owned.ts';
 import { checkModelName } from '../request/model-name.ts';
 import { shortValue } from '../request/short-value.ts';
@@ -67,7 +69,8 @@ export function createRelay(deps: RelayDependencies): Relay {
   /** The upstreams that keep what the call goes on from; all of them where it goes on from nothing. */
   async function keepersOf({ call }: ModelRequest): Promise<readonly Upstream[]> {
     const references = storedReferences(call.rawBody, call.fields);
-    return (await requireOwned(deps.storedObjects, call.principal, references, deps.upstreams)).keepers;
+    const { keepers } = await requireOwned(deps.storedObjects, call.principal, references, deps.upstreams);
+    return requireOwnItems(deps.storedObjects, call.principal, await inputItems(call, 'input'), keepers);
   }
 
   return async function relay(endpoint, call, res) {

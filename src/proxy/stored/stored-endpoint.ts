@@ -9,6 +9,10 @@ export interface StoredEndpoint {
   readonly path: string;
   /** Whether it makes such an object, ends one, or changes what is attached to one. @default none of them */
   readonly effect?: 'creates' | 'removes' | 'changesMetadata';
+  /** Whether its body may have `items`. @default false */
+  readonly takesItems?: boolean;
+  /** Where its answer has items: in a list of it, or it is the one that a parameter names. @default nowhere */
+  readonly showsItems?: 'output' | 'data' | 'item';
   /** Whether its answer is the response, which may have ended. @default false */
   readonly showsEnd?: boolean;
 }
@@ -24,17 +28,23 @@ const ofChat = '/chat/completions/{completion_id}';
 
 /** operationId → endpoint. */
 export const storedEndpoints = {
-  retrieveResponse: { ...response, method: 'GET', path: ofResponse, showsEnd: true },
+  retrieveResponse: { ...response, method: 'GET', path: ofResponse, showsEnd: true, showsItems: 'output' },
   deleteResponse: { ...response, method: 'DELETE', path: ofResponse, effect: 'removes' },
-  cancelResponse: { ...response, method: 'POST', path: `${ofResponse}/cancel`, showsEnd: true },
-  listResponseInputItems: { ...response, method: 'GET', path: `${ofResponse}/input_items` },
-  createConversation: { ...conversation, method: 'POST', path: '/conversations', effect: 'creates' },
+  cancelResponse: { ...response, method: 'POST', path: `${ofResponse}/cancel`, showsEnd: true, showsItems: 'output' },
+  listResponseInputItems: { ...response, method: 'GET', path: `${ofResponse}/input_items`, showsItems: 'data' },
+  createConversation: { ...conversation, method: 'POST', path: '/conversations', effect: 'creates', takesItems: true },
   retrieveConversation: { ...conversation, method: 'GET', path: ofConversation },
   updateConversation: { ...conversation, method: 'POST', path: ofConversation },
   deleteConversation: { ...conversation, method: 'DELETE', path: ofConversation, effect: 'removes' },
-  createConversationItems: { ...conversation, method: 'POST', path: `${ofConversation}/items` },
-  listConversationItems: { ...conversation, method: 'GET', path: `${ofConversation}/items` },
-  retrieveConversationItem: { ...conversation, method: 'GET', path: ofItem },
+  createConversationItems: {
+    ...conversation,
+    method: 'POST',
+    path: `${ofConversation}/items`,
+    takesItems: true,
+    showsItems: 'data',
+  },
+  listConversationItems: { ...conversation, method: 'GET', path: `${ofConversation}/items`, showsItems: 'data' },
+  retrieveConversationItem: { ...conversation, method: 'GET', path: ofItem, showsItems: 'item' },
   deleteConversationItem: { ...conversation, method: 'DELETE', path: ofItem },
   retrieveChatCompletion: { ...chat, method: 'GET', path: ofChat },
   updateChatCompletion: { ...chat, method: 'POST', path: ofChat, effect: 'changesMetadata' },

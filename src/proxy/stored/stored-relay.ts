@@ -6,9 +6,12 @@ import { type AdmissionCheck, requestAdmission } from '../admission.ts';
 import { CallDeadline } from '../call-deadline.ts';
 import { failureFrom } from '../failure.ts';
 import type { BackgroundResponses } from '../ownership/background-responses.ts';
+import { inputItems } from '../ownership/input-items.ts';
 import { ownedResponse } from '../ownership/owned-response.ts';
 import { metadataOf } from '../ownership/references.ts';
+import { requireOwnItems } from '../ownership/require-own-items.ts';
 import { requireOwned } from '../ownership/require-owned.ts';
+import { shownItems } from '../ownership/shown-items.ts';
 import type { StoredObject, StoredObjects } from '../ownership/stored-objects.ts';
 import { selectUpstreams } from '../routing/select-upstreams.ts';
 import type { Upstream } from '../routing/upstream.ts';
@@ -51,17 +54,39 @@ export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
     };
   }
 
+  const itemsOf = ({ takesItems }: StoredEndpoint, call: ApiRequest) => (takesItems ? inputItems(call, 'items') : []);
+
+  /** Notes the items that an answer shows as those of its account. */
+  function noteItems(
+    { showsItems }: StoredEndpoint,
+    call: ApiRequest,
+    object: StoredObject,
+  ): StoredRequest['onSuccess'] {
+    return async (_upstream, response) => {
+      if (showsItems === undefined) return response;
+      if (showsItems !== 'item') return shownItems(response, showsItems, object, storedObjects);
+      await storedObjects.addItems([call.params.item_id as string], object);
+      return response;
+    };
+  }
+
   /** The object that a call is about, and the upstreams that may answer: the one that keeps it, or any for a new one. */
-  async function routeOf({ kind }: StoredEndpoint, call: ApiRequest, param: string | undefined) {
+  async function routeOf(endpoint: StoredEndpoint, call: ApiRequest, param: string | undefined) {
+    const { kind } = endpoint;
     const { params, principal } = call;
     if (param === undefined) {
       // nobody could own what the upstream would keep
       storedObjects.require();
-      return { object: undefined, order: selectUpstreams(upstreams, undefined) };
+      const keepers = await requireOwnItems(storedObjects, principal, await itemsOf(endpoint, call), upstreams);
+      return { object: undefined, order: selectUpstreams(keepers, undefined) };
     }
     const reference = { kind, id: params[param] as string, param };
     const { objects, keepers } = await requireOwned(storedObjects, principal, [reference], upstreams);
-    return { object: objects[0] as StoredObject, order: keepers };
+    const items = await itemsOf(endpoint, call);
+    return {
+      object: objects[0] as StoredObject,
+      order: await requireOwnItems(storedObjects, principal, items, keepers),
+    };
   }
 
   /** What is deleted cannot be counted any more. @throws GatewayError `response_in_progress` */
@@ -86,10 +111,14 @@ export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
     await requireRoom(endpoint, call, res);
     await requireCounted(endpoint, object);
     const { method } = endpoint;
-    const onSuccess =
+    const act =
       endpoint.showsEnd && isUncounted(object)
         ? countShownEnd(object, backgroundResponses)
         : onSuccessOf(endpoint, call, object?.id ?? '');
+    const onSuccess: StoredRequest['onSuccess'] = async (upstream, response) => {
+      const answer = await act(upstream, response);
+      return object ? noteItems(endpoint, call, object)(upstream, answer) : answer;
+    };
     deps.retry.budget.earn();
     const deadline = new CallDeadline(call.client, (order[0] as Upstream).timeouts.total);
     const path = pathFor(endpoint, call.params);

@@ -1,8 +1,7 @@
 import { fromNow } from '../../mongo/clock.ts';
 import { durableCollection, inOneBatch } from '../../mongo/collection.ts';
 import type { BackgroundResponse } from '../../proxy/ownership/background-responses.ts';
-import type { BackgroundDocument, StoredObjectDocument, StoredObjectModel } from '../model.ts';
-import { toObject } from '../service.ts';
+import { type BackgroundDocument, type StoredObjectDocument, type StoredObjectModel, toObject } from '../model.ts';
 import type { PollRef } from './poll-queue.ts';
 
 /** How long the process that claims a poll has for it: longer than one takes. Milliseconds. */

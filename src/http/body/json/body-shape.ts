@@ -11,6 +11,10 @@ export interface BodyShape {
   readonly folded: ReadonlyMap<string, string>;
   /** The items of an array. */
   readonly items: BodyShape | undefined;
+  /** A longer string is kept as `…`. Bytes, with its quotes. @default 64 */
+  readonly keptString?: number;
+  /** Whether an object inside a list, too, may not have a property twice, or one that differs from a described one only in case. @default false */
+  readonly isStrict?: boolean;
 }
 
 /**

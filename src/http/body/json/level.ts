@@ -43,14 +43,15 @@ export class Level {
  * @throws GatewayError `request_too_large`, `duplicate_parameter`, `unknown_parameter`
  */
 export function describedKey(level: Level, key: string, fields: ReadonlyMap<string, FieldSpan>): BodyShape | undefined {
-  const { path, properties, folded } = level.shape as BodyShape;
+  const { path, properties, folded, isStrict } = level.shape as BodyShape;
   const shape = properties.get(key);
   level.key = key;
-  if (path === undefined) return shape;
+  if (path === undefined && !isStrict) return shape;
   level.keys += 1;
   if (level.keys > maxKeys) throw tooLarge(`An object of the body has more than ${maxKeys} keys`);
   if (shape) {
-    if (!fields.has(String(shape.path))) return shape;
+    const isGiven = path === undefined ? Object.hasOwn(level.kept as object, key) : fields.has(String(shape.path));
+    if (!isGiven) return shape;
     throw new GatewayError('duplicate_parameter', `'${key}' is given twice`, { param: key });
   }
   const meant = folded.get(foldCase(key));

@@ -196,7 +196,9 @@ export class JsonScan {
   #endString(start: number, end: number): void {
     this.#count(weights.string, this.#weighsAll || this.#shape !== undefined);
     if (this.#weighsAll) this.#budget.spend(end - start);
-    this.#finish(this.#shape && (end - start > keptString ? '…' : textAt(this.#bytes, start, end)), end, start);
+    const shape = this.#shape;
+    const isLong = end - start > (shape?.keptString ?? keptString);
+    this.#finish(shape && (isLong ? '…' : textAt(this.#bytes, start, end)), end, start);
   }
 
   #open(isArray: boolean, isKept: boolean): void {
