@@ -1,7 +1,15 @@
 import { createHmac } from 'node:crypto';
 import { expect } from 'chai';
 import { freshDatabase } from '../support/mongo.ts';
-import { ended, type FakeWebhooks, fakeWebhooks, payment, secret, startGateway, type TestGateway } from './gateway.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  secret,
+  startDeliveryServices,
+} from './delivery-services.ts';
 import { hang, type Received, reset, startReceiver, type TestReceiver } from './receiver.ts';
 
 /** The receiver's own way to the signature, from docs/webhooks.md alone. */
@@ -12,7 +20,7 @@ function signatureByHand({ body }: Received): string {
 describe('The life of an event', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let webhooks: FakeWebhooks;
-  let gateway: TestGateway;
+  let gateway: DeliveryServices;
   let receiver: TestReceiver;
 
   beforeEach(async () => {
@@ -29,7 +37,7 @@ describe('The life of an event', () => {
     receiver = await startReceiver(500, 500, hang, reset, 200);
     webhooks.add(receiver.url);
     const retryDelays = [40, 80, 120, 60, 30];
-    gateway = await startGateway(database.connection, webhooks, { retryDelays, attemptTimeout: 1_000 });
+    gateway = await startDeliveryServices(database.connection, webhooks, { retryDelays, attemptTimeout: 1_000 });
     await gateway.start();
 
     const event = await gateway.publish(payment);
@@ -70,7 +78,7 @@ describe('The life of an event', () => {
   it('ends as failed after six attempts, and a seventh is never made', async () => {
     receiver = await startReceiver(503);
     webhooks.add(receiver.url);
-    gateway = await startGateway(database.connection, webhooks, { sweepInterval: 50 });
+    gateway = await startDeliveryServices(database.connection, webhooks, { sweepInterval: 50 });
     await gateway.start();
 
     const { id } = await gateway.publish(payment);
@@ -88,7 +96,7 @@ describe('The life of an event', () => {
   it('takes less than 100 ms from publish to the receiver in the same process', async () => {
     receiver = await startReceiver(200);
     webhooks.add(receiver.url);
-    gateway = await startGateway(database.connection, webhooks);
+    gateway = await startDeliveryServices(database.connection, webhooks);
     await gateway.start();
     await gateway.publish(payment);
     await receiver.count(1);

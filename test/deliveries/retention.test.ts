@@ -2,20 +2,27 @@ import { expect } from 'chai';
 import { createRetention } from '../../src/deliveries/retention.ts';
 import { createOutbox } from '../../src/events/store/outbox.ts';
 import { freshDatabase } from '../support/mongo.ts';
-import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from './delivery-services.ts';
 import { startReceiver, type TestReceiver } from './receiver.ts';
 
 describe('Retention', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let webhooks: FakeWebhooks;
-  let gateway: TestGateway;
+  let gateway: DeliveryServices;
   let receiver: TestReceiver;
 
   beforeEach(async () => {
     database = await freshDatabase();
     webhooks = fakeWebhooks();
     receiver = await startReceiver();
-    gateway = await startGateway(database.connection, webhooks, { retentionDays: 2 });
+    gateway = await startDeliveryServices(database.connection, webhooks, { retentionDays: 2 });
   });
   afterEach(async () => {
     await gateway.close();

@@ -20,7 +20,13 @@ import { silentLogger } from '../support/logger.ts';
 import { makeStale, type StalePrimary } from '../support/stale-primary.ts';
 import { eventually, until } from '../support/until.ts';
 import { webhookService, webhookServiceOf } from '../webhooks/support.ts';
-import { deliveryOptions, type FakeWebhooks, payment, startGateway, type TestGateway } from './gateway.ts';
+import {
+  type DeliveryServices,
+  deliveryOptions,
+  type FakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from './delivery-services.ts';
 import { startReceiver, type TestReceiver } from './receiver.ts';
 
 const { userId } = payment;
@@ -41,14 +47,14 @@ describe('Deliveries that a worker judges by the data of a replaced primary', fu
   let cluster: Cluster;
   let stale: StalePrimary;
   let receiver: TestReceiver;
-  let gateway: TestGateway;
+  let gateway: DeliveryServices;
   let eventId: string;
 
   before(async () => {
     [cluster, receiver] = await Promise.all([startCluster(), startReceiver(200)]);
     const { connection } = cluster;
     const { service: webhooks } = await webhookService(connection, { sealer, rules });
-    gateway = await startGateway(connection, webhooks as unknown as FakeWebhooks);
+    gateway = await startDeliveryServices(connection, webhooks as unknown as FakeWebhooks);
     const create = (events: string[]) => webhooks.create(userId, { url: receiver.url, events });
     const paused = await create([payment.type]);
     const unsubscribed = await create(['credits.low']);

@@ -1,12 +1,19 @@
 import { expect } from 'chai';
 import { freshDatabase } from '../../support/mongo.ts';
-import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
 describe('A webhook that changes while attempts are pending', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let webhooks: FakeWebhooks;
-  let gateway: TestGateway;
+  let gateway: DeliveryServices;
   let receiver: TestReceiver;
   let webhookId: string;
   const current = () => webhooks.webhooks.get(webhookId) ?? expect.fail('no webhook');
@@ -16,7 +23,7 @@ describe('A webhook that changes while attempts are pending', () => {
     webhooks = fakeWebhooks();
     receiver = await startReceiver(500, 200);
     webhookId = webhooks.add(receiver.url);
-    gateway = await startGateway(database.connection, webhooks, { retryDelays: [700] });
+    gateway = await startDeliveryServices(database.connection, webhooks, { retryDelays: [700] });
     await gateway.start();
   });
   afterEach(async () => {

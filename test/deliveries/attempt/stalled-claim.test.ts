@@ -6,7 +6,7 @@ import { createLeaseRenewal } from '../../../src/deliveries/attempt/claims/lease
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { NotSentError } from '../../../src/deliveries/send/send.ts';
 import { silentLogger } from '../../support/logger.ts';
-import { fakeWebhooks, noRateLimits } from '../gateway.ts';
+import { fakeWebhooks, noRateLimits } from '../delivery-services.ts';
 
 describe('An attempt whose claim was answered late', () => {
   const lease = 900;

@@ -8,7 +8,7 @@ import { createFindRecoverable } from '../../../src/deliveries/redeliver/recover
 import { createEventModel } from '../../../src/events/model.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshUri } from '../../support/mongo.ts';
-import { noRateLimits } from '../gateway.ts';
+import { noRateLimits } from '../delivery-services.ts';
 import { pendingDelivery } from './pending-delivery.ts';
 
 describe('A read that fails while no code waits for it', () => {

@@ -10,7 +10,14 @@ import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
-import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../delivery-services.ts';
 import { hang, startReceiver, type TestReceiver } from '../receiver.ts';
 
 /** More than one page of the sweep, all accepted at the same moment. */
@@ -20,7 +27,7 @@ const longAgo = new Date(Date.now() - 60_000);
 describe('The sweep of unfinished fan-outs', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let receiver: TestReceiver;
-  let gateway: TestGateway;
+  let gateway: DeliveryServices;
   let webhooks: FakeWebhooks;
   let logged: { message: string; [field: string]: unknown }[];
 
@@ -32,7 +39,7 @@ describe('The sweep of unfinished fan-outs', () => {
     webhooks = fakeWebhooks();
     webhooks.add(receiver.url);
     const logger = { ...silentLogger, warn: log, error: log };
-    gateway = await startGateway(database.connection, webhooks, { sweepInterval: 50, logger });
+    gateway = await startDeliveryServices(database.connection, webhooks, { sweepInterval: 50, logger });
   });
   afterEach(async () => {
     // before: nobody waits for a receiver that hangs

@@ -2,13 +2,20 @@ import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { freshUri, uriOf } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
-import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../delivery-services.ts';
 import { hang, startReceiver, type TestReceiver } from '../receiver.ts';
 
 describe('A fan-out', () => {
   let connection: Connection;
   let webhooks: FakeWebhooks;
-  let gateway: TestGateway;
+  let gateway: DeliveryServices;
   let receiver: TestReceiver;
   let writes: { collection: string; documents: number }[];
   const seen: { name: string; collection: unknown }[] = [];
@@ -16,7 +23,7 @@ describe('A fan-out', () => {
   beforeEach(async () => {
     connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
     webhooks = fakeWebhooks();
-    gateway = await startGateway(connection, webhooks);
+    gateway = await startDeliveryServices(connection, webhooks);
     receiver = await startReceiver();
     writes = [];
     seen.length = 0;
@@ -123,7 +130,7 @@ describe('A fan-out', () => {
         webhooks.forDelivery = async (id) => ({ ...(await forDelivery(id)), active: false }) as never;
       } else receiver.answers(answer);
       await gateway.close();
-      gateway = await startGateway(connection, webhooks, { retryDelays: [60_000] });
+      gateway = await startDeliveryServices(connection, webhooks, { retryDelays: [60_000] });
       await gateway.start();
       seen.length = 0;
       const { id } = await gateway.publish(payment);
@@ -161,7 +168,7 @@ describe('A fan-out', () => {
     webhooks.add(receiver.url);
     receiver.answers(hang);
     await gateway.close();
-    gateway = await startGateway(connection, webhooks, { concurrency: 1, concurrencyPerWebhook: 1 });
+    gateway = await startDeliveryServices(connection, webhooks, { concurrency: 1, concurrencyPerWebhook: 1 });
     await gateway.start();
     await Promise.all(Array.from({ length: 20 }, () => gateway.publish(payment)));
     const count = (filter: object) => gateway.deliveries.countDocuments(filter);
@@ -196,7 +203,7 @@ describe('A fan-out', () => {
       Object.assign(webhooks.webhooks.get(id) ?? {}, { active: false });
       return found;
     };
-    gateway = await startGateway(connection, webhooks).then(async (paused) => {
+    gateway = await startDeliveryServices(connection, webhooks).then(async (paused) => {
       await gateway.close();
       await paused.start();
       return paused;
@@ -230,7 +237,7 @@ describe('A fan-out', () => {
     webhooks.add(receiver.url);
     const appName = 'slow-fan-out';
     const slow = await mongoose.createConnection(uriOf(connection.name), { appName }).asPromise();
-    const own = await startGateway(slow, webhooks, { sweepInterval: 2_000 });
+    const own = await startDeliveryServices(slow, webhooks, { sweepInterval: 2_000 });
     const namespace = `${connection.name}.gateway_deliveries`;
     const data = { appName, namespace, failCommands: ['insert'], blockConnection: true, blockTimeMS: 7_000 };
     const admin = connection.getClient().db('admin');
@@ -262,7 +269,7 @@ describe('A fan-out', () => {
       return found && { ...found, active: reads > 1 };
     };
     await gateway.close();
-    gateway = await startGateway(connection, webhooks);
+    gateway = await startDeliveryServices(connection, webhooks);
     await gateway.start();
     const event = await gateway.publish(payment);
     const delivery = await gateway.delivery(event.id, ended);

@@ -27,7 +27,7 @@ import { loadSpec } from '../../../src/openapi/spec.ts';
 import { settled } from '../../events/harness.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { eventually } from '../../support/until.ts';
-import { type FakeWebhooks, noRateLimits, payment } from '../gateway.ts';
+import { type FakeWebhooks, noRateLimits, payment } from '../delivery-services.ts';
 import type { TestReceiver } from '../receiver.ts';
 import type { Scheduled } from './model.ts';
 

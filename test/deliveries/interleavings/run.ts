@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
 import { firstDelivery } from '../../../src/deliveries/fan-out/first-delivery.ts';
-import { fakeWebhooks } from '../gateway.ts';
+import { fakeWebhooks } from '../delivery-services.ts';
 import type { TestReceiver } from '../receiver.ts';
 import { createCheck } from './check.ts';
 import { DeliveryModel, type ModelAttempt, type ModelDelivery, type ModelEvent, maxAttempts } from './model.ts';

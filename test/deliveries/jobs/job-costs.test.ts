@@ -2,13 +2,20 @@ import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { freshUri } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
-import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
 describe('The jobs of deliveries', () => {
   let connection: Connection;
   let webhooks: FakeWebhooks;
-  let gateway: TestGateway;
+  let gateway: DeliveryServices;
   let receiver: TestReceiver;
   /** The writes of their collection, by name, and the statements in them. */
   let commands: Map<string, number>;
@@ -19,7 +26,7 @@ describe('The jobs of deliveries', () => {
     webhooks = fakeWebhooks();
     receiver = await startReceiver();
     webhooks.add(receiver.url);
-    gateway = await startGateway(connection, webhooks, { retryDelays: [500], sweepInterval: 2_000 });
+    gateway = await startDeliveryServices(connection, webhooks, { retryDelays: [500], sweepInterval: 2_000 });
     await gateway.start();
     commands = new Map();
     statements = 0;

@@ -1,7 +1,14 @@
 import { expect } from 'chai';
 import { freshDatabase } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
-import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../delivery-services.ts';
 import { type Received, startReceiver, type TestReceiver } from '../receiver.ts';
 
 /** The shortest time in which so many requests in a row came. Milliseconds. */
@@ -18,10 +25,10 @@ describe('A webhook with a rate limit', function () {
   let webhooks: FakeWebhooks;
   let limited: TestReceiver;
   let other: TestReceiver;
-  const gateways: TestGateway[] = [];
+  const gateways: DeliveryServices[] = [];
 
-  async function gateway(choices = {}): Promise<TestGateway> {
-    const made = await startGateway(database.connection, webhooks, choices);
+  async function gateway(choices = {}): Promise<DeliveryServices> {
+    const made = await startDeliveryServices(database.connection, webhooks, choices);
     gateways.push(made);
     return made;
   }

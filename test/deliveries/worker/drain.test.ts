@@ -1,7 +1,13 @@
 import { expect } from 'chai';
 import { watchedDatabase } from '../../support/commands.ts';
 import { eventually } from '../../support/until.ts';
-import { type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
+import {
+  type DeliveryServices,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../delivery-services.ts';
 import { hang, startReceiver, type TestReceiver } from '../receiver.ts';
 
 const collections = ['gateway_events', 'gateway_deliveries', 'gateway_jobs'] as const;
@@ -10,14 +16,14 @@ describe('More events than there is room for', function () {
   this.timeout(60_000);
   let database: Awaited<ReturnType<typeof watchedDatabase>>;
   let webhooks: FakeWebhooks;
-  let gateway: TestGateway;
+  let gateway: DeliveryServices;
   let receiver: TestReceiver;
 
   beforeEach(async () => {
     database = await watchedDatabase();
     webhooks = fakeWebhooks();
     receiver = await startReceiver();
-    gateway = await startGateway(database.connection, webhooks, { sweepInterval: 50 });
+    gateway = await startDeliveryServices(database.connection, webhooks, { sweepInterval: 50 });
   });
   afterEach(async () => {
     // before: nobody waits for a receiver that hangs

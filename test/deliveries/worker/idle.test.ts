@@ -1,12 +1,12 @@
 import { expect } from 'chai';
 import mongoose from 'mongoose';
 import { freshUri } from '../../support/mongo.ts';
-import { fakeWebhooks, startGateway } from '../gateway.ts';
+import { fakeWebhooks, startDeliveryServices } from '../delivery-services.ts';
 
 describe('A worker with nothing to do', () => {
   it('queries the database fewer than seven times a second', async () => {
     const connection = await mongoose.createConnection(freshUri(), { monitorCommands: true }).asPromise();
-    const gateway = await startGateway(connection, fakeWebhooks());
+    const gateway = await startDeliveryServices(connection, fakeWebhooks());
     await gateway.start();
     // what starting asks is over by then
     await new Promise((resolve) => setTimeout(resolve, 200));

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import type { CommandStartedEvent } from 'mongodb';
 import mongoose from 'mongoose';
 import { dropLater, freshUri } from '../../support/mongo.ts';
-import { fakeWebhooks, startGateway } from '../gateway.ts';
+import { fakeWebhooks, startDeliveryServices } from '../delivery-services.ts';
 
 const appName = 'stalled-sweep';
 
@@ -13,7 +13,7 @@ describe('A sweep that the database does not answer', () => {
     const client = connection.getClient();
     const looks: { requestId: number; at: number }[] = [];
     const answered = new Set<number>();
-    const gateway = await startGateway(connection, fakeWebhooks());
+    const gateway = await startDeliveryServices(connection, fakeWebhooks());
     const data = { appName, failCommands: ['aggregate'], blockConnection: true, blockTimeMS: 15_000 };
     await client.db('admin').command({ configureFailPoint: 'failCommand', mode: { times: 1 }, data });
     client.on('commandStarted', ({ commandName, requestId }: CommandStartedEvent) => {

@@ -4,19 +4,25 @@ import { createWatch } from '../../../src/deliveries/worker/watch.ts';
 import { silentLogger } from '../../support/logger.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
-import { type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
+import {
+  type DeliveryServices,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
 describe('What a process without workers publishes', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let webhooks: FakeWebhooks;
   let receiver: TestReceiver;
-  let publisher: TestGateway;
-  let worker: TestGateway;
+  let publisher: DeliveryServices;
+  let worker: DeliveryServices;
 
   async function open(choices: object): Promise<void> {
-    publisher = await startGateway(database.connection, webhooks);
-    worker = await startGateway(database.connection, webhooks, choices);
+    publisher = await startDeliveryServices(database.connection, webhooks);
+    worker = await startDeliveryServices(database.connection, webhooks, choices);
     await worker.start();
     // the stream is open by then
     await new Promise((resolve) => setTimeout(resolve, 300));

@@ -1,13 +1,20 @@
 import { expect } from 'chai';
 import { startLimit } from '../../../src/deliveries/attempt/attempt.ts';
 import { freshDatabase } from '../../support/mongo.ts';
-import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
 describe('An attempt whose workers die', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let webhooks: FakeWebhooks;
-  let gateway: TestGateway;
+  let gateway: DeliveryServices;
   let receiver: TestReceiver;
 
   beforeEach(async () => {
@@ -15,7 +22,7 @@ describe('An attempt whose workers die', () => {
     webhooks = fakeWebhooks();
     receiver = await startReceiver();
     webhooks.add(receiver.url);
-    gateway = await startGateway(database.connection, webhooks, { sweepInterval: 50 });
+    gateway = await startDeliveryServices(database.connection, webhooks, { sweepInterval: 50 });
   });
   afterEach(async () => {
     await gateway.close();
@@ -63,7 +70,7 @@ describe('An attempt the gateway cannot make', () => {
       if (failures >= 0) throw new Error('the secret cannot be read');
       return forDelivery(id);
     };
-    const gateway = await startGateway(database.connection, webhooks);
+    const gateway = await startDeliveryServices(database.connection, webhooks);
     await gateway.start();
     const { id } = await gateway.publish(payment);
     const { state, attempts } = await gateway.delivery(id, ended);

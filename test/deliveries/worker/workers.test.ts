@@ -2,17 +2,24 @@ import { expect } from 'chai';
 import mongoose from 'mongoose';
 import { freshDatabase } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
-import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../gateway.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../delivery-services.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
 describe('Workers', () => {
   let database: Awaited<ReturnType<typeof freshDatabase>>;
   let webhooks: FakeWebhooks;
   let receiver: TestReceiver;
-  const gateways: TestGateway[] = [];
+  const gateways: DeliveryServices[] = [];
 
-  async function gateway(choices = {}): Promise<TestGateway> {
-    const made = await startGateway(database.connection, webhooks, choices);
+  async function gateway(choices = {}): Promise<DeliveryServices> {
+    const made = await startDeliveryServices(database.connection, webhooks, choices);
     gateways.push(made);
     return made;
   }
@@ -212,7 +219,7 @@ describe('Workers', () => {
     const connection = await mongoose.createConnection(database.uri).asPromise();
     const elsewhere = fakeWebhooks();
     const mine = await gateway();
-    const theirs = await startGateway(connection, elsewhere, { collectionPrefix: 'other_' });
+    const theirs = await startDeliveryServices(connection, elsewhere, { collectionPrefix: 'other_' });
     await theirs.start();
     const { id } = await mine.publish(payment);
     // shows that it is left alone

@@ -2,7 +2,14 @@ import { expect } from 'chai';
 import mongoose, { type Connection } from 'mongoose';
 import { freshDatabase, uriOf } from '../../../support/mongo.ts';
 import { eventually } from '../../../support/until.ts';
-import { ended, type FakeWebhooks, fakeWebhooks, payment, startGateway, type TestGateway } from '../../gateway.ts';
+import {
+  type DeliveryServices,
+  ended,
+  type FakeWebhooks,
+  fakeWebhooks,
+  payment,
+  startDeliveryServices,
+} from '../../delivery-services.ts';
 import { hang, startReceiver, type TestReceiver } from '../../receiver.ts';
 
 describe('A recovery of an event whose fan-out is not done', () => {
@@ -12,8 +19,8 @@ describe('A recovery of an event whose fan-out is not done', () => {
   let webhooks: FakeWebhooks;
   let receiver: TestReceiver;
   /** Makes no attempts but those of recoveries. */
-  let publisher: TestGateway;
-  let worker: TestGateway;
+  let publisher: DeliveryServices;
+  let worker: DeliveryServices;
   let missedBy: string;
   let eventId: string;
 
@@ -24,7 +31,7 @@ describe('A recovery of an event whose fan-out is not done', () => {
     webhooks = fakeWebhooks();
     webhooks.add(`${receiver.url}/active`);
     missedBy = webhooks.add(`${receiver.url}/missed`, { active: false });
-    publisher = await startGateway(database.connection, webhooks);
+    publisher = await startDeliveryServices(database.connection, webhooks);
     eventId = (await publisher.publish(payment)).id;
     Object.assign(webhooks.webhooks.get(missedBy) ?? {}, { active: true });
   });
@@ -36,7 +43,7 @@ describe('A recovery of an event whose fan-out is not done', () => {
     await database.drop();
   });
 
-  const recover = () => publisher.again.missed({ recoveryId: 'rec_1', webhookId: missedBy }, eventId);
+  const recover = () => publisher.redeliver.missed({ recoveryId: 'rec_1', webhookId: missedBy }, eventId);
   const event = () => publisher.events.findById(eventId).lean();
   const taken = () => eventually(event, (found) => found?.fanOutLeases === 1);
   const fannedOut = () => eventually(event, (found) => found?.fanOut === 'done');
@@ -54,7 +61,7 @@ describe('A recovery of an event whose fan-out is not done', () => {
     const admin = database.connection.getClient().db('admin');
     const namespace = `${database.connection.name}.gateway_events`;
     const data = { appName, namespace, failCommands: ['find'], blockConnection: true, blockTimeMS: 1_000 };
-    worker = await startGateway(ofWorker, webhooks);
+    worker = await startDeliveryServices(ofWorker, webhooks);
     await admin.command({ configureFailPoint: 'failCommand', mode: 'alwaysOn', data });
     try {
       await worker.start();
@@ -72,7 +79,7 @@ describe('A recovery of an event whose fan-out is not done', () => {
       goOn = resolve;
     });
     let asked = false;
-    worker = await startGateway(ofWorker, {
+    worker = await startDeliveryServices(ofWorker, {
       ...webhooks,
       async subscribers(...given) {
         asked = true;
@@ -91,7 +98,7 @@ describe('A recovery of an event whose fan-out is not done', () => {
   it('does not count as a start of attempts to other webhooks', async () => {
     receiver.answers(200, hang);
     expect(await recover()).to.equal('delivered');
-    worker = await startGateway(ofWorker, webhooks);
+    worker = await startDeliveryServices(ofWorker, webhooks);
     await worker.start();
     await receiver.count(2);
     const [inFlight] = await eventually(

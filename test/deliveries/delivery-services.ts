@@ -51,7 +51,7 @@ export function fakeWebhooks() {
 
 export type FakeWebhooks = ReturnType<typeof fakeWebhooks>;
 
-export interface GatewayChoices {
+export interface ServiceChoices {
   readonly collectionPrefix?: string;
   readonly retryDelays?: readonly number[];
   readonly attemptTimeout?: number;
@@ -65,7 +65,7 @@ export interface GatewayChoices {
 }
 
 /** The options of deliveries, as quick as tests are. */
-export function deliveryOptions(choices: GatewayChoices = {}) {
+export function deliveryOptions(choices: ServiceChoices = {}) {
   return {
     collectionPrefix: 'gateway_',
     indexes: 'build' as const,
@@ -84,7 +84,11 @@ export function deliveryOptions(choices: GatewayChoices = {}) {
 }
 
 /** Events and deliveries of one process, on one connection. */
-export async function startGateway(connection: Connection, webhooks: FakeWebhooks, choices: GatewayChoices = {}) {
+export async function startDeliveryServices(
+  connection: Connection,
+  webhooks: FakeWebhooks,
+  choices: ServiceChoices = {},
+) {
   const options = deliveryOptions(choices);
   const { collectionPrefix: prefix } = options;
   const events = createEventModel(connection, prefix);
@@ -151,7 +155,7 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
     publishTest,
     eventStatuses: deliveryService.eventStatuses,
     history: deliveryService.history,
-    again: deliveryService.redeliver,
+    redeliver: deliveryService.redeliver,
     deliveries,
     events,
     ofEvent,
@@ -168,7 +172,7 @@ export async function startGateway(connection: Connection, webhooks: FakeWebhook
   };
 }
 
-export type TestGateway = Awaited<ReturnType<typeof startGateway>>;
+export type DeliveryServices = Awaited<ReturnType<typeof startDeliveryServices>>;
 
 /** For parts that are tested without a webhook that has a limit. */
 export const noRateLimits: RateLimits = { admit: async () => 0, wait: async () => {} };
