@@ -3,8 +3,7 @@ import { expect } from 'chai';
 import { ObjectId } from 'mongodb';
 import { judgeMembers } from '../../src/cli/doctor/checks/replica-set.ts';
 import { diagnose, type Finding } from '../../src/cli/doctor/diagnose.ts';
-import { createModelGateway } from '../../src/index.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway, newSecretKey } from '../support/gateway.ts';
 import { listenOn } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { command } from './recorded-terminal.ts';
@@ -19,7 +18,7 @@ describe('express-model-gateway doctor', () => {
   before(async () => {
     database = await freshDatabase();
     env = { MONGODB_URI: database.uri };
-    const gateway = await createModelGateway({ ...loopbackOptions, mongo: database.uri, secretKeys: [right] });
+    const gateway = await createGateway({ mongo: database.uri, secretKeys: [right] });
     await gateway.webhooks.create('usr_1', { url: 'https://example.com/', events: ['credits.low'] });
     await gateway.close();
   });

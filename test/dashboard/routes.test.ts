@@ -3,7 +3,7 @@ import express, { type RequestHandler } from 'express';
 import express4 from 'express4';
 import helmet from 'helmet';
 import { createModelGateway, type ErrorBody, type ModelGateway, scopes } from '../../src/index.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway, newSecretKey } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
@@ -19,10 +19,8 @@ describe("the dashboard's routes", () => {
 
   before(async () => {
     const database = await freshDatabase();
-    gateway = await createModelGateway({
+    gateway = await createGateway({
       mongo: database.connection,
-      secretKeys: [newSecretKey()],
-      ...loopbackOptions,
       dashboard: {
         path: '/hooks/dashboard',
         authenticate: ({ headers }) =>
@@ -269,10 +267,8 @@ describe("the dashboard's routes", () => {
 describe('the dashboard in a host of its own', () => {
   it('keeps its content security policy under a prefix of Express 4, behind helmet', async () => {
     const database = await freshDatabase();
-    const gateway = await createModelGateway({
+    const gateway = await createGateway({
       mongo: database.connection,
-      secretKeys: [newSecretKey()],
-      ...loopbackOptions,
       dashboard: { path: '/dashboard' },
       serveOpenApi: false,
     });

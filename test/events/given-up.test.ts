@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import type { ClientSession, Connection } from 'mongoose';
-import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import type { ModelGateway } from '../../src/index.ts';
 import { watchedDatabase } from '../support/commands.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway } from '../support/gateway.ts';
 import { payment, rejection } from './harness.ts';
 
 describe('A publication whose subscriber lookup takes too long', function () {
@@ -17,7 +17,7 @@ describe('A publication whose subscriber lookup takes too long', function () {
   before(async () => {
     database = await watchedDatabase({ appName });
     ({ connection } = database);
-    gateway = await createModelGateway({ ...loopbackOptions, mongo: connection, secretKeys: [newSecretKey()] });
+    gateway = await createGateway({ mongo: connection });
   });
   after(async () => {
     await gateway.close();

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
-import { createModelGateway, type ModelGateway } from '../../src/index.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import type { ModelGateway } from '../../src/index.ts';
+import { createGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { freshUri } from '../support/mongo.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
@@ -27,10 +27,8 @@ describe('a model call of a known account', () => {
       log.push('upstream');
       return answer(...exchange);
     };
-    gateway = await createModelGateway({
+    gateway = await createGateway({
       mongo: connection,
-      secretKeys: [newSecretKey()],
-      ...loopbackOptions,
       // known without the database, as a key is that was just used
       authenticate: () => ({ userId: 'usr_1', keyId: 'key_of_host' }),
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],

@@ -3,10 +3,10 @@ import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
 import type { AccountDocument } from '../../src/accounting/credits/model.ts';
-import { createModelGateway, type ModelGateway, type ModelGatewayOptions } from '../../src/index.ts';
+import type { ModelGateway, ModelGatewayOptions } from '../../src/index.ts';
 import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
@@ -46,10 +46,8 @@ describe('a gateway whose database is unavailable', function () {
     const lines: Line[] = [];
     const log = (level: string) => (message: string, fields?: Record<string, unknown>) =>
       void lines.push({ level, message, fields });
-    const gateway: ModelGateway = await createModelGateway({
-      ...loopbackOptions,
+    const gateway: ModelGateway = await createGateway({
       mongo: database.uri,
-      secretKeys: [newSecretKey()],
       upstreams: [{ name: 'u', baseUrl: upstream.baseUrl }],
       collectionPrefix,
       logger: { info: log('info'), warn: log('warn'), error: log('error') },

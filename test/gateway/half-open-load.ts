@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import express from 'express';
 import type mongoose from 'mongoose';
-import { createModelGateway, scopes } from '../../src/index.ts';
+import { scopes } from '../../src/index.ts';
 import { startReceiver } from '../deliveries/receiver.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
@@ -73,10 +73,8 @@ export async function startLoad(collectionPrefix: string, mongo: string | mongoo
   const seen = new Map<string, number[]>();
   const upstream = await startUpstream();
   const receiver = await startFailingOnce(seen);
-  const gateway = await createModelGateway({
-    ...loopbackOptions,
+  const gateway = await createGateway({
     mongo,
-    secretKeys: [newSecretKey()],
     upstreams: [{ name: 'u', baseUrl: upstream.baseUrl }],
     retryDelays: [retryDelay],
     readRateLimit: 100_000,

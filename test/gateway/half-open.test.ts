@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import mongoose from 'mongoose';
-import { createModelGateway } from '../../src/index.ts';
 import { connectionTimes } from '../../src/mongo/connection/connection.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway } from '../support/gateway.ts';
 import type { Direction, LinkKind } from '../support/tcp-proxy.ts';
 import { type LoadResult, payment, startLoad } from './half-open-load.ts';
 
@@ -48,10 +47,8 @@ async function runFault([, direction, kind, owner]: Fault, database: BreakableDa
 
 /** How long a gateway takes to close. Milliseconds. */
 async function runClosing(isHealed: boolean, database: BreakableDatabase): Promise<number> {
-  const gateway = await createModelGateway({
-    ...loopbackOptions,
+  const gateway = await createGateway({
     mongo: database.uri,
-    secretKeys: [newSecretKey()],
     credits: { prices: { '*': { input: 1_000 } }, initialBalance: 1 },
   });
   await gateway.start();

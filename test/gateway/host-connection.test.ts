@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import type { ConnectOptions } from 'mongoose';
-import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import type { ModelGateway } from '../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { payment } from '../events/harness.ts';
 import { watchedDatabase } from '../support/commands.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway } from '../support/gateway.ts';
 
 const choices: readonly [what: string, options: ConnectOptions][] = [
   ['that reads from secondaries', { readPreference: 'secondaryPreferred' }],
@@ -24,10 +24,8 @@ for (const [what, options] of choices)
     before(async () => {
       database = await watchedDatabase(options);
       receiver = await startReceiver();
-      gateway = await createModelGateway({
-        ...loopbackOptions,
+      gateway = await createGateway({
         mongo: database.connection,
-        secretKeys: [newSecretKey()],
       });
       await gateway.start();
     });

@@ -4,7 +4,7 @@ import express4 from 'express4';
 import mongoose, { type Connection } from 'mongoose';
 import OpenAI from 'openai';
 import { createModelGateway, keepRawBody, type ModelGateway } from '../../src/index.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
@@ -39,11 +39,9 @@ describe('a host app with the router mounted', () => {
   before(async () => {
     upstream = await echoUpstream();
     database = await freshDatabase();
-    gateway = await createModelGateway({
+    gateway = await createGateway({
       mongo: database.connection,
-      secretKeys: [newSecretKey()],
       upstreams: [{ name: 'echo', baseUrl: `${upstream.url}/v1`, apiKey: 'up' }],
-      ...loopbackOptions,
     });
     ({ key } = await gateway.keys.create({ userId: 'usr_1' }));
   });
@@ -147,7 +145,7 @@ describe("a gateway beside a host's own mongoose", () => {
     const HostWebhook = connection.model('Webhook', new mongoose.Schema({ mine: String }));
     await HostWebhook.create({ mine: 'yes' });
     const settings = JSON.stringify([mongoose.get('strictQuery'), mongoose.get('autoIndex'), mongoose.modelNames()]);
-    const gateway = await createModelGateway({ mongo: connection, secretKeys: [newSecretKey()], ...loopbackOptions });
+    const gateway = await createGateway({ mongo: connection });
     await gateway.start();
     await gateway.close();
     expect(JSON.stringify([mongoose.get('strictQuery'), mongoose.get('autoIndex'), mongoose.modelNames()])).to.equal(

@@ -1,9 +1,9 @@
 import { IncomingMessage } from 'node:http';
 import { expect } from 'chai';
 import OpenAI from 'openai';
-import { createModelGateway, type ModelGateway, scopes } from '../../src/index.ts';
+import { type ModelGateway, scopes } from '../../src/index.ts';
 import { startReceiver } from '../deliveries/receiver.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 import { operations } from '../support/spec.ts';
 import { ScriptedUpstream } from '../support/upstream.ts';
@@ -41,13 +41,11 @@ describe('a gateway in front of Express', function () {
     receiver = await startReceiver(200);
     upstream = await ScriptedUpstream.start();
     upstream.script = steady;
-    gateway = await createModelGateway({
+    gateway = await createGateway({
       mongo: database.connection,
-      secretKeys: [newSecretKey()],
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl, apiKey: 'up' }],
       modelAttempts: 1,
       credits: { prices: { '*': { input: 0.1, output: 0.4, image: 0.001 } }, initialBalance: 10 },
-      ...loopbackOptions,
       dashboard: {
         path: '/dashboard',
         authenticate: ({ headers }) => {
@@ -134,10 +132,8 @@ describe("a host's functions in front of Express", () => {
       seen.push({ name, ...readable(req) });
       return { userId: 'usr_1' };
     };
-    gateway = await createModelGateway({
+    gateway = await createGateway({
       mongo: database.connection,
-      secretKeys: [newSecretKey()],
-      ...loopbackOptions,
       authenticate: see('authenticate'),
       dashboard: { path: '/dashboard', authenticate: see('dashboard.authenticate') },
     });

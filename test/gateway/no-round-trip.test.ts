@@ -2,8 +2,8 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
-import { createModelGateway, type ModelGateway } from '../../src/index.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import type { ModelGateway } from '../../src/index.ts';
+import { createGateway } from '../support/gateway.ts';
 import { listen, listenOn } from '../support/listen.ts';
 import { freshUri } from '../support/mongo.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
@@ -56,10 +56,8 @@ describe('a model call with limits, quotas and counters', () => {
     connection = await mongoose.createConnection(way.uri).asPromise();
     upstream = await ScriptedUpstream.start();
     upstream.script = json(200, { usage: { prompt_tokens: 1, completion_tokens: 1 } });
-    gateway = await createModelGateway({
+    gateway = await createGateway({
       mongo: connection,
-      secretKeys: [newSecretKey()],
-      ...loopbackOptions,
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],
       limits: { perKey: { requestsPerMinute: 1_000 }, perUser: { tokensPerMinute: 1_000_000 }, shared: true },
       quotas: { perUser: { unit: 'tokens', daily: 1_000_000 } },

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import express from 'express';
-import { createModelGateway, type ModelGateway } from '../../src/index.ts';
+import type { ModelGateway } from '../../src/index.ts';
 import { type Cluster, startCluster } from '../faults/cluster.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway } from '../support/gateway.ts';
 import { type IsolatedPrimary, isolatePrimary } from '../support/isolated-primary.ts';
 import { listen } from '../support/listen.ts';
 import { until } from '../support/until.ts';
@@ -73,10 +73,8 @@ describe('a gateway at a primary that lacks what a majority of the members has',
     });
     const receiver = await listen((_, res) => void res.end());
     ends.push(() => upstream.close(), receiver.close);
-    gateway = await createModelGateway({
-      ...loopbackOptions,
+    gateway = await createGateway({
       mongo: cluster.uri,
-      secretKeys: [newSecretKey()],
       upstreams: [{ name: 'up', baseUrl: upstream.baseUrl }],
       credits: { prices: { '*': { input: 1_000_000 } } },
     });

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
-import { createModelGateway, type ModelGateway } from '../../src/index.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import type { ModelGateway } from '../../src/index.ts';
+import { createGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { freshUri } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
@@ -20,10 +20,8 @@ describe('a transaction whose commit is not confirmed', () => {
     connection = await mongoose.createConnection(freshUri(), { appName }).asPromise();
     upstream = await ScriptedUpstream.start();
     upstream.script = json(200, { choices: [], usage: { prompt_tokens: 9, completion_tokens: 0, total_tokens: 9 } });
-    gateway = await createModelGateway({
-      ...loopbackOptions,
+    gateway = await createGateway({
       mongo: connection,
-      secretKeys: [newSecretKey()],
       upstreams: [{ name: 'u', baseUrl: upstream.baseUrl }],
       credits: { prices: { '*': { input: 1_000_000 } }, lowThreshold: 5 },
       quotas: { perUser: { unit: 'requests', daily: 1 }, thresholds: [100] },

@@ -1,8 +1,7 @@
 import { expect } from 'chai';
-import mongoose, { type Connection } from 'mongoose';
-import { createModelGateway, type ModelGateway, type UsageRecord } from '../../src/index.ts';
-import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
-import { freshDatabase, freshUri } from '../support/mongo.ts';
+import type { UsageRecord } from '../../src/index.ts';
+import { type LiveGateway, startGateway } from '../support/gateway.ts';
+import { freshDatabase } from '../support/mongo.ts';
 import { until } from '../support/until.ts';
 import { events, json, ScriptedUpstream, stall } from '../support/upstream.ts';
 
@@ -58,21 +57,15 @@ describe('the usage of model calls', () => {
   });
 
   it('has a record for every answered call once the gateway has closed, even for a stream that was cut off', async () => {
-    const uri = freshUri();
-    const connection: Connection = await mongoose.createConnection(uri).asPromise();
-    const gateway: ModelGateway = await createModelGateway({
-      ...loopbackOptions,
+    const { connection, drop } = await freshDatabase();
+    const { gateway, url, close } = await startGateway({
       mongo: connection,
-      secretKeys: [newSecretKey()],
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
       authenticate: () => ({ userId: 'usr_7' }),
       drainTimeout: 0,
     });
-    const server = (await import('express')).default().use(gateway.router).listen(0, '127.0.0.1');
-    await new Promise((resolve) => server.once('listening', resolve));
-    const { port } = server.address() as { port: number };
     const post = (body: object) =>
-      fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+      fetch(`${url}/v1/chat/completions`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify(body),
@@ -94,9 +87,7 @@ describe('the usage of model calls', () => {
     ]);
     for (const record of records) expect(record).to.include({ userId: 'usr_7', keyId: null, model: 'm' });
 
-    server.close();
-    server.closeAllConnections();
-    await connection.dropDatabase();
-    await connection.close();
+    await close();
+    await drop();
   });
 });

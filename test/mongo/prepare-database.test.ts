@@ -9,7 +9,7 @@ import { primaryOf } from '../../src/mongo/schema/prepare-schema.ts';
 import { retryUntilAvailable } from '../../src/mongo/schema/retry-until-available.ts';
 import { RecordedTerminal } from '../cli/recorded-terminal.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway, loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { silentLogger } from '../support/logger.ts';
 
 describe('The indexes that the start of a gateway builds', function () {
@@ -105,10 +105,8 @@ describe('The indexes that the start of a gateway builds', function () {
       for (const prefix of ['large_', 'moved_'])
         await beside.collection(`${prefix}deliveries`).insertOne({ state: 'pending' });
       await hang('alwaysOn');
-      const starting = createModelGateway({
-        ...loopbackOptions,
+      const starting = createGateway({
         mongo: database.uri,
-        secretKeys: [newSecretKey()],
         collectionPrefix: 'large_',
         logger,
       });

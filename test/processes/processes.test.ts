@@ -4,7 +4,7 @@ import { createModelGateway, type ModelGateway } from '../../src/index.ts';
 import { createProcessModel } from '../../src/processes/model.ts';
 import { createProcessService } from '../../src/processes/service.ts';
 import { watchedDatabase } from '../support/commands.ts';
-import { type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
+import { createGateway, type LiveGateway, loopbackOptions, newSecretKey, startGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
 import { inTurn, json, ScriptedUpstream } from '../support/upstream.ts';
 
@@ -152,10 +152,8 @@ describe('The processes that an operator sees', () => {
     expect(data.at(-1)).to.include({ id: 'prc_dead', is_live: false });
     expect((await get('backlog')).in_progress).to.equal(0);
     await records().deleteOne({ _id: 'prc_dead' });
-    const short = await createModelGateway({
-      ...loopbackOptions,
+    const short = await createGateway({
       mongo: database.connection,
-      secretKeys: [newSecretKey()],
     });
     expect(await records().countDocuments()).to.equal(3);
     const [newest] = await records().find<{ liveUntil: Date; seenAt: Date }>({}).sort({ _id: -1 }).limit(1).toArray();

@@ -4,10 +4,10 @@ import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
 import { newId } from '../../src/ids.ts';
-import { createModelGateway, type ModelGateway, scopes } from '../../src/index.ts';
+import { type ModelGateway, scopes } from '../../src/index.ts';
 import { startReceiver } from '../deliveries/receiver.ts';
 import { type BreakableDatabase, startBreakableDatabase } from '../support/breakable-database.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { eventually, until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
@@ -44,10 +44,8 @@ describe('while the database is unavailable', function () {
     });
     receiver = await startReceiver();
     const log = (message: string) => logged.push(message);
-    gateway = await createModelGateway({
-      ...loopbackOptions,
+    gateway = await createGateway({
       mongo: database.uri,
-      secretKeys: [newSecretKey()],
       upstreams: [{ name: 'u', baseUrl: upstream.baseUrl }],
       limits: { perUser: { requestsPerMinute: 10_000 }, shared: true },
       credits: { prices: { '*': { input: 1_000, output: 1_000 } }, initialBalance: 100 },
@@ -233,7 +231,7 @@ describe('while the database is unavailable', function () {
   it('refused requests leave no unhandled rejection, which would end the process', async () => {
     const uri = new URL(database.uri);
     uri.searchParams.set('serverSelectionTimeoutMS', '500');
-    const quick = await createModelGateway({ ...loopbackOptions, mongo: uri.href, secretKeys: [newSecretKey()] });
+    const quick = await createGateway({ mongo: uri.href });
     const quickApp = await listen(express().use(quick.router));
     const unhandled: unknown[] = [];
     const note = (reason: unknown) => void unhandled.push(reason);

@@ -4,9 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import express from 'express';
 import mongoose, { type Connection } from 'mongoose';
-import { createModelGateway, hardenServer, type ModelGateway, type ModelGatewayOptions } from '../../src/index.ts';
+import { hardenServer, type ModelGateway, type ModelGatewayOptions } from '../../src/index.ts';
 import { connectRaw, head } from '../http/raw-client.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { freshUri } from '../support/mongo.ts';
 import { hang, type Script, ScriptedUpstream, stall } from '../support/upstream.ts';
@@ -35,10 +35,8 @@ describe('a gateway that closes', function () {
 
   async function start(options: Partial<ModelGatewayOptions> = {}): Promise<void> {
     connection = await mongoose.createConnection(freshUri()).asPromise();
-    gateway = await createModelGateway({
-      ...loopbackOptions,
+    gateway = await createGateway({
       mongo: connection,
-      secretKeys: [newSecretKey()],
       upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
       authenticate: () => ({ userId: 'usr_1' }),
       ...options,

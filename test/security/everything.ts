@@ -5,7 +5,7 @@ import { createLogger } from '../../src/cli/server/logger.ts';
 import { createModelGateway, type Logger, type ModelGateway } from '../../src/index.ts';
 import { faultTolerant } from '../../src/logger.ts';
 import { hang, reset as resetAnswer, startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
-import { loopbackOptions } from '../support/gateway.ts';
+import { createGateway, loopbackOptions } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { freshUri } from '../support/mongo.ts';
 import { events, json, reset, ScriptedUpstream } from '../support/upstream.ts';
@@ -149,7 +149,7 @@ export async function runEverything(witness: Witness) {
   }
 
   async function wrongStarts(mongoUri: string): Promise<void> {
-    const start = (secretKeys: string[]) => createModelGateway({ mongo: mongoUri, secretKeys, ...loopbackOptions });
+    const start = (secretKeys: string[]) => createGateway({ mongo: mongoUri, secretKeys });
     await failing(() => start([`another:${oldSealingKey}`]));
     await failing(() => start([`k 1:${sealingKey}`]));
     await failing(() => start([sealingKey]));
@@ -165,8 +165,7 @@ export async function runEverything(witness: Witness) {
 
   /** A host whose own authentication fails with the caller's header in its error. */
   async function hostThatFails(mongoUri: string): Promise<void> {
-    const gateway = await createModelGateway({
-      ...loopbackOptions,
+    const gateway = await createGateway({
       mongo: mongoUri,
       secretKeys: [`k1:${sealingKey}`, `k0:${oldSealingKey}`],
       collectionPrefix: 'host_',

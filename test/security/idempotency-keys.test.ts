@@ -1,9 +1,8 @@
 import { expect } from 'chai';
 import express from 'express';
-import { createModelGateway } from '../../src/index.ts';
 import { withAccountsIdempotencyKey } from '../../src/proxy/headers.ts';
 import { createSealer } from '../../src/webhooks/secrets/sealing.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway, newSecretKey } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { callerKey, type ModelServer, startModelServer, strangerKey } from '../support/model-server.ts';
 import { freshDatabase } from '../support/mongo.ts';
@@ -75,10 +74,9 @@ describe('an Idempotency-Key', () => {
     const database = await freshDatabase();
     upstream.script = json(200, {});
     const sentWith = async (...secretKeys: string[]) => {
-      const gateway = await createModelGateway({
+      const gateway = await createGateway({
         mongo: database.connection,
         secretKeys,
-        ...loopbackOptions,
         authenticate: () => ({ userId: 'usr_1' }),
         upstreams: [{ name: 'one', baseUrl: upstream.baseUrl }],
       });

@@ -3,9 +3,9 @@ import express from 'express';
 import type { Connection } from 'mongoose';
 import type { DeliveryState } from '../../src/deliveries/model.ts';
 import { newId } from '../../src/ids.ts';
-import { createModelGateway, type ModelGateway, scopes } from '../../src/index.ts';
+import { type ModelGateway, scopes } from '../../src/index.ts';
 import { watchedDatabase } from '../support/commands.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { createGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 
 const count = 3_000;
@@ -170,10 +170,8 @@ describe('A list', function () {
     database = await watchedDatabase();
     connection = database.connection;
     connection.getClient().on('commandStarted', ({ commandName }) => started.push(commandName));
-    gateway = await createModelGateway({
-      ...loopbackOptions,
+    gateway = await createGateway({
       mongo: connection,
-      secretKeys: [newSecretKey()],
       authenticate: () => ({ userId, scopes }),
     });
     server = await listen(express().use(gateway.router));

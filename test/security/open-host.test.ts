@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { readConfiguration } from '../../src/cli/config/config.ts';
-import { createModelGateway, GatewayError } from '../../src/index.ts';
-import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
+import { GatewayError } from '../../src/index.ts';
+import { createGateway } from '../support/gateway.ts';
 import { freshDatabase } from '../support/mongo.ts';
 
 describe('a stand-alone server', () => {
@@ -18,10 +18,8 @@ describe('a stand-alone server', () => {
   ] as const) {
     it(`${isOpen ? 'accepts' : 'refuses'} webhooks to its own loopback address with HOST=${HOST}`, async () => {
       const { allowHttp, allowPrivateNetworks } = readConfiguration({ HOST });
-      const gateway = await createModelGateway({
+      const gateway = await createGateway({
         mongo: database.connection,
-        secretKeys: [newSecretKey()],
-        ...loopbackOptions,
         allowHttp,
         allowPrivateNetworks,
       });

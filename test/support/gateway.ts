@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import express from 'express';
+import type { Connection } from 'mongoose';
 import { createModelGateway, type ModelGateway, type ModelGatewayOptions, scopes } from '../../src/index.ts';
 import { listen } from './listen.ts';
 import { silentLogger } from './logger.ts';
@@ -32,14 +33,17 @@ export const loopbackOptions = {
   logger: silentLogger,
 } satisfies Partial<ModelGatewayOptions>;
 
+/** A gateway that nobody serves and that makes no deliveries yet, with these options and {@link loopbackOptions}. */
+export function createGateway(
+  options: Partial<ModelGatewayOptions> & Pick<ModelGatewayOptions, 'mongo'>,
+): Promise<ModelGateway> {
+  return createModelGateway({ secretKeys: [newSecretKey()], ...loopbackOptions, ...options });
+}
+
+/** Starts a gateway and serves it; with `mongo`, in that database. */
 export async function startGateway(options: Partial<ModelGatewayOptions> = {}): Promise<LiveGateway> {
-  const database = await freshDatabase();
-  const gateway = await createModelGateway({
-    mongo: database.connection,
-    secretKeys: [newSecretKey()],
-    ...loopbackOptions,
-    ...options,
-  });
+  const database = options.mongo ? undefined : await freshDatabase();
+  const gateway = await createGateway({ mongo: database?.connection as Connection, ...options });
   const app = express().use(gateway.router);
   const { url, close } = await listen(app);
   await gateway.start();
@@ -63,7 +67,7 @@ export async function startGateway(options: Partial<ModelGatewayOptions> = {}): 
     async close() {
       await close();
       await gateway.close();
-      await database.drop();
+      await database?.drop();
     },
   };
 }

@@ -1,7 +1,7 @@
 import express from 'express';
 import mongoose from 'mongoose';
-import { createModelGateway, type ModelGatewayOptions } from '../../../src/index.ts';
-import { loopbackOptions } from '../../support/gateway.ts';
+import type { ModelGatewayOptions } from '../../../src/index.ts';
+import { createGateway } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 
 /** What a gateway process is told, as JSON in PROCESS_CONFIG. */
@@ -21,7 +21,7 @@ const { uri, options } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}') as Gatew
 const connection = await mongoose
   .createConnection(uri, { monitorCommands: true, serverSelectionTimeoutMS: 20_000 })
   .asPromise();
-const gateway = await createModelGateway({ ...loopbackOptions, ...options, mongo: connection });
+const gateway = await createGateway({ ...options, mongo: connection });
 const { url } = await listen(express().use(gateway.router));
 await gateway.start();
 

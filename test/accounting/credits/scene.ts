@@ -1,7 +1,6 @@
 import mongoose from 'mongoose';
-import { createModelGateway } from '../../../src/index.ts';
 import { createRandom } from '../../faults/random.ts';
-import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { createGateway, newSecretKey } from '../../support/gateway.ts';
 import { openBooks } from './books.ts';
 import { type CrowdOutcome, callTogether } from './crowd.ts';
 import { startMeteredUpstream } from './metered-upstream.ts';
@@ -39,7 +38,7 @@ export async function openScene(uri: string, seed: number, count: number) {
     quotas: { perUser: { unit: 'credits', daily: quota.daily, monthly: quota.monthly }, thresholds: quota.thresholds },
     limits: { perUser: { requestsPerMinute: 1_000_000 }, perKey: { tokensPerMinute: 1_000_000_000 }, shared: true },
   } as const;
-  const till = await createModelGateway({ ...loopbackOptions, ...options, mongo: connection });
+  const till = await createGateway({ ...options, mongo: connection });
   await till.credits?.topUp({ userId, credits: topUps.first, reference: 'first' });
   const { key } = await till.keys.create({ userId });
   const processes = await Promise.all(Array.from({ length: count }, () => startProcess({ uri, options })));

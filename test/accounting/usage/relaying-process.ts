@@ -1,14 +1,11 @@
 import express from 'express';
-import { createModelGateway } from '../../../src/index.ts';
-import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { createGateway } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
 
 /** A process that relays calls of `usr_1` and counts nothing, until it is killed: PROCESS_CONFIG says over which database and upstream. */
 const { mongo, baseUrl } = JSON.parse(process.env.PROCESS_CONFIG ?? '{}');
-const gateway = await createModelGateway({
-  ...loopbackOptions,
+const gateway = await createGateway({
   mongo,
-  secretKeys: [newSecretKey()],
   upstreams: [{ name: 'one', baseUrl }],
   authenticate: () => ({ userId: 'usr_1' }),
 });

@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
-import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
+import type { ModelGateway } from '../../../src/index.ts';
 import { forkCompiled } from '../../support/compiled-script.ts';
-import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { createGateway, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { listenOn } from '../../support/listen.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
@@ -99,7 +99,7 @@ describe('The record of a delivery', function () {
 
   before(async () => {
     database = await freshDatabase();
-    publisher = await createModelGateway({ ...options, ...loopbackOptions, mongo: database.connection });
+    publisher = await createGateway({ ...options, mongo: database.connection });
     receiver = await startNumberedReceiver();
   });
   after(async () => {

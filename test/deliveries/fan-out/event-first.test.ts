@@ -8,11 +8,11 @@ import { expect } from 'chai';
 import type { DeliveryDocument } from '../../../src/deliveries/model.ts';
 import { createEventModel, type EventDocument } from '../../../src/events/model.ts';
 import { createClaimEvents } from '../../../src/events/store/claim-events.ts';
-import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
+import type { ModelGateway } from '../../../src/index.ts';
 import type { CrashPoint } from '../../faults/crash-points.ts';
 import { createAuthority } from '../../support/certificates.ts';
 import { forkCompiled } from '../../support/compiled-script.ts';
-import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { createGateway, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { eventually } from '../../support/until.ts';
 import { low } from '../over-http.ts';
@@ -32,7 +32,7 @@ describe('An event whose first attempts are made before its deliveries are store
 
   beforeEach(async () => {
     database = await freshDatabase();
-    other = await createModelGateway({ ...options, ...loopbackOptions, mongo: database.connection });
+    other = await createGateway({ ...options, mongo: database.connection });
     receiver = await startReceiver(200);
     await other.webhooks.create('usr_1', { url: receiver.url, events: ['credits.low'], secret: 'long-enough' });
   });

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
+import type { ModelGateway } from '../../../src/index.ts';
 import { forkCompiled } from '../../support/compiled-script.ts';
-import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { createGateway, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { startReceiver, type TestReceiver } from '../receiver.ts';
 
@@ -20,7 +20,7 @@ describe('Worker processes', function () {
   beforeEach(async () => {
     database = await freshDatabase();
     receiver = await startReceiver();
-    publisher = await createModelGateway({ ...options, ...loopbackOptions, mongo: database.connection });
+    publisher = await createGateway({ ...options, mongo: database.connection });
   });
   afterEach(async () => {
     await publisher.close();

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
+import type { ModelGateway } from '../../../src/index.ts';
 import { createAuthority } from '../../support/certificates.ts';
 import { forkCompiled } from '../../support/compiled-script.ts';
-import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { createGateway, loopbackOptions, newSecretKey } from '../../support/gateway.ts';
 import { freshDatabase } from '../../support/mongo.ts';
 import { until } from '../../support/until.ts';
 import { startReceiver } from '../receiver.ts';
@@ -28,7 +28,7 @@ describe('A worker that was stopped for longer than its lease', function () {
 
   beforeEach(async () => {
     database = await freshDatabase();
-    publisher = await createModelGateway({ ...options, ...loopbackOptions, mongo: database.connection });
+    publisher = await createGateway({ ...options, mongo: database.connection });
     receiver = await startSlowHandshakes(authority.issue({ name: 'localhost' }));
     folder = mkdtempSync(join(tmpdir(), 'stopped-worker-'));
     writeFileSync(join(folder, 'ca.pem'), authority.cert);

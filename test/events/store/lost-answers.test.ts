@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
+import type { ModelGateway } from '../../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { type Cluster, startCluster } from '../../faults/cluster.ts';
-import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { createGateway } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';
 import { payment } from '../harness.ts';
 
@@ -19,7 +19,7 @@ describe('A publication for which answers of the database are lost', () => {
     this.timeout(90_000);
     cluster = await startCluster();
     const mongo = `${cluster.uri}&appName=lost-answers`;
-    publisher = await createModelGateway({ ...loopbackOptions, mongo, secretKeys: [newSecretKey()] });
+    publisher = await createGateway({ mongo });
     await publisher.start();
     receiver = await startReceiver();
     for (const size of sizes) {

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { expect } from 'chai';
 import type { Connection } from 'mongoose';
-import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
+import type { ModelGateway } from '../../../src/index.ts';
 import { watchedDatabase } from '../../support/commands.ts';
-import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { createGateway } from '../../support/gateway.ts';
 import { payment, rejection } from '../harness.ts';
 
 /** Writes of events on their way at once. */
@@ -19,7 +19,7 @@ describe('A publication that waits too long for its turn to be written', functio
   before(async () => {
     database = await watchedDatabase({ appName });
     ({ connection } = database);
-    gateway = await createModelGateway({ ...loopbackOptions, mongo: connection, secretKeys: [newSecretKey()] });
+    gateway = await createGateway({ mongo: connection });
   });
   after(async () => {
     await gateway.close();

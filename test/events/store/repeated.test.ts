@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
+import type { ModelGateway } from '../../../src/index.ts';
 import { watchedDatabase } from '../../support/commands.ts';
-import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { createGateway } from '../../support/gateway.ts';
 import { payment } from '../harness.ts';
 
 const accounts = 3;
@@ -14,10 +14,8 @@ describe('Many publications that are repeated at the same moment', () => {
   before(async () => {
     database = await watchedDatabase();
     // nobody fans out what it publishes
-    gateway = await createModelGateway({
-      ...loopbackOptions,
+    gateway = await createGateway({
       mongo: database.connection,
-      secretKeys: [newSecretKey()],
     });
     for (let i = 0; i < accounts; i += 1) {
       const webhook = { url: 'http://127.0.0.1:9', events: [payment.type], secret: 'long-enough' };

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import { createModelGateway, type ModelGateway } from '../../../src/index.ts';
+import type { ModelGateway } from '../../../src/index.ts';
 import { startReceiver, type TestReceiver } from '../../deliveries/receiver.ts';
 import { watchedDatabase } from '../../support/commands.ts';
-import { loopbackOptions, newSecretKey } from '../../support/gateway.ts';
+import { createGateway } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';
 import { payment } from '../harness.ts';
 
@@ -16,10 +16,8 @@ describe('The subscriber lookup of an event', () => {
   beforeEach(async () => {
     database = await watchedDatabase();
     receiver = await startReceiver();
-    gateway = await createModelGateway({
-      ...loopbackOptions,
+    gateway = await createGateway({
       mongo: database.connection,
-      secretKeys: [newSecretKey()],
     });
     database.forget();
   });

@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import { createModelGateway } from '../../../src/index.ts';
 import { createSealer } from '../../../src/webhooks/secrets/sealing.ts';
 import { watchedDatabase } from '../../support/commands.ts';
-import { loopbackOptions } from '../../support/gateway.ts';
+import { createGateway } from '../../support/gateway.ts';
 import { valid, webhookService } from '../support.ts';
 
 const keyOf = (id: string) => `${id}:${randomBytes(32).toString('base64')}`;
@@ -19,8 +18,7 @@ describe('secrets under more than one key', () => {
 
   const serviceWith = (...keys: string[]) => webhookService(database.connection, { sealer: createSealer(keys) });
   const stored = () => database.connection.collection('gateway_webhooks').find().sort({ _id: 1 }).toArray();
-  const startWith = (...secretKeys: string[]) =>
-    createModelGateway({ mongo: database.connection, secretKeys, ...loopbackOptions });
+  const startWith = (...secretKeys: string[]) => createGateway({ mongo: database.connection, secretKeys });
 
   it('are sealed with the first key and opened with any', async () => {
     const { service: before } = await serviceWith(k1);

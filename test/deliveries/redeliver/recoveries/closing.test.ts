@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { createModelGateway, type ModelGateway } from '../../../../src/index.ts';
-import { loopbackOptions, newSecretKey } from '../../../support/gateway.ts';
+import type { ModelGateway } from '../../../../src/index.ts';
+import { createGateway, newSecretKey } from '../../../support/gateway.ts';
 import { low, type Scene, startScene } from '../../over-http.ts';
 import { hang, startReceiver, type TestReceiver } from '../../receiver.ts';
 import { storeEnded } from './missed.ts';
@@ -15,7 +15,7 @@ describe('A gateway that closes while it recovers', () => {
   before(async () => {
     [silent, quick] = await Promise.all([startReceiver(hang), startReceiver(200)]);
     scene = await startScene({ secretKeys, retryDelays: [], attemptTimeout: 2_000 });
-    publisher = await createModelGateway({ ...loopbackOptions, mongo: scene.connection, secretKeys });
+    publisher = await createGateway({ mongo: scene.connection, secretKeys });
   });
   after(async () => {
     await publisher.close();
