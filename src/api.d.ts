@@ -2875,7 +2875,7 @@ export interface components {
         Timestamp: string;
         /**
          * Format: date-time
-         * @description A time in ISO 8601, with seconds, in UTC (`Z`) or with an offset such as `+01:00`.
+         * @description A time in ISO 8601, with seconds, in UTC (`Z`) or with an offset such as `+01:00` or `+0100`.
          */
         IncomingTime: string;
         /** @description The account it is about. */

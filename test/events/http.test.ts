@@ -111,8 +111,10 @@ describe('events over HTTP', () => {
       const wrong = await live.call('GET', `/v1/events?since=${since}`);
       expect([wrong.status, wrong.body.error.param], since).to.deep.equal([400, 'since']);
     }
-    const offset = encodeURIComponent(created.replace('Z', '+00:00'));
-    expect(await listed(`type=credits.low&since=${offset}`)).to.deep.equal([ids[2], ids[1]]);
+    for (const offset of ['+00:00', '+0000']) {
+      const since = encodeURIComponent(created.replace('Z', offset));
+      expect(await listed(`type=credits.low&since=${since}`), offset).to.deep.equal([ids[2], ids[1]]);
+    }
     const all = (await live.call('GET', '/v1/events')).body.data;
     expect(all[0].type).to.equal('credits.depleted');
   });
