@@ -1,4 +1,5 @@
 import { hostDeliveries } from './deliveries/lists/host-deliveries.ts';
+import { createClose } from './gateway/close.ts';
 import { everyIndex } from './gateway/collections.ts';
 import { createGaugeReadings } from './gateway/gauge-readings.ts';
 import { createHealthCheck } from './gateway/health/gateway-health.ts';
@@ -59,14 +60,14 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
   const { create, list, get, update, rotateSecret, remove, reseal } = webhooks;
   const { update: updateKey, revoke } = keys;
   const authenticate = async (token: string) => authenticateKey(token, false);
-  const close = createShutdown({
+  const shutDown = createShutdown({
     parts: { ...services, access, database },
     openRequests,
     drainTimeout: options.drainTimeout,
     logger,
   });
+  const { close, isClosing } = createClose(shutDown);
 
-  let closing = false;
   const checkHealth = createHealthCheck({
     worker: deliveries.worker,
     upstreams: proxy.states,
@@ -77,7 +78,7 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
       oldestDue: deliveries.oldestDue,
       hasWorker: createHasWorker(models.processes),
     }),
-    isClosing: () => closing,
+    isClosing,
   });
   addGauges(metrics.registry, createGaugeReadings({ services, database, checkHealth }));
   await processRecord.start();
@@ -110,9 +111,6 @@ async function join(options: ResolvedOptions, database: OpenDatabase): Promise<M
     off: (name, listener) => notifications.off(name, listener),
     metrics: () => metrics.registry,
     health: async () => (await checkHealth()).health,
-    close() {
-      closing = true;
-      return close();
-    },
+    close,
   };
 }

@@ -76,6 +76,9 @@ export interface ModelGateway<Custom extends string = string> {
   /**
    * Takes no more requests (503 `shutting_down`), lets calls under way end (`drainTimeout`) and attempts in flight (35 s at
    * most), closes what the gateway opened. Resolves when all of it has ended. May be called again.
+   * @param options `delay`: how long the gateway goes on as before first, while `health()` already says that it is not ready, so
+   *   that load balancers find out before a request is refused. Another `close()` ends the delay. Milliseconds, at most an hour. @default 0
+   * @throws GatewayError `invalid_value` for a `delay` that is no whole number from 0 to 3_600_000
    */
-  close(): Promise<void>;
+  close(options?: { readonly delay?: number }): Promise<void>;
 }

@@ -24,6 +24,8 @@ export interface Configuration extends WebhookRules, DatabaseSettings {
   readonly workers: number;
   /** Where the metrics are served; each further process takes the next port. Absent: nowhere. */
   readonly metrics?: { readonly host: string; readonly port: number };
+  /** How long requests are still served after SIGTERM, while the process is not ready. Milliseconds. */
+  readonly shutdownDelay: number;
   /** What is probably a mistake and works nevertheless, in sentences for the operator. */
   readonly warnings: readonly string[];
 }
@@ -50,6 +52,7 @@ export function readConfiguration(env: Environment): Configuration {
     role: settings.ROLE ?? 'all',
     workers: settings.WORKERS ?? 1,
     ...(metricsPort !== undefined && { metrics: { host: metricsHost, port: metricsPort } }),
+    shutdownDelay: settings.SHUTDOWN_DELAY ?? 0,
     ...webhookRules(settings, host, production),
     warnings: warningsOf(env, upstreams),
   };

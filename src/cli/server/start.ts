@@ -115,7 +115,10 @@ export async function startStandalone(
       ...(firstKey && { firstKey }),
       demo: !config.upstreams,
       ...(metricsServer && { metricsUrl: metricsServer }),
-      close: () => unwind(undo),
+      async close() {
+        await gateway.close({ delay: config.shutdownDelay });
+        await unwind(undo);
+      },
     };
   } catch (error) {
     await unwind(undo);

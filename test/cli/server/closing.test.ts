@@ -73,6 +73,23 @@ describe('a stand-alone gateway that is told to end during a stream', function (
     expect(await gateway.exited).to.equal(0);
   });
 
+  it('is not ready at once and serves on for SHUTDOWN_DELAY', async () => {
+    const delay = 3_000;
+    const baseUrl = await startWithStream({ SHUTDOWN_DELAY: `${delay}ms` });
+    const readiness = new URL('/readyz', baseUrl);
+    expect((await fetch(readiness)).status).to.equal(200);
+    const toldAt = performance.now();
+    gateway.child.kill('SIGTERM');
+    await until(async () => (await fetch(readiness)).status === 503);
+    // without a key, but not refused because the gateway stops
+    expect((await fetch(`${baseUrl}/models`)).status).to.equal(401);
+    await until(async () => (await fetch(`${baseUrl}/models`)).status === 503);
+    expect(performance.now() - toldAt).to.be.at.least(delay);
+    finish();
+    expect(await text).to.include('[DONE]');
+    expect(await gateway.exited).to.equal(0);
+  });
+
   it('ends at once at the second signal', async () => {
     await terminate(await startWithStream({}));
     expect(await gateway.end('SIGINT')).to.equal(130);

@@ -64,6 +64,13 @@ export const serverVariables = {
     default: '127.0.0.1',
     example: '0.0.0.0',
   },
+  SHUTDOWN_DELAY: {
+    meaning:
+      'How long requests are still served after SIGTERM, while /readyz is already 503: longer than a load balancer takes to notice',
+    type: duration(0, hour, 'a duration from 0s to 1h'),
+    default: '0s',
+    example: '15s',
+  },
   DRAIN_TIMEOUT: {
     meaning: 'How long open calls may still run when the gateway stops; then their streams end with an error',
     type: duration(0, hour, 'a duration from 0s to 1h'),
