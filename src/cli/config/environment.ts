@@ -78,11 +78,39 @@ const maxDistance = 2;
 /** Shorter names differ little from anything. Characters. */
 const shortest = 8;
 
-/** Says in sentences for the operator which set variables are probably misspelled names of ours. */
+const prefix = 'EXPRESS_MODEL_GATEWAY_';
+/** What the commands that use the API read. */
+const clientVariables = [`${prefix}API_KEY`, `${prefix}BASE_URL`];
+/** What the processes of one start tell each other. */
+const internalVariable = `${prefix}PROCESS`;
+
+/** What Kubernetes sets in each pod beside a service that is named after this package. */
+const serviceVariable = /^EXPRESS_MODEL_GATEWAY_(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT(?:_\d+_(?:TCP|UDP|SCTP)\w*)?)$/;
+
+function isOfService(name: string, value = ''): boolean {
+  return serviceVariable.test(name) && (name !== `${prefix}PORT` || value.includes('://'));
+}
+
+/** The variable that a name is probably meant to be. Those of the gateway itself have no prefix. */
+function meantBy(name: string): string | undefined {
+  const known = [...Object.keys(variables), ...clientVariables];
+  if (!name.startsWith(prefix)) return closestMatch(name, known, { maxDistance });
+  const rest = name.slice(prefix.length);
+  if (known.includes(rest)) return rest;
+  return closestMatch(name, known, { maxDistance }) ?? (rest.length < shortest ? undefined : meantBy(rest));
+}
+
+/** Says in sentences for the operator which set variables are probably names of ours that are wrong. */
 export function misspelled(env: Environment): string[] {
-  return Object.keys(env).flatMap((name) => {
-    if (Object.hasOwn(variables, name) || name.length < shortest) return [];
-    const meant = closestMatch(name.toUpperCase(), Object.keys(variables), { maxDistance });
-    return meant ? [`${name} is not a variable of the gateway and is ignored; did you mean ${meant}?`] : [];
+  return Object.entries(env).flatMap(([name, value]) => {
+    const isKnown = [...clientVariables, internalVariable].includes(name) || Object.hasOwn(variables, name);
+    if (isKnown || name.length < shortest || isOfService(name, value)) return [];
+    const upper = name.toUpperCase();
+    const meant = meantBy(upper);
+    const ignored = `${name} is not a variable of the gateway and is ignored;`;
+    if (meant) return [`${ignored} did you mean ${meant}?`];
+    return upper.startsWith(prefix)
+      ? [`${ignored} 'express-model-gateway start --help' lists those that it reads`]
+      : [];
   });
 }

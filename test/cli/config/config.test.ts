@@ -278,6 +278,35 @@ describe('the configuration from the environment', () => {
     ]);
   });
 
+  it('warns of every unknown variable that has the prefix of the gateway, and of none that Kubernetes sets', () => {
+    const prefix = 'EXPRESS_MODEL_GATEWAY_';
+    const unknown = {
+      [`${prefix}PORT`]: '8080',
+      [`${prefix}UPSTREAM_BASEURL`]: upstream,
+      [`${prefix}APIKEY`]: 'emg_1',
+      [`${prefix}COLOUR`]: 'blue',
+      express_model_gateway_ttl: '1',
+    };
+    const known = {
+      [`${prefix}API_KEY`]: 'emg_1',
+      [`${prefix}BASE_URL`]: 'http://localhost:3000',
+      [`${prefix}PROCESS`]: '1',
+      [`${prefix}SERVICE_HOST`]: '10.0.0.1',
+      [`${prefix}SERVICE_PORT`]: '80',
+      [`${prefix}SERVICE_PORT_HTTP`]: '80',
+      [`${prefix}PORT_80_TCP_ADDR`]: '10.0.0.1',
+    };
+    const ignored = (name: string) => `${name} is not a variable of the gateway and is ignored;`;
+    expect(readConfiguration({ ...unknown, ...known }).warnings).to.deep.equal([
+      `${ignored('EXPRESS_MODEL_GATEWAY_PORT')} did you mean PORT?`,
+      `${ignored('EXPRESS_MODEL_GATEWAY_UPSTREAM_BASEURL')} did you mean UPSTREAM_BASE_URL?`,
+      `${ignored('EXPRESS_MODEL_GATEWAY_APIKEY')} did you mean EXPRESS_MODEL_GATEWAY_API_KEY?`,
+      `${ignored('EXPRESS_MODEL_GATEWAY_COLOUR')} 'express-model-gateway start --help' lists those that it reads`,
+      `${ignored('express_model_gateway_ttl')} 'express-model-gateway start --help' lists those that it reads`,
+    ]);
+    expect(readConfiguration({ [`${prefix}PORT`]: 'tcp://10.0.0.1:80' }).warnings).to.deep.equal([]);
+  });
+
   it('warns of an upstream without a path, and shows no credentials', () => {
     const { warnings } = readConfiguration({ UPSTREAM_BASE_URL: 'https://user:canary@api.example.com' });
     expect(warnings).to.deep.equal([
