@@ -3,8 +3,9 @@ import type { Stats } from '../api/types.ts';
 import { Button } from '../elements/inputs/button.tsx';
 import { count, counted, milliseconds, percent } from '../format/number.ts';
 import { localTime } from '../format/time.ts';
+import { AsTable } from './as-table.tsx';
 import { Bars } from './bars.tsx';
-import { type Bin, binsOf } from './bins.ts';
+import { binsOf } from './bins.ts';
 
 const ranges = [
   { name: '24 hours', hours: 24, size: 1 },
@@ -39,35 +40,6 @@ function Numbers({ stats }: { stats: Stats }) {
   );
 }
 
-function AsTable({ bins }: { bins: readonly Bin[] }) {
-  return (
-    <details class="as-table">
-      <summary>The same as a table</summary>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-      <div class="scroll" tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">From</th>
-              <th scope="col">Succeeded</th>
-              <th scope="col">Failed</th>
-            </tr>
-          </thead>
-          <tbody>
-            {bins.map(({ start, succeeded, failed }) => (
-              <tr key={start}>
-                <th scope="row">{localTime(start)}</th>
-                <td>{succeeded}</td>
-                <td>{failed}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </details>
-  );
-}
-
 /** How a webhook did, in numbers and over time. */
 export function StatsCard({ stats }: { stats: Stats }) {
   const [chosen, setChosen] = useState<(typeof ranges)[number]>(ranges[1]);
@@ -95,7 +67,14 @@ export function StatsCard({ stats }: { stats: Stats }) {
             </div>
           </div>
           <Bars bins={bins} label={label} />
-          <AsTable bins={bins} />
+          <AsTable
+            head={['From', 'Succeeded', 'Failed']}
+            rows={bins.map(({ start, succeeded, failed }) => ({
+              key: start,
+              name: localTime(start),
+              values: [succeeded, failed],
+            }))}
+          />
         </div>
       )}
     </section>

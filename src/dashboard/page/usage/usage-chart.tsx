@@ -1,12 +1,7 @@
-import { useState } from 'preact/hooks';
 import { amount } from '../format/number.ts';
+import { BarChart, type BarPlace } from '../stats/bar-chart.tsx';
 import { niceTop } from '../stats/bins.ts';
-import { useWidth } from '../stats/use-width.ts';
 import type { Series } from './series.ts';
-
-const height = 190;
-const left = 44;
-const bottom = 22;
 
 interface Props {
   readonly days: readonly string[];
@@ -31,19 +26,7 @@ function Legend({ days, series, nameOf, shown }: Props & { readonly shown: numbe
 }
 
 /** One day's values, one on top of the other. */
-function Stack({
-  series,
-  at,
-  x,
-  width,
-  y,
-}: {
-  series: readonly Series[];
-  at: number;
-  x: number;
-  width: number;
-  y: (n: number) => number;
-}) {
+function Stack({ series, at, x, width, y }: BarPlace & { readonly series: readonly Series[]; readonly at: number }) {
   let below = 0;
   return (
     <>
@@ -61,54 +44,23 @@ function Stack({
 /** Usage by day, a bar for each. A table says the same to readers who cannot see it. */
 export function UsageChart(props: Props) {
   const { days, series, label } = props;
-  const [shown, setShown] = useState<number>();
-  const [frame, width] = useWidth<HTMLDivElement>(720);
   const totals = days.map((_, i) => series.reduce((sum, { values }) => sum + (values[i] ?? 0), 0));
   const highest = Math.max(0, ...totals);
-  const top = highest > 0 && highest < 4 ? highest : niceTop(highest);
-  const plot = height - bottom - 8;
-  const y = (n: number) => height - bottom - (n / top) * plot;
-  const step = (width - left) / Math.max(1, days.length);
-  const bar = Math.max(2, step * 0.7);
-  const every = Math.ceil(days.length / Math.max(1, Math.floor((width - left) / 56)));
+  const labelOf = (i: number, plotWidth: number) => {
+    const every = Math.ceil(days.length / Math.max(1, Math.floor(plotWidth / 56)));
+    return i % every === 0 ? (days[i]?.slice(5) ?? null) : null;
+  };
   return (
-    <>
-      <Legend {...props} shown={shown} />
-      <div ref={frame}>
-        <svg
-          class="bars"
-          width={width}
-          height={height}
-          role="img"
-          aria-label={label}
-          onPointerMove={(event) => {
-            const box = event.currentTarget.getBoundingClientRect();
-            const at = Math.floor((event.clientX - box.left - left) / step);
-            setShown(at >= 0 && at < days.length ? at : undefined);
-          }}
-          onPointerLeave={() => setShown(undefined)}
-        >
-          {[0, top / 2, top].map((n) => (
-            <g key={n}>
-              <line class="grid" x1={left} x2={width} y1={y(n)} y2={y(n)} />
-              <text class="axis" x={left - 8} y={y(n) + 4} text-anchor="end">
-                {amount(n)}
-              </text>
-            </g>
-          ))}
-          {days.map((day, i) => (
-            <g key={day} class={shown === i ? 'shown' : undefined}>
-              <rect class="bar-hover" x={left + i * step} y={8} width={step} height={plot} />
-              <Stack series={series} at={i} x={left + i * step + (step - bar) / 2} width={bar} y={y} />
-              {i % every === 0 && (
-                <text class="axis" x={left + i * step} y={height - 6}>
-                  {day.slice(5)}
-                </text>
-              )}
-            </g>
-          ))}
-        </svg>
-      </div>
-    </>
+    <BarChart
+      keys={days}
+      top={highest > 0 && highest < 4 ? highest : niceTop(highest)}
+      axisWidth={44}
+      label={label}
+      axisText={amount}
+      labelOf={labelOf}
+      readout={(shown) => <Legend {...props} shown={shown} />}
+    >
+      {(i, place) => <Stack series={series} at={i} {...place} />}
+    </BarChart>
   );
 }

@@ -1,6 +1,7 @@
 import type { UsageLine } from '../api/types.ts';
 import { type Column, Table } from '../elements/table.tsx';
 import { amount } from '../format/number.ts';
+import { AsTable } from '../stats/as-table.tsx';
 import { type Dimension, groupOf, type Series } from './series.ts';
 
 function numbers(name: string, of: (used: UsageLine) => number): Column<UsageLine> {
@@ -53,33 +54,13 @@ interface DaysProps {
 export function UsageByDay({ days, series, nameOf }: DaysProps) {
   const used = days.flatMap((day, i) => (series.some(({ values }) => (values[i] ?? 0) > 0) ? [{ day, i }] : []));
   return (
-    <details class="as-table">
-      <summary>The same as a table</summary>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-      <div class="scroll" tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Day, UTC</th>
-              {series.map(({ name }) => (
-                <th key={name} scope="col">
-                  {nameOf(name)}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {used.map(({ day, i }) => (
-              <tr key={day}>
-                <th scope="row">{day}</th>
-                {series.map(({ name, values }) => (
-                  <td key={name}>{amount(values[i] ?? 0)}</td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </details>
+    <AsTable
+      head={['Day, UTC', ...series.map(({ name }) => nameOf(name))]}
+      rows={used.map(({ day, i }) => ({
+        key: day,
+        name: day,
+        values: series.map(({ values }) => amount(values[i] ?? 0)),
+      }))}
+    />
   );
 }

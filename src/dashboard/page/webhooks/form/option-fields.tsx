@@ -12,8 +12,36 @@ interface Props {
   readonly onTexts: (texts: OptionTexts) => void;
 }
 
+interface LinesProps extends Props {
+  readonly name: 'filters' | 'headers' | 'metadata';
+  readonly label: string;
+  readonly hint: string;
+  readonly placeholder: string;
+}
+
+/** An option of several lines, each with a name and what belongs to it. */
+function LinesField({ name, label, hint, placeholder, texts, error, onTexts }: LinesProps) {
+  return (
+    <Field label={label} error={errorOf(error, name)} hint={hint}>
+      {(field) => (
+        <textarea
+          {...field}
+          class="mono"
+          rows={2}
+          spellcheck={false}
+          autocomplete="off"
+          placeholder={placeholder}
+          value={texts[name]}
+          onInput={(event) => onTexts({ ...texts, [name]: event.currentTarget.value })}
+        />
+      )}
+    </Field>
+  );
+}
+
 /** What a webhook may have beside its URL and its events. */
-export function OptionFields({ texts, error, onTexts }: Props) {
+export function OptionFields(props: Props) {
+  const { texts, error, onTexts } = props;
   return (
     <>
       <Field label="Description" error={errorOf(error, 'description')}>
@@ -26,23 +54,13 @@ export function OptionFields({ texts, error, onTexts }: Props) {
           />
         )}
       </Field>
-      <Field
+      <LinesField
+        {...props}
+        name="filters"
         label="Filters"
-        error={errorOf(error, 'filters')}
         hint="Only events that have one of the values at each path are sent. A path and its values on each line; empty for every event."
-      >
-        {(field) => (
-          <textarea
-            {...field}
-            class="mono"
-            rows={2}
-            spellcheck={false}
-            placeholder="data.currency = usd, eur"
-            value={texts.filters}
-            onInput={(event) => onTexts({ ...texts, filters: event.currentTarget.value })}
-          />
-        )}
-      </Field>
+        placeholder="data.currency = usd, eur"
+      />
       <Field
         label="Rate limit"
         error={errorOf(error, 'rate_limit')}
@@ -60,41 +78,20 @@ export function OptionFields({ texts, error, onTexts }: Props) {
           />
         )}
       </Field>
-      <Field
+      <LinesField
+        {...props}
+        name="headers"
         label="Headers"
-        error={errorOf(error, 'headers')}
         hint="Sent with each delivery: a name and its value on each line. Values are never shown again; a change replaces all of them."
-      >
-        {(field) => (
-          <textarea
-            {...field}
-            class="mono"
-            rows={2}
-            spellcheck={false}
-            autocomplete="off"
-            placeholder="x-api-key: 1234"
-            value={texts.headers}
-            onInput={(event) => onTexts({ ...texts, headers: event.currentTarget.value })}
-          />
-        )}
-      </Field>
-      <Field
+        placeholder="x-api-key: 1234"
+      />
+      <LinesField
+        {...props}
+        name="metadata"
         label="Metadata"
-        error={errorOf(error, 'metadata')}
         hint="Values of your own: a key and its value on each line."
-      >
-        {(field) => (
-          <textarea
-            {...field}
-            class="mono"
-            rows={2}
-            spellcheck={false}
-            placeholder="team = accounting"
-            value={texts.metadata}
-            onInput={(event) => onTexts({ ...texts, metadata: event.currentTarget.value })}
-          />
-        )}
-      </Field>
+        placeholder="team = accounting"
+      />
     </>
   );
 }
