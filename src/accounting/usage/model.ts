@@ -70,8 +70,7 @@ export type CounterModel = Model<CounterDocument>;
 export type PeriodModel = Model<PeriodDocument>;
 export type KeyTotalModel = Model<KeyTotalDocument>;
 
-const sums = {
-  requests: { type: Number, required: true },
+const amounts = {
   inputTokens: { type: Number, required: true },
   cachedInputTokens: { type: Number, required: true },
   outputTokens: { type: Number, required: true },
@@ -80,6 +79,8 @@ const sums = {
   seconds: { type: Number, default: 0 },
   characters: { type: Number, default: 0 },
 } as const;
+
+const sums = { requests: { type: Number, required: true }, ...amounts } as const;
 
 const schema = new Schema<UsageDocument>(
   {
@@ -90,12 +91,7 @@ const schema = new Schema<UsageDocument>(
     endpoint: { type: String, required: true },
     model: { type: String, default: null },
     upstream: { type: String, required: true },
-    inputTokens: { type: Number, required: true },
-    cachedInputTokens: { type: Number, required: true },
-    outputTokens: { type: Number, required: true },
-    images: { type: Number, required: true },
-    seconds: { type: Number, default: 0 },
-    characters: { type: Number, default: 0 },
+    ...amounts,
     estimated: { type: Boolean, required: true },
     ending: { type: String, default: null },
     startedAt: { type: Date, required: true },
