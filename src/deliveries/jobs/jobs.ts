@@ -3,8 +3,8 @@ import { createPeriodic } from '../../mongo/periodic.ts';
 import { buildIndexesOf } from '../../mongo/schema/indexes.ts';
 import type { Logger } from '../../options/options.ts';
 import type { AttemptRef, ScheduledRef } from '../attempt/attempt-ref.ts';
-import { Agenda, type Job } from './agenda.ts';
-import { createJobsBackend } from './backend.ts';
+import type { Job } from './agenda.ts';
+import { createAgenda, jobsDb } from './create-agenda.ts';
 import { jobIndexes } from './indexes.ts';
 import { createWaitingJobs } from './waiting-jobs.ts';
 
@@ -14,17 +14,10 @@ const scheduledJob = 'delivery attempt';
 const waitingJob = 'waiting delivery attempt';
 
 /**
- * A job only wakes the worker, so its lock need not last. Agenda also keeps a timer of half that time for every job it ran,
- * and a process that wants to exit waits for it. Milliseconds.
- */
-const lockLifetime = 5_000;
-/**
  * Jobs locked and run at the same time. Further jobs wait until Agenda looks again, even if some of these end sooner; and a
  * job whose lock lapses before it runs counts as locked for ever.
  */
 const limit = 500;
-/** How often Agenda looks for jobs of other processes. Of those that are due before its next look it hears in time. Milliseconds. */
-const processEvery = 5_000;
 /** When the job of an attempt that waits for a place runs: by then the attempt may have been forgotten. Milliseconds. */
 const forgottenAfter = 600_000;
 /** How often the indexes are built, in case they were dropped. Milliseconds. */
@@ -66,8 +59,7 @@ export interface Jobs {
 export function createJobs(deps: JobsDeps): Jobs {
   const { connection, owner, wake, logger, indexInterval = usualIndexInterval } = deps;
   const needed = jobIndexes(deps.collectionPrefix);
-  // a lost job loses nothing, so no write waits for a majority
-  const db = connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
+  const db = jobsDb(connection);
 
   /** Dropping the collection drops the indexes; without them, removing a job reads all others. */
   const upkeep = createPeriodic({
@@ -79,18 +71,8 @@ export function createJobs(deps: JobsDeps): Jobs {
     logger,
   });
 
-  const agenda = new Agenda({
-    name: owner,
-    backend: createJobsBackend(db, needed.collection, { [waitingJob]: forgottenAfter }),
-    processEvery,
-    maxConcurrency: limit,
-    defaultConcurrency: limit,
-    lockLimit: limit,
-    defaultLockLimit: limit,
-    defaultLockLifetime: lockLifetime,
-    removeOnComplete: true,
-  });
-  agenda.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));
+  const delays = { [waitingJob]: forgottenAfter };
+  const agenda = createAgenda({ db, owner, collection: needed.collection, limit, delays, logger });
   for (const name of [scheduledJob, waitingJob]) {
     agenda.define<ScheduledRef>(name, async (job: Job<ScheduledRef>) => wake(job.attrs.data));
   }

@@ -1,16 +1,12 @@
 import type { Connection } from 'mongoose';
-import { Agenda, type Job } from '../../deliveries/jobs/agenda.ts';
-import { createJobsBackend } from '../../deliveries/jobs/backend.ts';
+import type { Job } from '../../deliveries/jobs/agenda.ts';
+import { createAgenda, jobsDb } from '../../deliveries/jobs/create-agenda.ts';
 import type { Logger } from '../../options/options.ts';
 import type { PollRef } from './poll-queue.ts';
 
 const jobName = 'background response';
-/** A job only wakes this process, so its lock need not last. Milliseconds. */
-const lockLifetime = 5_000;
 /** Jobs locked and run at the same time. */
 const limit = 100;
-/** How often Agenda looks for jobs of other processes. Of those that are due before its next look it hears in time. Milliseconds. */
-const processEvery = 5_000;
 
 interface JobData {
   readonly responseId: string;
@@ -43,20 +39,7 @@ export interface ResponseJobs {
 }
 
 export function createResponseJobs({ connection, owner, collection, wake, logger }: ResponseJobsDeps): ResponseJobs {
-  // a lost job loses nothing, so no write waits for a majority
-  const db = connection.getClient().db(connection.name, { writeConcern: { w: 1 }, readPreference: 'primary' });
-  const agenda = new Agenda({
-    name: owner,
-    backend: createJobsBackend(db, collection),
-    processEvery,
-    maxConcurrency: limit,
-    defaultConcurrency: limit,
-    lockLimit: limit,
-    defaultLockLimit: limit,
-    defaultLockLifetime: lockLifetime,
-    removeOnComplete: true,
-  });
-  agenda.on('error', (error: unknown) => logger.warn('agenda', { reason: String(error) }));
+  const agenda = createAgenda({ db: jobsDb(connection), owner, collection, limit, logger });
   agenda.define<JobData>(jobName, async ({ attrs: { data } }: Job<JobData>) =>
     wake({ id: data.responseId, userId: data.userId }),
   );
