@@ -1,6 +1,6 @@
 import { useId } from 'preact/hooks';
 import type { Budget } from '../api/types.ts';
-import { type BudgetUnit, budgetPeriods, budgetUnits } from './units.ts';
+import { type BudgetUnit, budgetUnits, periodNames } from './units.ts';
 
 /** Budgets as they are filled in: a text for each maximum that there may be, by period and unit. */
 export type BudgetInputs = Readonly<Partial<Record<`${Budget['period']} ${BudgetUnit}`, string>>>;
@@ -16,8 +16,8 @@ export function toInputs(budgets: readonly Budget[]): BudgetInputs {
 }
 
 /** What the API is given for them; what is empty has no maximum. */
-export function toBudgets(inputs: BudgetInputs): Budget[] {
-  return budgetPeriods.flatMap(([period]) => {
+export function budgetsFrom(inputs: BudgetInputs): Budget[] {
+  return periodNames.flatMap(([period]) => {
     const maxima = budgetUnits.flatMap((unit) => {
       const text = inputs[`${period} ${unit}`];
       return text ? [[unit, Number(text)] as const] : [];
@@ -57,7 +57,7 @@ export function BudgetsField({ value, error, of, onInput }: Props) {
           </tr>
         </thead>
         <tbody>
-          {budgetPeriods.map(([period, text]) => (
+          {periodNames.map(([period, text]) => (
             <tr key={period}>
               <th scope="row">{text}</th>
               {budgetUnits.map((unit) => (

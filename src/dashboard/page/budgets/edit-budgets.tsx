@@ -6,7 +6,7 @@ import { Button } from '../elements/inputs/button.tsx';
 import { Dialog } from '../elements/inputs/dialog.tsx';
 import { Failure } from '../elements/states.tsx';
 import { useAnnounce } from '../shell/announce.tsx';
-import { BudgetsField, toBudgets, toInputs } from './budgets-field.tsx';
+import { BudgetsField, budgetsFrom, toInputs } from './budgets-field.tsx';
 
 interface Props {
   readonly title: string;
@@ -22,7 +22,7 @@ export function EditBudgets({ title, of, budgets, save, onClose }: Props) {
   const announce = useAnnounce();
   const [inputs, setInputs] = useState(() => toInputs(budgets));
   const saving = useAction(async () => {
-    await save(toBudgets(inputs));
+    await save(budgetsFrom(inputs));
     announce('The budgets have been saved');
     onClose();
   });

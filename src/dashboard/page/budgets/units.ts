@@ -6,7 +6,7 @@ export const budgetUnits = ['tokens', 'requests', 'credits'] as const satisfies 
 export type BudgetUnit = (typeof budgetUnits)[number];
 
 /** The periods of budgets, and their names in a form. */
-export const budgetPeriods = [
+export const periodNames = [
   ['day', 'a day'],
   ['month', 'a month'],
   ['total', 'in total'],

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { NewApiKey } from '../api/types.ts';
-import { type BudgetInputs, BudgetsField, toBudgets } from '../budgets/budgets-field.tsx';
+import { type BudgetInputs, BudgetsField, budgetsFrom } from '../budgets/budgets-field.tsx';
 import { errorOf, otherError } from '../data/field-errors.ts';
 import { useAction } from '../data/use-action.ts';
 import { Button } from '../elements/inputs/button.tsx';
@@ -53,7 +53,7 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
     const body = {
       name: name.trim(),
       scopes: [...scopes],
-      budgets: toBudgets(budgets),
+      budgets: budgetsFrom(budgets),
       ...callable,
       ...toExpiry(expiry, sessionExpiry),
     };
