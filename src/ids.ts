@@ -1,5 +1,6 @@
 import { createHmac, randomFillSync } from 'node:crypto';
 import { refuse } from './errors.ts';
+import { isStorable } from './storable.ts';
 
 /** What an id names: a webhook, an event, a delivery, an API key, a request, a worker, a usage record, a recovery, a process. */
 export type IdPrefix = 'wh' | 'evt' | 'dlv' | 'key' | 'req' | 'wrk' | 'use' | 'rec' | 'prc';
@@ -84,7 +85,7 @@ const idLimit = 256;
 
 /** Whether an id that a host hands in is a text of sensible length that is stored and found again unchanged. */
 export function isStorableId(id: unknown): id is string {
-  return typeof id === 'string' && id.length > 0 && id.length <= idLimit && !/[\0\p{Surrogate}]/u.test(id);
+  return typeof id === 'string' && id.length > 0 && id.length <= idLimit && isStorable(id);
 }
 
 /**

@@ -2,6 +2,7 @@ import { type Budget, toBudgets } from '../budgets.ts';
 import { refuse } from '../errors.ts';
 import { accountScopes, scopes as everyScope, type Scope } from '../http/principal.ts';
 import { checkUserId } from '../ids.ts';
+import { isStorable } from '../storable.ts';
 import type { ApiKeyInput } from './api-key.ts';
 
 const nameLimit = 100;
@@ -9,8 +10,8 @@ const modelLimit = 100;
 /** The longest name of a model. Characters. */
 const modelNameLimit = 256;
 
-function isStorable(text: unknown, limit: number): text is string {
-  return typeof text === 'string' && text.length <= limit && !/[\0\p{Surrogate}]/u.test(text);
+function isName(text: unknown, limit: number): text is string {
+  return typeof text === 'string' && text.length <= limit && isStorable(text);
 }
 
 function checkScopes(scopes: readonly Scope[]): void {
@@ -26,7 +27,7 @@ function checkModels(models: readonly string[]): void {
     refuse('invalid_value', 'models', `must be a list of 1 to ${modelLimit} models`);
   }
   models.forEach((model, i) => {
-    if (!isStorable(model, modelNameLimit) || model === '') {
+    if (!isName(model, modelNameLimit) || model === '') {
       refuse('invalid_value', `models[${i}]`, `must be a string of 1 to ${modelNameLimit} characters`);
     }
   });
@@ -52,8 +53,7 @@ export interface KeyFields {
 export function toKeyFields({ userId, name = '', scopes = accountScopes, ...input }: ApiKeyInput): KeyFields {
   const { models, budgets = [], expiresAt } = input;
   checkUserId(userId);
-  if (!isStorable(name, nameLimit))
-    refuse('invalid_value', 'name', `must be a string of at most ${nameLimit} characters`);
+  if (!isName(name, nameLimit)) refuse('invalid_value', 'name', `must be a string of at most ${nameLimit} characters`);
   checkScopes(scopes);
   if (models !== undefined) checkModels(models);
   if (expiresAt !== undefined) checkExpiry(expiresAt);

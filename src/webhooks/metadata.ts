@@ -1,4 +1,5 @@
 import { refuse } from '../errors.ts';
+import { checkStorable } from '../storable.ts';
 
 /** An owner's own notes on a webhook. The gateway stores and returns them. */
 export type Metadata = Readonly<Record<string, string>>;
@@ -10,12 +11,6 @@ const limits = { pairs: 16, key: 64, value: 512 } as const;
 /** Counts characters, as JSON schemas do. */
 function isLonger(text: string, limit: number): boolean {
   return text.length > 2 * limit || [...text].length > limit;
-}
-
-function checkStorable(param: string, text: string): void {
-  if (/[\0\p{Surrogate}]/u.test(text)) {
-    refuse('invalid_value', param, 'must not contain a NUL or half a surrogate pair');
-  }
 }
 
 /**

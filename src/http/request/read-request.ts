@@ -8,7 +8,7 @@ import { type RequestBody, takeBody } from '../body/request-body.ts';
 import type { ApiRequest } from '../operation.ts';
 import { isRelayed, type Route } from '../route.ts';
 import { checkKnown, parseQuery, readQuery } from '../validation/query.ts';
-import { checkStorable } from '../validation/storable.ts';
+import { checkStorableBody } from '../validation/storable-body.ts';
 import { CheckedRequest, type RequestHead } from './checked-request.ts';
 import type { OpenRequests } from './open-requests.ts';
 import { requestChecks } from './request-checks.ts';
@@ -87,7 +87,7 @@ export async function createRequestReader(deps: RequestReaderDependencies): Prom
       relayed && value === undefined && raw.length > 0 ? await readForm(raw, headers['content-type'] ?? '') : undefined;
 
     if (!relayed) {
-      checkStorable(value);
+      checkStorableBody(value);
       checkKnown(query, route.query);
       if (!isValid(route, value, headers)) await validate(req, route, { params, query, body: value });
     } else if (form) {

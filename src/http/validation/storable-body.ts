@@ -42,6 +42,6 @@ function checkValue(value: unknown, path: string): void {
  * @throws GatewayError naming the field: `unknown_parameter` for `__proto__` and its like, `invalid_value` for a NUL,
  * `invalid_encoding` for half a surrogate pair
  */
-export function checkStorable(value: unknown): void {
+export function checkStorableBody(value: unknown): void {
   checkValue(value, '');
 }

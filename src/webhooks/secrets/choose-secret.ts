@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { refuse } from '../../errors.ts';
+import { checkStorable } from '../../storable.ts';
 import type { SecretChange } from '../webhook.ts';
 import { whyGuessable } from './guessable.ts';
 
@@ -16,8 +17,7 @@ function checkSecret(secret: string): void {
   const length = secret.length > 2 * max ? Number.POSITIVE_INFINITY : [...secret].length;
   if (length < min || length > max) refuse('invalid_value', 'secret', `must have ${min} to ${max} characters`);
   // an HMAC key ends where its trailing NULs begin, and half a surrogate pair has no UTF-8 form
-  if (/[\0\p{Surrogate}]/u.test(secret))
-    refuse('invalid_value', 'secret', 'must not contain a NUL or half a surrogate pair');
+  checkStorable('secret', secret);
   const why = whyGuessable(secret);
   if (why) {
     refuse(

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import type { GatewayError } from '../../../../src/errors.ts';
 import { parseJson } from '../../../../src/http/body/json/parse.ts';
-import { checkStorable } from '../../../../src/http/validation/storable.ts';
+import { checkStorableBody } from '../../../../src/http/validation/storable-body.ts';
 
 function errorOf(run: () => unknown): Pick<GatewayError, 'code' | 'param' | 'message'> {
   try {
@@ -133,7 +133,7 @@ describe('finding a duplicate key', () => {
 });
 
 describe('JSON that can be stored', () => {
-  const check = (text: string): void => checkStorable(parse(text));
+  const check = (text: string): void => checkStorableBody(parse(text));
 
   it('may have any valid Unicode text and plain keys', () => {
     expect(() => check('{"a":["x","😀",{"b":null}],"c":1.5,"é":"\\n\\u007f"}')).not.to.throw();
