@@ -163,7 +163,7 @@ export interface paths {
         put?: never;
         /**
          * Compact a conversation
-         * @description Turns a long conversation into a shorter one that you can go on from.
+         * @description Turns a long conversation into a shorter one that you can continue.
          */
         post: operations["compactResponse"];
         delete?: never;
@@ -1188,7 +1188,7 @@ export interface paths {
         put?: never;
         /**
          * Report a payment
-         * @description For the billing service of the operator. A completed payment is recorded for ever and `payment.completed` is
+         * @description For the billing service of the operator. A completed payment is stored permanently and `payment.completed` is
          *     published, both or neither, once for each payment id: the same report again answers the same. A failed one
          *     publishes `payment.failed`, once for each payment id, or for each `Idempotency-Key` where a payment may fail
          *     several times.
@@ -1234,7 +1234,7 @@ export interface paths {
          * Give credits to an account
          * @description For the operator: adds credits to an account, which need not be known before, once for each account and
          *     `Idempotency-Key`. The same key again adds nothing; with another amount it is refused. Report what was paid for
-         *     as a payment, so that the account is told.
+         *     as a payment, so that the account gets its event.
          */
         post: operations["topUpCredits"];
         delete?: never;
@@ -1710,7 +1710,7 @@ export interface components {
              *     nor `in_progress`. It is charged when it has ended, whether or not you retrieve it. Needs `store` to be true or absent.
              */
             background?: boolean | null;
-            /** @description The response of your account that this one goes on from. */
+            /** @description The response of your account that this one continues. */
             previous_response_id?: string | null;
             /** @description The conversation of your account that this response belongs to, as its id or as an object with its id. */
             conversation?: components["schemas"]["ConversationReference"] | null;
@@ -1766,7 +1766,7 @@ export interface components {
             object: "response.compaction";
             /** @description When it was made, in seconds since 1970. */
             created_at?: number;
-            /** @description The items to go on from. */
+            /** @description The items to continue. */
             output?: {
                 [key: string]: unknown;
             }[];
@@ -2237,10 +2237,7 @@ export interface components {
         BudgetRequests: number;
         /** @description Credits, counted to a millionth; without it, no maximum. */
         BudgetCredits: number;
-        /**
-         * @description The most that may be used in a period: a maximum of tokens, requests or credits, at least one of them; each holds
-         *     by itself. Credits need a gateway that has prices.
-         */
+        /** @description The most that may be used in a period: a maximum of tokens, requests or credits, at least one of them. Each is checked separately. Credits need a gateway that has prices. */
         Budget: {
             period: components["schemas"]["BudgetPeriod"];
             tokens?: components["schemas"]["BudgetTokens"];
@@ -2394,7 +2391,7 @@ export interface components {
         EventPublish: {
             /** @description One of the types of event. */
             type: string;
-            /** @description The account whose webhooks are told of it. */
+            /** @description The account whose webhooks get the event. */
             user_id: string;
             data: components["schemas"]["EventData"];
         };
@@ -2675,7 +2672,7 @@ export interface components {
         DeliveryAttempt: {
             /** @description Which of the scheduled attempts it was; null for a manual one. */
             number: number | null;
-            /** @description Whether somebody asked for it. */
+            /** @description Whether it was requested. */
             manual: boolean;
             started_at: components["schemas"]["Timestamp"];
             /** @description How long it took, in milliseconds. */
@@ -3308,10 +3305,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /**
-         * @description The account has no credits left, where the gateway keeps credits. `x-should-retry` keeps client libraries from
-         *     trying again by themselves. The provider's own 402 comes through as it answered it.
-         */
+        /** @description The account has no credits left, where the gateway keeps credits. `x-should-retry` keeps client libraries from retrying automatically. The provider's own 402 comes through as it answered it. */
         InsufficientCredits: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
@@ -3360,7 +3354,7 @@ export interface components {
             };
         };
         /**
-         * @description A query parameter is given twice. Those that are not described here go on to the provider,
+         * @description A query parameter is given twice. Parameters that are not described here are sent to the provider,
          *     whose own 400 comes through as it answered it.
          */
         ModelInvalidQuery: {
@@ -3423,7 +3417,7 @@ export interface components {
             };
         };
         /**
-         * @description No provider has this model, or your account does not have the response or conversation that the call goes on from, or an
+         * @description No provider has this model, or your account does not have the response or conversation that the call continues, or an
          *     item that its input refers to. The provider's own 404 comes through as it answered it.
          */
         ContinuedNotFound: {
@@ -3736,7 +3730,7 @@ export interface components {
          */
         IdempotencyKey: string;
         /**
-         * @description `true` on a test event that somebody asked for; absent on every other.
+         * @description `true` on a test event that was requested; absent on every other.
          * @example true
          */
         ServiceTest: "true";
@@ -3803,7 +3797,7 @@ export interface components {
          */
         StoredOrder: "asc" | "desc";
         /**
-         * @description Where the list goes on; the id of the last item of the page before.
+         * @description Where the next page begins; the id of the last item of the page before.
          * @example msg_9f2c
          */
         AfterStoredItem: string;
@@ -3899,7 +3893,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Where the list goes on; the id of the last chat completion of the page before.
+                 * @description Where the next page begins; the id of the last chat completion of the page before.
                  * @example chatcmpl-9f2c
                  */
                 after?: string;
@@ -4127,7 +4121,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Where the list goes on; the id of the last item of the page before.
+                 * @description Where the next page begins; the id of the last item of the page before.
                  * @example msg_9f2c
                  */
                 after?: components["parameters"]["AfterStoredItem"];
@@ -4505,7 +4499,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Where the list goes on; the id of the last item of the page before.
+                 * @description Where the next page begins; the id of the last item of the page before.
                  * @example msg_9f2c
                  */
                 after?: components["parameters"]["AfterStoredItem"];
@@ -4721,7 +4715,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Where the list goes on; the id of the last item of the page before.
+                 * @description Where the next page begins; the id of the last item of the page before.
                  * @example msg_9f2c
                  */
                 after?: components["parameters"]["AfterStoredItem"];
@@ -5708,7 +5702,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The recovery. It continues by itself. */
+            /** @description The recovery. It continues in the background. */
             202: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];
@@ -6731,7 +6725,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description Names the top-up; it is kept for ever. Without one, the gateway makes a key and returns it.
+                 * @description Names the top-up, which is stored permanently. Without one, the gateway makes a key and returns it.
                  * @example welcome
                  */
                 "Idempotency-Key"?: string;
@@ -7070,7 +7064,7 @@ export interface operations {
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
                 /**
-                 * @description `true` on a test event that somebody asked for; absent on every other.
+                 * @description `true` on a test event that was requested; absent on every other.
                  * @example true
                  */
                 "x-service-test"?: components["parameters"]["ServiceTest"];
@@ -7119,7 +7113,7 @@ export interface operations {
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
                 /**
-                 * @description `true` on a test event that somebody asked for; absent on every other.
+                 * @description `true` on a test event that was requested; absent on every other.
                  * @example true
                  */
                 "x-service-test"?: components["parameters"]["ServiceTest"];
@@ -7168,7 +7162,7 @@ export interface operations {
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
                 /**
-                 * @description `true` on a test event that somebody asked for; absent on every other.
+                 * @description `true` on a test event that was requested; absent on every other.
                  * @example true
                  */
                 "x-service-test"?: components["parameters"]["ServiceTest"];
@@ -7217,7 +7211,7 @@ export interface operations {
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
                 /**
-                 * @description `true` on a test event that somebody asked for; absent on every other.
+                 * @description `true` on a test event that was requested; absent on every other.
                  * @example true
                  */
                 "x-service-test"?: components["parameters"]["ServiceTest"];
@@ -7266,7 +7260,7 @@ export interface operations {
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
                 /**
-                 * @description `true` on a test event that somebody asked for; absent on every other.
+                 * @description `true` on a test event that was requested; absent on every other.
                  * @example true
                  */
                 "x-service-test"?: components["parameters"]["ServiceTest"];
@@ -7315,7 +7309,7 @@ export interface operations {
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
                 /**
-                 * @description `true` on a test event that somebody asked for; absent on every other.
+                 * @description `true` on a test event that was requested; absent on every other.
                  * @example true
                  */
                 "x-service-test"?: components["parameters"]["ServiceTest"];
@@ -7364,7 +7358,7 @@ export interface operations {
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
                 /**
-                 * @description `true` on a test event that somebody asked for; absent on every other.
+                 * @description `true` on a test event that was requested; absent on every other.
                  * @example true
                  */
                 "x-service-test"?: components["parameters"]["ServiceTest"];
@@ -7413,7 +7407,7 @@ export interface operations {
                  */
                 "webhook-signature": components["parameters"]["WebhookSignature"];
                 /**
-                 * @description `true` on a test event that somebody asked for; absent on every other.
+                 * @description `true` on a test event that was requested; absent on every other.
                  * @example true
                  */
                 "x-service-test"?: components["parameters"]["ServiceTest"];

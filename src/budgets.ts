@@ -10,7 +10,7 @@ export const budgetUnits = Object.freeze(['tokens', 'requests', 'credits'] as co
 
 export type BudgetUnit = (typeof budgetUnits)[number];
 
-/** The most that an API key or an account may use in a period. It has one maximum or more; each holds by itself. */
+/** The most that an API key or an account may use in a period. It has one maximum or more; each is checked separately. */
 export interface Budget {
   readonly period: BudgetPeriod;
   /** Input and output together, 1 or more. @default no maximum */

@@ -87,7 +87,7 @@ export interface GatewayErrorDetails {
   param?: string;
   /** Response headers that belong to the error, such as `allow` or `retry-after`. */
   headers?: Readonly<Record<string, string>>;
-  /** What a program needs to go on, such as the `idempotencyKey` to publish again with; never sent over HTTP. */
+  /** What a program needs to continue, such as the `idempotencyKey` to publish again with; never sent over HTTP. */
   details?: Readonly<Record<string, unknown>>;
   /** What went wrong beneath; never shown to a caller of the API. */
   cause?: unknown;

@@ -29,8 +29,8 @@ function isPino(logger: Logger): boolean {
 }
 
 /**
- * The host's logger as the gateway uses it: one that fails, at once or later, changes nothing. The console is told of its
- * first failure.
+ * The host's logger as the gateway uses it: if it fails, at once or later, nothing changes. The console shows its first
+ * failure.
  * @throws GatewayError `invalid_options` when it is no logger
  */
 export function faultTolerant(logger: Logger): Logger {

@@ -53,8 +53,8 @@ export function createListFailingWebhooks({
   }
 
   /**
-   * The health of a deleted webhook is kept for long: its mark is removed, so that it is not passed over each time. Nobody waits for
-   * that, and a write that fails is made up for by the next look.
+   * The health of a deleted webhook is kept for long: its mark is removed, so that it is not passed over each time. No
+   * request waits for that, and a write that fails is made up for by the next look.
    */
   async function removeMarksOfDeleted(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;

@@ -40,7 +40,7 @@ export function createReadWebhooks({ webhooks, healths }: ReadWebhooksDeps): Rea
           { $match: filter },
           { $sort: { _id: 1 } },
           { $limit: limit },
-          // sealed, and nobody here opens them
+          // sealed, and not opened here
           { $unset: ['secret', 'headers', 'rotation.previousSecret', 'sealedWith'] },
           { $set: { rotation: liveRotation } },
         ],

@@ -5,7 +5,7 @@ import { CommandFailure } from './terminal/command-failure.ts';
 import { printableLines } from './terminal/printable.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-/** An error for somebody at a terminal: what is wrong and what to do. It has a stack only where the mistake is ours. */
+/** An error message for a terminal: what is wrong and what to do. It has a stack only if the mistake is ours. */
 function explainError(error: unknown): string {
   if (error instanceof GatewayError && error.status < 500) return `${error.code}: ${error.message}`;
   if (error instanceof GatewayError) return error.message;

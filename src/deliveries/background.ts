@@ -1,4 +1,4 @@
-/** Work that runs on while nobody waits for it. */
+/** Work in the background, for which no caller waits. */
 export interface Background {
   /** Takes a promise that never rejects. */
   add(work: Promise<void>): void;

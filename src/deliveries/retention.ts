@@ -7,8 +7,8 @@ import type { DeliveryModel } from './model.ts';
 const retentionBatch = 500;
 
 /**
- * Lets events expire that are older than the retention and have no delivery left. Deliveries expire by themselves
- * after their end, so a pending delivery never loses its event.
+ * Lets events expire that are older than the retention and have no delivery left. Deliveries expire on their own after their
+ * end, so a pending delivery never loses its event.
  * @param retention milliseconds
  */
 export function createRetention(

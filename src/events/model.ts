@@ -43,7 +43,7 @@ export interface EventDocument {
   idempotencyKey: string;
   /** SHA-256 of type and data, independent of the order of keys: tells a repetition from a conflict. */
   contentHash: string;
-  /** The HMAC key of its deliveries' ids, so that nobody can guess them. */
+  /** The HMAC key of its deliveries' ids, so that they cannot be guessed. */
   deliveryKey: Buffer;
   /** Set when the event is no longer needed; the TTL index then removes it. */
   expiresAt?: Date;
@@ -106,7 +106,7 @@ export type OwnerModel = Model<OwnerDocument>;
 
 const ownerSchema = new Schema<OwnerDocument>(
   { _id: String, sessions: { type: Schema.Types.Mixed, required: true }, until: { type: Date, required: true } },
-  // a failover may lose it, but the next renewal writes it again, and a failover ends transactions by itself
+  // a failover may lose it, but the next renewal writes it again, and a failover ends transactions anyway
   { ...durableSchema, writeConcern: { w: 1 } },
 ).index({ until: 1 }, { name: 'expiry', expireAfterSeconds: 3_600 });
 

@@ -42,12 +42,12 @@ export async function planMigration(connection: Connection, prefix: string): Pro
 }
 
 /**
- * Prepares a database for this version, however long that takes: builds the indexes that are missing, and records the schema version.
- * It removes no data, so that older versions that are compatible go on beside it. Only Agenda's jobs are removed, where duplicates
- * keep their index from being built; deliveries get new ones. May be run again.
- * @param logger is told when indexes take long
- * @throws GatewayError `invalid_options` as {@link planMigration}, if an index has other fields or options than this version needs,
- * or if the database has no primary for 20 s
+ * Prepares a database for this version, however long that takes: builds the indexes that are missing, and records the schema
+ * version. It removes no data, so that compatible older versions can still run beside it. Only Agenda's jobs are removed,
+ * where duplicates keep their index from being built; deliveries get new ones. May be run again.
+ * @param logger logs when indexes take long
+ * @throws GatewayError `invalid_options` as {@link planMigration}, if an index has other fields or options than this version
+ * needs, or if the database has no primary for 20 s
  */
 export async function migrate(
   connection: Connection,

@@ -5,11 +5,11 @@ import type { DisabledWebhook } from '../options/webhooks/disabling.ts';
 import type { FailingWebhook, RecoveredWebhook } from '../webhooks/health/report-changes.ts';
 
 /**
- * What the host is told of, by name. Each change is told once: by the process whose write has made it, right after that write.
- * If that process dies between the two, nobody is told of that change.
+ * What the host is notified of, by name. Each change is notified once, by the process whose write made it, right after that
+ * write. If that process dies between the two, the notification is lost.
  */
 export interface GatewayNotifications {
-  /** The last attempt of a delivery has failed: it is not attempted again unless somebody asks for it. */
+  /** The last attempt of a delivery has failed: it is attempted again only on request. */
   readonly 'delivery.failed': FailedDelivery;
   /**
    * At least the last three attempts to an active webhook have failed, over five minutes or more, as `failing` in the API. It is
@@ -18,7 +18,7 @@ export interface GatewayNotifications {
    */
   readonly 'webhook.failing': FailingWebhook;
   /**
-   * An attempt to a webhook that `webhook.failing` told of has succeeded, a resend too. It is told within about a second. A
+   * An attempt to a webhook that `webhook.failing` named has succeeded, a resend too. It comes within about a second. A
    * webhook that is deleted before is not told of again.
    */
   readonly 'webhook.recovered': RecoveredWebhook;

@@ -24,7 +24,7 @@ export interface ShutdownDeps {
     readonly access: { close(): void; readonly isUnavailable: boolean };
   };
   readonly openRequests: OpenRequests;
-  /** How long calls under way may take to end by themselves. Milliseconds. */
+  /** How long calls under way can take to end normally. Milliseconds. */
   readonly drainTimeout: number;
   readonly logger: Logger;
 }
@@ -45,7 +45,7 @@ export function createShutdown({ parts, openRequests, drainTimeout, logger }: Sh
   const { recoveries, deliveries, health, accounting, keys, refusals, events, proxy, backgroundResponses } = parts;
   const { processRecord, access, database } = parts;
 
-  /** Lets the calls under way end by themselves as long as they may, then has them end. */
+  /** Waits for the calls under way to end normally, and ends them when that takes too long. */
   async function endCalls(): Promise<void> {
     await openRequests.drain(drainTimeout);
     openRequests.refuseBodies();

@@ -41,7 +41,7 @@ export interface ApiDependencies {
   readonly bodyTimeout?: number;
   /** Where the requests under way are counted. @default nowhere else */
   readonly openRequests?: OpenRequests;
-  /** Told of each request that has ended. @default nobody is */
+  /** Called for each request that has ended. @default none */
   readonly observer?: RequestObserver;
   readonly logger: Logger;
 }
@@ -54,7 +54,7 @@ const readsAtOnce = 8;
  */
 const maxAuthenticationWait = 1_500;
 
-/** Says who makes a request, before its body is read. @throws GatewayError when nobody is known to */
+/** Says who makes a request, before its body is read. @throws GatewayError if that is not known */
 export type RequirePrincipal = (req: IncomingMessage, isModelCall: boolean) => Promise<Principal>;
 
 /** Adds every path of the API to a router whose paths are case-sensitive. */

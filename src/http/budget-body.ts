@@ -9,7 +9,7 @@ export function toBudgetBody({ resetsAt, ...budget }: BudgetUsage): components['
 }
 
 /**
- * With a key that has budgets, nobody gets around them: not with another key, and not by changing them.
+ * A key with budgets cannot get around them, neither with another key nor by changing them.
  * @param param the field of the request that would
  * @throws GatewayError `budget_not_allowed`
  */

@@ -69,7 +69,10 @@ export interface ApiRequest<Op = Description> {
   readonly fields: ReadonlyMap<string, FieldSpan>;
   /** The body as a form; `undefined` where it is none, and once it has been released. */
   readonly form: Form | undefined;
-  /** Frees the bytes of the body, so that other requests may use that memory. It happens by itself when the answer has ended. */
+  /**
+   * Frees the bytes of the body, so that other requests may use that memory. This happens automatically when the answer has
+   * ended.
+   */
   releaseBody(): void;
   /** Whether the client is still there. */
   readonly client: ClientDisconnect;

@@ -47,8 +47,8 @@ export interface KeyService
   extends Pick<KeyVerifier, 'authenticate' | 'authenticateCached' | 'authenticateInGracePeriod'> {
   /**
    * Creates a key for an account and publishes `api_key.created`: both or neither.
-   * @throws GatewayError `invalid_value` for a wrong field; `api_key_limit_reached` if the account has the maximum of working
-   *   keys; `publish_unconfirmed` if the database does not confirm the write: nobody has that key, so create another one
+   * @throws GatewayError `invalid_value` for a wrong field; `api_key_limit_reached` if the account has the maximum of
+   * working keys; `publish_unconfirmed` if the database does not confirm the write: that key is lost, so create another one
    */
   create(input: ApiKeyInput): Promise<NewApiKey>;
   readonly update: Update;

@@ -16,7 +16,7 @@ export interface Metrics {
   readonly credits: CreditObserver;
 }
 
-/** The metrics of one gateway, in a registry of its own. */
+/** The metrics of one gateway, in a separate registry. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
   const registers = [registry];

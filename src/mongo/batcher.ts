@@ -11,8 +11,8 @@ export interface Batcher<Item, Result> {
   /** Resolves with the write's result for this item. Rejects when the item cannot be written, or nothing can. */
   add(item: Item): Promise<Result>;
   /**
-   * The same for an item that is useless later: if its batch has not started by `until`, it is not written and rejects
-   * with a TimeoutError. Otherwise a slow database would stay busy with writes that nobody waits for any more.
+   * The same for an item that is useless later: if its batch has not started by `until`, it is not written and rejects with
+   * a TimeoutError. Otherwise a slow database would stay busy with writes that no caller waits for any more.
    * @param until by `performance.now()`, milliseconds
    */
   addUntil(item: Item, until: number): Promise<Result>;

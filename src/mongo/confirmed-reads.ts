@@ -68,8 +68,9 @@ export async function confirmAbsent<T extends mongo.Document>(
 }
 
 /**
- * Finds one document by a usual read, and if that finds none, by a confirmed read: `null` is certain. Each call confirms by itself.
- * If many callers may ask for documents that do not exist, use {@link createReadConfirmed}, which confirms for all at once.
+ * Finds one document by a usual read, and if that finds none, by a confirmed read: `null` is certain. Each call confirms
+ * separately. If many callers may ask for documents that do not exist, use {@link createReadConfirmed}, which confirms for
+ * all at once.
  * @throws TimeoutError see {@link confirm}
  */
 export async function findOneConfirmed<T extends mongo.Document>(

@@ -11,8 +11,8 @@ export type RunInTransaction = <T>(
 ) => Promise<T>;
 
 /**
- * For transactions that a caller waits for: they end when the caller is told that they failed, so that they do not hinder its
- * next try.
+ * For transactions that a caller waits for: they end when the caller gets the error, so that they do not hinder its next
+ * try.
  */
 export function whileAwaited(transaction: RunInTransaction): RunInTransaction {
   return (fn, within = longestWait) => transaction(fn, within);

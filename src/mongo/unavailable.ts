@@ -56,7 +56,7 @@ export function isUnavailable(error: unknown): boolean {
   return name === 'MongoBulkWriteError' && (code === undefined || hasWriteConcernError(error));
 }
 
-/** Seconds. Most often a lost primary is replaced by then, and OpenAI's clients wait longer by themselves. */
+/** Seconds. Most often a lost primary is replaced by then, and OpenAI's clients wait longer automatically. */
 const retryAfter = '1';
 
 /** @param cause the driver's error; without it, nothing was sent to the database */

@@ -7,10 +7,10 @@ export interface DashboardOptions {
   /** Its path below the router's mount point, such as `/dashboard`. Not `/v1` or a path below it. */
   readonly path: string;
   /**
-   * Says who is signed in, by your own session; `null` is nobody. It is called only on the dashboard's paths, and only
-   * for requests that a page of the same origin makes, so that a cookie cannot be used from another site. A principal
-   * without `scopes` sees webhooks, API keys, usage and credits. With `scopes: ['webhooks']` it sees only webhooks. In
-   * front of Express, the request has no session of Express's: read the cookie from its headers.
+   * Returns who is signed in, by your own session; `null` if the request has no session. It is called only on the
+   * dashboard's paths, and only for requests that a page of the same origin makes, so that a cookie cannot be used from
+   * another site. A principal without `scopes` sees webhooks, API keys, usage and credits. With `scopes: ['webhooks']` it
+   * sees only webhooks. In front of Express, the request has no session of Express's: read the cookie from its headers.
    * @default API keys alone
    */
   readonly authenticate?: (req: IncomingMessage) => Principal | null | Promise<Principal | null>;

@@ -74,7 +74,7 @@ export interface ModelGatewayOptions<Custom extends string = string>
   readonly storedRetentionDays?: number;
   /**
    * Whether an upstream's call is aborted when its client leaves. `false` lets it run to its end. Then the upstream's own
-   * usage is charged, not an estimate, and you pay for answers that nobody reads. @default true
+   * usage is charged, not an estimate, and you pay for answers that no client reads. @default true
    */
   readonly abortOnDisconnect?: boolean;
   /**
@@ -112,7 +112,7 @@ export interface ModelGatewayOptions<Custom extends string = string>
   /** Prepaid credits: every call is charged, and is refused when the credits are used up. @default off */
   readonly credits?: CreditOptions;
   /**
-   * Whether model calls are recorded and counted. `onUsage` is told of them in any case. Quotas and credits need this.
+   * Whether model calls are recorded and counted. `onUsage` is called in any case. Quotas and credits need this.
    * @default true
    */
   readonly usage?: boolean;
@@ -138,7 +138,7 @@ export interface ModelGatewayOptions<Custom extends string = string>
    * lines have ids, status and time, and no body, query, header or URL. The default logger drops them. @default false
    */
   readonly logRequests?: boolean;
-  /** Who gets the trace context of spans. @default nobody */
+  /** Who gets the trace context of spans. @default neither upstreams nor receivers */
   readonly tracing?: TracingOptions;
 }
 

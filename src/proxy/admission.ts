@@ -30,7 +30,7 @@ export interface RequestedCall {
   readonly output: RequestedOutput;
 }
 
-/** Runs the checks in turn. When one refuses, those that admitted the call before are told that it is dropped. */
+/** Runs the checks in turn. When one refuses, it drops the admissions of those before. */
 export async function requestAdmission(
   checks: readonly AdmissionCheck[],
   { info, estimatedTokens, output }: RequestedCall,

@@ -22,7 +22,7 @@ export interface Endpoint {
   readonly answersResponse?: boolean;
   /** What its upstream may keep of a call, and whether it does so unless the caller says otherwise. @default nothing */
   readonly stores?: { readonly kind: StoredKind; readonly byDefault: boolean };
-  /** Whether a call may go on from a stored response or conversation. @default false */
+  /** Whether a call can continue a stored response or conversation. @default false */
   readonly continues?: boolean;
   /** What its answers are, if not always JSON: texts, which are held until they are whole, or bytes, which are sent as they come. */
   readonly answers?: 'text' | 'bytes';

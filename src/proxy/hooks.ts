@@ -7,7 +7,7 @@ export interface RelayHooks {
   onResponse(call: ModelCall, upstream: string, status: number, firstByteMs: number): void;
 }
 
-/** Runs a host's function that nobody waits for, and logs what it throws. */
+/** Runs a host's function without waiting for it, and logs what it throws. */
 function callHook(logger: Logger, name: keyof ModelHooks, run: () => void | Promise<void>): void {
   const report = (error: unknown): void => logger.error(`the host's ${name} failed`, { error: describeThrown(error) });
   try {

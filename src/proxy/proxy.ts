@@ -37,7 +37,7 @@ export interface ProxyDependencies {
   readonly exposeUpstream?: boolean;
   /** Whether an upstream's call is aborted when the client leaves; otherwise it runs to its end. @default true */
   readonly abortOnDisconnect?: boolean;
-  /** Told of requests to upstreams and of usage. @default nobody is */
+  /** Called for requests to upstreams and for usage. @default none */
   readonly observer?: ModelObserver;
   /** Whether upstreams get the trace context of their requests. @default false */
   readonly propagateTrace?: boolean;

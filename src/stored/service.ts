@@ -62,7 +62,7 @@ export function createStoredObjects(deps: StoredObjectsDeps): StoredObjects {
     });
   }
 
-  /** Where a list goes on. `null` where the account has no such object. */
+  /** Where the next page of a list begins. `null` if the account has no such object. */
   async function after({ after: id, userId, kind, order }: StoredObjectQuery) {
     if (id === undefined) return {};
     const last = await collection.findOne({ _id: id, userId, kind });

@@ -85,8 +85,9 @@ export interface TracedAttempt {
 }
 
 /**
- * Starts the span of an attempt: a trace of its own, because it may be hours after the event, with a link to the span that published the
- * event. `undefined` where there is no SDK. The webhook is named by its id, never by its URL, which may hold a secret.
+ * Starts the span of an attempt: a separate trace, because it can be hours after the event, with a link to the span that
+ * published the event. `undefined` where there is no SDK. The webhook is named by its id, never by its URL, which may hold a
+ * secret.
  */
 export function startAttemptSpan(attempt: TracedAttempt): Span | undefined {
   const tracer = activeTracer();

@@ -32,7 +32,7 @@ const mistakes: readonly (readonly [given: unknown, said: RegExp])[] = [
   [{ ...user, models: [''] }, /models must be/],
   [{ ...user, expiresAt: Date.now() }, /expiresAt must be a valid Date/],
   [{ ...user, expiresAt: new Date('never') }, /expiresAt must be a valid Date/],
-  ['usr_1', /must give \{ userId \}, or null for nobody, not this string/],
+  ['usr_1', /must give \{ userId \}, or null if no user is signed in, not this string/],
   [true, /must give \{ userId \}/],
   [[], /userId must be/],
 ];

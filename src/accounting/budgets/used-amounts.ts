@@ -32,7 +32,7 @@ export interface ReadUsedDeps {
   readonly clock: DatabaseClock;
 }
 
-/** How long the database may take for what a key has used: nobody waits longer. Milliseconds. */
+/** How long the database can take to say what a key has used. Milliseconds. */
 const maxTimeMS = 1_000;
 
 const nothing: Amounts = { tokens: 0, requests: 0, microCredits: 0 };
@@ -113,7 +113,7 @@ export function createReadUsed({ clock, ...models }: ReadUsedDeps): ReadUsed {
       const month = `${day.slice(0, 7)}-01`;
       const sums = [...sumsFrom('day', day), ...sumsFrom('month', month), ...sumsFrom('total', '')];
       const totals = withTotal ? await totalsOf(userId, keyIds) : new Map<string, Amounts>();
-      // all counters of a key are read only where nobody has added them up yet
+      // all counters of a key are read only if they were not added up before
       const unsummed = withTotal ? keyIds.filter((id) => !totals.has(id)) : [];
       const ofMonth = { keyId: { $in: [...keyIds] }, day: { $gte: month } };
       const filter = unsummed.length === 0 ? ofMonth : { $or: [ofMonth, { keyId: { $in: unsummed } }] };

@@ -41,7 +41,7 @@ function insufficient(): GatewayError {
   });
 }
 
-/** The account has credits that this process has not leased yet: OpenAI's clients retry by themselves. */
+/** The account has credits that this process has not leased yet: OpenAI's clients retry automatically. */
 function tooFast(): GatewayError {
   const message = 'This account spends credits faster than the gateway can reserve them; try again in a moment';
   return new GatewayError('rate_limit_exceeded', message, {

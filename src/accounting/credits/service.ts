@@ -65,7 +65,7 @@ export interface CreditService {
   chargeNew(records: readonly ChargedRecord[], session: ClientSession): Promise<void>;
   /** Call it when the charges for these records are committed. */
   charged(records: readonly ChargedRecord[]): void;
-  /** Releases what is reserved for a lost record: nobody will charge for it. */
+  /** Releases what is reserved for a lost record, which will never be charged. */
   lost(record: Pick<UsageRecord, 'id' | 'userId'>): void;
   /**
    * Lets no other transaction write the account's balance until this one ends. Must be its first step.

@@ -1,7 +1,7 @@
 import { type Connection, type Model, Schema } from 'mongoose';
 import { durableSchema, modelOf } from '../../mongo/collection.ts';
 
-/** One completed payment. It is stored for ever, so that it cannot be booked twice. */
+/** One completed payment. It is stored permanently, so that it cannot be booked twice. */
 export interface PaymentDocument {
   /** The payment's id, `pay_…` or `pi_…`, as the host's payment processor has it. */
   _id: string;

@@ -43,10 +43,10 @@ export interface PaymentServiceDeps {
 
 export interface PaymentService {
   /**
-   * Books a completed payment in one transaction, once for each payment id: records it for ever, adds its credits if credits
-   * are on, and publishes `payment.completed`. For the same payment it returns the first event again.
+   * Books a completed payment in one transaction, once for each payment id: stores it permanently, adds its credits if
+   * credits are on, and publishes `payment.completed`. For the same payment it returns the first event again.
    * @throws GatewayError `invalid_value`, `invalid_event_data`; `idempotency_conflict` if the id was used for another
-   *   payment; `publish_unconfirmed`: report it again, it is not booked twice
+   * payment; `publish_unconfirmed`: report it again, it is not booked twice
    */
   completed(payment: CompletedPayment): Promise<PublishedEvent>;
   /**

@@ -8,7 +8,7 @@ import { countedLimit, type QuotaOf, usedOf } from './quotas.ts';
 import type { CountedRecord, PeriodAddition } from './sums.ts';
 import { type Crossing, crossings } from './thresholds.ts';
 
-/** Quotas, and the percentages of them that accounts are told of. */
+/** Quotas, and the percentages of them that events report. */
 export interface ThresholdQuotas {
   readonly quotaOf: QuotaOf;
   /** @default [80, 100] */

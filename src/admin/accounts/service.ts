@@ -45,7 +45,7 @@ export interface AccountService {
    */
   accounts(page?: AccountPage): Promise<{ readonly accounts: AccountSummary[]; readonly hasMore: boolean }>;
   /**
-   * One account, which has nothing if nobody knows it.
+   * One account; an unknown one has nothing.
    * @throws GatewayError `invalid_value`
    */
   account(userId: string): Promise<AccountDetails>;

@@ -9,7 +9,7 @@ import { isOnTrial, webhookRules } from './webhook-rules.ts';
 /** What the command `doctor` checks, beside the database. */
 export type DoctorSettings = DatabaseSettings &
   Pick<Configuration, 'upstreams' | 'allowHttp' | 'allowPrivateNetworks' | 'warnings'> & {
-    /** Whether nobody else can reach the gateway, as on a developer's machine. */
+    /** Whether only this machine can reach the gateway, as on a developer's machine. */
     readonly isOnTrial: boolean;
   };
 

@@ -6,7 +6,7 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 }
 
-/** Whether nobody else can reach the gateway, as on a developer's machine. */
+/** Whether only this machine can reach the gateway, as on a developer's machine. */
 export function isOnTrial(host: string, production: boolean): boolean {
   return isLoopback(host) && !production;
 }

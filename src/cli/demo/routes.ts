@@ -14,9 +14,9 @@ import { countInput, createResponse, responseEvents, unfinished } from './stored
 // biome-ignore lint/suspicious/noExplicitAny: JSON from outside; each answer checks what it reads
 type Body = any;
 
-/** A request, as far as its route needs it. */
+/** The parts of a request that its route needs. */
 export interface DemoRequest {
-  /** What stands for `*` in the route. */
+  /** What matches `*` in the route. */
   readonly params: readonly string[];
   readonly query: URLSearchParams;
   readonly store: DemoStore;

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { MongoClient, type MongoClientOptions, MongoError } from 'mongodb';
 import { loadPrivateFile } from '../private-file.ts';
 
-/** Access to the embedded database: whoever can read the key file in its data folder has it. */
+/** Access to the embedded database: every user who can read the key file in its data folder has it. */
 export interface MongoAccess {
   /** By which the members know each other; mongod takes it from here, so that no command line shows it. */
   readonly keyFile: string;

@@ -14,7 +14,7 @@ import { bringUpReplicaSet, replicaSetUri } from './replica-set.ts';
 export interface EmbeddedMongoOptions {
   /** The folder that keeps the data; made if it is not there. Needed unless `temporary`, which is in it or in the system's. */
   readonly dataDir?: string | undefined;
-  /** Data in a folder of its own that is removed at the end. @default false */
+  /** Data in a temporary folder that is removed at the end. @default false */
   readonly temporary?: boolean;
   /** Given a line where something takes long or ends unexpectedly. @default nothing is said */
   readonly log?: (line: string) => void;

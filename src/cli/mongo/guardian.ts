@@ -37,10 +37,10 @@ export interface Guardian {
   release(): void;
 }
 
-/** @param folder removed once everything watched has ended; only for data that nobody wants to keep */
+/** @param folder removed once everything watched has ended; only for data that need not be kept */
 export function startGuardian(folder?: string): Guardian {
   const child = spawn(process.execPath, ['-e', program, ...(folder ? [folder] : [])], {
-    // a session of its own: Ctrl-C in the terminal goes to the gateway alone, which then ends mongod in order
+    // a separate session: Ctrl-C in the terminal goes to the gateway alone, which then ends mongod in order
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
     env: { ...process.env, NODE_OPTIONS: '' },

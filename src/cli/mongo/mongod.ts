@@ -46,7 +46,7 @@ function commandLine(options: MongodOptions, port: number): string[] {
     // a shutdown by SIGTERM need not wait for clients: there are no others
     'shutdownTimeoutMillisForSignaledShutdown=100',
     'diagnosticDataCollectionEnabled=false',
-    // nobody has access without the key, not even before there is a user
+    // without the key there is no access, not even before there is a user
     'enableLocalhostAuthBypass=false',
     ...(options.testCommands ? ['enableTestCommands=1'] : []),
   ];

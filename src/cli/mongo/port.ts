@@ -13,7 +13,7 @@ function listenOnce(port: number): Promise<number | undefined> {
   });
 }
 
-/** `preferred` if nobody listens on it, else a port the system gives. */
+/** `preferred` if it is free, else a port that the system chooses. */
 export async function freePort(preferred?: number): Promise<number> {
   const port = (preferred && (await listenOnce(preferred))) || (await listenOnce(0));
   if (!port) throw new Error('no free port on 127.0.0.1');

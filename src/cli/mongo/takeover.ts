@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Mongod, type MongodOptions, MongodStartError, startMongod } from './mongod.ts';
 import { runningRecord } from './record.ts';
 
-/** How long a left-over mongod may take to end by itself: its guardian needs about a second. */
+/** How long a left-over mongod can take to end on its own: its guardian needs about a second. */
 const gracePeriod = 5_000;
 const maxWait = 30_000;
 

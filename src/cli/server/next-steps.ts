@@ -55,7 +55,7 @@ function parts({ options: { limits, quotas, credits, eventTypes } }: Configurati
   return names.length > 0 ? [`With: ${names.join(', ')}`] : [];
 }
 
-/** What webhooks may use and why, so that nobody mistakes a trial setup for a safe one, or wonders what is refused. */
+/** What webhooks may use and why, so that a trial setup is not mistaken for a safe one, and a refusal is no surprise. */
 function webhookRules({ allowHttp, allowPrivateNetworks, allowedBecause }: Configuration): string {
   const allowed = [allowHttp ? 'plain http' : 'https only', ...allowPrivateNetworks];
   const networks = allowPrivateNetworks.length > 0 ? allowed : [...allowed, 'public addresses only'];
@@ -83,8 +83,8 @@ function settings({ data, metricsUrl, demo }: Standalone, config: Configuration)
 }
 
 /**
- * Everything the start prints, a fact on a line of its own: `Base URL:`, `Dashboard:`, `User:` and `API key:`
- * (the first time only), `Data:`, then what to try. A worker has no API: it prints where its probes are.
+ * Everything the start prints, one fact a line: `Base URL:`, `Dashboard:`, `User:` and `API key:` (the first time only),
+ * `Data:`, then what to try. A worker has no API: it prints where its probes are.
  */
 export function describeStart(running: Standalone, config: Configuration, command: string): string[] {
   const { baseUrl, dashboardUrl, firstKey, demo } = running;

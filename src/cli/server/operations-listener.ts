@@ -14,7 +14,7 @@ type Answers = Readonly<Record<string, (res: ServerResponse, query: URLSearchPar
 
 function probes({ health }: Pick<ModelGateway, 'health'>, shown: (state: GatewayHealth) => object): Answers {
   return {
-    // whoever gets no answer here restarts the process, so nothing else may make it fail
+    // a probe that gets no answer here restarts the process, so nothing else must make it fail
     '/healthz': (res) => answerJson(res, 200, { status: 'ok' }),
     // `?exclude=database&exclude=clock`, as Kubernetes' own API server has it
     async '/readyz'(res, query) {
@@ -33,7 +33,7 @@ function probes({ health }: Pick<ModelGateway, 'health'>, shown: (state: Gateway
   };
 }
 
-/** The answers to GET and HEAD on these paths; what else is asked for goes on. */
+/** Answers GET and HEAD on these paths, and passes on every other request. */
 function withAnswers(answers: Answers, next: RequestListener): RequestListener {
   return (req: IncomingMessage, res: ServerResponse) => {
     const [path = '', query = ''] = (req.url ?? '').split('?');

@@ -66,7 +66,7 @@ async function firstKeyOf({ keys }: ModelGateway) {
 }
 
 /**
- * Starts the stand-alone gateway: database, upstream, deliveries, server. Whoever calls it has checked PORT.
+ * Starts the stand-alone gateway: database, upstream, deliveries, server. The caller has checked PORT.
  * @throws GatewayError `invalid_options` naming the variable; whatever was started by then has been stopped
  */
 export async function startStandalone(

@@ -17,7 +17,7 @@ export function stderrLines(): StderrLines {
   const destination = pino.destination({ dest: 2, sync: false, maxLength: longestBacklog });
   let isFailing = false;
   let lost = 0;
-  // an error without a listener would end the process, and at its end sonic-boom would try the same write for ever
+  // an error without a listener would end the process, and at its end sonic-boom would try the same write without end
   destination.on('error', () => {
     isFailing = true;
   });

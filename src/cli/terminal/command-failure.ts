@@ -1,7 +1,7 @@
 /** The exit code: 1 where it was refused or failed, 2 where the command was typed wrongly. `doctor`: 1 for warnings, 2 for a failed check. */
 export type FailureCode = 1 | 2;
 
-/** Ends a command with a message for whoever typed it, and an exit code. */
+/** Ends a command with a message for its user, and an exit code. */
 export class CommandFailure extends Error {
   override readonly name = 'CommandFailure';
   readonly exitCode: FailureCode;

@@ -49,7 +49,7 @@ function View({ route }: { route: Route }) {
   const [view = firstView(scopes) ?? 'webhooks', id] = route.path;
   const missing = missingScope(view, scopes);
   if (missing) return <NotAllowed scope={missing} />;
-  // a key of its own for each: another id is another view, which starts anew
+  // a separate key for each: another id is another view, which starts anew
   switch (view) {
     case 'webhooks':
       return id ? <WebhookView key={id} id={id} route={route} /> : <WebhooksView key="list" route={route} />;

@@ -6,7 +6,7 @@ import { type DeliveryTarget, readTarget, reasonToCancel, type TargetLookUp } fr
 import { type AttemptFinisherDeps, createAttemptFinisher } from './finish-attempt.ts';
 import { createReadyAttempt, type Prepare, type ReadyAttempt, type ReadyAttemptDeps } from './ready-attempt.ts';
 
-/** After so many starts without an end an attempt counts as failed: an event that crashes workers must not do so for ever. */
+/** After so many starts without an end an attempt counts as failed: an event that crashes workers must stop doing so. */
 export const startLimit = 4;
 
 export interface AttemptDeps extends AttemptFinisherDeps, Omit<ReadyAttemptDeps, 'finisher'> {

@@ -31,7 +31,7 @@ export interface AttemptFinisher {
   /** The webhook's rate limit holds it back: it does not count, and may be claimed again in `wait` ms. */
   delay(claim: Claim, wait: number): Promise<null>;
   cancel(claim: Claim, reason: CancelReason): Promise<null>;
-  /** Leaves the attempt to whoever claims it next. */
+  /** Leaves the attempt to the next process that claims it. */
   giveBack(claim: Claim): Promise<null>;
 }
 

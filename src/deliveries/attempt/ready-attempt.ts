@@ -10,7 +10,7 @@ import { type OutgoingDeps, toOutgoing } from './outgoing.ts';
 export interface ReadyAttempt {
   /** Makes the request. Resolves when it has ended, with a function that records the result and needs no place. Never rejects. */
   send(): Promise<() => Promise<void>>;
-  /** Leaves the attempt to whoever claims it next. Never rejects. */
+  /** Leaves the attempt to the next process that claims it. Never rejects. */
   giveBack(): Promise<void>;
 }
 

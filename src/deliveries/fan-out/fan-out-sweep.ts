@@ -103,7 +103,7 @@ export function createFanOutSweep(deps: FanOutSweepDeps): FanOutSweep {
       if (budget.attempts === 0) return false;
       const events = fitting(found);
       const isMore = found.length === limitOf(budget.attempts) || events.length < found.length;
-      // a few places that become free again and again must not postpone the rest for ever
+      // a few places that become free again and again must not postpone the rest again and again
       if (budget.attempts >= enough || !isMore) tookAt = performance.now();
       if (events.length === 0) return false;
       const taken = await deps.take(events, deps.lease);

@@ -15,7 +15,7 @@ const targetWeight = 512;
 export interface HeldEvents {
   /** How much more may be held; nothing if it is 0 or less. Bytes. */
   readonly room: number;
-  /** Keeps the event's lease alive from now on. If it is held already, it goes on under this lease. */
+  /** Keeps the event's lease alive from now on. If it is held already, it continues under this lease. */
   hold(held: HeldEvent): void;
   /** The event's fan-out has ended. */
   release(eventId: string): void;

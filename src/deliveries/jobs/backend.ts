@@ -54,10 +54,11 @@ function createWrites(jobs: ReturnType<JobsDb['collection']>): (operation: Write
 }
 
 /**
- * Agenda's own MongoDB backend, with these differences. Jobs are saved and removed in bulk writes, and locked many at a time.
- * Nothing is saved when a job starts or ends, because it is removed then: that would take 5.3 operations a job instead of 3.3. Agenda
- * hears of a job when it is due. A failed unlock is ignored: the lock lapses by itself, and because Agenda does not handle the
- * rejection, it would end the process. Disconnecting leaves no job locked, not even those that Agenda's `stop` has just begun to lock.
+ * Agenda's own MongoDB backend, with these differences. Jobs are saved and removed in bulk writes, and locked many at a
+ * time. Nothing is saved when a job starts or ends, because it is removed then: that would take 5.3 operations a job instead
+ * of 3.3. Agenda hears of a job when it is due. A failed unlock is ignored: the lock lapses later, and because Agenda does
+ * not handle the rejection, it would end the process. Disconnecting leaves no job locked, not even those that Agenda's
+ * `stop` has just begun to lock.
  */
 export function createJobsBackend(db: JobsDb, collection: string, delays: RunDelays = {}): AgendaBackend {
   // otherwise it builds its index in the background, and a failure there would end the process

@@ -21,7 +21,7 @@ function toParameters({ _id, ...job }: StoredJob): JobParameters {
 /** How Agenda asks for a job. */
 export interface JobRequest {
   readonly owner: string;
-  /** When Agenda asks again by itself. */
+  /** When Agenda asks again without being woken. */
   readonly nextScanAt: Date;
   /** An older lock has lapsed. */
   readonly lockDeadline: Date;
@@ -30,8 +30,9 @@ export interface JobRequest {
 /** The due jobs of one name. */
 export interface DueJobs {
   /**
-   * Locks a due job. It locks as many as there are in three round trips and hands them out one by one. After the last one it returns
-   * `undefined` once, so that Agenda runs them before it looks for more: jobs whose locks lapse in its queue count as locked for ever.
+   * Locks a due job. It locks as many as there are in three round trips and hands them out one by one. After the last one it
+   * returns `undefined` once, so that Agenda runs them before it looks for more: jobs whose locks lapse in its queue count
+   * as locked permanently.
    */
   next(wanted: JobRequest): Promise<JobParameters | undefined>;
   /** Locked jobs that Agenda has not asked for yet. */

@@ -24,7 +24,7 @@ export class JobLocks {
     this.#ids.delete(id);
   }
 
-  /** Never rejects: a lock that stays lapses by itself. */
+  /** Never rejects: a lock that stays lapses later. */
   async unlock(ids: readonly string[]): Promise<void> {
     if (ids.length > 0) await this.#write(ids).catch(() => {});
     for (const id of ids) this.#ids.delete(id);

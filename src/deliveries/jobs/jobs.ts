@@ -15,7 +15,7 @@ const waitingJob = 'waiting delivery attempt';
 
 /**
  * Jobs locked and run at the same time. Further jobs wait until Agenda looks again, even if some of these end sooner; and a
- * job whose lock lapses before it runs counts as locked for ever.
+ * job whose lock lapses before it runs counts as locked permanently.
  */
 const limit = 500;
 /** When the job of an attempt that waits for a place runs: by then the attempt may have been forgotten. Milliseconds. */

@@ -1,7 +1,7 @@
 import { firstOfSameTime, timeOf } from '../../ids.ts';
 import { inOneBatch } from '../../mongo/collection.ts';
 
-/** Documents that one list reads at most; then it returns where to go on. */
+/** Documents that one list reads at most; then it returns where the next one begins. */
 export const maxSeen = 2_000;
 
 export interface IdRange {

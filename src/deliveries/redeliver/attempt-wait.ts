@@ -10,8 +10,8 @@ export interface AttemptWait {
   /** The same `send`, which also records what is under way. */
   readonly send: Send;
   /**
-   * Waits for an attempt, `wait` milliseconds at most, and resolves with whether it has ended; if not, it goes on. Waiting for the
-   * receiver does not use the budget.
+   * Waits for an attempt, `wait` milliseconds at most, and resolves with whether it has ended; if not, it continues. Waiting
+   * for the receiver does not use the budget.
    */
   hasEnded(attempt: Promise<unknown>, deliveryId: string, wait: number, budget: DatabaseBudget): Promise<boolean>;
 }

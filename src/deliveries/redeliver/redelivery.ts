@@ -52,7 +52,7 @@ export interface RedeliveryDeps {
   readonly closed: AbortSignal;
 }
 
-/** The attempts that somebody asks for. */
+/** Attempts on request. */
 export interface Redelivery {
   /** Makes one more attempt now. */
   readonly resend: Resend;

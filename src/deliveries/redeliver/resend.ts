@@ -100,7 +100,7 @@ export function createResend(deps: ResendDeps): Resend {
       throw error;
     });
     const result = attempt(claim).finally(leave);
-    // the attempt goes on when this call has stopped waiting
+    // the attempt continues after this call has stopped waiting
     background.add(
       result.then(noop, (error: unknown) => {
         if (error instanceof GatewayError) return;

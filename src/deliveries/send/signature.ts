@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 
-/** The exact bytes of a body; a string stands for its UTF-8 bytes. */
+/** The exact bytes of a body; a string means its UTF-8 bytes. */
 export type RawBody = string | Uint8Array;
 
 /**

@@ -2,7 +2,7 @@ import type { AttemptRef, WebhookRef } from '../attempt/attempt-ref.ts';
 import { BacklogTurns, type Demand } from './backlog-turns.ts';
 import type { ClaimableAttempts } from './claimable-attempts.ts';
 
-/** After this many reads without a single claim, the next sweep goes on: other processes are claiming the same attempts. */
+/** After this many reads without a single claim, the next sweep continues: other processes are claiming the same attempts. */
 const maxReadsWithoutClaim = 3;
 
 export interface BacklogDeps extends Demand {

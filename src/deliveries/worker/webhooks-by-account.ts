@@ -1,4 +1,4 @@
-/** Stands for the account of webhooks whose account is not known yet. */
+/** The account of webhooks whose account is not known yet. */
 export const unknownAccount = '';
 
 /** Webhooks with a number each, by account. Keeps accounts, and the webhooks of each account, in the order in which they were put. */
@@ -29,7 +29,7 @@ export class WebhooksByAccount {
     return this.#accounts.get(this.#owners.get(webhookId) ?? unknownAccount)?.get(webhookId);
   }
 
-  /** A webhook that is there already keeps its place, unless it is removed first. */
+  /** A webhook that is already in it keeps its place, unless it is removed first. */
   put(webhookId: string, userId: string, serial: number): void {
     const webhooks = this.#accounts.get(userId) ?? new Map<string, number>();
     this.#accounts.set(userId, webhooks.set(webhookId, serial));

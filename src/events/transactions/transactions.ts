@@ -46,7 +46,7 @@ export function createTransactions(
     try {
       await open.enter(session);
       return await session.withTransaction(async () => {
-        // nobody waits for it, and it would block others
+        // no caller waits for it, and it would block others
         if (undoing()) throw new TimeoutError('the transaction has taken too long');
         // the database asks for another run if another process has written; that process may be dead
         if (!isFirst) await open.endAbandoned();

@@ -10,8 +10,8 @@ import { type DatabaseReadings, oldBacklog, type ReadHealth } from './health-rea
 export type CheckResult = 'ok' | 'degraded' | 'failed' | 'off' | 'unknown';
 
 /**
- * Whether a gateway should get requests. `database` and `clock` are a second old at most, `writes` 5 s; any other value that the database
- * tells is used for 15 s if it is well, and for 5 s if not.
+ * Whether a gateway should get requests. `database` and `clock` are a second old at most, `writes` 5 s; any other value that
+ * the database tells is used for 15 s if it is `ok`, and for 5 s if not.
  */
 export interface GatewayHealth {
   readonly ready: boolean;

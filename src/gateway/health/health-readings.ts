@@ -42,7 +42,10 @@ export interface HealthReadingsDeps {
   readonly hasWorker: () => Promise<boolean>;
 }
 
-/** How long the database may take to answer, and how long its clock is used: whoever asks often costs one request a second. Milliseconds. */
+/**
+ * How long the database may take to answer, and how long its clock is used: a caller that asks often costs one request a
+ * second. Milliseconds.
+ */
 const databaseTimeout = 1_000;
 /** From when on a backlog is old: the alert and `doctor` wait as long. Seconds. */
 export const oldBacklog = 300;

@@ -59,7 +59,7 @@ export function createAuthenticator({ byKey, bySession }: AuthenticatorDeps): Au
       }
       const principal = await bySession(req);
       if (principal) return { principal, via: 'session' };
-      throw new GatewayError('missing_api_key', 'Nobody is signed in; sign in, or use an API key');
+      throw new GatewayError('missing_api_key', 'No user is signed in; sign in, or use an API key');
     },
   };
   return authenticator;

@@ -4,7 +4,7 @@ import { GatewayError } from '../../errors.ts';
 import { isStorableId } from '../../ids.ts';
 import { accountScopes, type Principal, type Scope, scopes } from '../principal.ts';
 
-/** Says who makes a request; `null` means that nobody is known to. */
+/** Says who makes a request; `null` if that is not known. */
 export type Authenticate = (
   req: IncomingMessage,
   isModelCall?: boolean,
@@ -31,7 +31,7 @@ const rules: {
 } = {
   userId: [
     isStorableId,
-    'must be a string of 1 to 256 characters; give String(user.id), and null instead of a principal when nobody is signed in',
+    'must be a string of 1 to 256 characters; give String(user.id), and null instead of a principal when no user is signed in',
   ],
   keyId: [(id) => id === undefined || isStorableId(id), 'must be a string of 1 to 256 characters, or left out'],
   scopes: [
@@ -64,7 +64,9 @@ function kindOf(value: unknown): string {
 function toPrincipal(given: unknown, option: string): Principal | null {
   if (given === null || given === undefined || given === false) return null;
   if (typeof given !== 'object') {
-    throw new TypeError(`the option ${option} must give { userId }, or null for nobody, not ${kindOf(given)}`);
+    throw new TypeError(
+      `the option ${option} must give { userId }, or null if no user is signed in, not ${kindOf(given)}`,
+    );
   }
   const principal: Record<string, unknown> = { ...given };
   for (const [name, [is, must]] of Object.entries(rules)) {

@@ -111,7 +111,7 @@ class BodyReader {
     if (this.#pieces > freePieces + this.#received / bytesPerPiece) {
       this.#fail(new GatewayError('request_too_large', 'The body comes in too many small pieces; send larger ones'));
     } else if (this.#decoder) {
-      // data that decompresses to nothing could arrive for ever
+      // data that decompresses to nothing could arrive without end
       if (this.#received > this.#limits.bytes) this.#fail(tooLarge(this.#limits));
     } else {
       this.#onPlain(chunk);
@@ -182,10 +182,11 @@ export interface BodyBounds {
 }
 
 /**
- * Reads the whole body of a request that nobody has read yet.
- * @throws GatewayError `request_too_large`, counted before decompression and after it, and also for a body that grows out
- * of proportion or has too many small chunks; `request_timeout`; `invalid_encoding` for compressed data that is none; `unsupported_media_type` for an
- * unknown compression; `rate_limit_exceeded` or `overloaded` when there is no memory for it; `shutting_down`
+ * Reads the whole body of a request that was not read yet.
+ * @throws GatewayError `request_too_large`, counted before decompression and after it, and also for a body that grows out of
+ * proportion or has too many small chunks; `request_timeout`; `invalid_encoding` for compressed data that is none;
+ * `unsupported_media_type` for an unknown compression; `rate_limit_exceeded` or `overloaded` when there is no memory for it;
+ * `shutting_down`
  */
 export function readBody(req: IncomingMessage, bounds: BodyBounds): Promise<Buffer> {
   return new Promise((resolve, reject) => {

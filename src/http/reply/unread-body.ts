@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** A body that nobody needs is read and dropped up to this length, and its connection is kept. Bytes. */
+/** A body that is not needed is read and dropped up to this length, and its connection is kept. Bytes. */
 const drainedBytes = 1024 * 1024;
 /** Each chunk of such a body counts as at least this many bytes, because reading it costs as much. */
 const bytesPerPiece = 4 * 1024;

@@ -28,7 +28,7 @@ function jsonShape(spec: Spec, { description }: Route): BodyShape | undefined {
 /** Whether the operator's services call an operation for each event. */
 const isPublication = ({ scope }: Route): boolean => scope === 'events:publish';
 
-/** The validator compares a request with each path that it has until one matches, so the relay has one of its own. */
+/** The validator compares a request with each path that it has until one matches, so the relay has a separate one. */
 async function createValidators(spec: Spec, routes: readonly Route[]): Promise<Validate> {
   const groups = [routes.filter(isRelayed), routes.filter((route) => !isRelayed(route))];
   const validators = new Map<SpecOperation, Validate>();

@@ -45,7 +45,7 @@ function check(options: Required<HardenOptions>): void {
 
 /**
  * Answers `Expect: 100-continue` (RFC 9110, section 10.1.1) when the body begins to be read: by then the gateway knows who
- * makes the request and how long the body will be. Node by itself accepts every body at once.
+ * makes the request and how long the body will be. Node alone accepts every body at once.
  */
 function continueWhenRead(server: Server): void {
   if (server.listenerCount('checkContinue') > 0) return;
@@ -60,8 +60,8 @@ function continueWhenRead(server: Server): void {
 /**
  * Limits what slow and greedy clients can take from a server. A request's headers and body must arrive in time, or it is
  * answered 408 and its connection closes. A client that sends `Expect: 100-continue` never sends a body that is refused.
- * What Node refuses by itself (400, 408, 413, 417, 431) is answered with a JSON body, unless you have listeners of your own
- * for `clientError`, `checkExpectation` and `checkContinue`. Call it before `server.listen()`:
+ * Requests that Node itself refuses (400, 408, 413, 417, 431) are answered with a JSON body, unless you have your own
+ * listeners for `clientError`, `checkExpectation` and `checkContinue`. Call it before `server.listen()`:
  * `hardenServer(createServer(app)).listen(3000)`.
  * @returns the same server
  * @throws GatewayError `invalid_options`, also for a server that already listens

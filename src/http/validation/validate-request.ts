@@ -43,7 +43,7 @@ function pathFor({ path }: Route, params: Readonly<Record<string, string>>): str
 
 const idPattern = /^\^[a-z]+_/;
 
-/** A handler answers for an id that cannot exist as for one that does not, or in words of its own. */
+/** A handler answers for an id that cannot exist as for one that does not exist, or with its own message. */
 function withoutIdPattern({ schema, ...parameter }: SpecSchema): SpecSchema {
   const { pattern, ...rest } = schema as SpecSchema;
   return { ...parameter, schema: idPattern.test(String(pattern)) ? rest : schema };
@@ -110,9 +110,10 @@ async function compile(validate: Validate, routes: readonly Route[]): Promise<vo
 /**
  * Makes a validator for some routes. Every path in it slows each request down, so the relay has its own validator.
  *
- * It runs the validator's middleware in an app and on a request of its own, not on the client's. Both change what they get: on the
- * client's request, a client that disconnected at the wrong moment ended a host's process, a host that defines `query` got 500 for
- * every call, and a request of `node:http2` passed unchecked. A relayed call whose body the compiled check accepts does not come here.
+ * It runs the validator's middleware in a separate app and on a separate request, not on the client's. Both change what they
+ * get: on the client's request, a client that disconnected at the wrong moment ended a host's process, a host that defines
+ * `query` got 500 for every call, and a request of `node:http2` passed unchecked. A relayed call whose body the compiled
+ * check accepts does not come here.
  */
 export async function createValidator(spec: Spec, routes: readonly Route[]): Promise<Validate> {
   const app = createValidatorApp(spec, routes);

@@ -33,7 +33,10 @@ export interface KeyCache {
   last(id: string): Known | undefined;
   /** The cached record, or the look-up under way, or a new look-up; `null` if there is no such key. */
   find(id: string): Promise<Known | null>;
-  /** Caches a record unless a newer one is cached. Call it only for the right secret, so that nobody else can fill the cache. */
+  /**
+   * Caches a record unless a newer one is cached. Call it only for the right secret, so that wrong keys cannot fill the
+   * cache.
+   */
   keep(id: string, known: Known): void;
   /** Call it when this process has created the key: an earlier read that found nothing is out of date. */
   created(id: string): void;

@@ -4,7 +4,7 @@ import type { ResolvedOptions } from '../../options/options.ts';
 
 interface Hello {
   readonly setName?: string;
-  /** `isdbgrid` from a mongos, which stands for a sharded cluster of replica sets. */
+  /** `isdbgrid` from a mongos, which means a sharded cluster of replica sets. */
   readonly msg?: string;
 }
 

@@ -7,7 +7,10 @@ import { withTimeout } from '../with-timeout.ts';
 export const slowWrite = 1_000;
 /** The driver may never settle a command whose connection closes before it is written. Milliseconds. */
 const longestWrite = 10_000;
-/** How long the members may take to confirm it, so that no write is left behind where a host's connection waits for ever. Milliseconds. */
+/**
+ * How long the members may take to confirm it, so that no write is left behind if a host's connection waits without limit.
+ * Milliseconds.
+ */
 const wtimeout = 20_000;
 /** From the end of one measurement to the next, for those who ask often. Milliseconds. */
 const interval = 5_000;

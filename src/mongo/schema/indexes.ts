@@ -156,7 +156,7 @@ async function buildBesideAltered(db: Db, needed: CollectionIndexes, cause: Erro
 }
 
 /**
- * Builds the indexes of one collection, which it makes if there is none. What is there stays as it is.
+ * Builds the indexes of one collection, and creates the collection if it does not exist. Existing indexes stay as they are.
  * @returns those that expire documents after another time, and stay so
  * @throws GatewayError `invalid_options` if an index of the same name or fields differs from what is needed
  */

@@ -29,12 +29,12 @@ async function isStillBuilding(error: unknown, connection: Connection): Promise<
 }
 
 /**
- * Prepares the database and, where that fails because the database is silent or has no primary, tries again. The index of a large
- * collection takes longer than a connection may be silent: the database goes on with a build whose connection has closed, and the
- * repeated command waits for it.
+ * Prepares the database and, where that fails because the database is silent or has no primary, tries again. The index of a
+ * large collection takes longer than a connection may be silent: the database continues a build whose connection has closed,
+ * and the repeated command waits for it.
  * @param prepare may be called again
- * @throws GatewayError `invalid_options` if the database has had no primary, or not answered, for 20 s; any other rejection of
- * `prepare` as it is
+ * @throws GatewayError `invalid_options` if the database has had no primary, or not answered, for 20 s; any other rejection
+ * of `prepare` as it is
  */
 export async function retryUntilAvailable<T>(
   prepare: () => Promise<T>,

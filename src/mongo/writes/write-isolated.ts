@@ -11,9 +11,9 @@ export interface IsolatedWrite<Item, Result> {
 }
 
 /**
- * Writes items together. When that fails because of an item, writes each half by itself, and so on until the item is
- * alone: one bad item in n costs 2 log2(n) more writes. After a failure of the database it tries nothing more, and every
- * item that is not written yet fails with that error. Never rejects.
+ * Writes items together. When that fails because of an item, writes each half separately, and so on until the item is alone:
+ * one bad item in n costs 2 log2(n) more writes. After a failure of the database it tries nothing more, and every item that
+ * is not written yet fails with that error. Never rejects.
  */
 export async function writeIsolated<Item, Result>(
   items: readonly Item[],

@@ -16,7 +16,7 @@ export interface ModelPrice {
   readonly character?: number;
 }
 
-/** Prepaid credits: what calls cost, and when an account is told that it runs out of them. */
+/** Prepaid credits: what calls cost, and when an event says that an account runs out of them. */
 export interface CreditOptions {
   /** Prices by model, as callers name it. `'*'` is required: the price of every other model, and of calls that name none. */
   readonly prices: Readonly<Record<string, ModelPrice>>;

@@ -1,6 +1,6 @@
 import { checkKeys, refuseOption } from '../checks.ts';
 
-/** What an account may use. It is told when it reaches a part of it. */
+/** How much an account can use. An event tells it when it has used a part of that. */
 export interface Quota {
   /** What is counted: tokens (input and output together), answered requests, or credits by the prices of the option `credits`. */
   readonly unit: 'tokens' | 'requests' | 'credits';

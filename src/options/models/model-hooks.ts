@@ -56,7 +56,7 @@ export interface UsageRecord {
   readonly firstByteMs: number;
 }
 
-/** A call on its way: what is known of it before it is answered, with the estimate it is closed with if nobody can say more. */
+/** A call that is under way: what is known before its answer, with an estimate of its usage in case no answer is seen. */
 export type OpenUsage = Pick<
   UsageRecord,
   | 'id'

@@ -23,7 +23,7 @@ export interface UpstreamOptions {
   readonly baseUrl: string;
   /** Sent up as `Authorization: Bearer …`. Never sent down, never logged. */
   readonly apiKey?: string;
-  /** The models it serves: ids, or patterns where `*` stands for anything: `gpt-*`. @default ['*'] */
+  /** The models it serves: ids, or patterns where `*` matches anything: `gpt-*`. @default ['*'] */
   readonly models?: readonly string[];
   /** Names callers may use, and what this upstream calls the model: `{ fast: 'vendor/small-3' }`. @default {} */
   readonly aliases?: Readonly<Record<string, string>>;
@@ -35,7 +35,8 @@ export interface UpstreamOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /**
    * Names of further headers of the caller that are sent to it. Never `authorization` or `cookie`. All accounts share the
-   * `apiKey`: a header such as `openai-organization` lets every caller choose what the key stands for. @default []
+   * `apiKey`: a header such as `openai-organization` lets every caller choose the provider's account that is charged.
+   * @default []
    */
   readonly forwardHeaders?: readonly string[];
   /** How long it may take. @default those of `UpstreamTimeouts` */

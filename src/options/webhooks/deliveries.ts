@@ -14,9 +14,9 @@ export interface DeliveryOptions {
   readonly concurrency?: number;
   /**
    * Of those, requests under way at once to all webhooks of one account, in each process. An account whose receivers hang
-   * takes no more. One whose receivers answer quickly may use up to nine tenths of `concurrency` while nobody else needs
-   * them. An account's share is a part of what the others leave, so that ten that hang leave room for an eleventh. If your
-   * gateway has one account, set it to `concurrency`: that is no limit, and keeps nothing for others.
+   * takes no more. One whose receivers answer quickly can use up to nine tenths of `concurrency` while no other account
+   * needs them. An account's share is a part of what the others leave, so that ten that hang leave room for an eleventh. If
+   * your gateway has one account, set it to `concurrency`: that is no limit, and keeps nothing for others.
    * @default a quarter of `concurrency`, rounded up
    */
   readonly concurrencyPerAccount?: number;
@@ -37,8 +37,8 @@ export interface DeliveryOptions {
   /** Days that events and ended deliveries are kept. Nothing pending ever expires. @default 30 */
   readonly retentionDays?: number;
   /**
-   * How often a worker looks for what other processes have left: attempts that are due or abandoned, and events that
-   * wait for their deliveries. At most 2_000. @default 425
+   * How often a worker looks for work that other processes have left: attempts that are due or abandoned, and events without
+   * deliveries. At most 2_000. @default 425
    */
   readonly sweepInterval?: number;
   /**

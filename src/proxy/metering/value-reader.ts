@@ -1,7 +1,7 @@
 import { JsonSearch, type SearchedKey } from '../../http/body/json/search.ts';
 import { HeldBytes } from '../held-bytes.ts';
 
-/** Where the JSON of an event goes on in its next `data:` line (WHATWG HTML, 9.2.6); inside a JSON string no line can end. */
+/** Where the JSON of an event continues in its next `data:` line (WHATWG HTML, 9.2.6); inside a JSON string no line can end. */
 const nextDataLine = /(?:\r\n|\n|\r)data: ?/g;
 
 /** @throws SyntaxError */

@@ -13,7 +13,7 @@ export interface AskedInBackground {
   readonly onRunning: (id: string) => void;
 }
 
-/** The body of an answer, as far as it is read here. */
+/** The parts of an answer's body that are used here. */
 type Body = Pick<ResponseBody, 'takeWhole' | 'flowTo' | 'resume' | 'destroy'>;
 
 /**

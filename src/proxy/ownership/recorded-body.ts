@@ -181,9 +181,9 @@ class RecordedBody implements BodySink {
 }
 
 /**
- * The body of an answer that creates something at an upstream: its bytes come when it is stored whose that is, so that no client
- * sees an id that nobody owns. In a stream, what comes before the event with the id passes at once. If it cannot be stored, the
- * body breaks off with that error as the `cause`.
+ * The body of an answer that creates something at an upstream: its bytes come when it is stored whose that is, so that no
+ * client sees an id that no account owns. In a stream, what comes before the event with the id passes at once. If it cannot
+ * be stored, the body breaks off with that error as the `cause`.
  */
 export function recordedBody(body: SourceBody, recording: Recording): ResponseBody {
   const recorded = new RecordedBody(body, recording);

@@ -20,7 +20,7 @@ function idAt(bytes: Buffer, span: Span | undefined, kind: StoredKind, param: st
 }
 
 /**
- * The stored objects that a request goes on from: `previous_response_id`, and `conversation` or its `id`. Pure.
+ * The stored objects that a request continues: `previous_response_id`, and `conversation` or its `id`. Pure.
  * @throws GatewayError `response_not_found`, `conversation_not_found` for an id that is longer than any
  */
 export function storedReferences(bytes: Buffer, fields: Fields): StoredReference[] {

@@ -51,7 +51,7 @@ class DecodedBody implements RelayedBody {
   constructor(source: ResponseBody, decoder: Transform) {
     this.#source = source;
     this.#decoder = decoder;
-    // stays: what nobody waits for any more must not end the process
+    // stays: an error that no caller waits for must not end the process
     decoder.on('error', (cause) => this.#settle(this.#failure ?? outboundError('invalid_response', cause)));
     decoder.on('end', () => this.#settle(this.#failure ?? 'end'));
     decoder.on('drain', () => source.resume());

@@ -66,7 +66,7 @@ function readRequest(endpoint: Endpoint, call: ApiRequest): ModelRequest {
 
 /** Makes the function that serves every model endpoint. It throws a GatewayError as long as it has sent nothing. */
 export function createRelay(deps: RelayDependencies): Relay {
-  /** The upstreams that keep what the call goes on from; all of them where it goes on from nothing. */
+  /** The upstreams that keep what the call continues; all of them if it continues nothing. */
   async function keepersOf({ call }: ModelRequest): Promise<readonly Upstream[]> {
     const references = storedReferences(call.rawBody, call.fields);
     const { keepers } = await requireOwned(deps.storedObjects, call.principal, references, deps.upstreams);
@@ -75,7 +75,7 @@ export function createRelay(deps: RelayDependencies): Relay {
 
   return async function relay(endpoint, call, res) {
     const request = readRequest(endpoint, call);
-    // nobody could own what the upstream would keep
+    // no account would own what the upstream keeps
     if (request.storing) deps.storedObjects.require();
     if (request.inBackground) deps.backgroundResponses.requireRoom(request.info.principal.userId);
     const admissions = await requestAdmission(deps.admissionChecks, request, res);
@@ -95,7 +95,7 @@ export function createRelay(deps: RelayDependencies): Relay {
     try {
       await new RelayedCall(deps, request, { model, order, deadline, admissions }).run(res);
     } catch (error) {
-      // the client has left: nobody reads an answer
+      // the client has left and reads no answer
       if (deadline.clientDisconnected) return;
       throw error instanceof OutboundError ? failureFrom(error) : error;
     } finally {

@@ -78,7 +78,7 @@ export class RelayedCall implements RoutedCall {
     this.#route = route;
     this.#headers = withAccountsIdempotencyKey(headers, principal.userId, deps.idempotencySecret);
     this.#meter = createUsageMeter(request.endpoint, request.body);
-    // what a response goes on from is input too, and only its end says how much that was
+    // what a response continues is input too, and only its end says how much that was
     const aborts = deps.abortOnDisconnect && !request.endpoint.continues;
     route.deadline.graceOnDisconnect = () => {
       // the end of its stream says what a response that runs on has used, and perhaps nothing else does

@@ -6,7 +6,7 @@ import { shortValue } from './short-value.ts';
 const backslash = 0x5c;
 const letterU = 0x75;
 
-/** Which half of a surrogate pair an escape stands for, if any: `\ud800` to `\udbff` is the first, `\udc00` to `\udfff` the second. */
+/** Which half of a surrogate pair an escape is, if any: `\ud800` to `\udbff` is the first, `\udc00` to `\udfff` the second. */
 function surrogateAt(bytes: Buffer, at: number): 'first' | 'second' | undefined {
   if (bytes[at] !== letterU) return undefined;
   const digits = bytes.toString('latin1', at + 1, at + 3);

@@ -88,7 +88,7 @@ export function readModelBody(bytes: Buffer, fields: ReadonlyMap<string, FieldSp
   };
 }
 
-/** Shorter bytes are copied; of longer ones a copy would be memory that nobody counts. */
+/** Shorter bytes are copied; a copy of longer ones would be memory that is not counted. */
 const worthPieces = 64 * 1024;
 
 /**

@@ -120,7 +120,7 @@ export function createBreaker(): Breaker {
     if (accounts.size > accountsKept && oldest !== undefined) accounts.delete(oldest);
   }
 
-  /** An account whose calls all succeed has no circuit of its own. */
+  /** An account whose calls all succeed has no circuit. */
   async function runForAccount(userId: string, call: SendCall): Promise<OutboundResponse> {
     const known = accounts.get(userId);
     if (known) return known.run(call).finally(() => remember(userId, known));

@@ -51,9 +51,9 @@ async function tryUpstream(upstream: Upstream, call: RoutedCall): Promise<Attemp
 }
 
 /**
- * Tries the upstreams in turn, and again from the first, until one gives a response for the client, or the attempts, the waits or
- * the budget are used up: then the last result stands. Another upstream costs nothing of the budget after a connection that failed:
- * nobody has got the request yet. Nothing has been sent to the client before it returns.
+ * Tries the upstreams in turn, and again from the first, until one gives a response for the client, or the attempts, the
+ * waits or the budget are used up: then the last result stands. Another upstream costs nothing of the budget after a
+ * connection that failed: no upstream has got the request yet. Nothing has been sent to the client before it returns.
  * @throws GatewayError when the last result is a failure, or every upstream has an open breaker or no place for the call
  */
 export async function tryUpstreams(call: RoutedCall, policy: RetryPolicy): Promise<UpstreamResponse> {

@@ -24,7 +24,7 @@ export interface Upstream {
   readonly priority: number;
   readonly timeouts: Readonly<Required<UpstreamTimeouts>>;
   readonly includeUsage: boolean;
-  /** Whether clients get a plain error in place of its own. */
+  /** Whether clients get a plain error in place of the upstream's. */
   readonly maskErrors: boolean;
   /** Whether it serves the model of this name, as callers write it. */
   serves(model: string): boolean;

@@ -82,7 +82,7 @@ export function readResponse(body: RelayedBody, onProgress: () => void): Promise
   });
 }
 
-/** The usage record of a response of whose end nobody says anything. */
+/** The usage record of a response whose end is not known. */
 export function unknownRecord(open: BackgroundUsage): UsageRecord {
   const call = {
     estimatedInput: open.inputTokens,

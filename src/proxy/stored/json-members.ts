@@ -25,7 +25,7 @@ export class JsonMembers {
   #depth = 0;
   #inString = false;
   #isEscaped = false;
-  /** The member whose value comes; `undefined` where its key comes, or where nobody asks for it. */
+  /** The member whose value comes; `undefined` where its key comes, or where it is not wanted. */
   #name: string | undefined;
   #isHeld = true;
   #length = 0;

@@ -12,8 +12,8 @@ import { readStored } from './fetch-stored.ts';
 /** The longest that one poll takes. Milliseconds. */
 const pollTimeout = 30_000;
 
-/** Nobody waits for the answer. */
-const nobody = { disconnected: false, onDisconnect() {} };
+/** No client waits for the answer. */
+const noClient = { disconnected: false, onDisconnect() {} };
 
 /** What an upstream says of a response: how it has ended, that it runs, or that it does not keep it. */
 export type ResponseState = UsageRecord | 'running' | 'gone';
@@ -32,7 +32,7 @@ export function createPollResponse(deps: {
     const upstream = deps.upstreams.find((candidate) => candidate.name === name);
     // it may be configured in another process, or again later
     if (!upstream) throw failure('upstream_unreachable');
-    const deadline = new CallDeadline(nobody, Math.min(pollTimeout, upstream.timeouts.total));
+    const deadline = new CallDeadline(noClient, Math.min(pollTimeout, upstream.timeouts.total));
     const call = { principal: { userId }, requestId: newId('req', Date.now()), headers: {} };
     try {
       const path = `/responses/${encodeURIComponent(id)}`;

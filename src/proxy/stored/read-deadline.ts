@@ -1,6 +1,6 @@
 import type { CallDeadline, Deadline } from '../call-deadline.ts';
 
-/** Ends one of several reads of a call: at a time limit of its own, or with the call. */
+/** Ends one of several reads of a call: at its own time limit, or with the call. */
 export class ReadDeadline implements Deadline {
   aborted = false;
   reason: unknown;

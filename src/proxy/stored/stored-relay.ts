@@ -75,7 +75,7 @@ export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
     const { kind } = endpoint;
     const { params, principal } = call;
     if (param === undefined) {
-      // nobody could own what the upstream would keep
+      // no account would own what the upstream keeps
       storedObjects.require();
       const keepers = await requireOwnItems(storedObjects, principal, await itemsOf(endpoint, call), upstreams);
       return { object: undefined, order: selectUpstreams(keepers, undefined) };
@@ -126,7 +126,7 @@ export function createStoredRelay(deps: StoredRelayDependencies): StoredRelay {
     try {
       await new StoredCall(deps, request).run(res);
     } catch (error) {
-      // the client has left: nobody reads an answer
+      // the client has left and reads no answer
       if (deadline.clientDisconnected) return;
       throw error instanceof OutboundError ? failureFrom(error) : error;
     } finally {

@@ -28,7 +28,7 @@ export class HeldAdmissions {
     this.#byAccount.set(userId, this.countOf(userId) + 1);
   }
 
-  /** Responses of the account that are not counted yet, as far as this process made the calls. */
+  /** Uncounted responses of the account whose calls this process made. */
   countOf(userId: string): number {
     return this.#byAccount.get(userId) ?? 0;
   }

@@ -42,7 +42,7 @@ export class PollQueue {
     this.#running.add(ended);
   }
 
-  /** Starts no more polls; those under way go on. */
+  /** Starts no more polls; those under way continue. */
   close(): void {
     this.#isOpen = false;
     this.#waiting.clear();

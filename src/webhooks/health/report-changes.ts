@@ -57,7 +57,7 @@ const changed = { $or: [startedFailing, stoppedFailing] };
 const concurrency = 16;
 const mark = [{ $set: { reportedFailingSince: { $cond: [isFailing, '$failingSince', '$$REMOVE'] } } }];
 
-/** One read tells that nothing has changed. A change is marked in the stored health on the condition that nobody has. */
+/** One read finds that nothing has changed. A change is marked in the stored health only if no other process has marked it. */
 export function createReportChanges(deps: ReportChangesDeps): ReportChanges {
   const { healths, find, onFailing, onRecovered, logger } = deps;
   const collection = durableCollection(healths);
@@ -65,7 +65,7 @@ export function createReportChanges(deps: ReportChangesDeps): ReportChanges {
   let running: Promise<void> | undefined;
 
   async function report({ id, userId, url, events, active }: Awaited<ReturnType<typeof find>>[number]): Promise<void> {
-    // nobody needs to be told that a webhook fails which gets nothing
+    // a webhook that gets nothing is not reported as failing
     const condition = active ? changed : stoppedFailing;
     const filter = { _id: id, ...condition };
     const before = await withTimeout(collection.findOneAndUpdate(filter, mark, { returnDocument: 'before' }));

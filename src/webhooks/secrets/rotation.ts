@@ -9,10 +9,10 @@ import type { Secrets } from './secrets.ts';
 /** Replaces the secret of an account's webhook. */
 export type RotateSecret = (userId: string, id: string, change: SecretChange) => Promise<WebhookDetails & MadeSecret>;
 
-/** Whether the overlap of two secrets goes on, by the database's clock; for a pipeline. */
+/** Whether the overlap of two secrets has not ended yet, by the database's clock; for a pipeline. */
 const stillOverlaps = { $gt: ['$rotation.endsAt', '$$NOW'] };
 
-/** A webhook's rotation if it still goes on, otherwise `null`; for a pipeline. */
+/** A webhook's rotation until its overlap ends, then `null`; for a pipeline. */
 export const liveRotation = { $cond: [stillOverlaps, '$rotation', null] };
 
 /** Makes the function that replaces a secret and lets the old one also sign for a while. */

@@ -52,7 +52,7 @@ export function usageCommand(terminal: Terminal): Command {
     .option('--to <day>', 'the last day, UTC; today when it is left out')
     .option(
       '--by <dimension>',
-      'what lines are told apart by: day, model, key, or several with commas; day by default',
+      'how lines are grouped: day, model, key, or several with commas; day by default',
       dimension,
     )
     .addHelpText('after', examples('usage', 'usage --from 2026-01-01 --to 2026-01-31 --by model,key'))

@@ -70,7 +70,7 @@ function whyLines({ attempts }: Details, paint: Paint): string[] {
   return reasons.size === 0 ? [] : ['', ...fieldLines([...reasons], paint)];
 }
 
-/** A block of text of any origin below a title, indented so that nobody mistakes it for our own words. */
+/** A block of text of any origin below a title, indented so that it cannot be mistaken for the command's own words. */
 function block(title: string, text: string, paint: Paint): string[] {
   return text === '' ? [] : ['', paint('dim', title), ...fieldLines([['', text]], paint)];
 }

@@ -33,7 +33,7 @@ export function keyLines({ data }: { data: readonly Key[] }, paint: Paint, now: 
   return data.length > 0 ? tableLines(columns(now), data, paint) : ['No keys.'];
 }
 
-/** A new key; `API key:` stands on a line of its own, as the start prints it. */
+/** A new key; `API key:` has its own line, as the start prints it. */
 export function newKeyLines({ id, key }: { id: string; key: string }): string[] {
   return [`Key id: ${id}`, `API key: ${key}`];
 }

@@ -7,7 +7,7 @@ import { printable } from '../../terminal/printable.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 
 async function confirm({ api, terminal }: CommandContext, id: string): Promise<void> {
-  if (!terminal.ask) throw wrongUse('Deleting cannot be undone: where nobody can be asked, add --yes.');
+  if (!terminal.ask) throw wrongUse('Deleting cannot be undone: outside a terminal, add --yes.');
   const { url } = await dataOf(api.GET('/v1/webhooks/{id}', { params: { path: { id } } }));
   const answer = await terminal.ask(`Delete ${id}, which calls ${printable(url)}? [y/N] `);
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailure('Nothing was deleted.');

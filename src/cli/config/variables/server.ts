@@ -59,7 +59,7 @@ export const serverVariables = {
     example: '9464',
   },
   METRICS_HOST: {
-    meaning: 'Address of METRICS_PORT; whoever reaches it sees the metrics without a key',
+    meaning: 'Address of METRICS_PORT; it shows the metrics without a key',
     type: textOf(/^[A-Za-z0-9.:_-]+$/, 'a host name or an address'),
     default: '127.0.0.1',
     example: '0.0.0.0',

@@ -67,7 +67,7 @@ export interface Message extends Item {
   readonly content: readonly { readonly text: string }[];
 }
 
-/** An object of the Responses API, as far as the demo reads it again. */
+/** The parts of an object of the Responses API that the demo reads again. */
 export interface ResponseObject {
   readonly id: string;
   readonly status: string;

@@ -29,7 +29,7 @@ function conversationIdOf({ conversation }: ResponseRequest): string | undefined
   return typeof conversation === 'string' ? conversation : conversation?.id;
 }
 
-/** The turns that a request goes on from. @throws DemoError 404 for a response or conversation that is not there */
+/** The turns that a request continues. @throws DemoError 404 for a response or conversation that does not exist */
 function turnsBefore(request: ResponseRequest, { responses, conversations }: DemoStore): readonly Item[] {
   const conversationId = conversationIdOf(request);
   if (conversationId !== undefined) return conversations.get(conversationId).items;
@@ -47,7 +47,7 @@ export function countInput(request: ResponseRequest, store: DemoStore): object {
 
 /**
  * Makes a response, and keeps it unless `store` is false.
- * @throws DemoError for another model, an input that is none, and what it goes on from that is not there
+ * @throws DemoError for another model, an invalid input, and a response or conversation to continue that does not exist
  */
 export function createResponse(request: ResponseRequest, store: DemoStore): ResponseObject {
   checkModel(request.model);

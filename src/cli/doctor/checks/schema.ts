@@ -34,14 +34,14 @@ async function judge(context: Pick<DatabaseContext, 'db'>, index: FoundIndex): P
         failed(`${name} has other fields or options than needed`, `run ${dropIndexCommand(index)}, then ${migrate}`),
       ];
     case 'altered': {
-      const remedy = `if nobody meant it, run ${dropIndexCommand(index)}, then ${migrate}`;
+      const remedy = `if this is not intended, run ${dropIndexCommand(index)}, then ${migrate}`;
       return [warning(`${name} expires documents after another time than this version sets`, remedy)];
     }
     case 'building':
       return [warning(`${name} is being built`, 'wait until it is built')];
     case 'unknown': {
       const message = `${name} is not the gateway's${await usageOf(context, index)}; it makes writes slower`;
-      return [warning(message, `if nobody needs it, run ${dropIndexCommand(index)}`)];
+      return [warning(message, `if it is not needed, run ${dropIndexCommand(index)}`)];
     }
     case 'present':
       return [];

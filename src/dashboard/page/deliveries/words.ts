@@ -63,7 +63,7 @@ export function manualWords({ attempts }: Pick<DeliveryDetails, 'attempts'>): st
   return n === 0 ? '' : `${n} manual`;
 }
 
-/** Whether its state can still change by itself. */
+/** Whether its state can still change without a resend. */
 export function isOpen({ state, in_flight }: Delivery): boolean {
   return state === 'pending' || in_flight;
 }

@@ -57,7 +57,7 @@ export const PlayIcon = path('M5 3v10l8-5z');
 export const EditIcon = path('m10.5 3 2.5 2.5-7.5 7.5H3v-2.5z');
 export const TrashIcon = path('M3 4.5h10M6.5 4.5v-2h3v2M4.5 4.5l.5 9h6l.5-9');
 
-/** Each state has a shape of its own, so that nobody needs to tell colours apart. */
+/** Each state has its own shape, so that colours are not needed to tell them apart. */
 const shapes = {
   good: (
     <>

@@ -8,7 +8,7 @@ export function sinceOf(chosen: string | undefined, now = Date.now()): string | 
   return new Date(Math.floor((now - span * 3_600_000) / 60_000) * 60_000).toISOString();
 }
 
-/** The choice of a period that stands for two moments. */
+/** The choice of a period between two moments. */
 export const ownRange = 'range';
 
 /** The period that an address says: a span before now, or two moments. */

@@ -20,7 +20,7 @@ export function kindOf(type: string): string | undefined {
   return Object.hasOwn(kinds, type) ? kinds[type as SearchResult['type']] : undefined;
 }
 
-/** Where something is shown: in a view of its own if it is of this session's account, else with its account. */
+/** Where something is shown: in its own view if it belongs to this session's account, else with its account. */
 export function foundAddress(found: SearchResult, { user_id, scopes }: Session): string {
   const { type, id, created_at } = found;
   if (type === 'account') return href(['accounts', id]);

@@ -15,7 +15,7 @@ export const SessionContext = createContext<SessionValue | null>(null);
 
 export function useSession(): SessionValue {
   const session = useContext(SessionContext);
-  if (!session) throw new Error('nobody is signed in');
+  if (!session) throw new Error('no user is signed in');
   return session;
 }
 

@@ -40,7 +40,7 @@ function Account() {
   );
 }
 
-/** The links to some views, as far as the scopes show them. */
+/** The links to those of some views that the scopes show. */
 function Navigation({ label, of, view }: { label: string; of: typeof views | typeof operatorViews; view: string }) {
   const { scopes } = useSession();
   const shown = of.filter(({ scope }) => scopes.includes(scope));

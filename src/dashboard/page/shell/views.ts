@@ -31,7 +31,7 @@ export const operatorViews = [
   { view: 'refusals', name: 'Refusals', Icon: RefusedIcon, scope: 'admin' },
 ] as const;
 
-/** Where somebody with these scopes begins; `undefined` where there is nothing for them to see. */
+/** The first view for these scopes; `undefined` if they show nothing. */
 export function firstView(scopes: readonly string[]): string | undefined {
   return [...views, ...operatorViews].find(({ scope }) => scopes.includes(scope))?.view;
 }

@@ -19,7 +19,7 @@ export interface Series {
   readonly values: readonly number[];
 }
 
-/** More than these are taken together: nobody tells so many colours apart. */
+/** Any further ones are taken together: so many colours cannot be told apart. */
 const maxSeries = 5;
 const day = 86_400_000;
 

@@ -28,8 +28,8 @@ export function WebhooksView({ route }: { route: Route }) {
             data.length === 0 ? (
               <Empty title="No webhooks yet">
                 <p class="muted">
-                  A webhook is a URL of yours that is told at once what happens in this account: payments, credits, keys
-                  and limits. What it misses is sent again, up to six times.
+                  A webhook is a URL of yours that gets events about this account at once: payments, credits, keys and
+                  limits. What it misses is sent again, up to six times.
                 </p>
                 <Button onClick={() => setAdding(true)}>Add the first one</Button>
               </Empty>

@@ -8,7 +8,7 @@ type Wanted = Pick<AttemptRef, 'deliveryId' | 'attempt'>;
 /** Attempts in one read. */
 const maxSize = 500;
 
-/** Milliseconds until an attempt is due; `null` when somebody has it or it was made. Many in one read. */
+/** Milliseconds until an attempt is due; `null` if it is claimed or already made. Many in one read. */
 export function createDueIn(deliveries: DeliveryModel): (wanted: Wanted) => Promise<number | null> {
   const collection = durableCollection(deliveries);
   const waits = createBatcher<Wanted, number | null>({

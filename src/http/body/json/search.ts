@@ -7,7 +7,7 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 const openBracket = 0x5b;
 const closeBracket = 0x5d;
-/** What begins each line of an event; an event's JSON may go on in the next line. */
+/** What begins each line of an event; an event's JSON can continue in the next line. */
 const dataField = Buffer.from('data:');
 
 /** A key whose values are searched for. Searches may share one. */
@@ -69,7 +69,7 @@ export class JsonSearch {
     this.#next = 'key';
   }
 
-  /** @returns the index to go on from */
+  /** @returns the index to continue from */
   #findKey(bytes: Buffer, start: number): number {
     const { bytes: key } = this.#key;
     let at = start;
@@ -98,7 +98,7 @@ export class JsonSearch {
     return end;
   }
 
-  /** @returns the index to go on from */
+  /** @returns the index to continue from */
   #findValue(bytes: Buffer, start: number): number {
     let at = start;
     for (; at < bytes.length; at += 1) {

@@ -22,7 +22,7 @@ const longString = 256;
 const firstPiece = 1024;
 const largestPiece = 32 * 1024;
 const longestEscape = '\\u0000'.length;
-/** A number of more bytes is one that nobody means. */
+/** No client means a number of more bytes. */
 const longestNumber = 1_000;
 
 /** What may stand after a backslash, `u` aside (RFC 8259, section 7). */
@@ -65,7 +65,7 @@ export function textAt(bytes: Buffer, start: number, end: number): string {
 
 /**
  * Goes through a long string from `from`, which is in it and in no escape, to its end or to `until`, whatever comes first.
- * @returns the index of its closing quote, or of where to go on. @throws NotJson
+ * @returns the index of its closing quote, or of where to continue. @throws NotJson
  */
 export function throughLongString(bytes: Buffer, from: number, until: number): number {
   // one compiled expression over text is several times as fast as a loop over bytes, and makes no copy that lasts
@@ -76,7 +76,7 @@ export function throughLongString(bytes: Buffer, from: number, until: number): n
     run.test(bytes.toString('latin1', at, at + pieceLength));
     at += run.lastIndex;
     if (bytes[at] === quote) return at;
-    // what is left of a piece may be an escape that goes on in the next one
+    // the rest of a piece can be an escape that continues in the next one
     if (run.lastIndex < pieceLength - longestEscape) throw new NotJson(at);
   }
   return at;

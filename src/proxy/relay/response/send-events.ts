@@ -22,7 +22,7 @@ interface StreamEnd {
   readonly isDone: boolean;
   /** Whether a body that has ended without it is whole. */
   readonly isWhole: boolean;
-  /** What is told of the bytes, beside the meter. */
+  /** What also sees the bytes, beside the meter. */
   readonly observer: ChunkObserver | undefined;
   /** The last event of a stream that broke off. */
   errorEvent(error: GatewayError): string;

@@ -115,7 +115,10 @@ class Transfer implements BodySink {
     this.#done(ending);
   }
 
-  /** A paused body goes on without its client where the call may continue, and otherwise to its end, which the abort has begun. */
+  /**
+   * Resumes a paused body without its client: if the call may continue, to its end, otherwise to the end that the abort has
+   * begun.
+   */
   #onClose = (): void => {
     if (this.#deadline.aborted) this.#body.resume();
     else this.#onDrain();

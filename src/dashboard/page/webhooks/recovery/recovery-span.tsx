@@ -19,7 +19,7 @@ export interface Span {
 
 const toIso = (local: string) => new Date(local).toISOString();
 
-/** What the API is asked for. A span with moments of its own has at least its first. */
+/** What the API is asked for. A custom span has at least its start. */
 export function toPeriod({ hours, from, until }: Span, now = Date.now()): { since: string; until?: string } {
   if (hours > 0) return { since: new Date(now - hours * 3_600_000).toISOString() };
   return { since: toIso(from), ...(until && { until: toIso(until) }) };
