@@ -9,55 +9,15 @@ import { startReceiver, type TestReceiver } from '../deliveries/receiver.ts';
 import { loopbackOptions, newSecretKey } from '../support/gateway.ts';
 import { memoryFolder } from '../support/memory-folder.ts';
 import { until } from '../support/until.ts';
+import { Publisher, type } from './publisher.ts';
 
 const secretKeys = [newSecretKey()];
-const type = 'payment.completed';
 
 /** What the database says of its deliveries. */
 interface Stored {
   readonly _id: string;
   readonly eventId: string;
   readonly state: string;
-}
-
-/** Publishes one event after the other, by eight at once, each with a key of its own. */
-class Publisher {
-  /** The keys of publications that were answered, with their event, in the order of the answers. */
-  readonly answered = new Map<string, string>();
-  /** Of those that were not, because the database was locked or gone. */
-  readonly refused: string[] = [];
-  #next = 0;
-  #stopped = false;
-  #running: Promise<unknown> = Promise.resolve();
-
-  start(gateway: ModelGateway): void {
-    this.#stopped = false;
-    this.#running = Promise.all(Array.from({ length: 8 }, () => this.#publishOn(gateway)));
-  }
-
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    await this.#running;
-  }
-
-  /** Publishes it once more, as a caller does who does not know whether it was kept. */
-  async publish(gateway: ModelGateway, key: string): Promise<string> {
-    const data = { payment_id: key, amount: 1, currency: 'usd', credits_added: 1, user_id: 'usr_1' };
-    const { id } = await gateway.publish({ type, userId: 'usr_1', data }, { idempotencyKey: key });
-    return id;
-  }
-
-  async #publishOn(gateway: ModelGateway): Promise<void> {
-    while (!this.#stopped) {
-      this.#next += 1;
-      const key = `pay_${this.#next}`;
-      try {
-        this.answered.set(key, await this.publish(gateway, key));
-      } catch {
-        this.refused.push(key);
-      }
-    }
-  }
 }
 
 describe('The files of the database, copied under load', function () {

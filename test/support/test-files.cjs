@@ -24,6 +24,7 @@ const long = [
   'security/body-memory',
   'security/overdraft',
   'backup/file-copy',
+  'backup/another-cluster',
   'upgrade/rolling-upgrade',
   'openapi/spectral',
   'deliveries/fan-out/event-first',
