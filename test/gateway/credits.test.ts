@@ -5,7 +5,7 @@ import OpenAI from 'openai';
 import { type LiveGateway, newSecretKey, startGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { freshDatabase } from '../support/mongo.ts';
-import { eventually } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 import { json, ScriptedUpstream } from '../support/upstream.ts';
 
 /** A call costs 2 credits. */
@@ -79,8 +79,9 @@ describe('an account with prepaid credits', function () {
       await client.chat.completions.create(question).catch((error) => {
         refusal = error;
       });
-      // a call is charged some 50 ms after it has ended
-      await sleep(60);
+      // the payment, and what each call was charged
+      const booked = 1 + upstream.requests.length;
+      await until(async () => (await ledger('usr_1')).length === booked);
     }
     expect(refusal).to.be.instanceOf(OpenAI.APIError);
     expect(refusal).to.include({ status: 402, code: 'insufficient_credits', type: 'insufficient_quota' });
@@ -124,6 +125,7 @@ describe('an account with prepaid credits', function () {
     const before = upstream.requests.length;
     async function spend(url: string): Promise<void> {
       const client = clientOf(key, url);
+      // a refused client waits before it tries again
       for (let i = 0; i < 25; i += 1) await client.chat.completions.create(question).catch(() => sleep(10));
     }
     await Promise.all([live.url, other.url, live.url, other.url].map(spend));

@@ -92,6 +92,7 @@ describe('a gateway whose database is unavailable', function () {
     expect(await ask(revoked.key)).to.deep.equal({ status: 401, code: 'invalid_api_key' });
     expect(await ask(`${good.key.slice(0, -1)}${good.key.endsWith('A') ? 'B' : 'A'}`)).to.include({ status: 401 });
     expect(await ask(unseen.key)).to.deep.equal({ status: 503, code: 'database_unavailable' });
+    // measures time: until the grace period is over
     await sleep(Math.max(0, checkedAt + 4_000 - performance.now()));
     expect(await ask(good.key)).to.deep.equal({ status: 503, code: 'database_unavailable' });
   });

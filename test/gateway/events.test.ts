@@ -103,6 +103,7 @@ describe('The gateway delivers, signed and only once,', function () {
     flooding = id;
     const inbox = await account.subscribe('rate_limit.exceeded');
     const client = account.client.withOptions({ apiKey: key });
+    // until a new window begins, so that it does not end in between
     await sleep(eventWindow - (Date.now() % eventWindow) + 1);
     const answers = await Promise.allSettled(
       Array.from({ length: 20 }, () => client.chat.completions.create(question)),

@@ -128,6 +128,7 @@ export async function startLoad(collectionPrefix: string, mongo: string | mongoo
       const { ok, status } = await ask(request);
       if (status !== 503) return ok;
       if (performance.now() > giveUpAt) throw new Error(`${request.path} is not done`);
+      // as a client that tries again
       await sleep(100);
     }
   }
@@ -178,6 +179,7 @@ export async function startLoad(collectionPrefix: string, mongo: string | mongoo
         const { code } = error as { code?: string };
         count(`publish ${code}`);
         if (code !== 'publish_unconfirmed' && code !== 'database_unavailable') throw error;
+        // as a publisher that tries again
         await sleep(100);
       }
     }
@@ -189,6 +191,7 @@ export async function startLoad(collectionPrefix: string, mongo: string | mongoo
         .catch((error) => failures.push(error))
         .finally(() => underWay.delete(acting));
       underWay.add(acting);
+      // sets the pace
       await sleep(ms);
     }
   }
@@ -212,6 +215,7 @@ export async function startLoad(collectionPrefix: string, mongo: string | mongoo
   ];
 
   async function until(isSo: () => Promise<boolean> | boolean): Promise<void> {
+    // looks again; whoever gives up says so in the result
     while (!(await isSo()) && performance.now() < giveUpAt) await sleep(50);
   }
 

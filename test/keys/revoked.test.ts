@@ -41,6 +41,7 @@ describe('a key that is revoked while another OS process uses it', function () {
   async function tookAfterRevocation(delay: number): Promise<number> {
     const { id, key } = (await here.call('POST', '/v1/api_keys', { name: '', scopes: ['webhooks'] })).body;
     let revokedAt = Number.POSITIVE_INFINITY;
+    // measures time: the key is in use by then
     const revoking = sleep(delay).then(async () => {
       expect((await here.call('DELETE', `/v1/api_keys/${id}`)).status).to.equal(200);
       revokedAt = performance.now();
@@ -54,6 +55,7 @@ describe('a key that is revoked while another OS process uses it', function () {
       }
       expect(status).to.equal(200);
       lastTaken = sentAt;
+      // uses the key again
       await sleep(5);
     }
   }

@@ -153,6 +153,7 @@ describe('a key that is revoked over HTTP', () => {
     let lastTaken = revoked;
     for (let asked = revoked; (await there.keys.authenticate(key)) !== null; asked = performance.now()) {
       lastTaken = asked;
+      // uses the key again
       await sleep(5);
     }
     expect(lastTaken - revoked).to.be.below(1_000);

@@ -188,6 +188,7 @@ describe('API keys', () => {
   it('are listed for their owner alone, oldest first', async () => {
     const service = newService();
     const first = await service.create({ userId: 'usr_list', name: 'first' });
+    // ids are in the order of their milliseconds
     await sleep(2);
     const second = await service.create({ userId: 'usr_list', name: 'second' });
     await service.create({ userId: 'usr_list_other' });
@@ -212,6 +213,7 @@ describe('API keys', () => {
     const made = [];
     for (let i = 0; i < 3; i += 1) {
       made.push((await service.create({ userId: 'usr_pages' })).id);
+      // ids are in the order of their milliseconds
       await sleep(2);
     }
     const first = await service.list('usr_pages', { limit: 2 });

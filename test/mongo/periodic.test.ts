@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { createPeriodic, type Periodic, type PeriodicOptions } from '../../src/mongo/periodic.ts';
 import { forkCompiled } from '../support/compiled-script.ts';
+import { until } from '../support/until.ts';
 
 /** A task whose runs a test ends as it likes. */
 function scriptedTask() {
@@ -92,6 +93,7 @@ describe('A periodic task', () => {
     periodic.runNow();
     const stopped = periodic.stop();
     periodic.start();
+    // shows that nothing more happens
     await sleep(30);
     expect(script.runs).to.have.lengthOf(1);
     run(0).end();
@@ -106,6 +108,7 @@ describe('A periodic task', () => {
     run(0).end();
     await script.begun(2);
     run(1).end();
+    // shows that nothing more happens
     await sleep(5);
     expect(script.runs).to.have.lengthOf(2);
     periodic.runNow();
@@ -120,10 +123,12 @@ describe('A periodic task', () => {
     const stopping = periodic.stop().then(() => {
       stopped = true;
     });
+    // shows that nothing more happens
     await sleep(10);
     expect(stopped).to.equal(false);
     run(0).end();
     await stopping;
+    // shows that nothing more happens
     await sleep(10);
     expect(script.runs).to.have.lengthOf(1);
   });
@@ -145,7 +150,7 @@ describe('A periodic task', () => {
         throw new Error('at once');
       },
     }).start();
-    await sleep(5);
+    await until(() => warnings.length > 0);
     expect(warnings).to.have.lengthOf(1);
   });
 

@@ -114,6 +114,7 @@ describe('The indexes that the start of a gateway builds', function () {
       const terminal = new RecordedTerminal({ env: { MONGODB_URI: database.uri, COLLECTION_PREFIX: 'moved_' } });
       const migrating = terminal.run('migrate');
       const deadline = performance.now() + 4 * connectionTimes.socketTimeoutMS;
+      // looks again
       while ((told.length === 0 || !terminal.stderr) && performance.now() < deadline) await sleep(50);
       for (const prefix of ['large_', 'moved_']) {
         const needed = indexesOfModel(createDeliveryModel(beside, prefix));

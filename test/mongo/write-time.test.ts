@@ -9,6 +9,7 @@ describe('The time of a write', () => {
     let writes = 0;
     const writeTime = createWriteTime(async () => {
       writes += 1;
+      // the write is slow on purpose
       await sleep(20);
     });
     const [first, second] = await Promise.all([writeTime(), writeTime()]);
@@ -26,6 +27,7 @@ describe('The time of a write', () => {
     const writeTime = createWriteTime(never, 1_200);
     const soFar = await writeTime();
     expect(soFar).to.be.above(slowWrite);
+    // measures time: by then the write is given up
     await sleep(400);
     const atLast = await writeTime();
     // a timer may fire a millisecond early

@@ -86,6 +86,7 @@ describe('the time limit of an upstream', () => {
   it('between chunks does not end a stream whose chunks came while the process was busy', async () => {
     const busy: Script = async (res) => {
       res.writeHead(200).write('data: {"a":1}\n\n');
+      // the upstream answers slowly on purpose
       await sleep(50);
       res.write('data: {"a":2}\n\n');
       const end = performance.now() + 400;

@@ -20,6 +20,7 @@ const timed =
   async (res) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' });
     for (const part of parts) {
+      // the upstream answers slowly on purpose
       if (typeof part === 'number') await sleep(part);
       else if (!res.destroyed) res.write(part);
     }
@@ -73,6 +74,7 @@ async function leave({
     });
     response.catch(() => {});
     await upstream.received(1);
+    // how long the client stays
     if (typeof after === 'number') await sleep(after);
     else {
       const reader = (await response).body?.pipeThrough(new TextDecoderStream()).getReader();
@@ -212,6 +214,7 @@ describe('a client that disconnects to pay less', function () {
     const { record, finished } = await leave({
       abortOnDisconnect: false,
       script: async (...exchange) => {
+        // the upstream answers slowly on purpose
         await sleep(200);
         return json(200, answer)(...exchange);
       },
@@ -236,6 +239,7 @@ describe('a client that disconnects to pay less', function () {
     const upstream = await ScriptedUpstream.start();
     upstream.script = inTurn(
       async (...exchange) => {
+        // the upstream answers slowly on purpose
         await sleep(200);
         return json(500, {}, { 'retry-after-ms': '1' })(...exchange);
       },
@@ -253,6 +257,7 @@ describe('a client that disconnects to pay less', function () {
     await upstream.received(1);
     leaving.abort();
     await upstream.last.closed;
+    // shows that no retry is made
     await sleep(200);
     expect(upstream.requests).to.have.length(1);
     await server.close();

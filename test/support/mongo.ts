@@ -56,6 +56,7 @@ export const mochaHooks = {
   },
   async afterAll(this: Mocha.Context): Promise<void> {
     this.timeout(120_000);
+    // waits no longer than that
     await Promise.race([Promise.all(dropping.values()), sleep(patience(), undefined, { ref: false })]);
     // the server of a parallel process ends with it
     if (!isParallel) await stop();

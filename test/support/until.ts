@@ -14,6 +14,7 @@ export async function eventually<T>(
     const answer = await ask();
     if (holds(answer)) return answer;
     if (performance.now() > deadline) throw new Error(`after ${within} ms it is still ${JSON.stringify(answer)}`);
+    // the pause between two looks
     await sleep(10);
   }
 }
@@ -23,6 +24,7 @@ export async function until(isSo: () => unknown, within = patience, what?: strin
   const deadline = performance.now() + within;
   while (!(await isSo())) {
     if (performance.now() > deadline) throw new Error(`not within ${within} ms: ${what ?? isSo}`);
+    // the pause between two looks
     await sleep(10);
   }
 }

@@ -36,6 +36,7 @@ export function chunks(parts: Iterable<string | Buffer>, headers: Record<string,
     for (const part of parts) {
       if (res.destroyed) return;
       res.write(part);
+      // the upstream answers slowly on purpose
       await (gap === 0 ? new Promise(setImmediate) : sleep(gap));
     }
     res.end();

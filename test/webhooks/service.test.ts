@@ -161,6 +161,7 @@ describe('webhooks', () => {
       const ids: string[] = [];
       for (let i = 0; i < 5; i += 1) {
         ids.push((await service.create(userId, valid)).id);
+        // ids are in the order of their milliseconds
         await sleep(2);
       }
       await service.create(`${userId}_other`, valid);
@@ -202,6 +203,7 @@ describe('webhooks', () => {
         host.connection.set('sanitizeFilter' as never, true);
         const theirs = (await webhookService(host.connection)).service;
         const older = await theirs.create(userId, valid);
+        // ids are in the order of their milliseconds
         await sleep(2);
         const newer = await theirs.create(userId, valid);
         expect((await theirs.list(userId, { after: older.id })).webhooks).to.have.length(1);
@@ -285,9 +287,11 @@ describe('webhooks', () => {
   describe('when an event is published', () => {
     it('receive it if they are subscribed and active, and are listed as skipped if they are inactive', async () => {
       const both = await service.create(userId, valid);
+      // ids are in the order of their milliseconds
       await sleep(2);
       const paused = await service.create(userId, { ...valid, events: ['credits.low'] });
       await service.update(userId, paused.id, { active: false });
+      // ids are in the order of their milliseconds
       await sleep(2);
       const low = await service.create(userId, { ...valid, events: ['credits.low'] });
       await service.create(`${userId}_other`, valid);

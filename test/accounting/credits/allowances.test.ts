@@ -40,6 +40,7 @@ describe('the credit allowance of an account in one process', () => {
     const started = performance.now();
     while (performance.now() - started < 260) {
       allowances.renewSoon('usr_1');
+      // pauses for a millisecond between two renewals that it asks for
       await sleep(1);
     }
     const most = 2 + Math.floor((performance.now() - started) / 50);
@@ -93,12 +94,14 @@ describe('the credit allowance of an account in one process', () => {
     silence = undefined;
     while (wanted.length < 3) {
       allowances.renewSoon('usr_1');
+      // asks again
       await sleep(1);
     }
     expect(performance.now() - started).to.be.at.least(1_900);
     await allowances.refresh('usr_1');
     expect(allowances.isOverdue('usr_1'), 'answered').to.equal(false);
     answerLate({ amount: 0, balance: 0 });
+    // until the late answer would have been taken
     await sleep(1);
     expect(allowance.reserve(1)).to.equal(true);
     expect(allowance.isEmpty).to.equal(false);

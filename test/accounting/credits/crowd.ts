@@ -79,10 +79,12 @@ export async function callTogether(options: CrowdOptions): Promise<CrowdOutcome>
           made += 1;
         } else if (status === 429) {
           putOff += 1;
+          // as a client that is told to come back later
           await sleep(50);
         } else {
           broken += 1;
           if (status === undefined) at = (at + 1) % urls.length;
+          // as a client that tries again
           await sleep(20);
         }
       }

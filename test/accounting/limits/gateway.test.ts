@@ -28,9 +28,10 @@ describe('an OpenAI client that exceeds its limits', () => {
 
   it('reads its limits in every response, is refused with 429, and its account gets one signed event', async () => {
     await client.get('/webhooks');
-    // a new minute and a new window, so that neither ends in between
     const untilMinute = 60_000 - (Date.now() % 60_000);
+    // until a new minute begins, so that it does not end in between
     if (untilMinute < 2_000) await sleep(untilMinute);
+    // until a new window begins, for the same reason
     await sleep(eventWindow - (Date.now() % eventWindow) + 1);
 
     const { response } = await client.chat.completions.create(ask).withResponse();

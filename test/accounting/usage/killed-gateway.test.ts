@@ -48,6 +48,7 @@ describe('a gateway that is killed in the middle of its calls', () => {
       };
       const models = [...Array(30).fill('long'), ...Array(5).fill('short')];
       const callers = Promise.allSettled(models.map(callAgainAndAgain));
+      // measures time: what is older than the last moments must not be lost
       await Promise.all([upstream.received(150), sleep(2 * lastMoments)]);
       gateway.kill('SIGKILL');
       const killed = performance.now();

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { forkCompiled } from '../../support/compiled-script.ts';
 import { freshDatabase } from '../../support/mongo.ts';
+import { until } from '../../support/until.ts';
 import { openLedger } from './ledger.ts';
 
 const script = fileURLToPath(new URL('./counting-process.ts', import.meta.url));
@@ -35,16 +36,15 @@ describe('processes that count usage', function () {
           Array.from({ length: 100 }, (_, i) => ({ userId: `usr_${i % users}`, inputTokens: added + i })),
         );
         if (added % 800 === 700) children.pop()?.kill('SIGKILL');
+        // the processes count meanwhile
         await sleep(10);
       }
       // where in its transaction each kill met its process is up to chance; the last one has all that is left to do
       const last = ledger.counter({ perUser: { unit: 'requests', daily: 1_000 } });
       for (const child of started) child.kill('SIGKILL');
-      for (let idle = 0; idle < 2; ) {
-        const left = await last().catch(() => 1);
-        idle = left === 0 ? idle + 1 : 0;
-        if (left === 0) await sleep(100);
-      }
+      const isCounted = async () =>
+        (await last().catch(() => 1)) === 0 && (await ledger.totals()).records.requests >= records;
+      await until(isCounted, 50_000, 'all are counted');
       const { records: recorded, ...others } = await ledger.totals();
       expect(recorded.requests).to.equal(records);
       for (const [name, sums] of Object.entries(others)) expect(sums, name).to.deep.equal(recorded);

@@ -1,8 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { LiveGateway } from '../../support/gateway.ts';
 import { listen } from '../../support/listen.ts';
-import { until } from '../../support/until.ts';
+import { eventually, until } from '../../support/until.ts';
 import { type Commanded, startCommanded } from './gateway-commands.ts';
 
 const data = { user_id: 'usr_1', credits_remaining: 50, threshold: 100 };
@@ -34,11 +33,8 @@ describe('express-model-gateway deliveries and test', () => {
   }
 
   async function settled(webhook: string, has: (delivery: { attempts_made: number }) => boolean) {
-    for (;;) {
-      const { json } = await live.run('deliveries', 'list', '--webhook', webhook, '--json');
-      if (json.data.length > 0 && json.data.every(has)) return json.data;
-      await sleep(20);
-    }
+    const list = async () => (await live.run('deliveries', 'list', '--webhook', webhook, '--json')).json.data;
+    return eventually(list, (found) => found.length > 0 && found.every(has));
   }
 
   /** A delivery that its first attempt has been made of. */

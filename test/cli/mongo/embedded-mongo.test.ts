@@ -28,6 +28,7 @@ async function startOwner(dataDir: string): Promise<{ child: ChildProcess; uri: 
 
 /** A driver tries twice; an election takes longer. */
 async function retried<T>(act: () => Promise<T>): Promise<T> {
+  // tries again ten times a second
   for (const deadline = Date.now() + 45_000; ; await sleep(100)) {
     try {
       return await act();

@@ -63,6 +63,7 @@ describe('WORKERS=2, one of which is killed again and again', function () {
       await gateway.until(new RegExp(`(^Process 2 ended[\\s\\S]*){${kill}}`, 'm'));
       lost.push({ from, to: performance.now() });
       await gateway.until(new RegExp(`(^Process 2 ended[\\s\\S]*){${kill}}^Process 2 serves`, 'm'));
+      // requests go to the new process for a while
       await sleep(200);
     }
     isOver = true;

@@ -46,6 +46,7 @@ async function startNumberedReceiver() {
     const eventId = String(req.headers['webhook-id']);
     const text = `answer ${arrivals.push({ eventId, at: Date.now(), ...(manner && { status: manner.status }) }) - 1}`;
     if (!manner) return res.socket?.resetAndDestroy();
+    // the receiver answers slowly on purpose
     if (manner.after > 0) await sleep(manner.after);
     return res.writeHead(manner.status).end(text);
   });
@@ -134,6 +135,7 @@ describe('The record of a delivery', function () {
     const data = { user_id: 'usr_1', credits_remaining: 1, threshold: 5 };
     while (performance.now() < until) {
       const event = { type: 'credits.low', userId: 'usr_1', data } as const;
+      // sets the pace
       await Promise.all([publisher.publish(event), publisher.publish(event), sleep(20)]);
     }
   }
@@ -141,6 +143,7 @@ describe('The record of a delivery', function () {
   async function breakWrites(until: number): Promise<void> {
     for (let i = 0; performance.now() < until; i += 1) {
       await failing(faults[i % faults.length] ?? {}, { times: 2 });
+      // the pace of the faults
       await sleep(700);
     }
     await failing({}, 'off');
@@ -150,8 +153,10 @@ describe('The record of a delivery', function () {
     for (let i = 0; performance.now() < until; i += 1) {
       const worker = workers[Math.floor(i / stops.length) % workers.length];
       worker?.kill('SIGSTOP');
+      // how long the worker stands still
       await sleep(stops[i % stops.length]);
       worker?.kill('SIGCONT');
+      // the worker runs for a while
       await sleep(300);
     }
   }

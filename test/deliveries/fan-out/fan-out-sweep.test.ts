@@ -218,6 +218,7 @@ describe('The sweep of unfinished fan-outs', () => {
       const page = sweep.page();
       await sweep.take(page ? await events.aggregate(page.pipeline as never) : []);
       looks += 1;
+      // the pace of a sweep
       await sleep(50);
     }
     expect(looks).to.be.below(100);

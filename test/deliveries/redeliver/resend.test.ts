@@ -137,6 +137,7 @@ describe('A delivery that is resent', () => {
     receiver.answers(async (res) => {
       underWay += 1;
       most = Math.max(most, underWay);
+      // the receiver answers slowly on purpose
       await sleep(25);
       underWay -= 1;
       res.writeHead(500).end();
@@ -146,6 +147,7 @@ describe('A delivery that is resent', () => {
     while ((await scene.delivery(id)).state === 'pending') {
       // of those that were asked for no more than 50 are kept
       const asked = manual < 40 ? [resend(id), resend(id)] : [];
+      // the pace of the resends
       const answers = await Promise.all([...asked, sleep(20)]);
       manual += answers.filter((answer) => answer?.status === 200).length;
     }
@@ -184,6 +186,7 @@ describe('A delivery that is resent', () => {
       response: '',
     }));
     await scene.stored.updateOne({ _id: id }, { $push: { attempts: { $each: manual } } });
+    // the last of these begins in 49 ms
     await sleep(60);
     const { attempts } = (await resend(id)).body;
 

@@ -81,6 +81,7 @@ describe('A receiver that misbehaves', () => {
     const watched = (async () => {
       while (!watching.signal.aborted) {
         most = Math.max(most, await heldMemory());
+        // looks again
         await sleep(50);
       }
     })();

@@ -22,8 +22,8 @@ const answering =
   };
 const answer = answering(ok);
 const close = (socket: Socket) => void socket.destroy();
-/** A connection can be taken again some turns after its answer. Milliseconds. */
-const settling = 20;
+// a connection can be taken again some turns after its answer
+const settle = () => sleep(20);
 const body = Buffer.from('{"id":"evt_1","data":"ä€𝄞"}');
 
 describe('Sending a delivery', () => {
@@ -76,7 +76,7 @@ describe('Sending a delivery', () => {
   /** Two deliveries, one after the other; the codes of both. */
   async function twice(url: string): Promise<string[]> {
     const first = await path.post(url, body);
-    await sleep(settling);
+    await settle();
     const second = await path.post(url, body);
     return [first.code, second.code];
   }
@@ -97,7 +97,7 @@ describe('Sending a delivery', () => {
         it(`that ${how} while it is idle, sends on a new one, and the receiver sees it once (${scheme})`, async () => {
           const url = await receive([[answer], [answer]], secure);
           expect((await path.post(url, body)).code).to.equal('delivered');
-          await sleep(settling);
+          await settle();
           // the sender hears of it when it has chosen the connection
           for (const socket of sockets) drop(socket);
           expect((await path.post(url, body)).code).to.equal('delivered');
@@ -114,7 +114,7 @@ describe('Sending a delivery', () => {
         it(`that ${how} after only the head was read, does not send again (${scheme})`, async () => {
           const url = await receive([[answer], [answer]], secure);
           expect((await path.post(url, body)).code).to.equal('delivered');
-          await sleep(settling);
+          await settle();
           for (const socket of sockets) socket.once('data', () => drop(socket));
           expect((await path.post(url, Buffer.alloc(1_000_000))).code).to.equal('reset');
           expect(receiver.connections).to.equal(1);
@@ -127,7 +127,7 @@ describe('Sending a delivery', () => {
       const thread = await startReceiverThread();
       try {
         expect((await path.post(thread.url, body)).code).to.equal('delivered');
-        await sleep(settling);
+        await settle();
         // in this turn of the event loop the sender cannot hear of it any more before it writes
         setImmediate(thread.resetAll);
         expect((await path.post(thread.url, body)).code).to.equal('delivered');
@@ -140,7 +140,7 @@ describe('Sending a delivery', () => {
     it('does not send a third time', async () => {
       const url = await receive([[answer], [reset], [answer]]);
       expect((await path.post(url, body)).code).to.equal('delivered');
-      await sleep(settling);
+      await settle();
       reset();
       expect((await path.post(url, body)).code).to.equal('reset');
       expect([receiver.connections, requests.length]).to.deep.equal([2, 2]);
@@ -150,7 +150,7 @@ describe('Sending a delivery', () => {
       const url = await receive([[answer], [() => {}]]);
       await shorten();
       await path.post(url, body);
-      await sleep(settling);
+      await settle();
       reset();
       const { code, durationMs } = await path.post(url, body);
       expect(code).to.equal('timeout');

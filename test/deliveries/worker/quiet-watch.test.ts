@@ -43,6 +43,7 @@ describe('A change stream of deliveries', function () {
       for (let i = 0; ; i += 1) {
         const webhookId = `wh_${startedAt}_${i}`;
         await store(webhookId);
+        // by then a change has been heard of, or is missed
         await sleep(100);
         if (heard.has(webhookId)) return performance.now() - startedAt;
       }
@@ -50,6 +51,7 @@ describe('A change stream of deliveries', function () {
     watch.start();
     try {
       await untilHeard();
+      // shows that nothing more happens: a quiet connection does not time out
       await sleep(connectionTimes.socketTimeoutMS + 1_500);
       expect(broken).to.equal(0);
       expect(database.proxy.swallowOpen('both', 'pool')).to.be.above(0);

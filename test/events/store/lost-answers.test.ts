@@ -77,6 +77,7 @@ describe('A publication for which answers of the database are lost', () => {
       const failures = results.flatMap((result) => ('error' in result ? [result.error] : []));
       for (const { code } of failures) expect(code).to.be.oneOf(['publish_unconfirmed', 'database_unavailable']);
       if (failures.length > 0 && performance.now() < until) {
+        // as a publisher that tries again
         await sleep(100);
         continue;
       }

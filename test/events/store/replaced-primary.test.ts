@@ -133,6 +133,7 @@ describe('A webhook that was registered before an event was published', () => {
         return (await publisher.publish({ ...payment, userId }, { idempotencyKey })).id;
       } catch (error) {
         expect((error as { code: string }).code).to.be.oneOf(['publish_unconfirmed', 'database_unavailable']);
+        // as a publisher that tries again
         await sleep(100);
       }
     }

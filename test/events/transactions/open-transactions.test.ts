@@ -67,6 +67,7 @@ describe('a transaction whose process is killed', () => {
     // shows that a lease alone ends no transaction
     await sleep(2 * lease);
     const spending = spend();
+    // shows that nothing more happens
     await sleep(lease);
     expect(await balance()).to.equal(100);
     child?.kill('SIGKILL');
@@ -80,6 +81,7 @@ describe('a transaction whose process is killed', () => {
     await events.close();
     expect(await owners.countDocuments()).to.equal(0);
     await spend();
+    // shows that nothing more happens
     await sleep(lease);
     expect(await owners.countDocuments()).to.equal(0);
   });

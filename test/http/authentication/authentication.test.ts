@@ -52,6 +52,7 @@ describe('authentication at the edge', () => {
     const waits: (number | undefined)[] = [];
     const server = await serve({
       async authenticate() {
+        // the host answers slowly on purpose
         await sleep(1_700);
         return { userId: 'usr_1' };
       },

@@ -28,6 +28,7 @@ describe('a hardened server', () => {
           async relay(_call, res) {
             for (let i = 0; i < 8; i += 1) {
               res.write(`data: ${i}\n\n`);
+              // the answer is slow on purpose
               await sleep(100);
             }
             res.end('data: [DONE]\n\n');

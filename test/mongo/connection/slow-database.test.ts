@@ -83,6 +83,7 @@ describe('A connection of the gateway’s own', function () {
     try {
       // more than the buffers of the sockets take
       const settled = Promise.all([1, 2, 3].map(() => insert().catch((error) => failures.push(error))));
+      // measures time: writes that take longer are not given up
       await Promise.race([settled, sleep(25_000)]);
     } finally {
       process.kill(database.node.pid, 'SIGCONT');

@@ -59,6 +59,7 @@ describe('a client that reads slowly', () => {
       let before = -1;
       while (written !== before) {
         before = written;
+        // shows that nothing more is written
         await sleep(200);
       }
       expect(written).to.be.below(buffers);

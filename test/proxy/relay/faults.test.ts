@@ -302,6 +302,7 @@ describe('an upstream that', () => {
     });
     let cut = false;
     try {
+      // the client reads slowly on purpose
       for await (const _ of response.body as unknown as AsyncIterable<Uint8Array>) await sleep(1);
     } catch {
       cut = true;

@@ -160,14 +160,15 @@ describe('a client that disconnects from a model call', () => {
   }
 
   it('while onRequest runs causes no call to an upstream, and is charged nothing', async () => {
-    let checked: () => void = () => {};
+    let checked: (() => void) | undefined;
     hook = () =>
       new Promise((resolve) => {
         checked = () => resolve(undefined);
       });
-    const over = callAndLeave(false, () => sleep(20));
-    await sleep(100);
-    checked();
+    left = 0;
+    const over = callAndLeave(false, () => until(() => checked));
+    await until(() => left > 0);
+    checked?.();
     await over;
     expect(settled?.how).to.equal('dropped');
     expect([upstream.requests.length, upstream.connections, records.length]).to.deep.equal([0, 0, 0]);

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { GatewayError } from '../../../src/errors.ts';
 import type { UpstreamOptions, UsageRecord } from '../../../src/options/options.ts';
+import type { ModelObserver } from '../../../src/proxy/observer.ts';
 import type { ProxyDependencies } from '../../../src/proxy/proxy.ts';
 import { modelMatcher } from '../../../src/proxy/routing/model-matcher.ts';
 import { isRetryable, requestedWait, waitBefore } from '../../../src/proxy/routing/retry-policy.ts';
@@ -13,7 +14,6 @@ import { callerKey, limitedKey, type ModelServer, startModelServer } from '../..
 import { until } from '../../support/until.ts';
 import { chunks, events, hang, inTurn, json, reset, ScriptedUpstream, stall } from '../../support/upstream.ts';
 
-/** Waits; the test's own time limit is the limit. */
 describe('the choice of an upstream', () => {
   const one = (name: string, weight = 1, priority = 0, models = ['*']): Candidate & { name: string } => ({
     name,
@@ -217,7 +217,13 @@ describe('model calls over several upstreams', () => {
   });
 
   it('end when the client disconnects while a retry waits', async () => {
-    await start({ models: ['only-a'] }, { models: [] });
+    const answers: number[] = [];
+    const observer: ModelObserver = {
+      upstreamAnswered: (_upstream, status) => void answers.push(status),
+      upstreamFailed() {},
+      usageCounted() {},
+    };
+    await start({ models: ['only-a'] }, { models: [] }, { observer });
     a.script = json(503, {}, { 'retry-after-ms': '1500' });
     const abort = new AbortController();
     const call = server
@@ -230,8 +236,7 @@ describe('model calls over several upstreams', () => {
       () => false,
       () => true,
     );
-    await a.received(1);
-    await sleep(50);
+    await until(() => answers.length === 1);
     abort.abort();
     expect(await failed).to.equal(true);
     // shows that no other try is made
@@ -400,9 +405,11 @@ describe('model calls over several upstreams', () => {
     it('with the time to the first byte and to the end', async () => {
       await metered();
       a.script = async (res) => {
+        // the upstream answers slowly on purpose
         await sleep(60);
         res.writeHead(200, { 'content-type': 'text/event-stream' });
         res.write('data: {"choices":[{}]}\n\n');
+        // and ends slowly
         await sleep(60);
         res.end('data: [DONE]\n\n');
       };
@@ -487,8 +494,11 @@ describe('model calls over several upstreams', () => {
       b.script = reset();
       a.script = reset();
       await chat();
-      await sleep(20);
-      expect(records).to.have.lengthOf(0);
+      // records come in the order of the calls
+      a.script = json(200, {});
+      expect((await chat('after')).status).to.equal(200);
+      await recorded();
+      expect(records.map(({ model }) => model)).to.deep.equal(['after']);
     });
   });
 
@@ -538,7 +548,7 @@ describe('model calls over several upstreams', () => {
         },
       );
       expect((await chat()).text).to.equal('{"ok":true}');
-      await sleep(10);
+      await until(() => errors.length >= 2);
       expect(errors).to.have.members(["the host's onResponse failed", "the host's onUsage failed"]);
     });
 
@@ -553,13 +563,12 @@ describe('model calls over several upstreams', () => {
   it('end with an error when the gateway closes, a stream by an event', async () => {
     a.script = inTurn(stall('data: {"a":1}\n\n'), hang);
     await start();
-    const stream = chat('m', { stream: true });
-    await a.received(1);
+    const ask = { model: 'm', stream: true as const, messages: [{ role: 'user' as const, content: 'Hi' }] };
+    const stream = await server?.client().chat.completions.create(ask).asResponse();
     const unanswered = chat();
     await a.received(2);
-    await sleep(30);
     await server?.proxy.close();
-    expect((await stream).text).to.include('shutting_down');
+    expect(await stream?.text()).to.include('shutting_down');
     const { status, text } = await unanswered;
     expect(status).to.equal(503);
     expect(text).to.include('shutting_down');
