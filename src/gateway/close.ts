@@ -1,14 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { GatewayError } from '../errors.ts';
+import { refuse } from '../errors.ts';
 
 /** The longest delay. Milliseconds. */
 const longestDelay = 3_600_000;
 
 function requireDelay(delay: number): void {
   if (Number.isInteger(delay) && delay >= 0 && delay <= longestDelay) return;
-  throw new GatewayError('invalid_value', `delay: must be a whole number from 0 to ${longestDelay}`, {
-    param: 'delay',
-  });
+  refuse('invalid_value', 'delay', `must be a whole number from 0 to ${longestDelay}`);
 }
 
 /** Makes `close` of a gateway: it is not ready from the call on, and is shut down after the delay, or when `close` is called without one. */

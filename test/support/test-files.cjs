@@ -85,6 +85,7 @@ const long = [
   'gateway/in-front',
   'gateway/hosts',
   'cli/server/role',
+  'cli/server/first-key',
   'cli/server/processes',
   'keys/stale-primary',
   'webhooks/stale-primary',

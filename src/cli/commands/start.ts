@@ -23,12 +23,12 @@ async function startHere(config: Configuration, number = 0) {
     import('../server/start.ts'),
     import('../server/logger.ts'),
   ]);
-  const forPeople = process.stderr.isTTY && !config.production;
-  const readable = forPeople && { colours: process.stderr.hasColors() };
+  const readable = process.stderr.isTTY && !config.production && { colours: process.stderr.hasColors() };
   const logger = createLogger({ level: config.logLevel, ...(readable && { readable }) });
   const { metrics } = config;
   const ownMetrics = metrics && { metrics: { ...metrics, port: metrics.port && metrics.port + number } };
-  const running = await startStandalone({ ...config, ...ownMetrics }, log, logger);
+  const isForPeople = process.stdout.isTTY || !config.production;
+  const running = await startStandalone({ ...config, ...ownMetrics }, { log, logger, isForPeople });
   if (number === 0) for (const line of describeStart(running, config, 'npx express-model-gateway')) log(line);
   return running;
 }

@@ -82,9 +82,21 @@ function settings({ data, metricsUrl, demo }: Standalone, config: Configuration)
   ];
 }
 
+/** What there is to know about the first key. */
+function keyLines({ firstKey, keyToMake }: Standalone, command: string): string[] {
+  if (firstKey) return ['The key is shown this once.'];
+  const create = `${command} keys create --database --user`;
+  if (!keyToMake) return [`A lost key: ${create} usr_1`];
+  const { userId, scopes } = keyToMake;
+  return [
+    `${userId} has no API key, and with NODE_ENV=production the start prints one in a terminal alone. Make one:`,
+    `  ${create} ${userId} --scope ${scopes.join(',')}`,
+  ];
+}
+
 /**
- * Everything the start prints, one fact a line: `Base URL:`, `Dashboard:`, `User:` and `API key:` (the first time only),
- * `Data:`, then what to try. A worker has no API: it prints where its probes are.
+ * Everything the start prints, one fact a line: `Base URL:`, `Dashboard:`, `User:` and `API key:` (the first time only,
+ * and not into a log of production), `Data:`, then what to try. A worker has no API: it prints where its probes are.
  */
 export function describeStart(running: Standalone, config: Configuration, command: string): string[] {
   const { baseUrl, dashboardUrl, firstKey, demo } = running;
@@ -97,7 +109,7 @@ export function describeStart(running: Standalone, config: Configuration, comman
     `Dashboard: ${dashboardUrl} (sign in with an API key)`,
     ...(firstKey ? [`User: ${firstKey.userId}`, `API key: ${firstKey.key}`] : []),
     ...settings(running, config),
-    ...(firstKey ? ['The key is shown this once.'] : [`A lost key: ${command} keys create --database --user usr_1`]),
+    ...keyLines(running, command),
     '',
     ...(demo ? demoChat(baseUrl, key) : []),
     ...(canReachThisMachine(config) ? webhook(baseUrl, key, command) : []),

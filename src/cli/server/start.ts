@@ -20,6 +20,8 @@ export interface Standalone {
   readonly metricsUrl?: string;
   /** The account and key that the first start creates; the key is never shown again. */
   readonly firstKey?: { readonly userId: string; readonly key: string };
+  /** The account and scopes of that key, where none is made because a log would keep it. */
+  readonly keyToMake?: { readonly userId: string; readonly scopes: readonly string[] };
   /** Whether model calls go to the demo upstream. */
   readonly demo: boolean;
   /** Stops everything in order: attempts in flight are recorded, streams end, mongod shuts down. */
@@ -59,21 +61,28 @@ function withoutCredentials(uri: string): string {
   return uri.replace(/^([a-z+]+:\/\/)[^@/]*@/, '$1').replace(/\?.*$/, '');
 }
 
-async function firstKeyOf({ keys }: ModelGateway) {
-  if ((await keys.list(firstUserId, { limit: 1 })).keys.length > 0) return undefined;
+async function createFirstKey({ keys }: ModelGateway, { isForPeople }: StartOutput) {
+  if ((await keys.list(firstUserId, { limit: 1 })).keys.length > 0) return {};
+  if (!isForPeople) return { keyToMake: { userId: firstUserId, scopes } };
   const { userId, key } = await keys.create({ userId: firstUserId, name: 'first start', scopes });
-  return { userId, key };
+  return { firstKey: { userId, key } };
+}
+
+/** Where the server says what it does. */
+export interface StartOutput {
+  /** Prints a line. */
+  readonly log: (line: string) => void;
+  readonly logger: Logger;
+  /** Whether people read what is printed, and no log keeps it: then the first start makes a key, and has it printed. */
+  readonly isForPeople: boolean;
 }
 
 /**
  * Starts the stand-alone gateway: database, upstream, deliveries, server. The caller has checked PORT.
  * @throws GatewayError `invalid_options` naming the variable; whatever was started by then has been stopped
  */
-export async function startStandalone(
-  config: Configuration,
-  log: (line: string) => void,
-  logger: Logger,
-): Promise<Standalone> {
+export async function startStandalone(config: Configuration, output: StartOutput): Promise<Standalone> {
+  const { log, logger } = output;
   const undo: Undo = [];
   try {
     const metrics = config.metrics && { ...config.metrics, prefix: 'METRICS_', isExclusive: true };
@@ -100,7 +109,7 @@ export async function startStandalone(
     });
     undo.push(gateway.close);
     if (config.role !== 'api') await gateway.start();
-    const firstKey = config.role === 'worker' ? undefined : await firstKeyOf(gateway);
+    const firstKey = config.role === 'worker' ? {} : await createFirstKey(gateway, output);
     const serve = config.role === 'worker' ? serveNoApi : apiOf(gateway);
     const listener = createRequestListener(withProbes(gateway, serve), config.hstsMaxAge);
     const server = await startServer(listener, { host: config.host, port: config.port });
@@ -112,7 +121,7 @@ export async function startStandalone(
       baseUrl: `${origin}/v1`,
       dashboardUrl: `${origin}/dashboard/`,
       data,
-      ...(firstKey && { firstKey }),
+      ...firstKey,
       demo: !config.upstreams,
       ...(metricsServer && { metricsUrl: metricsServer }),
       async close() {

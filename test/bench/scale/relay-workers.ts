@@ -1,4 +1,4 @@
-import { CommandProcess } from '../../cli/command.ts';
+import { CommandProcess, run } from '../../cli/command.ts';
 import type { RelayFigures } from '../../scale/measured.ts';
 import { type Bed, nodeOptionsForProfile, uriOf } from '../deliveries/bed.ts';
 import { cpuOf } from '../deliveries/usage.ts';
@@ -25,11 +25,11 @@ let databases = 0;
 /** The stand-alone command with so many processes on one port, and a database of its own. */
 async function startServer({ bed, upstream, workers }: Relayed) {
   databases += 1;
+  const database = { MONGODB_URI: uriOf(bed.mongo, `relay_${databases}`), SECRET_KEYS: bed.secretKey };
   const command = new CommandProcess(
     ['start'],
     {
-      MONGODB_URI: uriOf(bed.mongo, `relay_${databases}`),
-      SECRET_KEYS: bed.secretKey,
+      ...database,
       PORT: '0',
       WORKERS: String(workers),
       LOG_LEVEL: 'warn',
@@ -41,7 +41,8 @@ async function startServer({ bed, upstream, workers }: Relayed) {
   );
   const printed = async (pattern: RegExp) => (await command.until(pattern))[1] ?? '';
   const port = Number(await printed(/^Base URL: http:\/\/127\.0\.0\.1:(\d+)\/v1$/m));
-  const key = await printed(/^API key: (\S+)$/m);
+  const created = await run(['keys', 'create', '--database', '--user', 'usr_1'], database);
+  const [, key = ''] = /^API key: (\S+)$/m.exec(created.stdout) ?? [];
   const main = command.child.pid ?? 0;
   const others: number[] = [];
   if (workers > 1) {
