@@ -113,9 +113,9 @@ const arrows = {
   'dashboard/page': 'api.d.ts',
   dashboard: 'errors.ts version.ts options http http/request http/authentication http/reply',
 
-  metrics: `${base} statistics mongo/connection/pools.ts http/request/request-observer.ts webhooks/health/recorded-attempt.ts
-    accounting/credits/credit-observer.ts deliveries/backlog-size.ts deliveries/fan-out/fan-out-observer.ts
-    proxy/proxy.ts proxy/observer.ts`,
+  metrics: `${base} statistics mongo/connection/pools.ts mongo/periodic.ts http/request/request-observer.ts webhooks/health/recorded-attempt.ts
+    accounting/credits/credit-observer.ts deliveries/backlog-size.ts deliveries/attempt/attempt-listener.ts
+    deliveries/fan-out/fan-out-observer.ts proxy/proxy.ts proxy/observer.ts`,
 
   // These join the folders. The command uses the package as a host does.
   gateway: `${base} statistics openapi fairness mongo outbound http/** proxy/** webhooks/** events/**

@@ -3,9 +3,10 @@ import { type ClaimEvents, createRenewEvents } from '../events/store/claim-event
 import type { Outbox } from '../events/store/outbox.ts';
 import type { SettleSubscribers } from '../events/store/settle-subscribers.ts';
 import type { DatabaseClock } from '../mongo/clock.ts';
+import type { OnRun } from '../mongo/periodic.ts';
 import type { ResolvedOptions } from '../options/options.ts';
 import { type Attempts, createAttempts } from './attempt/attempt.ts';
-import { type OnAttempt, type OnFailed, withAttemptListener } from './attempt/attempt-listener.ts';
+import { type AttemptListeners, withAttemptListeners } from './attempt/attempt-listener.ts';
 import { type Claims, createClaims } from './attempt/claims/claims.ts';
 import { createLeaseRenewal, type LeaseRenewal } from './attempt/claims/lease-renewal.ts';
 import { readTarget, type TargetLookUp } from './attempt/delivery-target.ts';
@@ -25,7 +26,7 @@ import { createWatches } from './worker/watch.ts';
 import { createWorker, type Worker } from './worker/worker.ts';
 
 /** Durations are milliseconds. */
-export interface ScheduledDeliveryDeps {
+export interface ScheduledDeliveryDeps extends AttemptListeners {
   readonly deliveries: DeliveryModel;
   readonly events: EventModel;
   readonly outbox: Outbox;
@@ -56,10 +57,10 @@ export interface ScheduledDeliveryDeps {
   readonly take: ClaimEvents;
   readonly jobs: Jobs;
   readonly background: Background;
-  readonly onAttempt: OnAttempt;
-  readonly onFailed: OnFailed;
   /** @default none */
   readonly fanOutObserver?: FanOutObserver;
+  /** Called after each sweep. @default nobody is */
+  readonly onSwept?: OnRun;
   /** Called when a late success has ended a delivery. */
   readonly onDelivered: (deliveryId: string) => void;
   /** Aborted when the gateway has closed. */
@@ -81,13 +82,13 @@ interface AttemptClaims {
 }
 
 function createAttemptClaims(deps: ScheduledDeliveryDeps): AttemptClaims {
-  const { lease, closed, onAttempt, onFailed, onDelivered } = deps;
+  const { lease, closed, onDelivered } = deps;
   const { logger } = deps.options;
   const stored = createClaims(deps);
   const leases = createLeaseRenewal({ renew: stored.renew, lease, interval: deps.renewInterval, logger });
   const firstWrites = createFirstWrites({ ...deps, claims: stored, leases, logger, closed });
   const withLate = withLateSuccess(firstWrites.claims, createRecordLate(deps), onDelivered);
-  return { claims: withAttemptListener(withLate, onAttempt, onFailed), leases, firstWrites };
+  return { claims: withAttemptListeners(withLate, deps), leases, firstWrites };
 }
 
 /** Joins the parts that take an event from its fan-out to the last retry. */
@@ -146,6 +147,7 @@ export function createScheduledDelivery(deps: ScheduledDeliveryDeps): ScheduledD
     fanOuts: { outbox, take, lease, settleSubscribers, fanOut: fanOut.fanOut, heldEvents },
     expireEvents: createRetention(deliveries, outbox, retention),
     jobs,
+    ...(deps.onSwept && { onSwept: deps.onSwept }),
   });
   return { fanOut, attempts, worker };
 }

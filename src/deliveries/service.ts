@@ -6,7 +6,7 @@ import type { FanOuts } from '../events/service.ts';
 import { createClaimEvents } from '../events/store/claim-events.ts';
 import { newId } from '../ids.ts';
 import type { ResolvedOptions } from '../options/options.ts';
-import type { OnAttempt, OnFailed } from './attempt/attempt-listener.ts';
+import type { AttemptListeners } from './attempt/attempt-listener.ts';
 import { createBackground } from './background.ts';
 import { type BacklogSize, readBacklogSize, readOldestDue, readScheduled } from './backlog-size.ts';
 import { createJobs } from './jobs/jobs.ts';
@@ -40,9 +40,11 @@ type Inherited =
   | 'settleSubscribers'
   | 'forDelivery'
   | 'userAgent'
-  | 'fanOutObserver';
+  | 'fanOutObserver'
+  | 'onSwept';
 
-export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherited> {
+/** Whoever is not given is not told. */
+export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherited>, Partial<AttemptListeners> {
   readonly connection: Connection;
   readonly sendRates: SendRateModel;
   /** Which addresses may be connected to. */
@@ -50,10 +52,6 @@ export interface DeliveryServiceDeps extends Pick<ScheduledDeliveryDeps, Inherit
   readonly options: ScheduledDeliveryDeps['options'] &
     Pick<ResolvedOptions, 'collectionPrefix' | 'attemptTimeout' | 'retentionDays'> &
     Partial<Pick<ResolvedOptions, 'tracing'>>;
-  /** Called after each attempt that this process has recorded. @default none */
-  readonly onAttempt?: OnAttempt;
-  /** Called when a delivery has failed for good, by the process whose write has ended it. @default none */
-  readonly onFailed?: OnFailed;
 }
 
 export interface DeliveryService extends Redelivery {
@@ -96,6 +94,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     options,
     onAttempt = () => {},
     onFailed = () => {},
+    onEnded = () => {},
   } = deps;
   const { retryDelays, logger } = options;
   const owner = newId('wrk', Date.now());
@@ -132,6 +131,7 @@ export function createDeliveryService(deps: DeliveryServiceDeps): DeliveryServic
     background,
     onAttempt,
     onFailed,
+    onEnded,
     // the delivery needs no job any more
     onDelivered: (deliveryId: string) => background.add(jobs.remove({ deliveryId })),
     closed: closed.signal,

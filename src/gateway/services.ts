@@ -124,6 +124,8 @@ function createEvents(
     },
     fanOutObserver: metrics.deliveries,
     onFailed: (delivery) => notifications.emit('delivery.failed', delivery),
+    onEnded: metrics.deliveries.ended,
+    onSwept: metrics.deliveries.swept,
   });
   const events = createEventService({
     connection,

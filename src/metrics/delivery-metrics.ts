@@ -1,16 +1,25 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
+import type { OnEnded } from '../deliveries/attempt/attempt-listener.ts';
 import type { FanOutObserver } from '../deliveries/fan-out/fan-out-observer.ts';
+import type { OnRun } from '../mongo/periodic.ts';
 import type { RecordedAttempt } from '../webhooks/health/recorded-attempt.ts';
 import { statusClass } from './status-class.ts';
 
 /** Counts and measures deliveries and their attempts. */
 export interface DeliveryMetrics extends FanOutObserver {
   attempted(attempt: RecordedAttempt): void;
+  /** A delivery has ended by a write of this process. */
+  readonly ended: OnEnded;
+  /** A sweep has ended. */
+  readonly swept: OnRun;
 }
 
 /** From the same moment to a backlog of hours. Seconds. */
 const latenessBuckets = [0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200];
 const durationBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20];
+
+/** From an idle sweep to one that is given up. Seconds. */
+const sweepBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /** From one webhook to the largest fan-outs. */
 const sizeBuckets = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 5_000];
@@ -39,6 +48,35 @@ function fanOutMetrics(registers: Registry[]): FanOutObserver {
   };
 }
 
+function sweepMetrics(registers: Registry[]): OnRun {
+  const sweeps = new Counter({
+    name: 'gateway_sweeps_total',
+    help: "Looks of this process's worker for what is due, by outcome",
+    labelNames: ['outcome'],
+    registers,
+  });
+  const durations = new Histogram({
+    name: 'gateway_sweep_duration_seconds',
+    help: 'How long such a look took; each reads one page, and a long backlog takes several',
+    buckets: sweepBuckets,
+    registers,
+  });
+  return (outcome, took) => {
+    sweeps.inc({ outcome });
+    durations.observe(took / 1_000);
+  };
+}
+
+function endingMetrics(registers: Registry[]): OnEnded {
+  const endings = new Counter({
+    name: 'gateway_deliveries_ended_total',
+    help: 'Deliveries that ended by a write of this process, by state and by why they failed or were canceled; those of test events are left out',
+    labelNames: ['state', 'code'],
+    registers,
+  });
+  return (state, code) => endings.inc({ state, code: codeLabel(code) });
+}
+
 export function deliveryMetrics(registers: Registry[]): DeliveryMetrics {
   const attempts = new Counter({
     name: 'gateway_delivery_attempts_total',
@@ -61,6 +99,8 @@ export function deliveryMetrics(registers: Registry[]): DeliveryMetrics {
   });
   return {
     ...fanOutMetrics(registers),
+    ended: endingMetrics(registers),
+    swept: sweepMetrics(registers),
     attempted({ status, code, durationMs, late }) {
       const outcome = code === undefined ? 'succeeded' : 'failed';
       attempts.inc({ outcome, status: status === undefined ? 'none' : statusClass(status), code: codeLabel(code) });

@@ -16,8 +16,8 @@ interface HealthReadings {
 
 /** What the gauges show at this moment. */
 export interface GaugeReadings {
-  /** Attempts that are being sent in this process, and those that it holds. */
-  readonly attempts: { readonly sending: number; readonly held: number };
+  /** Attempts that are being sent in this process, how many may be at once, and those that it holds. */
+  readonly attempts: { readonly sending: number; readonly limit: number; readonly held: number };
   readonly upstreams: readonly UpstreamState[];
   readonly databaseAvailable: boolean;
   readonly pool: PoolUsage;
@@ -143,16 +143,19 @@ function addPool(registers: Registry[], read: () => GaugeReadings): void {
 /** The event loop's delay since the last scrape. Measured from the first scrape on. */
 function addEventLoop(registers: Registry[]): void {
   let delay: EventLoopDelay | undefined;
-  gauge(
-    registers,
-    'gateway_event_loop_delay_seconds',
-    "The event loop's 99th percentile of delay since the last scrape",
-    (shown) => {
-      delay ??= measureEventLoopDelay();
-      const measured = delay.read();
-      if (measured !== undefined) shown.set(measured);
-    },
-  );
+  const look = shared(async () => {
+    delay ??= measureEventLoopDelay();
+    return delay.read();
+  });
+  for (const [name, part, meaning] of [
+    ['gateway_event_loop_delay_seconds', 'p99', "The event loop's 99th percentile of delay since the last scrape"],
+    ['gateway_event_loop_delay_max_seconds', 'max', "The event loop's longest delay since the last scrape"],
+  ] as const) {
+    gauge(registers, name, meaning, async (shown) => {
+      const measured = await look();
+      if (measured) shown.set(measured[part]);
+    });
+  }
 }
 
 /** Adds the gauges, which are read at each scrape. */
@@ -167,6 +170,9 @@ export function addGauges(registry: Registry, read: () => GaugeReadings): void {
   );
   gauge(registers, 'gateway_attempts_sending', 'Attempts that this process is sending', (shown) =>
     shown.set(read().attempts.sending),
+  );
+  gauge(registers, 'gateway_attempts_limit', 'Attempts that this process may send at once', (shown) =>
+    shown.set(read().attempts.limit),
   );
   gauge(
     registers,

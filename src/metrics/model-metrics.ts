@@ -30,7 +30,7 @@ function createMeters(registers: Registry[]) {
     }),
     durations: new Histogram({
       name: 'gateway_model_call_duration_seconds',
-      help: 'From the start of a model call to its last byte, for calls that were answered, by how they ended',
+      help: 'From the start of a model call to its last byte, for calls that were answered 2xx or whose client left before, by how they ended',
       labelNames: ['upstream', 'ending'],
       buckets: durationBuckets,
       registers,

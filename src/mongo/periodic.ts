@@ -13,6 +13,9 @@ export interface Periodic {
   readonly succeededAt: number | undefined;
 }
 
+/** @param took milliseconds */
+export type OnRun = (outcome: 'succeeded' | 'failed', took: number) => void;
+
 /** Durations are milliseconds. */
 export interface PeriodicOptions {
   /** For the log: `the sweep`, as in "the sweep failed and will be tried again". */
@@ -25,6 +28,8 @@ export interface PeriodicOptions {
   readonly initialDelay?: number;
   /** After this time a run counts as failed. @default 9_000 */
   readonly longestRun?: number;
+  /** Called after each run. */
+  readonly onRun?: OnRun;
   readonly logger: Pick<Logger, 'warn'>;
 }
 
@@ -32,7 +37,7 @@ export interface PeriodicOptions {
  * Repeats a task. A failure is logged once until the task succeeds again. Does not keep the process alive.
  */
 export function createPeriodic(options: PeriodicOptions): Periodic {
-  const { name, task, interval, initialDelay = 0, longestRun, logger } = options;
+  const { name, task, interval, initialDelay = 0, longestRun, onRun, logger } = options;
   let timer: NodeJS.Timeout | undefined;
   let running: Promise<void> | undefined;
   let hurried = false;
@@ -61,9 +66,11 @@ export function createPeriodic(options: PeriodicOptions): Periodic {
     const startedAt = performance.now();
     const succeeded = await attempt();
     running = undefined;
+    const took = performance.now() - startedAt;
+    onRun?.(succeeded ? 'succeeded' : 'failed', took);
     if (stopped) return;
     const pause = typeof interval === 'number' ? interval : interval();
-    const spent = succeeded ? 0 : performance.now() - startedAt;
+    const spent = succeeded ? 0 : took;
     schedule(hurried ? 0 : Math.max(0, pause - spent));
   }
 

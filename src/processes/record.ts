@@ -72,7 +72,7 @@ export function createProcessRecord(deps: ProcessRecordDeps): ProcessRecord {
       pid: process.pid,
       version: readVersion(),
       role: role(),
-      eventLoopLag: delay?.read() ?? null,
+      eventLoopLag: delay?.read()?.p99 ?? null,
       attempts: worker.attempts.sending,
       relayedCalls: states.reduce((sum, { calls }) => sum + calls, 0),
       clockSkew: skew === undefined ? null : skew / 1_000,

@@ -3,10 +3,10 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 /** Between two looks at the event loop, which its delays include. Milliseconds. */
 const resolution = 20;
 
-/** How late this process's timers are. */
+/** How late this process's timers are. Seconds. */
 export interface EventLoopDelay {
-  /** The 99th percentile since the last call, in seconds; `undefined` where nothing was measured since. */
-  read(): number | undefined;
+  /** Since the last call; `undefined` where nothing was measured since. */
+  read(): { readonly p99: number; readonly max: number } | undefined;
   /** Ends the measuring. */
   close(): void;
 }
@@ -17,7 +17,9 @@ export function measureEventLoopDelay(): EventLoopDelay {
   delays.enable();
   return {
     read() {
-      const measured = delays.count > 0 ? Math.max(0, delays.percentile(99) / 1e9 - resolution / 1e3) : undefined;
+      if (delays.count === 0) return undefined;
+      const lateness = (nanoseconds: number) => Math.max(0, nanoseconds / 1e9 - resolution / 1e3);
+      const measured = { p99: lateness(delays.percentile(99)), max: lateness(delays.max) };
       delays.reset();
       return measured;
     },

@@ -144,6 +144,7 @@ describe('The metrics of a gateway', () => {
     expect(values.get('gateway_delivery_attempt_duration_seconds_count{outcome="succeeded"}')).to.equal(2);
     expect(values.get('gateway_delivery_lateness_seconds_count')).to.equal(3);
     expect(values.get('gateway_attempts_held')).to.equal(0);
+    expect(values.get('gateway_attempts_limit')).to.equal(200);
     expect(values.get('gateway_fan_out_deliveries_count')).to.equal(2);
     expect(values.get('gateway_fan_out_deliveries_sum')).to.equal(2);
     expect(values.get('gateway_deliveries_insert_size_sum')).to.equal(2);
@@ -154,12 +155,16 @@ describe('The metrics of a gateway', () => {
     expect(values.get('gateway_events_due')).to.equal(0);
     expect(values.get('gateway_database_available')).to.equal(1);
     expect(values.get('gateway_worker_live')).to.equal(1);
+    expect(values.get('gateway_sweeps_total{outcome="succeeded"}')).to.be.at.least(1);
+    expect(values.get('gateway_sweep_duration_seconds_count')).to.be.at.least(1);
     // the first look after a scrape, within 20 ms, only starts the measuring
     await sleep(200);
     const end = performance.now() + 300;
     while (performance.now() < end);
     await new Promise(setImmediate);
-    expect((await scrape()).get('gateway_event_loop_delay_seconds')).to.be.within(0.05, 60);
+    const blocked = await scrape();
+    expect(blocked.get('gateway_event_loop_delay_seconds')).to.be.within(0.05, 60);
+    expect(blocked.get('gateway_event_loop_delay_max_seconds')).to.be.within(0.25, 60);
   });
 
   it('can be merged with those of the host', async () => {

@@ -56,6 +56,20 @@ describe('A periodic task', () => {
     started.length = 0;
   });
 
+  it('tells of each run whether it succeeded, and how long it took', async () => {
+    const runs: { outcome: string; took: number }[] = [];
+    create({ onRun: (outcome, took) => void runs.push({ outcome, took }) }).start();
+    await script.begun(1);
+    await sleep(20);
+    run(0).end();
+    await script.begun(2);
+    run(1).fail();
+    await script.begun(3);
+    expect(runs.map(({ outcome }) => outcome)).to.deep.equal(['succeeded', 'failed']);
+    expect(runs[0]?.took).to.be.within(15, 10_000);
+    run(2).end();
+  });
+
   it('runs at once, and again one interval after it has ended', async () => {
     create({ interval: 50 }).start();
     expect(script.runs).to.have.lengthOf(1);

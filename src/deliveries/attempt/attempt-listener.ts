@@ -64,8 +64,22 @@ export function toEndedAttempt(
   };
 }
 
-/** The same claims, which also report each scheduled attempt that they record, and each delivery that fails for good. */
-export function withAttemptListener(claims: Claims, onAttempt: OnAttempt, onFailed: OnFailed): Claims {
+/**
+ * Called when a delivery has ended, by the process whose write has ended it; not for test events. A resend that succeeds ends a
+ * failed or canceled one again.
+ * @param code why it failed or was canceled
+ */
+export type OnEnded = (state: 'delivered' | 'failed' | 'canceled', code?: string) => void;
+
+/** Who is told of attempts. */
+export interface AttemptListeners {
+  readonly onAttempt: OnAttempt;
+  readonly onFailed: OnFailed;
+  readonly onEnded: OnEnded;
+}
+
+/** The same claims, which also report each scheduled attempt that they record, and each delivery that ends. */
+export function withAttemptListeners(claims: Claims, { onAttempt, onFailed, onEnded }: AttemptListeners): Claims {
   return {
     ...claims,
     async finish(claim, result, next) {
@@ -73,9 +87,16 @@ export function withAttemptListener(claims: Claims, onAttempt: OnAttempt, onFail
       if (!isRecorded) return false;
       const late = claim.startedAt.getTime() - claim.delivery.dueAt.getTime();
       onAttempt({ ...toEndedAttempt(claim, result), number: claim.delivery.attempt, late });
-      const hasFailed = 'state' in next && next.state === 'failed';
-      if (hasFailed && !claim.delivery.test) onFailed(toFailedDelivery(claim, result));
+      if ('state' in next && !claim.delivery.test) {
+        onEnded(next.state, result.code);
+        if (next.state === 'failed') onFailed(toFailedDelivery(claim, result));
+      }
       return true;
+    },
+    async cancel(claim, reason) {
+      const isCanceled = await claims.cancel(claim, reason);
+      if (isCanceled && !claim.delivery.test) onEnded('canceled', reason);
+      return isCanceled;
     },
   };
 }

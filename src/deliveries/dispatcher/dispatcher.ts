@@ -57,9 +57,9 @@ export class Dispatcher {
     });
   }
 
-  /** Attempts that are being sent, and those that are held: sent, claimed ahead, or being recorded. */
-  get attempts(): { readonly sending: number; readonly held: number } {
-    return { sending: this.#shares.sending, held: this.#held.size };
+  /** Attempts that are being sent, how many may be at once, and those that are held: sent, claimed ahead, or being recorded. */
+  get attempts(): { readonly sending: number; readonly limit: number; readonly held: number } {
+    return { sending: this.#shares.sending, limit: this.#deps.concurrency, held: this.#held.size };
   }
 
   /** Whether attempts of this webhook are held. */

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../errors.ts';
 import { persist } from '../../mongo/writes/persist.ts';
 import type { Logger } from '../../options/options.ts';
-import { type OnAttempt, toEndedAttempt } from '../attempt/attempt-listener.ts';
+import { type AttemptListeners, toEndedAttempt } from '../attempt/attempt-listener.ts';
 import { type ReadBody, refOf } from '../attempt/attempt-ref.ts';
 import type { AttemptResult, Claim } from '../attempt/claims/claim.ts';
 import type { LeaseRenewal } from '../attempt/claims/lease-renewal.ts';
@@ -12,7 +12,7 @@ import type { RateLimits } from '../rate-limit/rate-limits.ts';
 import { NotSentError, type Outgoing, type Send } from '../send/send.ts';
 import type { ManualClaims } from './manual-claims.ts';
 
-export interface ManualAttemptDeps {
+export interface ManualAttemptDeps extends Pick<AttemptListeners, 'onAttempt' | 'onEnded'> {
   readonly claims: ManualClaims;
   readonly leases: LeaseRenewal;
   readonly send: Send;
@@ -20,7 +20,6 @@ export interface ManualAttemptDeps {
   readonly rateLimits: Pick<RateLimits, 'wait'>;
   /** The bytes of an event; `null` if it is confirmed to be gone. */
   readonly body: ReadBody;
-  readonly onAttempt: OnAttempt;
   /** Called when the attempt has ended a delivery. */
   readonly onDelivered: (deliveryId: string) => void;
   readonly userAgent: string;
@@ -70,6 +69,11 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
     }
   }
 
+  function noteDelivered({ delivery }: Claim): void {
+    deps.onDelivered(delivery._id);
+    if (delivery.state !== 'delivered' && !delivery.test) deps.onEnded('delivered');
+  }
+
   return async function makeManualAttempt(claim) {
     leases.hold(claim);
     try {
@@ -77,7 +81,7 @@ export function createMakeManualAttempt(deps: ManualAttemptDeps): MakeManualAtte
       // retried for as long as the database is unavailable
       if (await persist(() => claims.finish(claim, result), deps)) {
         deps.onAttempt(toEndedAttempt(claim, result));
-        if (result.code === undefined) deps.onDelivered(claim.delivery._id);
+        if (result.code === undefined) noteDelivered(claim);
       }
       return result;
     } finally {

@@ -5,7 +5,7 @@ import type { SettleSubscribers } from '../../events/store/settle-subscribers.ts
 import { createInFlightLimit } from '../../fairness/in-flight-limit.ts';
 import type { Logger } from '../../options/options.ts';
 import type { Attempts } from '../attempt/attempt.ts';
-import type { OnAttempt } from '../attempt/attempt-listener.ts';
+import type { AttemptListeners } from '../attempt/attempt-listener.ts';
 import { createLeaseRenewal } from '../attempt/claims/lease-renewal.ts';
 import type { TargetLookUp } from '../attempt/delivery-target.ts';
 import type { Background } from '../background.ts';
@@ -24,7 +24,7 @@ import { createResend, createStoreDelivery, type Resend } from './resend.ts';
 import { createMakeTestAttempt, type MakeTestAttempt } from './test-attempt.ts';
 
 /** Durations are milliseconds. */
-export interface RedeliveryDeps {
+export interface RedeliveryDeps extends Pick<AttemptListeners, 'onAttempt' | 'onEnded'> {
   readonly deliveries: DeliveryModel;
   readonly events: EventModel;
   readonly owner: string;
@@ -43,7 +43,6 @@ export interface RedeliveryDeps {
   readonly take: ClaimEvents;
   readonly settleSubscribers: SettleSubscribers;
   readonly background: Background;
-  readonly onAttempt: OnAttempt;
   readonly onDelivered: (deliveryId: string) => void;
   readonly retryDelays: readonly number[];
   readonly concurrencyPerAccount: number;

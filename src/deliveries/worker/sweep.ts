@@ -1,4 +1,4 @@
-import { createPeriodic, type Periodic } from '../../mongo/periodic.ts';
+import { createPeriodic, type OnRun, type Periodic } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
 import type { FanOutSweep } from '../fan-out/fan-out-sweep.ts';
 import type { Backlog } from './backlog.ts';
@@ -14,11 +14,13 @@ export interface SweepDeps {
   readonly fanOuts: Pick<FanOutSweep, 'page' | 'take'>;
   /** Milliseconds. */
   readonly interval: number;
+  /** Called after each sweep. @default nobody is */
+  readonly onSwept?: OnRun;
   readonly logger: Logger;
 }
 
 /** Looks for deliveries that are due and unclaimed, and for events that no process holds. */
-export function createSweep({ due, backlog, fanOuts, interval, logger }: SweepDeps): Periodic {
+export function createSweep({ due, backlog, fanOuts, interval, onSwept, logger }: SweepDeps): Periodic {
   const cursor = createSweepCursor();
 
   /** Reads one page of what is due, so that a long backlog makes no sweep slower. */
@@ -31,6 +33,12 @@ export function createSweep({ due, backlog, fanOuts, interval, logger }: SweepDe
     if (next || hasMoreEvents) sweep.runNow();
   }
 
-  const sweep = createPeriodic({ name: 'the sweep', task: sweepPage, interval, logger });
+  const sweep = createPeriodic({
+    name: 'the sweep',
+    task: sweepPage,
+    interval,
+    ...(onSwept && { onRun: onSwept }),
+    logger,
+  });
   return sweep;
 }

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createPeriodic, type Periodic } from '../../mongo/periodic.ts';
+import { createPeriodic, type OnRun, type Periodic } from '../../mongo/periodic.ts';
 import type { Logger } from '../../options/options.ts';
 import type { Attempts } from '../attempt/attempt.ts';
 import type { AttemptRef, ScheduledRef, WebhookRef } from '../attempt/attempt-ref.ts';
@@ -30,6 +30,8 @@ export interface WorkerDeps {
   readonly concurrencyPerAccount: number;
   readonly concurrencyPerWebhook: number;
   readonly sweepInterval: number;
+  /** Called after each sweep. @default nobody is */
+  readonly onSwept?: OnRun;
   readonly attempts: Attempts;
   readonly due: ClaimableAttempts;
   /** Find deliveries and events sooner than a sweep does. */
@@ -77,7 +79,7 @@ function createRetentionPeriodic(expireEvents: () => Promise<void>, logger: Logg
 
 /** Joins the parts that start attempts (publications, jobs, sweeps) with those that limit them. */
 export function createWorker(deps: WorkerDeps): Worker {
-  const { attempts, due, jobs, logger } = deps;
+  const { attempts, jobs, logger } = deps;
   let started = false;
   let startedAt = 0;
   const isWorking = () => started;
@@ -95,7 +97,7 @@ export function createWorker(deps: WorkerDeps): Worker {
   const { dispatcher, backlog } = queues;
   const firstAttempts = createFirstAttempts({ ...queues, prepareFirst: attempts.prepareFirst, isWorking });
   const fanOuts = createFanOutSweep({ ...deps.fanOuts, wanted: firstAttempts.wanted, logger });
-  const sweep = createSweep({ due, backlog, fanOuts, interval: deps.sweepInterval, logger });
+  const sweep = createSweep({ ...deps, backlog, fanOuts, interval: deps.sweepInterval });
   const periodics = [sweep, createRetentionPeriodic(deps.expireEvents, logger)];
 
   async function close(): Promise<void> {

@@ -74,8 +74,7 @@ export function createClaims({ deliveries, owner, lease, retention }: ClaimsDeps
         claim,
         name: reason,
         set: { state: 'canceled', reason, ...unheld, ...ended },
-        // no caller uses the result
-        isMade: () => false,
+        isMade: (found) => found.state === 'canceled' && found.reason === reason,
       });
     },
     async release(claim, wait) {
