@@ -2091,7 +2091,10 @@ export interface components {
             /** @description When they were made, in seconds since 1970. */
             created: number;
             data: ({
-                /** @description Where the image can be fetched. */
+                /**
+                 * Format: uri
+                 * @description Where the image can be fetched.
+                 */
                 url?: string;
                 /** @description The image itself, in base64. */
                 b64_json?: string;
@@ -2659,7 +2662,10 @@ export interface components {
         };
         /** @description A delivery with what is sent, the attempts made and those to come. */
         DeliveryDetails: components["schemas"]["DeliverySummary"] & {
-            /** @description The URL of the webhook as it is now; null when it has been deleted. */
+            /**
+             * Format: uri
+             * @description The URL of the webhook as it is now; null when it has been deleted.
+             */
             url: string | null;
             /** @description The exact bytes that are sent, as text; empty when the event is no longer kept. */
             body: string;
@@ -2875,6 +2881,11 @@ export interface components {
          * @description A time in ISO 8601, with seconds, in UTC (`Z`) or with an offset such as `+01:00` or `+0100`.
          */
         IncomingTime: string;
+        /**
+         * Format: date
+         * @description A day of the calendar in UTC, in ISO 8601.
+         */
+        Day: string;
         /** @description The account it is about. */
         UserId: string;
         /** @description The payment, as the payment provider's records name it, `pay_8f2k1` or `pi_3MtwBw`. */
@@ -2887,16 +2898,16 @@ export interface components {
         ApiKeyId: string;
         UsageReport: {
             /** @description The first day, UTC. */
-            from: string;
+            from: components["schemas"]["Day"];
             /** @description The last day, UTC. */
-            to: string;
+            to: components["schemas"]["Day"];
             data: components["schemas"]["UsageLine"][];
             /** @description Whether there are more lines than were returned. If so, ask for fewer days. */
             has_more: boolean;
         };
         UsageLine: {
             /** @description The day, UTC; present when usage is grouped by it. */
-            day?: string;
+            day?: components["schemas"]["Day"];
             /** @description The model as it was called, `null` where calls named none; present when usage is grouped by it. */
             model?: string | null;
             /** @description The API key, `null` where there was none; present when usage is grouped by `key`. */
@@ -6033,12 +6044,12 @@ export interface operations {
                  * @description The first day, UTC; 30 days before `to` when you leave it out.
                  * @example 2026-01-01
                  */
-                from?: string;
+                from?: components["schemas"]["Day"];
                 /**
                  * @description The last day, UTC; today when you leave it out.
                  * @example 2026-01-31
                  */
-                to?: string;
+                to?: components["schemas"]["Day"];
                 /**
                  * @description What to group lines by, separated by commas; `day` when you leave it out.
                  * @example day,model

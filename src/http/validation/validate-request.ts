@@ -41,7 +41,8 @@ function pathFor({ path }: Route, params: Readonly<Record<string, string>>): str
   return path.replace(pathParameter, (_, name: string) => encoded(params[name] ?? ''));
 }
 
-const idPattern = /^\^[a-z]+_/;
+/** What begins the patterns of ids: of the gateway's own, and of those that upstreams give. */
+const idPattern = /^\^([a-z]+_|\[A-Za-z0-9_:-\])/;
 
 /** A handler answers for an id that cannot exist as for one that does not exist, or with its own message. */
 function withoutIdPattern({ schema, ...parameter }: SpecSchema): SpecSchema {

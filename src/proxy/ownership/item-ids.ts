@@ -1,3 +1,5 @@
+import { storedId } from './stored-objects.ts';
+
 const quote = 0x22;
 const comma = 0x2c;
 const colon = 0x3a;
@@ -14,8 +16,6 @@ const longestEvent = 64 * 1024;
 /** Events after which nothing more is made, and those with which an item begins and ends. */
 const readEvents = /"response\.(?:output_item\.(?:added|done)|completed|failed|incomplete|cancelled)"/;
 const blankLine = /\r\n\r\n|\n\n|\r\r/;
-/** The ids that are stored: no provider has others. */
-const storable = /^[\w:-][\w.:-]{0,255}$/;
 
 /** Reads the ids of items out of an answer while it passes. */
 export interface ItemIds {
@@ -103,7 +103,7 @@ class ListedIds implements ItemIds {
   #endString(): void {
     this.#inString = false;
     const isId = this.#inList && this.#depth === 3 && this.#isValue && this.#key === 'id';
-    if (isId && storable.test(this.#text)) this.#ids.push(this.#text);
+    if (isId && storedId.test(this.#text)) this.#ids.push(this.#text);
   }
 }
 
@@ -112,7 +112,7 @@ function idIn(event: string): string | undefined {
   const lines = event.split(/\r\n|\n|\r/).filter((line) => line.startsWith('data:'));
   try {
     const { item } = JSON.parse(lines.map((line) => line.slice(5)).join('\n')) as { item?: { id?: unknown } };
-    return typeof item?.id === 'string' && storable.test(item.id) ? item.id : undefined;
+    return typeof item?.id === 'string' && storedId.test(item.id) ? item.id : undefined;
   } catch {
     return undefined;
   }

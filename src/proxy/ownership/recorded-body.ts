@@ -1,6 +1,6 @@
 import { OutboundError } from '../../outbound/outbound-error.ts';
 import { type BodySink, ResponseBody } from '../../outbound/response-body.ts';
-import type { StoredKind } from './stored-objects.ts';
+import { type StoredKind, storedId } from './stored-objects.ts';
 
 /** The most that is held until an id is known. Bytes. The first event of a response repeats the whole request. */
 const holdLimit = 40 * 1024 * 1024;
@@ -8,8 +8,6 @@ const holdLimit = 40 * 1024 * 1024;
 const headLength = 512;
 const firstId = /^\s*\{\s*"id"\s*:\s*"([^"\\]*)"/;
 const eventEnd = /\r\n\r\n|\n\n|\r\r/g;
-/** The ids that are stored: no provider has others, and they are safe in a path. */
-const storable = /^[\w:-][\w.:-]{0,255}$/;
 
 type SourceBody = Pick<ResponseBody, 'flowTo' | 'resume' | 'destroy'>;
 
@@ -148,7 +146,7 @@ class RecordedBody implements BodySink {
   }
 
   #begin({ id, status }: Found): void {
-    if (typeof id !== 'string' || !storable.test(id)) {
+    if (typeof id !== 'string' || !storedId.test(id)) {
       this.#fail(new OutboundError('invalid_response', 'the answer has an id that no provider gives'));
       return;
     }

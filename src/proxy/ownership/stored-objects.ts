@@ -1,5 +1,8 @@
 import type { BackgroundUsage } from './background-usage.ts';
 
+/** The ids of what upstreams keep, as openapi.yaml describes them: no provider has others, and they are safe in a path. */
+export const storedId = /^[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,255}$/;
+
 /** What an upstream keeps for an account. */
 export type StoredKind = 'response' | 'conversation' | 'chat_completion' | 'item';
 

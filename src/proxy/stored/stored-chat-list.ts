@@ -7,7 +7,7 @@ import { OutboundError } from '../../outbound/outbound-error.ts';
 import { mayCall } from '../allowed-models.ts';
 import { CallDeadline } from '../call-deadline.ts';
 import { failure, failureFrom } from '../failure.ts';
-import type { StoredObject, StoredObjectQuery } from '../ownership/stored-objects.ts';
+import { type StoredObject, type StoredObjectQuery, storedId } from '../ownership/stored-objects.ts';
 import { fetchStored } from './fetch-stored.ts';
 import type { StoredRelayDependencies } from './stored-relay.ts';
 
@@ -43,6 +43,7 @@ function queryOf({ principal, query }: ApiRequest): StoredObjectQuery {
     throw invalid('limit', `a whole number from 1 to ${longestPage}`);
   }
   if (order !== 'asc' && order !== 'desc') throw invalid('order', 'one of asc, desc');
+  if (after !== undefined && !storedId.test(after)) throw invalid('after', 'an id');
   const metadata = Object.entries(query).flatMap(([name, value]) => {
     const key = /^metadata\[(.*)\]$/s.exec(name)?.[1];
     return key === undefined ? [] : [[key, String(value)] as const];

@@ -1,5 +1,5 @@
 import { refuse } from '../../errors.ts';
-import type { StoredKind } from '../ownership/stored-objects.ts';
+import { type StoredKind, storedId } from '../ownership/stored-objects.ts';
 
 /** One endpoint about what an upstream keeps: what is the same for every call of it. */
 export interface StoredEndpoint {
@@ -54,10 +54,10 @@ export const storedEndpoints = {
 
 const parameter = /\{(\w+)\}/g;
 
-/** An id as upstreams name things. Nothing else goes up: with dots and encoded slashes, a path could lead elsewhere. */
-const storedId = /^[\w:-][\w.:-]{0,255}$/;
-
-/** The path of one call. Pure. @throws GatewayError `invalid_value` for what is no id */
+/**
+ * The path of one call. Only ids go up in it: with dots and encoded slashes, a path could lead elsewhere. Pure.
+ * @throws GatewayError `invalid_value` for what is no id
+ */
 export function pathFor({ path }: Pick<StoredEndpoint, 'path'>, params: Readonly<Record<string, string>>): string {
   return path.replace(parameter, (_, name: string) => {
     const value = params[name] as string;

@@ -129,8 +129,8 @@ describe('stored chat completions', () => {
       expect((await idsOf({ metadata: { topic: 'seas' } })).ids).to.deep.equal(['chatcmpl-a']);
     });
 
-    it('are refused with a limit or an order that does not exist', async () => {
-      for (const query of ['limit=0', 'limit=101', 'limit=x', 'order=up']) {
+    it('are refused with a limit or an order that does not exist, and after what is no id', async () => {
+      for (const query of ['limit=0', 'limit=101', 'limit=x', 'order=up', 'after=.b']) {
         const { status, body } = await own.gateway.call('GET', `/v1/chat/completions?${query}`);
         expect([status, body.error.code]).to.deep.equal([400, 'invalid_value']);
       }
